@@ -14,6 +14,7 @@ from trainwright.frozen import cached_property, dataclass
 from trainwright.groupkind import GroupKind
 from trainwright.pointer import Pointer
 from trainwright.quantity import seconds
+from trainwright.tolerant import mapping, text
 
 # Plain data as YAML and JSON know it. `Any` stops here: everything past `resolve` is typed.
 Data: TypeAlias = Any
@@ -85,19 +86,19 @@ class ObjectBody:
 
     @cached_property
     def spec(self) -> Mapping[str, Data]:
-        return _mapping(self.body.get("spec"))
+        return mapping(self.body.get("spec"))
 
     @cached_property
     def metadata(self) -> Mapping[str, Data]:
-        return _mapping(self.body.get("metadata"))
+        return mapping(self.body.get("metadata"))
 
     @cached_property
     def labels(self) -> Mapping[str, Data]:
-        return _mapping(self.metadata.get("labels"))
+        return mapping(self.metadata.get("labels"))
 
     @cached_property
     def annotations(self) -> Mapping[str, Data]:
-        return _mapping(self.metadata.get("annotations"))
+        return mapping(self.metadata.get("annotations"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,11 +110,11 @@ class Manifest(ObjectBody):
 
     @property
     def api_version(self) -> str:
-        return _text(self.body.get("apiVersion"))
+        return text(self.body.get("apiVersion"))
 
     @property
     def kind(self) -> str:
-        return _text(self.body.get("kind"))
+        return text(self.body.get("kind"))
 
     @property
     def group_kind(self) -> GroupKind:
@@ -121,11 +122,11 @@ class Manifest(ObjectBody):
 
     @property
     def name(self) -> str:
-        return _text(self.metadata.get("name"))
+        return text(self.metadata.get("name"))
 
     @property
     def namespace(self) -> str:
-        return _text(self.metadata.get("namespace"))
+        return text(self.metadata.get("namespace"))
 
     @property
     def title(self) -> str:
@@ -136,14 +137,6 @@ class Manifest(ObjectBody):
     def identity(self) -> tuple[str, str, str, str]:
         """Group, kind, namespace and name: what makes two documents the same object."""
         return (self.api_version.rpartition("/")[0], self.kind, self.namespace, self.name)
-
-
-def _text(value: Data) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _mapping(value: Data) -> Mapping[str, Data]:
-    return value if isinstance(value, dict) else {}
 
 
 # --- how fields are written in specs ---------------------------------------------------------

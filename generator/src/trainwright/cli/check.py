@@ -17,6 +17,7 @@ from trainwright.cli.common import (
     errors,
     helm_binary,
     no_cache,
+    output_format,
     planning,
     report,
     selections,
@@ -36,14 +37,7 @@ VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # kube.VERSIONS, whic
 
 @click.command()
 @selections
-@click.option(
-    "-o",
-    "--output",
-    type=Choice(FORMATS),
-    default="text",
-    show_default=True,
-    help="The format of the report.",
-)
+@output_format(FORMATS, "report")
 @click.option(
     "--fail-on",
     type=Choice(["error", "warning", "note"]),

@@ -147,17 +147,12 @@ def logs(  # noqa: PLR0913 - an option each
 
     Of a failed run the rank that failed comes first. What looks like a credential is hidden.
     """
-    from trainwright.cluster import intent, sessions
     from trainwright.cluster.logs import LogOptions
 
     if follow and previous:
         raise click.UsageError("--previous has ended and cannot be followed")
     with errors():
-        place, desired = intent.desired_run(context.root, job)
-        cluster, where = Reach(kubeconfig, kube_context, namespace)(
-            place.environment, desired.namespace
-        )
-        session = sessions.Session(cluster, place, desired, where, object_ or "")
+        session = Reach(kubeconfig, kube_context, namespace).run(context, job, object_ or "")
         wanted = LogOptions(previous=previous, since=since, tail=tail)
         _print(context, session.logs(wanted, rank=rank, follow=follow))
 
@@ -203,14 +198,9 @@ def wait(
     Exit codes: 0 it is; 1 it will not be, since it failed or was deleted; 2 not within the
     time-out, or the cluster cannot be reached.
     """
-    from trainwright.cluster import intent, sessions
 
     with errors():
-        place, desired = intent.desired_run(context.root, job)
-        cluster, where = Reach(kubeconfig, kube_context, namespace)(
-            place.environment, desired.namespace
-        )
-        session = sessions.Session(cluster, place, desired, where)
+        session = Reach(kubeconfig, kube_context, namespace).run(context, job)
         reached, message = session.wait(goal, timeout, lambda text: click.echo(text, err=True))
         click.echo(message)
         sys.exit(OK if reached else FINDINGS)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -72,18 +72,27 @@ def complete(
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
+FC = TypeVar("FC", bound=Callable[..., Any] | click.Command)  # what an option decorates
+
 selections = click.argument(
     "selections", nargs=-1, metavar="[ENV|ENV/JOB]...", shell_complete=complete
 )
 no_cache = click.option("--no-cache", is_flag=True, help="Forget what the last run found out.")
-answer_format = click.option(
-    "-o",
-    "--output",
-    type=Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="The format of the answer.",
-)
+
+
+def output_format(formats: Sequence[str], of: str) -> Callable[[FC], FC]:
+    """The option -o: the format of what a command prints."""
+    return click.option(
+        "-o",
+        "--output",
+        type=Choice(formats),
+        default="text",
+        show_default=True,
+        help=f"The format of the {of}.",
+    )
+
+
+answer_format = output_format(("text", "json"), "answer")
 helm_binary = click.option(
     "--helm", metavar="BINARY", help="Render with this helm binary instead of the embedded engine."
 )

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.common import FINDINGS, OK, Context, errors
-from trainwright.cli.suggestions import Choice
+from trainwright.cli.common import FINDINGS, OK, Context, errors, output_format
 
 if TYPE_CHECKING:
     from trainwright.importing import ImportInput
@@ -38,14 +37,7 @@ if TYPE_CHECKING:
 @click.option("--name", help="The job's name, when there is one job only.")
 @click.option("--force", is_flag=True, help="Replace job files that are there.")
 @click.option("--dry-run", is_flag=True, help="Print the specs instead of writing them.")
-@click.option(
-    "-o",
-    "--output",
-    type=Choice(("text", "json")),
-    default="text",
-    show_default=True,
-    help="The format of the output.",
-)
+@output_format(("text", "json"), "output")
 @click.pass_obj
 def import_(  # noqa: PLR0913 - an option each
     context: Context,

@@ -15,10 +15,10 @@ from trainwright.cli.common import (
     errors,
     github_link,
     helm_binary,
+    output_format,
     selections,
     today,
 )
-from trainwright.cli.suggestions import Choice
 
 FORMATS = ("text", "json", "markdown", "html")
 
@@ -40,14 +40,7 @@ FORMATS = ("text", "json", "markdown", "html")
     type=click.Path(path_type=Path, exists=True),
     help="CustomResourceDefinitions, as files: hold what changes against their rules, too.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=Choice(FORMATS),
-    default="text",
-    show_default=True,
-    help="The format of the plan.",
-)
+@output_format(FORMATS, "plan")
 @click.option(
     "--link",
     metavar="URL",

@@ -12,8 +12,10 @@ import click
 from trainwright.frozen import dataclass
 
 if TYPE_CHECKING:
+    from trainwright.cli.common import Context
     from trainwright.cluster.client import Cluster
     from trainwright.cluster.intent import DesiredState
+    from trainwright.cluster.sessions import Session
     from trainwright.model import Environment
 
 
@@ -56,6 +58,14 @@ class Reach:
             self._announced.add(line)
             click.echo(line, err=True)
         return cluster, namespace
+
+    def run(self, context: Context, job: str, name: str = "") -> Session:
+        """One run of a job."""
+        from trainwright.cluster import intent, sessions
+
+        place, desired = intent.desired_run(context.root, job)
+        cluster, where = self(place.environment, desired.namespace)
+        return sessions.Session(cluster, place, desired, where, name)
 
     def parts(self, places: Iterable[DesiredState]) -> Iterator[tuple[DesiredState, Cluster, str]]:
         """What git wants in each namespace, with the cluster that has it."""

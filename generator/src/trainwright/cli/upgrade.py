@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from trainwright.cli.common import FINDINGS, OK, Context, errors, selections, today
-from trainwright.cli.suggestions import Choice
+from trainwright.cli.common import FINDINGS, OK, Context, errors, output_format, selections, today
 
 FORMATS = ("text", "json", "markdown")
 
@@ -37,14 +36,7 @@ FORMATS = ("text", "json", "markdown")
     help="Instead of --to: the chart to take, a folder or an archive, for environments in chart "
     "mode.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=Choice(FORMATS),
-    default="text",
-    show_default=True,
-    help="The format of the report.",
-)
+@output_format(FORMATS, "report")
 @click.pass_obj
 def upgrade(
     context: Context,

@@ -9,7 +9,7 @@ from trainwright.editor.place import Place, job_at
 from trainwright.editor.session import Link
 from trainwright.editor.text import Position, Span
 from trainwright.frozen import dataclass
-from trainwright.model import Data, Finding
+from trainwright.model import Finding
 from trainwright.pointer import Pointer, lookup
 from trainwright.reports.report import help_uri, rule, visible
 from trainwright.specs.layout import JobFile
@@ -77,16 +77,12 @@ def _named(place: Place) -> str:
     """What is known of what a value names."""
     if identifier := names.rule_named(place):
         return next((one.about for one in names.rules() if one.text == identifier), "")
-    value = _value(place)
+    value = place.value
     if place.in_spec == "/extends":
         folder, _, name = str(value).partition("/")
         return names.base(place.session, JobFile(folder, name)).about
     found = names.possible(place, place.pointer, place.in_spec)
     return next((one.about for one in found if one.text == value), "")
-
-
-def _value(place: Place) -> Data:
-    return lookup(place.text.document.data, place.pointer) if place.text.document else None
 
 
 def _described(place: Place) -> str:

@@ -91,7 +91,7 @@ def _references(place: Place) -> Iterator[Target]:
     if place.kind == "job" and len(pointer.parts) == 2 and pointer.parts[0] == "volumes":
         yield from _volume(place, pointer.last)
         return
-    key, value = names.declared_as(place.in_spec), _value(place)
+    key, value = names.declared_as(place.in_spec), place.value
     if key and isinstance(value, str):
         yield from uses(place, place.environment, key, value)
     else:
@@ -151,7 +151,7 @@ def every(place: Place) -> Iterator[JobFile]:
 def _volume(place: Place, name: str) -> Iterator[Target]:
     yield target(place.session, place.path, place.pointer)
     for at in names.VOLUME_NAMES:
-        if _lookup(place, at) == name:
+        if place.lookup(at) == name:
             yield target(place.session, place.path, at)
 
 
@@ -174,21 +174,13 @@ def _reached(place: Place) -> Iterator[Target]:
             yield target(session, file.path, "/name")
 
 
-def _value(place: Place) -> Data:
-    return _lookup(place, place.pointer)
-
-
-def _lookup(place: Place, pointer: str) -> Data:
-    return lookup(place.text.document.data, pointer) if place.text.document else None
-
-
 def declaration(place: Place) -> tuple[str, str] | None:
     """The key and the name of what an environment declares that is pointed at."""
     pointer = place.pointer
     if place.kind == "environment" and len(pointer.parts) == 2:
         key, name = pointer.parts
         return (key, name) if key in names.DECLARING else None
-    key, value = names.declared_as(place.in_spec), _value(place)
+    key, value = names.declared_as(place.in_spec), place.value
     return (key, value) if key and isinstance(value, str) else None
 
 

@@ -10,7 +10,7 @@ from trainwright.editor.session import Session, job_of
 from trainwright.editor.text import Entry, Position, Span, Text
 from trainwright.frozen import dataclass
 from trainwright.model import Data
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, lookup
 from trainwright.specs import layers
 from trainwright.specs.fields import Field, field
 from trainwright.specs.layout import (
@@ -53,6 +53,14 @@ class Place:
     @property
     def pointer(self) -> Pointer:
         return self.entry.pointer if self.entry else _ROOT
+
+    @property
+    def value(self) -> Data:
+        """What the file has where it is pointed at."""
+        return self.lookup(self.pointer)
+
+    def lookup(self, pointer: str) -> Data:
+        return lookup(self.text.document.data, pointer) if self.text.document else None
 
     @property
     def field(self) -> Field:

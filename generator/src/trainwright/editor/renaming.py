@@ -14,7 +14,6 @@ from trainwright.editor.session import Session, job_of
 from trainwright.editor.text import Span
 from trainwright.errors import TrainwrightError
 from trainwright.frozen import dataclass
-from trainwright.model import Data
 from trainwright.pointer import Pointer, lookup
 from trainwright.specs import layers, yamlio
 from trainwright.specs.layout import ENVIRONMENTS, JobFile
@@ -52,7 +51,7 @@ def _subject(place: Place) -> tuple[str, str] | None:
     declared = navigation.declaration(place)
     if declared and declared[0] in _RENAMED:
         return declared
-    value = _value(place)
+    value = place.value
     if place.kind == "job" and pointer == "/name" and isinstance(value, str):
         return "job", value
     if place.kind == "job" and pointer in VOLUME_NAMES and isinstance(value, str):
@@ -157,7 +156,3 @@ def _job(place: Place, was: str, name: str) -> Renaming:
     note = f"{was} is another job under another name: it begins a run of its own"
     grouped = {path: tuple(found) for path, found in edits.items()}
     return Renaming(grouped, (place.path, there), note)
-
-
-def _value(place: Place) -> Data:
-    return lookup(place.text.document.data, place.pointer) if place.text.document else None

@@ -12,7 +12,7 @@ from trainwright.model import Data, file_digest
 from trainwright.pods import command
 from trainwright.pods.pod import Configs, EnvVar, Mount, Pod
 from trainwright.pods.template import Container
-from trainwright.tolerant import dig, mapping, mappings, text
+from trainwright.tolerant import mapping, mappings, text
 
 # Variables by which operators and launchers place a process; `programs` says what comes of them.
 _PLACING = frozenset(
@@ -93,7 +93,7 @@ def resources(asked: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str
 def mounts(pod: Pod, configs: Configs) -> Iterator[tuple[str, dict[str, Data], Mount]]:
     """Path, volume source and mount of everything but what `files` gives whole."""
     for mount in pod.mounts:
-        if _config(mount) not in configs:
+        if mount.config not in configs:
             path = str(PurePosixPath(mount.path))
             yield path, _source(mount), _joined(mount)
 
@@ -149,10 +149,6 @@ def _usual(kind: str, key: str, value: Data) -> bool:
     return value is False or (modes and value == 0o644)
 
 
-def _config(mount: Mount) -> str:
-    return text(dig(mount.source, "configMap", "name"))
-
-
 def files(pod: Pod, configs: Configs) -> Iterator[tuple[str, str]]:
     """The files of configs that are among the manifests, by path: their text, or else a digest."""
     for path, found, _ in _mounted(pod, configs):
@@ -177,7 +173,7 @@ _MODE = 0o644  # https://kubernetes.io/docs/reference/kubernetes-api/config-and-
 def _mounted(pod: Pod, configs: Configs) -> Iterator[tuple[str, str | bytes, Data]]:
     """Each file of the configs by path, with its permissions as they are written."""
     for mount in pod.mounts:
-        data = configs.get(_config(mount), {})
+        data = configs.get(mount.config, {})
         source = mapping(mount.source.get("configMap"))
         items = mappings(source.get("items")) or [{"key": key, "path": key} for key in data]
         for item in items:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import tarfile
@@ -16,7 +15,7 @@ from trainwright.errors import TrainwrightError
 from trainwright.findings import diagnostics as dx
 from trainwright.frozen import dataclass
 from trainwright.helm import sdk
-from trainwright.model import Data, Finding, Related
+from trainwright.model import Data, Finding, Related, file_digest
 from trainwright.pointer import Pointer
 from trainwright.specs import filetree, git
 from trainwright.specs.yamlio import Document, parse
@@ -92,7 +91,7 @@ def read(archive: Path) -> Archive:
             name, version = chart.name, chart.version
     except sdk.load().HelmError as error:
         raise ChartError(f"{archive} is not a packaged chart: {_line(error)}") from error
-    return Archive(path=archive, name=name, version=version, digest=_digest(data))
+    return Archive(path=archive, name=name, version=version, digest=file_digest(data))
 
 
 def push(archive: Path, remote: str, *, plain_http: bool) -> Pushed:
@@ -240,7 +239,7 @@ def _contents(archive: Path) -> Mapping[str, Data]:
     """SHA-256 by path of what is in an archive, below the chart's own folder."""
     with tarfile.open(archive) as opened:
         return {
-            member.name.partition("/")[2]: _digest(file.read())
+            member.name.partition("/")[2]: file_digest(file.read())
             for member in opened
             if (file := opened.extractfile(member))
         }
@@ -274,10 +273,6 @@ def _bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise ChartError(f"cannot read {path}: {error.strerror}") from error
-
-
-def _digest(data: bytes) -> str:
-    return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 @contextmanager

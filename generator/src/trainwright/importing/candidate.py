@@ -158,7 +158,7 @@ def _files(source: Source, run: NormalForm, literal: containers.Literal) -> dict
 
 def _is_file(mount: Mount, source: Source) -> bool:
     """Whether a mount is there for what the spec holds itself."""
-    return companions.config_of(mount) in operators.configs(source.manifests())
+    return mount.config in operators.configs(source.manifests())
 
 
 def _program(words: tuple[str, ...], run: NormalForm, *, apart: bool) -> dict[str, Data]:

@@ -73,17 +73,12 @@ def _is_files(config: Manifest, pod: Pod) -> bool:
     encoded = [
         text for text in binary.values() if isinstance(text, str) and _BASE64.fullmatch(text)
     ]
-    mounted = any(config_of(mount) == config.name for mount in pod.mounts)
+    mounted = any(mount.config == config.name for mount in pod.mounts)
     fits = sum(len(text.encode()) for text in (*texts, *encoded)) <= _MOST_OF_FILES
     plain = len(texts) == len(data) and len(encoded) == len(binary) and bool(data or binary)
     decoded = [base64.b64decode(text).decode("latin-1") for text in encoded]
     secret = any(credentials.redact(text) != text for text in (*texts, *decoded))
     return mounted and fits and plain and not secret and config.name not in _named(pod)
-
-
-def config_of(mount: Mount) -> str:
-    """The ConfigMap that a mount is of, if it is of one."""
-    return text(dig(mount.source, "configMap", "name"))
 
 
 def _named(pod: Pod) -> frozenset[str]:
@@ -114,7 +109,7 @@ def files(
     configs = operators.configs(tuple(manifests))
     found: dict[str, Data] = {}
     for mount in pod.mounts:
-        if config_of(mount) in configs:
+        if mount.config in configs:
             alone = replace(pod, mounts=(mount,))
             modes = dict(containers.modes(alone, configs))
             for path, held in containers.contents(alone, configs):

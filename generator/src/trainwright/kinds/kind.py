@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from trainwright.frozen import dataclass
+from trainwright.frozen import cached_property, dataclass
 from trainwright.groupkind import GroupKind
 from trainwright.model import Manifest
 
@@ -21,6 +22,20 @@ if TYPE_CHECKING:  # each part is imported when it is asked for: most verbs need
     from trainwright.rule_model.edit_row import EditRow
     from trainwright.rule_model.rule import Rule
     from trainwright.rule_model.subject import Finder
+
+
+Value = TypeVar("Value")
+
+
+class Part(Generic[Value]):
+    """What a module of a kind's package has; the module is named as it is, in small letters."""
+
+    def __init__(self, name: str, module: str = "") -> None:
+        self._module, self._name = module or name.lower(), name
+
+    def __get__(self, kind: Kind, _: type[Kind]) -> Value:
+        value: Value = kind.part(self._module, self._name)
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,60 +114,30 @@ class Kind:
     def group_kind(self) -> GroupKind:
         return GroupKind(self.group, self.kind)
 
-    @property
-    def target(self) -> Target:
-        target: Target = self._part("target", "TARGET")
-        return target
+    # Each part is in the module of its name, and imported when it is asked for.
+    target: ClassVar[Part[Target]] = Part("TARGET")
+    operator: ClassVar[Part[Operator]] = Part("OPERATOR")
+    status: ClassVar[Part[Status]] = Part("STATUS")
+    health: ClassVar[Part[Health]] = Part("HEALTH")
+    # How its objects are imported.
+    reader: ClassVar[Part[Reader]] = Part("READER", module="import_")
+    # Where its objects, and those that they refer to, have their pod templates.
+    templates: ClassVar[Part[Mapping[GroupKind, Finder]]] = Part(
+        "TEMPLATES", module="pod_templates"
+    )
+    # What becomes of edits of those objects, what servers write where they say nothing, and the
+    # rules that report such edits.
+    edits: ClassVar[Part[tuple[EditRow, ...]]] = Part("EDITS")
+    defaults: ClassVar[Part[Mapping[GroupKind, tuple[Default, ...]]]] = Part(
+        "DEFAULTS", module="edits"
+    )
+    edit_rules: ClassVar[Part[tuple[EditRule, ...]]] = Part("EDIT_RULES", module="edits")
 
-    @property
-    def operator(self) -> Operator:
-        operator: Operator = self._part("operator", "OPERATOR")
-        return operator
-
-    @property
-    def status(self) -> Status:
-        status: Status = self._part("status", "STATUS")
-        return status
-
-    @property
-    def reader(self) -> Reader:
-        """How its objects are imported."""
-        reader: Reader = self._part("import_", "READER")
-        return reader
-
-    @property
-    def templates(self) -> Mapping[GroupKind, Finder]:
-        """Where its objects, and those that they refer to, have their pod templates."""
-        templates: Mapping[GroupKind, Finder] = self._part("pod_templates", "TEMPLATES")
-        return templates
-
-    @property
+    @cached_property
     def rules(self) -> tuple[Rule, ...]:
-        rules: tuple[Rule, ...] = self._part("rules", "RULES")
-        return rules
+        """Its own rules, which are about this kind where they name no other."""
+        found: tuple[Rule, ...] = self.part("rules", "RULES")
+        return tuple(replace(rule, kinds=rule.kinds or (self.group_kind,)) for rule in found)
 
-    @property
-    def edits(self) -> tuple[EditRow, ...]:
-        """What becomes of edits of its objects, and of those that they refer to."""
-        edits: tuple[EditRow, ...] = self._part("edits", "EDITS")
-        return edits
-
-    @property
-    def defaults(self) -> Mapping[GroupKind, tuple[Default, ...]]:
-        """What servers write where those objects say nothing."""
-        defaults: Mapping[GroupKind, tuple[Default, ...]] = self._part("edits", "DEFAULTS")
-        return defaults
-
-    @property
-    def edit_rules(self) -> tuple[EditRule, ...]:
-        """The rules that report such edits."""
-        edit_rules: tuple[EditRule, ...] = self._part("edits", "EDIT_RULES")
-        return edit_rules
-
-    @property
-    def health(self) -> Health:
-        health: Health = self._part("health", "HEALTH")
-        return health
-
-    def _part(self, module: str, name: str) -> Any:
+    def part(self, module: str, name: str) -> Any:
         return getattr(import_module(f"{self.package}.{module}"), name)

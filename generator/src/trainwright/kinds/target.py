@@ -8,7 +8,8 @@ from trainwright.frozen import dataclass
 from trainwright.groupkind import GroupKind
 from trainwright.kinds.kind import Kind
 from trainwright.model import GIVEN, Data, Environment, Job, spelled
-from trainwright.pods.launchers import plain
+from trainwright.pods.flags import flag_words
+from trainwright.pods.launchers import own_options, plain
 from trainwright.pods.references import NotKnown, RunFact
 from trainwright.pointer import Pointer
 
@@ -52,6 +53,14 @@ def given(job: Job, without: Collection[str] = ()) -> dict[Pointer, bool]:
         for name in GIVEN
         if name not in without
     }
+
+
+def argument_words(job: Job) -> Iterator[tuple[Pointer, str]]:
+    """What follows the program in its command line, and options of the launcher, by field."""
+    yield from ((Pointer("/entrypoint/args"), word) for word in job.entrypoint.args)
+    yield from ((Pointer("/launcherOptions"), word) for word in own_options(job))
+    for flag, value in job.flags.items():
+        yield from ((Pointer.of("flags", flag), w) for w in flag_words(flag, value, job.flag_style))
 
 
 def one_process(job: Job) -> Iterator[Unsupported]:

@@ -11,6 +11,7 @@ from trainwright.errors import TrainwrightError
 from trainwright.frozen import dataclass
 from trainwright.model import Data, Manifest
 from trainwright.pods.template import Container
+from trainwright.tolerant import dig, text
 
 
 class ManifestError(TrainwrightError):
@@ -58,6 +59,11 @@ class Mount:
     sub_path: str = ""
     read_only: bool = False
     more: Mapping[str, Data] = field(default_factory=dict)
+
+    @property
+    def config(self) -> str:
+        """The ConfigMap that it is of, if it is of one."""
+        return text(dig(self.source, "configMap", "name"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,7 @@ class Patched:
             for pointer, message, remedy in self._overruled(old, new):
                 at = self._setting(new, pointer)
                 overruled.append(at)
-                yield dx.PATCH_OVERRULES.at(self.spec.origin(at), message, remedy=remedy, path=at)
+                yield self.spec.finding(dx.PATCH_OVERRULES, at, message, remedy=remedy)
             yield from self._not_allowed(old, new)
         for at, name in _fields(self.job.pod_patch, self._container):
             if any(error.within(at) for error in overruled):

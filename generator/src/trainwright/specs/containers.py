@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
-from typing import Any
 
 from trainwright.findings import diagnostics as dx
 from trainwright.model import Claim, Container, Environment, Finding, Job, Mount
@@ -41,11 +40,7 @@ def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Find
         if container.name in names:
             at = Pointer.of("sidecars", container.name)
             message = f"{at.dotted} and {Pointer.of('initContainers', container.name).dotted}"
-            yield _at(dx.CONTRADICTION, spec, at, f"{message} have one name")
-
-
-def _at(kind: dx.Diagnostic, spec: Layered, at: Pointer, message: str, **more: Any) -> Finding:
-    return kind.at(spec.origin(at), message, path=at, **more)
+            yield spec.finding(dx.CONTRADICTION, at, f"{message} have one name")
 
 
 # https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#detailed-behavior
@@ -79,7 +74,7 @@ def _uncounted(job: Job, spec: Layered, environment: Environment) -> Iterator[Fi
                 where = at / "resources" / ("requests" if written else "limits") / name
                 message = f"{container.name} requests {amount:f} of {name}: {UNCOUNTED}"
                 remedy = f"Ask for at most {most}, as the training." if most else "Remove it."
-                yield _at(dx.CONTRADICTION, spec, where, message, remedy=remedy)
+                yield spec.finding(dx.CONTRADICTION, where, message, remedy=remedy)
 
 
 def _volumes(job: Job, spec: Layered) -> Iterator[Finding]:
@@ -92,11 +87,11 @@ def _volumes(job: Job, spec: Layered) -> Iterator[Finding]:
                 "sidecar, or remove it."
             )
             message = f"{at.dotted} is mounted nowhere"
-            yield _at(dx.CONTRADICTION, spec, at, message, remedy=remedy)
+            yield spec.finding(dx.CONTRADICTION, at, message, remedy=remedy)
         if volume.create and volume.device_path:
             message = f"{at.dotted} creates a claim of files, which is not a block device"
             remedy = "Use a claim of volumeMode Block, or mountPath."
-            yield _at(dx.CONTRADICTION, spec, at / "devicePath", message, remedy=remedy)
+            yield spec.finding(dx.CONTRADICTION, at / "devicePath", message, remedy=remedy)
         if volume.create:
             yield from _claim_fits(job, spec, volume.create, at)
 
@@ -113,7 +108,7 @@ def _claim_fits(job: Job, spec: Layered, claim: Claim, at: Pointer) -> Iterator[
         message = f"the claim can be mounted by one node only ({', '.join(modes)})"
         remedy = "Add ReadWriteMany, with a storageClass that has it, or set nodes to 1."
         path = at / "create" / "accessModes"
-        yield _at(dx.CONTRADICTION, spec, path, message, remedy=remedy)
+        yield spec.finding(dx.CONTRADICTION, path, message, remedy=remedy)
 
 
 def _no_volume(name: str, at: Pointer, known: Sequence[str], spec: Layered) -> Finding:
@@ -163,8 +158,8 @@ def _repeated(
         path = mount.mount_path.rstrip("/") or "/"
         if path in seen:
             message = f"{what.dotted} and {seen[path]} are both mounted at {path}"
-            yield _at(dx.CONTRADICTION, spec, where / "mountPath", message)
+            yield spec.finding(dx.CONTRADICTION, where / "mountPath", message)
         seen[path] = what.dotted
         if mount.sub_path and mount.sub_path_expr:
             message = "subPath and subPathExpr exclude each other"
-            yield _at(dx.CONTRADICTION, spec, where / "subPathExpr", message)
+            yield spec.finding(dx.CONTRADICTION, where / "subPathExpr", message)

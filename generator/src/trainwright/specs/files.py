@@ -232,7 +232,7 @@ def _unlike(spec: Layered) -> Iterator[Finding]:
             path = at / "digest"
             message = f"{source} is not the file with this digest, but {there}"
             remedy = "Write its digest, or remove it (null): any file will do then."
-            yield dx.FILE.at(spec.origin(path), message, remedy=remedy, path=path)
+            yield spec.finding(dx.FILE, path, message, remedy=remedy)
 
 
 def source_of(spec: Layered, pointer: Pointer) -> str:

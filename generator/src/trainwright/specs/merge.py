@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainwright.frozen import dataclass
-from trainwright.model import Data, Location
+from trainwright.model import Data, Finding, Location
 from trainwright.pointer import Pointer, lookup
 
 if TYPE_CHECKING:
+    from trainwright.findings.diagnostics import Diagnostic
     from trainwright.specs.yamlio import Document
 
 PATCH, DIRECTIVE = "podPatch", "$patch"
@@ -114,6 +115,10 @@ class Layered:
         """Where the effective value was written, or the nearest mapping around it."""
         layer, found = self._setter(pointer)
         return layer.place(found)
+
+    def finding(self, kind: Diagnostic, at: Pointer, message: str, **more: Any) -> Finding:
+        """A finding about the effective value, where it was written."""
+        return kind.at(self.origin(at), message, path=at, **more)
 
     def authored(self, pointer: str) -> Location:
         """The line people wrote that decides a value; else the job's own first line."""

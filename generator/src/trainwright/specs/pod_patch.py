@@ -56,7 +56,7 @@ def _item(item: Data, at: Pointer, spec: Layered, key: str) -> Iterator[Finding]
     if key and isinstance(item, dict) and key not in item and directive != "replace":
         message = f"{at.dotted} has no {key}, by which Kubernetes knows the items of this list"
         remedy = f"Add {key}."
-        yield dx.SCHEMA.at(spec.origin(at), message, remedy=remedy, path=at)
+        yield spec.finding(dx.SCHEMA, at, message, remedy=remedy)
     elif not key and directive is not None:
         message = f"{at.parent.dotted} is replaced as a whole: nothing in it can be {directive}d"
         remedy = "Write the list as it is meant to be."

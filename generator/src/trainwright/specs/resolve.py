@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainwright.findings import diagnostics as dx
 from trainwright.model import (
@@ -152,10 +152,6 @@ def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Find
     yield from pod_patch.problems(spec, environment.kubernetes_version)
 
 
-def _at(kind: dx.Diagnostic, spec: Layered, at: Pointer, message: str, **more: Any) -> Finding:
-    return kind.at(spec.origin(at), message, path=at, **more)
-
-
 def _known(names: Iterable[str], what: str) -> str:
     if not names:
         return f"Declare it in environment.yaml; it has no {what} yet."
@@ -167,25 +163,25 @@ def _references(job: Job, spec: Layered, environment: Environment) -> Iterator[F
     if target not in environment.targets:
         message = f'the target "{target}" is not installed in {name}'
         remedy = _known(environment.targets, "targets")
-        yield _at(dx.REFERENCE, spec, Pointer("/target"), message, remedy=remedy)
+        yield spec.finding(dx.REFERENCE, Pointer("/target"), message, remedy=remedy)
     if pool is not None and job.pool is None:
         message = f'the pool "{pool}" does not exist in {name}'
         remedy = _known(environment.pools, "pools")
-        yield _at(dx.REFERENCE, spec, Pointer("/pool"), message, remedy=remedy)
+        yield spec.finding(dx.REFERENCE, Pointer("/pool"), message, remedy=remedy)
     if job.queue and environment.queueing in ("none", "coscheduling"):
         lacks = "queueing" if environment.queueing == "none" else "queues, only gangs"
         message = f'the queue "{job.queue}" is asked for, but {name} has no {lacks}'
         remedy = "Set queueing in environment.yaml, or remove the queue (queue: null)."
-        yield _at(dx.REFERENCE, spec, Pointer("/queue"), message, remedy=remedy)
+        yield spec.finding(dx.REFERENCE, Pointer("/queue"), message, remedy=remedy)
     elif job.queue and environment.queues and job.queue not in environment.queues:
         message = f'the queue "{job.queue}" does not exist in {name}'
         remedy = _known(environment.queues, "queues")
-        yield _at(dx.REFERENCE, spec, Pointer("/queue"), message, remedy=remedy)
+        yield spec.finding(dx.REFERENCE, Pointer("/queue"), message, remedy=remedy)
     volume = job.checkpoint.volume if job.checkpoint else None
     if volume is not None and volume not in {v.name for v in job.volumes if v.mounted}:
         message = f'checkpoints go to the volume "{volume}", which the job does not mount'
         remedy = f"Add {Pointer.of('volumes', volume).dotted}, or name one that is there."
-        yield _at(dx.REFERENCE, spec, Pointer("/checkpoint/volume"), message, remedy=remedy)
+        yield spec.finding(dx.REFERENCE, Pointer("/checkpoint/volume"), message, remedy=remedy)
 
     yield from _code(job, spec, environment)
     for variable, secret in sorted(job.secrets.items()):
@@ -195,7 +191,7 @@ def _references(job: Job, spec: Layered, environment: Environment) -> Iterator[F
                 Pointer.of("secrets", variable, "name"),
                 _known(environment.secrets, "secrets"),
             )
-            yield _at(dx.REFERENCE, spec, at, message, remedy=remedy)
+            yield spec.finding(dx.REFERENCE, at, message, remedy=remedy)
 
 
 def _code(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:
@@ -206,15 +202,15 @@ def _code(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding
         at = Pointer("/code/git/secret")
         message = f'the Secret "{git.secret}" does not exist in {environment.name}'
         remedy = _known(environment.secrets, "secrets")
-        yield _at(dx.REFERENCE, spec, at, message, remedy=remedy)
+        yield spec.finding(dx.REFERENCE, at, message, remedy=remedy)
     if git.over_ssh and not git.secret:
         message = "a repository is fetched by ssh with a key, and code.git has no secret"
         remedy = "Name a Secret with ssh-privatekey and known_hosts, or use an https URL."
-        yield _at(dx.CONTRADICTION, spec, Pointer("/code/git/url"), message, remedy=remedy)
+        yield spec.finding(dx.CONTRADICTION, Pointer("/code/git/url"), message, remedy=remedy)
     if job.network:
         message = "the pods of an isolated network reach only each other, and fetch no code"
         remedy = "Put the code into an image (code.image), or set network: open."
-        yield _at(dx.CONTRADICTION, spec, Pointer("/code/git"), message, remedy=remedy)
+        yield spec.finding(dx.CONTRADICTION, Pointer("/code/git"), message, remedy=remedy)
 
 
 def _queueing(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:
@@ -223,12 +219,12 @@ def _queueing(job: Job, spec: Layered, environment: Environment) -> Iterator[Fin
         if path in spec.data and not queued:
             message = f"{what} is asked for, but the job waits in no Kueue queue"
             remedy = f"Set queue, or remove {path}."
-            yield _at(dx.CONTRADICTION, spec, Pointer.of(path), message, remedy=remedy)
+            yield spec.finding(dx.CONTRADICTION, Pointer.of(path), message, remedy=remedy)
     # Kueue admits all pods of a job or none, so what it queues is a gang already.
     if job.gang and environment.queueing not in ("volcano", "coscheduling") and not queued:
         message = f"a gang is asked for, but nothing in {environment.name} starts pods together"
         remedy = "Set queueing in environment.yaml and, for Kueue, a queue; or remove gang."
-        yield _at(dx.REFERENCE, spec, Pointer("/gang"), message, remedy=remedy)
+        yield spec.finding(dx.REFERENCE, Pointer("/gang"), message, remedy=remedy)
 
 
 def _elastic_range(job: Job, spec: Layered) -> Iterator[Finding]:
@@ -237,11 +233,11 @@ def _elastic_range(job: Job, spec: Layered) -> Iterator[Finding]:
     low, high = job.elastic.min_nodes, job.elastic.max_nodes
     if low > high:
         message = f"elastic.minNodes ({low}) is more than elastic.maxNodes ({high})"
-        yield _at(dx.CONTRADICTION, spec, Pointer("/elastic/minNodes"), message)
+        yield spec.finding(dx.CONTRADICTION, Pointer("/elastic/minNodes"), message)
     elif not low <= job.nodes <= high:
         message = f"nodes ({job.nodes}) is outside the elastic range {low} to {high}"
         remedy = f"Set nodes between {low} and {high}, or leave it out to start with {high}."
-        yield _at(dx.CONTRADICTION, spec, Pointer("/nodes"), message, remedy=remedy)
+        yield spec.finding(dx.CONTRADICTION, Pointer("/nodes"), message, remedy=remedy)
 
 
 def _accelerators(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:
@@ -249,23 +245,23 @@ def _accelerators(job: Job, spec: Layered, environment: Environment) -> Iterator
     if job.backend == "nccl" and not gpus and not job.resource_claims:
         message = "backend is nccl, but resources.gpu is 0: NCCL needs GPUs"
         remedy = "Ask for GPUs in resources.gpu, or leave backend to auto."
-        yield _at(dx.CONTRADICTION, spec, Pointer("/backend"), message, remedy=remedy)
+        yield spec.finding(dx.CONTRADICTION, Pointer("/backend"), message, remedy=remedy)
     if gpus and "pool" not in spec.data:
         message = f"resources.gpu is {gpus}, but there is no pool to take GPUs from"
         accelerated = [name for name, known in environment.pools.items() if known.resource]
         remedy = f"Set pool. {_known(accelerated, 'GPU pools')}"
-        yield _at(dx.REFERENCE, spec, Pointer("/resources/gpu"), message, remedy=remedy)
+        yield spec.finding(dx.REFERENCE, Pointer("/resources/gpu"), message, remedy=remedy)
     if pool and pool.resource in job.resources.extended:
         message = f'{pool.resource} is what the pool "{pool.name}" counts in resources.gpu'
         path = Pointer.of("resources", "extended", pool.resource)
-        yield _at(dx.CONTRADICTION, spec, path, message, remedy="Set resources.gpu instead.")
+        yield spec.finding(dx.CONTRADICTION, path, message, remedy="Set resources.gpu instead.")
     if gpus and pool:
         yield from _pool_fit(job, spec, pool)
     version = environment.kubernetes_version
     if job.resource_claims and int(version.split(".")[1]) < _DRA_SINCE:
         message = f"resourceClaims need Kubernetes 1.{_DRA_SINCE}, {environment.name} has {version}"
         remedy = "Remove them, or raise kubernetes.version with the cluster's."
-        yield _at(dx.REFERENCE, spec, Pointer("/resourceClaims"), message, remedy=remedy)
+        yield spec.finding(dx.REFERENCE, Pointer("/resourceClaims"), message, remedy=remedy)
 
 
 # Claims of pods before it have another form.
@@ -278,7 +274,7 @@ def _pool_fit(job: Job, spec: Layered, pool: Pool) -> Iterator[Finding]:
     if not pool.resource:
         message = f'resources.gpu is {gpus}, but the pool "{pool.name}" has no accelerators'
         pools = Related("from", f'sets pool: "{pool.name}"', spec.origin("/pool"))
-        yield _at(dx.CAPACITY, spec, Pointer("/resources/gpu"), message, related=(pools,))
+        yield spec.finding(dx.CAPACITY, Pointer("/resources/gpu"), message, related=(pools,))
         return
     nodes = max(job.nodes, job.elastic.min_nodes if job.elastic else 0)
     for short in capacity.pool_shortages(pool, gpus, nodes * gpus):
@@ -288,7 +284,7 @@ def _pool_fit(job: Job, spec: Layered, pool: Pool) -> Iterator[Finding]:
             f'needs {short.need} GPUs{what}, the pool "{pool.name}" has {short.has}: '
             f"short by {short.missing}"
         )
-        yield _at(dx.CAPACITY, spec, Pointer(path), message)
+        yield spec.finding(dx.CAPACITY, Pointer(path), message)
 
 
 def _fabric(job: Job, spec: Layered) -> Iterator[Finding]:
@@ -308,7 +304,7 @@ def _fabric(job: Job, spec: Layered) -> Iterator[Finding]:
     if needs.targets and job.target not in needs.targets:
         message = f"the fabric {fabric.name} needs the target {' or '.join(needs.targets)}"
         remedy = f"Set target, or use another pool than {pool.name}."
-        yield _at(dx.CONTRADICTION, spec, Pointer("/target"), message, remedy=remedy)
+        yield spec.finding(dx.CONTRADICTION, Pointer("/target"), message, remedy=remedy)
     shape, chips = needs.slice(pool) or ("", 0)
     asked = job.nodes * job.resources.gpu
     if shape and asked != chips:
@@ -317,18 +313,18 @@ def _fabric(job: Job, spec: Layered) -> Iterator[Finding]:
             f"{asked} (nodes: {job.nodes}, resources.gpu: {job.resources.gpu})"
         )
         remedy = "Set nodes to the hosts of a slice and resources.gpu to what one host has."
-        yield _at(dx.CONTRADICTION, spec, Pointer("/nodes"), message, remedy=remedy)
+        yield spec.finding(dx.CONTRADICTION, Pointer("/nodes"), message, remedy=remedy)
 
 
 def _variables(job: Job, spec: Layered) -> Iterator[Finding]:
     """Variables that are set twice, in the job or in a container beside it."""
     for name in sorted(set(job.env) & set(job.secrets)):
         message = f"{name} is set in env and in secrets"
-        yield _at(dx.CONTRADICTION, spec, Pointer.of("env", name), message)
+        yield spec.finding(dx.CONTRADICTION, Pointer.of("env", name), message)
     for at, container in containers.beside(job):
         for name in sorted(set(container.env) & set(container.secrets)):
             message = f"{name} is set in env and in secrets of {at.dotted}"
-            yield _at(dx.CONTRADICTION, spec, at / "env" / name, message)
+            yield spec.finding(dx.CONTRADICTION, at / "env" / name, message)
 
 
 def _files(job: Job, spec: Layered) -> Iterator[Finding]:
@@ -339,7 +335,7 @@ def _files(job: Job, spec: Layered) -> Iterator[Finding]:
         if file.name in taken:
             at = Pointer.of("files", file.name)
             message = f"{at.dotted} and {taken[file.name]} are both mounted at {file.name}"
-            yield _at(dx.CONTRADICTION, spec, at, message)
+            yield spec.finding(dx.CONTRADICTION, at, message)
     yield from _unmountable(job, spec)
     sizes = {Pointer.of("files", file.name): len(file.raw) for file in job.files}
     if job.entrypoint.inline:
@@ -352,7 +348,7 @@ def _files(job: Job, spec: Layered) -> Iterator[Finding]:
             f"{total - files.LIMIT} too many, and {largest.dotted} has {sizes[largest]}"
         )
         remedy = "Put large files into the image, or on a volume."
-        yield _at(dx.FILE, spec, largest, message, remedy=remedy)
+        yield spec.finding(dx.FILE, largest, message, remedy=remedy)
 
 
 # Folders of a container that the kernel or its runtime fills.
@@ -381,7 +377,7 @@ def _grace(job: Job, spec: Layered) -> Iterator[Finding]:
         grace = spec.data["gracePeriod"]
         message = f"gracePeriod is {grace}, the most is {MAX_GRACE // 86_400}d"
         remedy = "Write the time that a checkpoint takes."
-        yield _at(dx.SCHEMA, spec, Pointer("/gracePeriod"), message, remedy=remedy)
+        yield spec.finding(dx.SCHEMA, Pointer("/gracePeriod"), message, remedy=remedy)
 
 
 def _peer_copies(job: Job, spec: Layered) -> Iterator[Finding]:
@@ -395,15 +391,15 @@ def _peer_copies(job: Job, spec: Layered) -> Iterator[Finding]:
     if volume is None or not volume.mounted:
         message = f'peer copies go to the volume "{copies.volume}", which the job does not mount'
         remedy = f"Add {where}: {{emptyDir: {{medium: Memory, sizeLimit: ...}}, mountPath: ...}}."
-        yield _at(dx.REFERENCE, spec, at / "volume", message, remedy=remedy)
+        yield spec.finding(dx.REFERENCE, at / "volume", message, remedy=remedy)
     elif mapping(volume.source.get("emptyDir")).get("medium") != "Memory":
         message = f'peer copies go to the volume "{copies.volume}", which is not in memory'
         remedy = f"Set {where}.emptyDir.medium to Memory, or name a volume that is an emptyDir."
-        yield _at(dx.CONTRADICTION, spec, at / "volume", message, remedy=remedy)
+        yield spec.finding(dx.CONTRADICTION, at / "volume", message, remedy=remedy)
     if job.elastic and job.elastic.recovery == "live":
         message = "peer copies are for restarts, and with live recovery the other workers go on"
         remedy = "Remove checkpoint.peerCopies: a worker that is new takes the state of the others."
-        yield _at(dx.CONTRADICTION, spec, at, message, remedy=remedy)
+        yield spec.finding(dx.CONTRADICTION, at, message, remedy=remedy)
 
 
 def _writable(job: Job, spec: Layered) -> Iterator[Finding]:
@@ -421,7 +417,7 @@ def _writable(job: Job, spec: Layered) -> Iterator[Finding]:
             message = f'{what} to the volume "{name}", which is mounted read-only'
             remedy = f"Remove {fixed.dotted}, or name a volume that can be written to."
             related = Related("and", f"{fixed.dotted} is true", spec.origin(fixed))
-            yield _at(dx.CONTRADICTION, spec, at, message, remedy=remedy, related=(related,))
+            yield spec.finding(dx.CONTRADICTION, at, message, remedy=remedy, related=(related,))
 
 
 def _read_only(volume: Volume) -> Pointer | None:
@@ -439,7 +435,7 @@ def _preflight(job: Job, spec: Layered) -> Iterator[Finding]:
     if job.preflight and (job.launcher != "trainwright" or not job.entrypoint.launched):
         message = "preflight is the entrypoint's, and this job does not start it"
         remedy = f"Use launcher: trainwright without entrypoint.{_kind(job)}, or remove preflight."
-        yield _at(dx.CONTRADICTION, spec, Pointer("/preflight"), message, remedy=remedy)
+        yield spec.finding(dx.CONTRADICTION, Pointer("/preflight"), message, remedy=remedy)
 
 
 def _launcher_options(job: Job, spec: Layered) -> Iterator[Finding]:
@@ -448,7 +444,7 @@ def _launcher_options(job: Job, spec: Layered) -> Iterator[Finding]:
         what = "plain python has" if job.entrypoint.launched else f"entrypoint.{_kind(job)} starts"
         message = f"launcherOptions are those of a launcher, and {what} none"
         remedy = "Write them into entrypoint.argv, or choose a launcher."
-        yield _at(dx.CONTRADICTION, spec, Pointer("/launcherOptions"), message, remedy=remedy)
+        yield spec.finding(dx.CONTRADICTION, Pointer("/launcherOptions"), message, remedy=remedy)
         return
     seen: dict[str, str] = {}
     for name, value in job.launcher_options.items():
@@ -469,13 +465,13 @@ def _flags(job: Job, spec: Layered) -> Iterator[Finding]:
     if reason := unfit_style(job.flag_style):
         at = Pointer("/flagStyle/booleans")
         remedy = "Remove booleans: the form k=v writes k=true and k=false."
-        yield _at(dx.CONTRADICTION, spec, at, reason, remedy=remedy)
+        yield spec.finding(dx.CONTRADICTION, at, reason, remedy=remedy)
     for name, value in job.flags.items():
         if reason := misplaced(name, value, job.flag_style):
             at = Pointer.of("flags", name)
             form = job.flag_style.form
             message = f"{at.dotted} cannot be written as {form}: {reason}"
-            yield _at(dx.CONTRADICTION, spec, at, message, remedy="Change it, or flagStyle.")
+            yield spec.finding(dx.CONTRADICTION, at, message, remedy="Change it, or flagStyle.")
 
 
 def _host_network(job: Job, spec: Layered) -> Iterator[Finding]:
@@ -484,7 +480,7 @@ def _host_network(job: Job, spec: Layered) -> Iterator[Finding]:
             "a NetworkPolicy does not hold pods in the host's network, and network is isolated"
         )
         remedy = "Remove one of them (hostNetwork: null, or network: open)."
-        yield _at(dx.CONTRADICTION, spec, Pointer("/hostNetwork"), message, remedy=remedy)
+        yield spec.finding(dx.CONTRADICTION, Pointer("/hostNetwork"), message, remedy=remedy)
 
 
 # What is written as Kubernetes has it: the field of a spec, the type that has it there, its name.

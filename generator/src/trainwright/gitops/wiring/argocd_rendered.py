@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import chain
 
-from trainwright.gitops.wiring import argocd
-from trainwright.gitops.wiring.wiring import Files, InvalidSetting, Site, Wiring
+from trainwright.gitops.wiring import argocd, charts
+from trainwright.gitops.wiring.wiring import Files, Site, Wiring
 from trainwright.kinds import TARGETS
-from trainwright.pointer import Pointer
 from trainwright.runs.record import VALUES_FILE
 
 
@@ -35,18 +34,11 @@ def _no_manifests(site: Site) -> str:
     return names[0] if len(names) == 1 else f"{{{','.join(names)}}}"
 
 
-def _unfit(site: Site) -> Iterator[InvalidSetting]:
-    yield from argocd.unfit(site)
-    if site.gitops.chart.oci or site.gitops.chart.path:
-        message = "rendered files need no chart"
-        yield InvalidSetting(Pointer("/chart"), message, "Remove chart, or set mode: chart.")
-
-
 WIRING = Wiring(
     engine="argocd",
     mode="rendered",
     summary="AppProject, and an ApplicationSet with an Application a job (or one Application).",
     namespace=argocd.NAMESPACE,
     build=_build,
-    unfit=_unfit,
+    unfit=lambda site: chain(argocd.unfit(site), charts.not_needed(site)),
 )

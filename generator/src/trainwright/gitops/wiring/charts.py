@@ -64,3 +64,10 @@ def unfit(site: Site) -> Iterator[InvalidSetting]:
     if chart.oci and (chart.url or chart.revision):
         message = "chart.url and chart.revision are for a chart in a git repository"
         yield InvalidSetting(Pointer("/chart"), message, _EITHER)
+
+
+def not_needed(site: Site) -> Iterator[InvalidSetting]:
+    """Refuses a chart where the rendered files are applied."""
+    if site.gitops.chart.oci or site.gitops.chart.path:
+        message = "rendered files need no chart"
+        yield InvalidSetting(Pointer("/chart"), message, "Remove chart, or set mode: chart.")

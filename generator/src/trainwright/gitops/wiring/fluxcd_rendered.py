@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
-from trainwright.gitops.wiring import fluxcd, kinds
+from trainwright.gitops.wiring import charts, fluxcd, kinds
 from trainwright.gitops.wiring.naming import LABEL, bounded
-from trainwright.gitops.wiring.wiring import Files, InvalidSetting, Site, Wiring
+from trainwright.gitops.wiring.wiring import Files, Site, Wiring
 from trainwright.model import Data
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.pointer import Pointer
 from trainwright.specs.yamlio import Block
 
 _BEFORE = "-prerequisites"
@@ -124,18 +124,11 @@ def _ignored(site: Site) -> Iterator[dict[str, Data]]:
             }
 
 
-def _unfit(site: Site) -> Iterator[InvalidSetting]:
-    yield from fluxcd.unfit(site)
-    if site.gitops.chart.oci or site.gitops.chart.path:
-        message = "rendered files need no chart"
-        yield InvalidSetting(Pointer("/chart"), message, "Remove chart, or set mode: chart.")
-
-
 WIRING = Wiring(
     engine="flux",
     mode="rendered",
     summary="GitRepository or OCIRepository, and two Kustomizations: prerequisites, then runs.",
     namespace=fluxcd.NAMESPACE,
     build=_build,
-    unfit=_unfit,
+    unfit=lambda site: chain(fluxcd.unfit(site), charts.not_needed(site)),
 )

@@ -15,14 +15,13 @@ from trainwright.kinds.target import (
     Meeting,
     Target,
     Unsupported,
+    argument_words,
     given,
     one_process,
     own_rendezvous,
 )
 from trainwright.model import Data, Environment, Job, ValueFrom, Volume
 from trainwright.pods import command
-from trainwright.pods.flags import flag_words
-from trainwright.pods.launchers import own_options
 from trainwright.pointer import Pointer
 
 _NVIDIA = "nvidia.com/gpu"  # the only accelerators that Docker reserves by number
@@ -251,12 +250,7 @@ def _expansions(job: Job) -> Iterator[Unsupported]:
         for name, value in job.env.items()
         if isinstance(value, str)
     ]
-    words += [(Pointer("/entrypoint/args"), word) for word in job.entrypoint.args]
-    words += [(Pointer("/launcherOptions"), word) for word in own_options(job)]
-    for flag, value in job.flags.items():
-        at = Pointer.of("flags", flag)
-        words += [(at, word) for word in flag_words(flag, value, job.flag_style)]
-    for path, word in words:
+    for path, word in (*words, *argument_words(job)):
         if "$(" in word or "$$" in word:
             yield Unsupported(path, f"Docker does not expand {word!r}", "Write the value itself.")
 

@@ -64,7 +64,6 @@ J09 = Rule(
     summary="A JobSet restarts its ranks together.",
     effect="One lost pod is started again alone, and the others hang with the rank that is gone.",
     remedy="Set backoffLimit: 0 on the job and failurePolicy.maxRestarts on the JobSet.",
-    kinds=(KIND.group_kind,),
     spec=Pointer("/retries"),
     source=EXAMPLES,
     run=_j09,
@@ -98,7 +97,6 @@ J12 = Rule(
     effect="JobSet's webhook refuses the object.",
     remedy=f"Set backoffLimit: {_MAX_INT32}, podReplacementPolicy: Failed, and the same number in "
     "parallelism and completions.",
-    kinds=(KIND.group_kind,),
     source="https://github.com/kubernetes-sigs/jobset/blob/v0.13.0/pkg/webhooks/jobset_webhook.go",
     run=_j12,
     passes=_set(

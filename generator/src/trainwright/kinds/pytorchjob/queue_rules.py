@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.kinds.pytorchjob import KIND
 from trainwright.model import Severity
 from trainwright.objects.kueue import GROUP, QUEUE_LABEL, TOPOLOGY, sliced, version_of
 from trainwright.pointer import Pointer
@@ -41,7 +40,6 @@ K10 = Rule(
     summary="Master and workers that request one topology domain are one group of pod sets.",
     effect="Kueue places each pod set by itself: the ranks may talk from one rack to another.",
     remedy=f"Annotate both pod templates with {GROUP} and one value.",
-    kinds=(KIND.group_kind,),
     spec=Pointer("/topology"),
     source="https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/",
     run=_k10,
@@ -65,7 +63,6 @@ K06 = Rule(
     effect="Nothing admits the job, or it starts past the queue: the integration goes with 0.20.",
     remedy="Use target trainjob or jobset.",
     by_hand="Use a TrainJob or a JobSet.",
-    kinds=(KIND.group_kind,),
     spec=Pointer("/target"),
     source="kubernetes-sigs/kueue@v0.19.2:site/content/en/docs/tasks/run/kubeflow/pytorchjobs.md",
     run=_k06,

@@ -15,6 +15,7 @@ from trainwright.kinds.target import (
     Meeting,
     Target,
     Unsupported,
+    argument_words,
     fixed_nodes,
     image_volumes,
     one_process,
@@ -25,8 +26,6 @@ from trainwright.kinds.target import (
 from trainwright.kinds.trainingjob import KIND
 from trainwright.model import Data, Environment, Job
 from trainwright.pods import command
-from trainwright.pods.flags import flag_words
-from trainwright.pods.launchers import own_options
 from trainwright.pods.references import NotKnown
 from trainwright.pointer import Pointer
 
@@ -207,12 +206,7 @@ def _apart(job: Job, rendezvous: str) -> Iterator[Unsupported]:
 def _unquotable(job: Job) -> Iterator[Unsupported]:
     entry = job.entrypoint
     words = [(Pointer("/entrypoint"), word) for word in (*entry.argv, entry.script, entry.module)]
-    words += [(Pointer("/entrypoint/args"), word) for word in job.entrypoint.args]
-    words += [(Pointer("/launcherOptions"), word) for word in own_options(job)]
-    for flag, value in job.flags.items():
-        at = Pointer.of("flags", flag)
-        words += [(at, word) for word in flag_words(flag, value, job.flag_style)]
-    for path, word in words:
+    for path, word in (*words, *argument_words(job)):
         if word and not SHELL_SAFE.fullmatch(word):
             yield Unsupported(
                 path,

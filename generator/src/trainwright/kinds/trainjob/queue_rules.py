@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.groupkind import APPLICATION
-from trainwright.kinds.trainjob import KIND
 from trainwright.model import Severity
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.sync import sync_options
@@ -37,7 +36,6 @@ K05 = Rule(
     summary="A queued TrainJob with patches of its own is applied on the server's side.",
     effect="Kueue's node selectors are lost, or Trainer's webhook refuses every later sync.",
     remedy="Annotate it with argocd.argoproj.io/sync-options: ServerSideApply=true.",
-    kinds=(KIND.group_kind,),
     spec=Pointer("/annotations"),
     source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobs/trainjob/trainjob_controller.go",
     run=_k05,

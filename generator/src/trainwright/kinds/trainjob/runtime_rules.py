@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.groupkind import RUNTIMES, TRAININGRUNTIME
 from trainwright.kinds.indexed_rules import about_jobs, jobs_of
-from trainwright.kinds.trainjob import KIND
 from trainwright.kinds.trainjob.runtime import patches, runtime_of
 from trainwright.kinds.trainjob.spec_rules import installed_minor, runtime
 from trainwright.model import Data, Manifest, Severity
@@ -194,7 +193,6 @@ T05 = Rule(
     summary="A TrainJob refers to a runtime that exists, by the right kind and namespace.",
     effect="Trainer's webhook refuses the object: the runtime has to be there before it.",
     remedy="Correct runtimeRef.kind and runtimeRef.name, or add the runtime.",
-    kinds=(KIND.group_kind,),
     source="kubeflow/trainer@v2.3.0:pkg/webhooks/trainjob_webhook.go",
     run=_t05,
     passes="kind: TrainJob\nspec: {runtimeRef: {kind: TrainingRuntime, name: torch}}\n---\nkind: "
@@ -249,7 +247,6 @@ T07 = Rule(
     "lacks is accepted: the TrainJob reports TrainJobResourcesCreationFailed, and no pod is made.",
     remedy="Name the manager like example.com/team, and the job and the container as the runtime "
     "does: node.",
-    kinds=(KIND.group_kind,),
     source=_PLUGIN,
     run=_t07,
     passes="kind: TrainJob\nspec: {runtimePatches: [{manager: example.com/team}]}",

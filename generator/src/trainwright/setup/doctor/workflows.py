@@ -14,6 +14,7 @@ from trainwright.setup.doctor.diagnosis import Diagnosis, State
 from trainwright.setup.init.repository import SOURCE
 from trainwright.specs import git
 from trainwright.specs.yamlio import Document, parse
+from trainwright.tolerant import mapping
 
 WORKFLOWS = ".github/workflows"
 _ACTION = re.compile(r"(?P<name>[\w.-]+/trainwright)@(?P<ref>.+)")
@@ -60,7 +61,7 @@ class _Use:
     @property
     def given(self) -> Mapping[str, Data]:
         """The action's inputs."""
-        return _mapping(lookup(self.document.data, f"{self.step}/with"))
+        return mapping(lookup(self.document.data, f"{self.step}/with"))
 
     @property
     def reviews(self) -> bool:
@@ -80,10 +81,10 @@ def _uses(path: Path, own: bool) -> Iterator[_Use]:
     document = parse(f"{WORKFLOWS}/{path.name}", path.read_bytes())
     if not isinstance(document, Document):
         return
-    for name, job in _mapping(document.data.get("jobs")).items():
-        steps = _mapping(job).get("steps")
+    for name, job in mapping(document.data.get("jobs")).items():
+        steps = mapping(job).get("steps")
         for index, step in enumerate(steps if isinstance(steps, list) else []):
-            uses = str(_mapping(step).get("uses"))
+            uses = str(mapping(step).get("uses"))
             if _ACTION.fullmatch(uses) or (own and uses == "./"):
                 pointer = f"/jobs/{name}"
                 yield _Use(document=document, job=pointer, step=f"{pointer}/steps/{index}")
@@ -130,8 +131,8 @@ def _complaints(use: _Use) -> Iterator[Diagnosis]:
 def _fetches_enough(use: _Use) -> bool:
     """Whether a checkout before has at least both sides of the merge."""
     for step in lookup(use.document.data, f"{use.job}/steps"):
-        if str(_mapping(step).get("uses")).startswith("actions/checkout@"):
-            depth = str(_mapping(_mapping(step).get("with")).get("fetch-depth", 1))
+        if str(mapping(step).get("uses")).startswith("actions/checkout@"):
+            depth = str(mapping(mapping(step).get("with")).get("fetch-depth", 1))
             return not depth.isdigit() or int(depth) != 1
     return True
 
@@ -140,7 +141,3 @@ def _may_comment(permissions: Data) -> bool:
     if isinstance(permissions, dict):
         return bool(permissions.get("pull-requests") == "write")
     return bool(permissions == "write-all")
-
-
-def _mapping(data: Data) -> Mapping[str, Data]:
-    return data if isinstance(data, dict) else {}
