@@ -10,12 +10,12 @@ FIXED = ("network", "successPolicy", "failurePolicy", "startupPolicy", "volumeCl
 
 def of_definition(above: str) -> tuple[Default, ...]:
     """What the definition of a JobSet gives its fields, which runtimes have too."""
-    jobs = f"{above}.replicatedJobs.*"
+    jobs = f"{above}/replicatedJobs/*"
     return defaults(
-        **{
-            f"{above}.failurePolicy.restartStrategy": "Recreate",
-            f"{jobs}.replicas": 1,
-            f"{jobs}.groupName": "default",
-            f"{jobs}.template.spec.template.spec.containers.*.ports.*.protocol": "TCP",
+        {
+            f"{above}/failurePolicy/restartStrategy": "Recreate",
+            f"{jobs}/replicas": 1,
+            f"{jobs}/groupName": "default",
+            f"{jobs}/template/spec/template/spec/containers/*/ports/*/protocol": "TCP",
         }
     )

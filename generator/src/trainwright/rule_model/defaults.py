@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from trainwright.frozen import dataclass
 from trainwright.model import Data, Manifest
+from trainwright.pointer import Pointer
 from trainwright.tolerant import mapping, text
 
 
@@ -18,10 +19,10 @@ class Default:
     value: Callable[[Data], Data]
 
 
-def defaults(**by_path: Data | Callable[[Data], Data]) -> tuple[Default, ...]:
-    """Defaults by dotted path."""
+def defaults(by_path: Mapping[str, Data | Callable[[Data], Data]]) -> tuple[Default, ...]:
+    """Defaults by pointer, with * for any key or index."""
     return tuple(
-        Default(tuple(path.split(".")), value if callable(value) else _constant(value))
+        Default(Pointer(path).parts, value if callable(value) else _constant(value))
         for path, value in by_path.items()
     )
 
@@ -60,9 +61,9 @@ def _pull_policy(container: Data) -> Data:
 
 def of_pods(template: str) -> tuple[Default, ...]:
     """The defaults of Kubernetes' own pod templates: those in custom resources have nearly none."""
-    spec = f"{template}.spec"
+    spec = f"{template}/spec"
     probes = {
-        f"{spec}.containers.*.{probe}.{field}": value
+        f"{spec}/containers/*/{probe}/{field}": value
         for probe in ("livenessProbe", "readinessProbe", "startupProbe")
         for field, value in {
             "timeoutSeconds": 1,
@@ -72,29 +73,29 @@ def of_pods(template: str) -> tuple[Default, ...]:
         }.items()
     }
     containers: dict[str, Data | Callable[[Data], Data]] = {
-        f"{spec}.{which}.*.{field}": value
+        f"{spec}/{which}/*/{field}": value
         for which in ("containers", "initContainers")
         for field, value in {
             "terminationMessagePath": "/dev/termination-log",
             "terminationMessagePolicy": "File",
             "imagePullPolicy": _pull_policy,
             "resources": {},
-            "ports.*.protocol": "TCP",
-            "env.*.valueFrom.fieldRef.apiVersion": "v1",
+            "ports/*/protocol": "TCP",
+            "env/*/valueFrom/fieldRef/apiVersion": "v1",
         }.items()
     }
     return defaults(
-        **{
-            f"{spec}.dnsPolicy": "ClusterFirst",
-            f"{spec}.schedulerName": "default-scheduler",
-            f"{spec}.terminationGracePeriodSeconds": 30,
-            f"{spec}.securityContext": {},
-            f"{spec}.enableServiceLinks": True,
-            f"{spec}.volumes.*.configMap.defaultMode": 0o644,
-            f"{spec}.volumes.*.secret.defaultMode": 0o644,
-            f"{spec}.volumes.*.projected.defaultMode": 0o644,
-            f"{spec}.volumes.*.hostPath.type": "",
-        },
-        **containers,
-        **probes,
+        {
+            f"{spec}/dnsPolicy": "ClusterFirst",
+            f"{spec}/schedulerName": "default-scheduler",
+            f"{spec}/terminationGracePeriodSeconds": 30,
+            f"{spec}/securityContext": {},
+            f"{spec}/enableServiceLinks": True,
+            f"{spec}/volumes/*/configMap/defaultMode": 0o644,
+            f"{spec}/volumes/*/secret/defaultMode": 0o644,
+            f"{spec}/volumes/*/projected/defaultMode": 0o644,
+            f"{spec}/volumes/*/hostPath/type": "",
+            **containers,
+            **probes,
+        }
     )

@@ -9,6 +9,7 @@ from functools import partialmethod
 from trainwright.frozen import dataclass
 from trainwright.groupkind import GroupKind
 from trainwright.model import Data
+from trainwright.pointer import Pointer
 from trainwright.rule_model.edit import Edit, Path, Verdict
 from trainwright.tolerant import dig
 
@@ -116,11 +117,11 @@ class EditSource:
         when: tuple[Condition, ...] = (),
         rule: str = "",
     ) -> tuple[EditRow, ...]:
-        """A row for each of some fields, which are dotted paths."""
+        """A row for each of some fields: JSON pointers, with * for any key or index."""
         return tuple(
             EditRow(
                 kinds=self.kinds,
-                path=tuple(path.split(".")),
+                path=Pointer(path).parts,
                 when=when,
                 outcome=outcome,
                 rule=rule or _BY_OUTCOME[outcome],

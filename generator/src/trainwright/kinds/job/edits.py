@@ -46,53 +46,53 @@ EDITS = (
     *_VALIDATION.read(
         Verdict.IN_PLACE,
         "accepted while the Job is suspended; before Kubernetes 1.36 only if it has never run",
-        "spec.template.metadata.labels",
-        "spec.template.metadata.annotations",
-        "spec.template.spec.nodeSelector",
-        "spec.template.spec.tolerations",
-        "spec.template.spec.affinity.nodeAffinity",
-        "spec.template.spec.schedulingGates",
+        "/spec/template/metadata/labels",
+        "/spec/template/metadata/annotations",
+        "/spec/template/spec/nodeSelector",
+        "/spec/template/spec/tolerations",
+        "/spec/template/spec/affinity/nodeAffinity",
+        "/spec/template/spec/schedulingGates",
         when=(SUSPENDED,),
     ),
     *_FEATURES.observed(
         Verdict.IN_PLACE,
         "accepted while the Job is suspended and no pod of it is left",
-        "spec.template.spec.containers.*.resources",
-        "spec.template.spec.initContainers.*.resources",
+        "/spec/template/spec/containers/*/resources",
+        "/spec/template/spec/initContainers/*/resources",
         when=(SUSPENDED, Condition("Kubernetes is 1.36 or later", _mutable_resources)),
     ),
-    *_VALIDATION.observed(Verdict.REJECTED, FIELD_IS_IMMUTABLE, "spec.template"),
+    *_VALIDATION.observed(Verdict.REJECTED, FIELD_IS_IMMUTABLE, "/spec/template"),
     *_VALIDATION.read(
         Verdict.MIXED,
         "pods are added or deleted, and those that run keep the old number of ranks",
-        "spec.parallelism",
+        "/spec/parallelism",
         when=(_RUNS, _INDEXED),
         rule="TW310",
     ),
     *_VALIDATION.read(
         Verdict.MIXED,
         "pods are added or deleted, and those that run keep the old number of ranks",
-        "spec.completions",
+        "/spec/completions",
         when=(_RUNS, _TOGETHER),
         rule="TW310",
     ),
     *_VALIDATION.read(
         Verdict.IN_PLACE,
         "accepted, as the parallelism of the Indexed Job changes with it",
-        "spec.completions",
+        "/spec/completions",
         when=(_TOGETHER,),
     ),
     *_VALIDATION.read(
         Verdict.REJECTED,
         FIELD_IS_IMMUTABLE,
-        *("spec.completions", "spec.selector", "spec.completionMode", "spec.podFailurePolicy"),
-        *("spec.backoffLimitPerIndex", "spec.managedBy", "spec.successPolicy"),
+        *("/spec/completions", "/spec/selector", "/spec/completionMode", "/spec/podFailurePolicy"),
+        *("/spec/backoffLimitPerIndex", "/spec/managedBy", "/spec/successPolicy"),
     ),
     *_VALIDATION.read(
         Verdict.IN_PLACE,
         "accepted, and read by the controller",
-        *("spec.suspend", "spec.backoffLimit", "spec.activeDeadlineSeconds"),
-        *("spec.parallelism", "spec.ttlSecondsAfterFinished"),
+        *("/spec/suspend", "/spec/backoffLimit", "/spec/activeDeadlineSeconds"),
+        *("/spec/parallelism", "/spec/ttlSecondsAfterFinished"),
     ),
 )
 
@@ -107,16 +107,16 @@ def _backoff_limit(spec: Data) -> Data:
 
 _WRITTEN = (
     *defaults(
-        **{
-            "spec.parallelism": 1,
-            "spec.backoffLimit": _backoff_limit,
-            "spec.completionMode": "NonIndexed",
-            "spec.suspend": False,
-            "spec.podReplacementPolicy": _replacement,
-            "spec.manualSelector": False,
+        {
+            "/spec/parallelism": 1,
+            "/spec/backoffLimit": _backoff_limit,
+            "/spec/completionMode": "NonIndexed",
+            "/spec/suspend": False,
+            "/spec/podReplacementPolicy": _replacement,
+            "/spec/manualSelector": False,
         }
     ),
-    *of_pods("spec.template"),
+    *of_pods("/spec/template"),
 )
 DEFAULTS = {KIND.group_kind: _WRITTEN}
 

@@ -17,14 +17,14 @@ from trainwright.rule_model.edit_row import (
 _KINDS = (KIND.group_kind,)
 _WEBHOOK = EditSource(_KINDS, "kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go")
 _TYPES = EditSource(_KINDS, "kubernetes-sigs/jobset@v0.12.0:api/jobset/v1alpha2/jobset_types.go")
-_POD = "spec.replicatedJobs.*.template.spec.template"
+_POD = "/spec/replicatedJobs/*/template/spec/template"
 # What Kueue writes into the pod templates of a suspended object, and so any client may.
 DIRECTIVES = (
-    f"{_POD}.metadata.labels",
-    f"{_POD}.metadata.annotations",
-    f"{_POD}.spec.nodeSelector",
-    f"{_POD}.spec.tolerations",
-    f"{_POD}.spec.schedulingGates",
+    f"{_POD}/metadata/labels",
+    f"{_POD}/metadata/annotations",
+    f"{_POD}/spec/nodeSelector",
+    f"{_POD}/spec/tolerations",
+    f"{_POD}/spec/schedulingGates",
 )
 
 EDITS = (
@@ -37,45 +37,45 @@ EDITS = (
     *_WEBHOOK.observed(
         Verdict.REJECTED,
         "JobSet's webhook refuses it: replicated jobs are immutable",
-        "spec.replicatedJobs",
+        "/spec/replicatedJobs",
     ),
     *_TYPES.observed(
         Verdict.REJECTED,
         FIELD_IS_IMMUTABLE,
-        *(f"spec.{name}" for name in indexed_edits.FIXED),
+        *(f"/spec/{name}" for name in indexed_edits.FIXED),
         when=(CHANGED,),
     ),
     *_TYPES.inferred(
         Verdict.IN_PLACE,
         "accepted: only a change of it is refused",
-        "spec.failurePolicy",
-        "spec.volumeClaimPolicies",
+        "/spec/failurePolicy",
+        "/spec/volumeClaimPolicies",
         when=(ADDED_OR_REMOVED,),
     ),
     *_WEBHOOK.read(
-        Verdict.REJECTED, "JobSet's webhook refuses it: the field is immutable", "spec.managedBy"
+        Verdict.REJECTED, "JobSet's webhook refuses it: the field is immutable", "/spec/managedBy"
     ),
     *EditSource(_KINDS, "kubernetes-sigs/jobset@v0.12.0:pkg/controllers/jobset_controller.go").read(
         Verdict.IN_PLACE,
         "accepted, and read by the controller",
-        "spec.suspend",
-        "spec.ttlSecondsAfterFinished",
+        "/spec/suspend",
+        "/spec/ttlSecondsAfterFinished",
     ),
 )
 
 
 _WRITTEN = (
-    *indexed_edits.of_definition("spec"),
+    *indexed_edits.of_definition("/spec"),
     *defaults(
-        **{
-            "spec.network": {},
-            "spec.network.enableDNSHostnames": True,
-            "spec.network.publishNotReadyAddresses": True,
-            "spec.successPolicy": {"operator": "All"},
-            "spec.startupPolicy": {"startupPolicyOrder": "AnyOrder"},
-            "spec.replicatedJobs.*.template.metadata": {},
-            "spec.replicatedJobs.*.template.spec.completionMode": "Indexed",
-            f"{_POD}.spec.restartPolicy": "OnFailure",
+        {
+            "/spec/network": {},
+            "/spec/network/enableDNSHostnames": True,
+            "/spec/network/publishNotReadyAddresses": True,
+            "/spec/successPolicy": {"operator": "All"},
+            "/spec/startupPolicy": {"startupPolicyOrder": "AnyOrder"},
+            "/spec/replicatedJobs/*/template/metadata": {},
+            "/spec/replicatedJobs/*/template/spec/completionMode": "Indexed",
+            f"{_POD}/spec/restartPolicy": "OnFailure",
         }
     ),
 )

@@ -21,12 +21,12 @@ _DEFINITION = EditSource(
     _KINDS, "kubeflow/trainer@v1.9.4:manifests/base/crds/kubeflow.org_pytorchjobs.yaml"
 )
 _RANKS = EditSource(_KINDS, "kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/envvar.go")
-_TEMPLATE = "spec.pytorchReplicaSpecs.*.template"
+_TEMPLATE = "/spec/pytorchReplicaSpecs/*/template"
 _PODS = (
     _TEMPLATE,
-    "spec.pytorchReplicaSpecs.*.restartPolicy",
-    "spec.nprocPerNode",
-    "spec.elasticPolicy",
+    "/spec/pytorchReplicaSpecs/*/restartPolicy",
+    "/spec/nprocPerNode",
+    "/spec/elasticPolicy",
 )
 
 
@@ -61,13 +61,13 @@ EDITS = (
     *_DEFINITION.observed(
         Verdict.REJECTED,
         FIELD_IS_IMMUTABLE,
-        "spec.runPolicy.schedulingPolicy.queue",
+        "/spec/runPolicy/schedulingPolicy/queue",
         when=(CHANGED,),
     ),
     *_DEFINITION.observed(
         Verdict.IN_PLACE,
         "accepted: only a change of it is refused",
-        "spec.runPolicy.schedulingPolicy.queue",
+        "/spec/runPolicy/schedulingPolicy/queue",
     ),
     *_OPERATOR.observed(Verdict.IGNORED, _NOT_SEEN, _TEMPLATE, when=(_NEVER,), rule="TW121"),
     *_OPERATOR.read(Verdict.IGNORED, _NOT_SEEN, *_PODS[1:], when=(_NEVER,), rule="TW121"),
@@ -81,20 +81,20 @@ EDITS = (
     *_RANKS.inferred(
         Verdict.MIXED,
         "pods are added or deleted, and those that run keep the old WORLD_SIZE",
-        "spec.pytorchReplicaSpecs.*.replicas",
+        "/spec/pytorchReplicaSpecs/*/replicas",
         when=(Condition("it runs, and its workers are not elastic", _fixed_world),),
         rule="TW122",
     ),
     *EditSource(_KINDS, "kubeflow/trainer@v1.9.4:pkg/controller.v1/common/job.go").observed(
         Verdict.IN_PLACE,
         "accepted: true deletes the pods, false makes them anew",
-        "spec.runPolicy.suspend",
+        "/spec/runPolicy/suspend",
     ),
 )
 _WRITTEN = defaults(
-    **{
-        "spec.runPolicy.suspend": False,
-        "spec.pytorchReplicaSpecs.*.template.spec.containers.*.ports.*.protocol": "TCP",
+    {
+        "/spec/runPolicy/suspend": False,
+        "/spec/pytorchReplicaSpecs/*/template/spec/containers/*/ports/*/protocol": "TCP",
     }
 )
 DEFAULTS = {KIND.group_kind: _WRITTEN}

@@ -16,9 +16,9 @@ _CONTROLLER = EditSource(
 EDITS = _CONTROLLER.read(
     Verdict.MIXED,
     "workers that run keep the old version, those that are started later have the new",
-    "spec.replicaSpecs",
-    "spec.injectLattice",
-    "spec.framework",
+    "/spec/replicaSpecs",
+    "/spec/injectLattice",
+    "/spec/framework",
     rule="TW406",
 )
 DEFAULTS: dict[GroupKind, tuple[Default, ...]] = {}

@@ -42,24 +42,24 @@ _2_2 = Condition("Kubeflow Trainer is 2.2 or later", _since_2_2)
 
 # --- what a job changes in the pods of its runtime -----------------------------------------------
 
-_PATCHES = ("spec.runtimePatches", "spec.podTemplateOverrides", "spec.podSpecOverrides")
+_PATCHES = ("/spec/runtimePatches", "/spec/podTemplateOverrides", "/spec/podSpecOverrides")
 _PATCHED = (
-    "spec.runtimePatches.*.trainingRuntimeSpec.template.spec"
-    ".replicatedJobs.*.template.spec.template"
+    "/spec/runtimePatches/*/trainingRuntimeSpec/template/spec"
+    "/replicatedJobs/*/template/spec/template"
 )
-_OVERRIDE = "spec.podTemplateOverrides.*"
+_OVERRIDE = "/spec/podTemplateOverrides/*"
 _PLACING = ("nodeSelector", "tolerations", "affinity")
 _FIXED = (
     *("containers", "initContainers", "volumes", "imagePullSecrets", "securityContext"),
     *("serviceAccountName", "terminationGracePeriodSeconds"),
 )
 _MINE = (
-    *(f"{_PATCHED}.metadata.{name}" for name in ("labels", "annotations")),
-    *(f"{_PATCHED}.spec.{name}" for name in _PLACING),
+    *(f"{_PATCHED}/metadata/{name}" for name in ("labels", "annotations")),
+    *(f"{_PATCHED}/spec/{name}" for name in _PLACING),
 )
 _OF_2_1 = (
-    *(f"{_OVERRIDE}.metadata.{name}" for name in ("labels", "annotations")),
-    *(f"{_OVERRIDE}.spec.{name}" for name in ("nodeSelector", "tolerations", "schedulingGates")),
+    *(f"{_OVERRIDE}/metadata/{name}" for name in ("labels", "annotations")),
+    *(f"{_OVERRIDE}/spec/{name}" for name in ("nodeSelector", "tolerations", "schedulingGates")),
 )
 
 
@@ -85,20 +85,20 @@ EDITS = (
     *_TYPES.read(
         Verdict.IN_PLACE,
         "accepted while the job is suspended",
-        f"{_PATCHED}.spec.schedulingGates",
-        "spec.runtimePatches.*.time",
+        f"{_PATCHED}/spec/schedulingGates",
+        "/spec/runtimePatches/*/time",
         when=(AROUND,),
     ),
     *_TYPES.observed(
         Verdict.REJECTED,
         "the API server refuses it, suspended or not: the field is immutable",
-        *(f"{_PATCHED}.spec.{name}" for name in _FIXED),
+        *(f"{_PATCHED}/spec/{name}" for name in _FIXED),
         when=(CHANGED,),
     ),
     *_BELOW.inferred(
         Verdict.REFUSED_BELOW,
         _REFUSED_BELOW,
-        *(f"{_PATCHED}.spec.{name}" for name in _FIXED),
+        *(f"{_PATCHED}/spec/{name}" for name in _FIXED),
         when=(AROUND, ADDED_OR_REMOVED),
         rule="TW216",
     ),
@@ -106,7 +106,7 @@ EDITS = (
         Verdict.IN_PLACE, "accepted while the job is suspended", *_OF_2_1, when=(AROUND,)
     ),
     *_BELOW.inferred(
-        Verdict.REFUSED_BELOW, _REFUSED_BELOW, f"{_OVERRIDE}.spec", when=(AROUND,), rule="TW216"
+        Verdict.REFUSED_BELOW, _REFUSED_BELOW, f"{_OVERRIDE}/spec", when=(AROUND,), rule="TW216"
     ),
     *_PLUGIN.read(
         Verdict.IN_PLACE,
@@ -118,47 +118,47 @@ EDITS = (
         Verdict.REFUSED_BELOW, _REFUSED_BELOW, *_PATCHES, when=(AROUND,), rule="TW216"
     ),
     # --- what a job says itself -----------------------------------------------------------------
-    *_TYPES.read(Verdict.REJECTED, FIELD_IS_IMMUTABLE, "spec.runtimeRef", "spec.managedBy"),
+    *_TYPES.read(Verdict.REJECTED, FIELD_IS_IMMUTABLE, "/spec/runtimeRef", "/spec/managedBy"),
     *_TYPES.observed(
-        Verdict.REJECTED, FIELD_IS_IMMUTABLE, "spec.activeDeadlineSeconds", when=(_2_2, CHANGED)
+        Verdict.REJECTED, FIELD_IS_IMMUTABLE, "/spec/activeDeadlineSeconds", when=(_2_2, CHANGED)
     ),
     *_CONTROLLER.observed(
         Verdict.IN_PLACE,
         "accepted: only a change of it is refused",
-        "spec.activeDeadlineSeconds",
+        "/spec/activeDeadlineSeconds",
         when=(_2_2,),
     ),
     *_TYPES.read(
         Verdict.REJECTED,
         FIELD_IS_IMMUTABLE,
-        "spec.trainer",
-        "spec.initializer",
+        "/spec/trainer",
+        "/spec/initializer",
         when=(_2_2, CHANGED),
     ),
     *_BELOW.inferred(
         Verdict.REFUSED_BELOW,
         _REFUSED_BELOW,
-        "spec.trainer",
-        "spec.initializer",
+        "/spec/trainer",
+        "/spec/initializer",
         when=(AROUND,),
         rule="TW216",
     ),
     *_PLUGIN.read(
         Verdict.IGNORED,
         "accepted, but the JobSet that runs is not changed",
-        "spec.trainer",
-        "spec.initializer",
+        "/spec/trainer",
+        "/spec/initializer",
         rule="TW215",
     ),
-    *_PLUGIN.observed(Verdict.IN_PLACE, "accepted, and passed on to the JobSet", "spec.suspend"),
+    *_PLUGIN.observed(Verdict.IN_PLACE, "accepted, and passed on to the JobSet", "/spec/suspend"),
     *runtime_edits.EDITS,
 )
 _WRITTEN = defaults(
-    **{
-        "spec.managedBy": "trainer.kubeflow.org/trainjob-controller",
-        "spec.runtimeRef.apiGroup": KIND.group,
-        "spec.runtimeRef.kind": "ClusterTrainingRuntime",
-        "spec.suspend": False,
+    {
+        "/spec/managedBy": "trainer.kubeflow.org/trainjob-controller",
+        "/spec/runtimeRef/apiGroup": KIND.group,
+        "/spec/runtimeRef/kind": "ClusterTrainingRuntime",
+        "/spec/suspend": False,
     }
 )
 DEFAULTS = {

@@ -7,7 +7,7 @@ from trainwright.kinds import indexed_edits
 from trainwright.rule_model.edit import Verdict
 from trainwright.rule_model.edit_row import CHANGED, FIELD_IS_IMMUTABLE, EditSource
 
-_ABOVE = "spec.template.spec"
+_ABOVE = "/spec/template/spec"
 _CONTROLLER = EditSource(RUNTIMES, "kubeflow/trainer@v2.3.0:pkg/controller/trainjob_controller.go")
 
 EDITS = (
@@ -16,8 +16,8 @@ EDITS = (
     ).observed(
         Verdict.REJECTED,
         FIELD_IS_IMMUTABLE,
-        f"{_ABOVE}.network",
-        f"{_ABOVE}.failurePolicy",
+        f"{_ABOVE}/network",
+        f"{_ABOVE}/failurePolicy",
         when=(CHANGED,),
     ),
     *EditSource(
@@ -25,14 +25,14 @@ EDITS = (
     ).read(
         Verdict.REJECTED,
         FIELD_IS_IMMUTABLE,
-        *(f"{_ABOVE}.{name}" for name in indexed_edits.FIXED),
-        f"{_ABOVE}.replicatedJobs.*.dependsOn",
+        *(f"{_ABOVE}/{name}" for name in indexed_edits.FIXED),
+        f"{_ABOVE}/replicatedJobs/*/dependsOn",
         when=(CHANGED,),
     ),
     *_CONTROLLER.read(
         Verdict.IGNORED,
         "accepted, but jobs that refer to it keep what they began with",
-        "spec",
+        "/spec",
         rule="TW215",
     ),
 )

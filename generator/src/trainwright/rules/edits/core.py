@@ -33,29 +33,29 @@ EDITS = (
     *_CONFIGS.read(
         Verdict.REJECTED,
         "the API server refuses it: the object is marked immutable",
-        "data",
-        "binaryData",
-        "stringData",
-        "immutable",
+        "/data",
+        "/binaryData",
+        "/stringData",
+        "/immutable",
         when=(_SEALED,),
     ),
     *_CLAIM.observed(
         Verdict.REJECTED,
         "the API server refuses it: a claim grows only once it is bound",
-        "spec.resources.requests.storage",
+        "/spec/resources/requests/storage",
         when=(_GROWS, Condition("it is not bound", _unbound)),
     ),
     *_CLAIM.observed(
         Verdict.IN_PLACE,
         "accepted if the claim is bound and its class lets volumes grow, and refused otherwise",
-        "spec.resources.requests.storage",
+        "/spec/resources/requests/storage",
         when=(_GROWS,),
     ),
     *_CLAIM.read(
         Verdict.IN_PLACE,
         "accepted, and the driver changes the volume",
-        "spec.volumeAttributesClassName",
+        "/spec/volumeAttributesClassName",
     ),
-    *_CLAIM.read(Verdict.REJECTED, "the API server refuses it: a claim may only grow", "spec"),
+    *_CLAIM.read(Verdict.REJECTED, "the API server refuses it: a claim may only grow", "/spec"),
 )
-DEFAULTS = defaults(**{"spec.volumeMode": "Filesystem"})
+DEFAULTS = defaults({"/spec/volumeMode": "Filesystem"})
