@@ -22,7 +22,7 @@ CHANGES = {
     ),
     "defaults.yaml": (("gracePeriod: 60s", "gracePeriod: 90s"),),
     "schemas/job.schema.json": (('"default": "60s"', '"default": "90s"'),),
-    "rules/delivery.py": (("severity=Severity.WARNING", "severity=Severity.ERROR"),),
+    "rules/delivery.py": (("import defined_in, warning", "import defined_in, error as warning"),),
 }
 
 

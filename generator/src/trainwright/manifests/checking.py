@@ -20,7 +20,7 @@ from trainwright.objects.bundle import Bundle
 from trainwright.pointer import Pointer, lookup
 from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit
-from trainwright.rules.gitops import G12 as DUPLICATE
+from trainwright.rules.gitops import duplicate_object
 from trainwright.rules.pods import REPEATED_NAME
 from trainwright.specs import kubernetes_schemas
 from trainwright.specs.violation import Violation
@@ -256,7 +256,7 @@ def _violation(manifest: Manifest, violation: Violation) -> _Remark:
 def _ruled(manifest: Manifest, setting: CheckContext) -> Iterator[_Remark]:
     subject = subject_of(manifest, setting.environment, None, setting.around)
     for rule, hit in rules.run(subject):
-        if rule.id == DUPLICATE.id:  # reported where all manifests of a run are known
+        if rule.id == duplicate_object.id:  # reported where all manifests of a run are known
             continue
         finding = _finding(rule, hit)
         absent = lookup(manifest.body, hit.pointer) is None

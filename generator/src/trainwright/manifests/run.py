@@ -26,7 +26,7 @@ from trainwright.manifests.reading import Chunk, Source
 from trainwright.manifests.unrendered import Gathered
 from trainwright.model import Environment, Finding, GitOps, Location, Manifest, Related, Severity
 from trainwright.objects.bundle import Bundle
-from trainwright.rules.gitops import G12 as DUPLICATE
+from trainwright.rules.gitops import duplicate_object
 from trainwright.rules.policy import JobFindings, apply_policy
 from trainwright.specs import kubernetes_schemas
 
@@ -153,12 +153,12 @@ def _duplicates(chunks: Sequence[Chunk], result: Sequence[CheckedText]) -> Itera
                 continue
             before = _name_of(*first[seen.identity])
             yield Finding(
-                rule=DUPLICATE.id,
-                severity=DUPLICATE.severity,
+                rule=duplicate_object.id,
+                severity=duplicate_object.severity,
                 place=_name_of(chunk, seen.at),
                 message=f"{kind}/{name} is described twice",
-                remedy=DUPLICATE.remedy,
-                effect=DUPLICATE.effect,
+                remedy=duplicate_object.remedy,
+                effect=duplicate_object.effect,
                 manifest=f"{kind}/{name}",
                 pointer="/metadata/name",
                 related=(Related("first", "it is here already", before),),

@@ -412,7 +412,7 @@ def _in_container(hit: Hit, manifests: Sequence[Manifest], spec: Layered) -> Poi
 def _credentials(spec: Layered) -> Iterator[Finding]:
     """Credentials in the spec that no rendered object shows."""
     for hit in secrets.in_spec(spec.data):
-        yield _finding(secrets.D10, hit, None, spec)
+        yield _finding(secrets.inline_credential, hit, None, spec)
 
 
 def _is_said(finding: Finding, linted: tuple[Finding, ...]) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Required, TypedDict, Unpack
 
 from trainwright.frozen import dataclass
 from trainwright.groupkind import GroupKind
@@ -61,6 +62,44 @@ class Rule:
     @property
     def failing(self) -> Sample:
         return Sample(self.fails, self.fails_in)
+
+
+Check = Callable[[Subject], Iterable[Hit]]
+
+
+class _Fields(TypedDict, total=False):
+    id: Required[str]
+    name: Required[str]
+    summary: Required[str]
+    effect: Required[str]
+    remedy: Required[str]
+    by_hand: str
+    kinds: tuple[GroupKind, ...]
+    spec: Pointer
+    source: str
+    per_pod: bool
+    passes: Required[str]
+    fails: Required[str]
+    passes_in: str
+    fails_in: str
+
+
+def error(**fields: Unpack[_Fields]) -> Callable[[Check], Rule]:
+    """A check as a rule, by a decorator with its other fields."""
+    return lambda check: Rule(severity=Severity.ERROR, run=check, **fields)
+
+
+def warning(**fields: Unpack[_Fields]) -> Callable[[Check], Rule]:
+    return lambda check: Rule(severity=Severity.WARNING, run=check, **fields)
+
+
+def note(**fields: Unpack[_Fields]) -> Callable[[Check], Rule]:
+    return lambda check: Rule(severity=Severity.NOTE, run=check, **fields)
+
+
+def defined_in(module: Mapping[str, object]) -> tuple[Rule, ...]:
+    """The rules among the names of a module."""
+    return tuple(value for value in tuple(module.values()) if isinstance(value, Rule))
 
 
 def united(rules: Iterable[Rule]) -> dict[str, Rule]:

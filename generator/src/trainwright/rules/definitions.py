@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from trainwright.groupkind import GroupKind
-from trainwright.model import Data, Severity
+from trainwright.model import Data
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule
+from trainwright.rule_model.rule import defined_in, error
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, mapping, mappings, sequence, text
 
@@ -18,7 +18,23 @@ DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 _UNTYPED = ("x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields")
 
 
-def _g18(subject: Subject) -> Iterator[Hit]:
+@error(
+    id="TW518",
+    name="invalid-definition",
+    summary="The schemas of a CustomResourceDefinition are structural, and one version is stored.",
+    effect="The API server refuses the definition, and then every object of its kind.",
+    remedy="Give every field its type, every array its items and every list map its keys.",
+    kinds=(DEFINITION,),
+    source="https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/"
+    "custom-resource-definitions/#specifying-a-structural-schema",
+    passes="{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, spec: "
+    "{versions: [{name: v1, storage: true, schema: {openAPIV3Schema: {type: object, properties: "
+    "{size: {type: integer}}}}}]}}",
+    fails="{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, spec: {versions: "
+    "[{name: v1, storage: true, schema: {openAPIV3Schema: {type: object, properties: {size: "
+    "{format: int32}}}}}]}}",
+)
+def invalid_definition(subject: Subject) -> Iterator[Hit]:
     if subject.manifest.api_version != "apiextensions.k8s.io/v1":
         return
     versions = mappings(subject.spec.get("versions"))
@@ -60,22 +76,4 @@ def _list(node: Mapping[str, Data], at: Pointer) -> Iterator[Hit]:
             yield Hit(at / keys / index, f'the items have no field "{key}"')
 
 
-G18 = Rule(
-    id="TW518",
-    name="invalid-definition",
-    severity=Severity.ERROR,
-    summary="The schemas of a CustomResourceDefinition are structural, and one version is stored.",
-    effect="The API server refuses the definition, and then every object of its kind.",
-    remedy="Give every field its type, every array its items and every list map its keys.",
-    kinds=(DEFINITION,),
-    source="https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/"
-    "custom-resource-definitions/#specifying-a-structural-schema",
-    run=_g18,
-    passes="{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, spec: "
-    "{versions: [{name: v1, storage: true, schema: {openAPIV3Schema: {type: object, properties: "
-    "{size: {type: integer}}}}}]}}",
-    fails="{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, spec: {versions: "
-    "[{name: v1, storage: true, schema: {openAPIV3Schema: {type: object, properties: {size: "
-    "{format: int32}}}}}]}}",
-)
-RULES = (G18,)
+RULES = defined_in(globals())

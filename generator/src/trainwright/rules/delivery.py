@@ -18,8 +18,8 @@ from trainwright.groupkind import (
 )
 from trainwright.kinds import SERVED, TRAINING
 from trainwright.kinds.kind import Kind
-from trainwright.model import Data, Severity
-from trainwright.rule_model.rule import Rule
+from trainwright.model import Data
+from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, mapping, mappings, sequence, text
 
@@ -58,7 +58,25 @@ def _sources(application: Mapping[str, Data]) -> list[Mapping[str, Data]]:
     return [mapping(application.get("source")), *mappings(application.get("sources"))]
 
 
-def _g08(subject: Subject) -> Iterator[Hit]:
+_APP = "kind: Application\nmetadata: {name: a%s}\nspec: {source: {path: environments/a/rendered}}"
+
+
+_SERVER = f", annotations: {{{_COMPARE}: ServerSideDiff=true}}"
+
+
+@warning(
+    id="TW508",
+    name="client-side-diff",
+    summary="An Application of training objects compares as the API server does.",
+    effect="Defaults and what Kueue writes look like drift for ever, and self-heal fights them.",
+    remedy=f"Annotate it with {_COMPARE}: ServerSideDiff=true, or list what controllers write in "
+    "ignoreDifferences with the sync option RespectIgnoreDifferences=true.",
+    kinds=(APPLICATION, APPLICATIONSET),
+    source="argoproj/argo-cd:docs/user-guide/diff-strategies.md",
+    passes=_APP % _SERVER,
+    fails=_APP % "",
+)
+def client_side_diff(subject: Subject) -> Iterator[Hit]:
     pointer, spec = _application(subject)
     if not _holds_training(subject, *_sources(spec)):
         return
@@ -77,26 +95,21 @@ def _g08(subject: Subject) -> Iterator[Hit]:
         yield Hit(f"{pointer}/ignoreDifferences", message)
 
 
-_APP = "kind: Application\nmetadata: {name: a%s}\nspec: {source: {path: environments/a/rendered}}"
-_SERVER = f", annotations: {{{_COMPARE}: ServerSideDiff=true}}"
+_RELEASE = "kind: HelmRelease\nspec: {chart: {spec: {chart: training-job}}, install: {%s}}"
 
-G08 = Rule(
-    id="TW508",
-    name="client-side-diff",
-    severity=Severity.WARNING,
-    summary="An Application of training objects compares as the API server does.",
-    effect="Defaults and what Kueue writes look like drift for ever, and self-heal fights them.",
-    remedy=f"Annotate it with {_COMPARE}: ServerSideDiff=true, or list what controllers write in "
-    "ignoreDifferences with the sync option RespectIgnoreDifferences=true.",
-    kinds=(APPLICATION, APPLICATIONSET),
-    source="argoproj/argo-cd:docs/user-guide/diff-strategies.md",
-    run=_g08,
-    passes=_APP % _SERVER,
-    fails=_APP % "",
+
+@warning(
+    id="TW509",
+    name="release-waits-for-training",
+    summary="A HelmRelease neither waits for training to end nor undoes it when it takes long.",
+    effect="Flux uninstalls the release between its attempts, and the running job with it.",
+    remedy="Set disableWaitForJobs: true, and remediation.retries: 0 or strategy RetryOnFailure.",
+    kinds=(HELMRELEASE,),
+    source=f"{_SPECS}/helm/helmreleases/",
+    passes=_RELEASE % "disableWaitForJobs: true, remediation: {retries: 3}",
+    fails=_RELEASE % "remediation: {retries: 3}",
 )
-
-
-def _g09(subject: Subject) -> Iterator[Hit]:
+def release_waits_for_training(subject: Subject) -> Iterator[Hit]:
     chart = mapping(dig(subject.spec, "chart", "spec"))
     if not _holds_training(subject, chart):
         return
@@ -112,29 +125,29 @@ def _g09(subject: Subject) -> Iterator[Hit]:
             yield Hit(f"/spec/{action}", message)
 
 
-_RELEASE = "kind: HelmRelease\nspec: {chart: {spec: {chart: training-job}}, install: {%s}}"
-
-G09 = Rule(
-    id="TW509",
-    name="release-waits-for-training",
-    severity=Severity.WARNING,
-    summary="A HelmRelease neither waits for training to end nor undoes it when it takes long.",
-    effect="Flux uninstalls the release between its attempts, and the running job with it.",
-    remedy="Set disableWaitForJobs: true, and remediation.retries: 0 or strategy RetryOnFailure.",
-    kinds=(HELMRELEASE,),
-    source=f"{_SPECS}/helm/helmreleases/",
-    run=_g09,
-    passes=_RELEASE % "disableWaitForJobs: true, remediation: {retries: 3}",
-    fails=_RELEASE % "remediation: {retries: 3}",
-)
-
-
 def _checked(check: Mapping[str, Data]) -> GroupKind:
     """The kind that a health check of Flux is about."""
     return GroupKind.of(text(check.get("apiVersion")), text(check.get("kind")))
 
 
-def _g10(subject: Subject) -> Iterator[Hit]:
+_KUSTOMIZATION = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nspec: {wait: %s}"
+
+
+_A_JOB = "\n---\nkind: Job\nmetadata: {name: a}"
+
+
+@warning(
+    id="TW510",
+    name="kustomization-waits-for-jobs",
+    summary="A Flux Kustomization does not wait for Jobs that train for hours.",
+    effect="It times out, is never Ready, and what depends on it is never applied.",
+    remedy="Set wait: false, or add healthCheckExprs by which a Job that runs is current.",
+    kinds=(KUSTOMIZATION,),
+    source=f"{_SPECS}/kustomize/kustomizations/",
+    passes=_KUSTOMIZATION % "false" + _A_JOB,
+    fails=_KUSTOMIZATION % "true" + _A_JOB,
+)
+def kustomization_waits_for_jobs(subject: Subject) -> Iterator[Hit]:
     own = [_checked(check) for check in mappings(subject.spec.get("healthCheckExprs"))]
     for kind in _AWAITED:
         ours = _rendered(subject.spec.get("path")) and kind.name in subject.environment.targets
@@ -152,25 +165,21 @@ def _waits(subject: Subject, kind: Kind) -> Iterator[Hit]:
             yield Hit(f"/spec/healthChecks/{index}", message)
 
 
-_KUSTOMIZATION = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nspec: {wait: %s}"
-_A_JOB = "\n---\nkind: Job\nmetadata: {name: a}"
+_SETTINGS = "kind: ConfigMap\nmetadata: {name: argocd-cm}\ndata: {%s}\n---\nkind: PyTorchJob"
 
-G10 = Rule(
-    id="TW510",
-    name="kustomization-waits-for-jobs",
-    severity=Severity.WARNING,
-    summary="A Flux Kustomization does not wait for Jobs that train for hours.",
-    effect="It times out, is never Ready, and what depends on it is never applied.",
-    remedy="Set wait: false, or add healthCheckExprs by which a Job that runs is current.",
-    kinds=(KUSTOMIZATION,),
-    source=f"{_SPECS}/kustomize/kustomizations/",
-    run=_g10,
-    passes=_KUSTOMIZATION % "false" + _A_JOB,
-    fails=_KUSTOMIZATION % "true" + _A_JOB,
+
+@warning(
+    id="TW513",
+    name="missing-health-check",
+    summary="Argo CD's settings have a health check for each kind that trains.",
+    effect="A failed training shows a Healthy application, and a promotion goes ahead.",
+    remedy="Add resource.customizations.health.<group>_<kind> to argocd-cm.",
+    kinds=(CONFIGMAP,),
+    source="argoproj/argo-cd@v3.5.1:resource_customizations",
+    passes=_SETTINGS % "resource.customizations.health.kubeflow.org_PyTorchJob: 'return hs'",
+    fails=_SETTINGS % "",
 )
-
-
-def _g13(subject: Subject) -> Iterator[Hit]:
+def missing_health_check(subject: Subject) -> Iterator[Hit]:
     """Only where Argo CD's settings are among the objects is it known what they lack."""
     if subject.manifest.name != "argocd-cm":
         return
@@ -184,19 +193,4 @@ def _g13(subject: Subject) -> Iterator[Hit]:
             yield Hit("/data", f"there is no health check of a {kind}")
 
 
-_SETTINGS = "kind: ConfigMap\nmetadata: {name: argocd-cm}\ndata: {%s}\n---\nkind: PyTorchJob"
-
-G13 = Rule(
-    id="TW513",
-    name="missing-health-check",
-    severity=Severity.WARNING,
-    summary="Argo CD's settings have a health check for each kind that trains.",
-    effect="A failed training shows a Healthy application, and a promotion goes ahead.",
-    remedy="Add resource.customizations.health.<group>_<kind> to argocd-cm.",
-    kinds=(CONFIGMAP,),
-    source="argoproj/argo-cd@v3.5.1:resource_customizations",
-    run=_g13,
-    passes=_SETTINGS % "resource.customizations.health.kubeflow.org_PyTorchJob: 'return hs'",
-    fails=_SETTINGS % "",
-)
-RULES = (G08, G09, G10, G13)
+RULES = defined_in(globals())

@@ -5,17 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright import quantity
-from trainwright.model import Severity
 from trainwright.pods.template import Container
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, pod
+from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, mappings, text
 
 _PAGES = "hugepages-"
 
 
-def _d36(subject: Subject) -> Iterator[Hit]:
+_HUGE = "resources: {limits: {hugepages-2Mi: %s}}"
+
+
+@error(
+    id="TW736",
+    name="invalid-huge-pages",
+    summary="Huge pages are whole ones, requested as they are limited, beside cpu or memory.",
+    effect="The API server refuses a Pod; anything else waits for pods that are refused.",
+    remedy="Ask for a multiple of the page size, and for resources.memory.",
+    by_hand="Set an equal limit, a multiple of the page size, and cpu or memory.",
+    spec=Pointer("/resources/hugepages"),
+    source="https://kubernetes.io/docs/tasks/manage-hugepages/scheduling-hugepages/",
+    per_pod=True,
+    passes=pod(_HUGE % "4Mi, memory: 1Gi"),
+    fails=pod(_HUGE % "4Mi"),
+)
+def invalid_huge_pages(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         for container in template.containers:
             for name in sorted({*container.requests, *container.limits}):
@@ -39,26 +54,23 @@ def _mistakes(container: Container, name: str, size: str) -> Iterator[str]:
         yield f"{name} without cpu or memory"
 
 
-_HUGE = "resources: {limits: {hugepages-2Mi: %s}}"
+_CLAIM = "resources: {claims: [{name: nic}]}"
 
-D36 = Rule(
-    id="TW736",
-    name="invalid-huge-pages",
-    severity=Severity.ERROR,
-    summary="Huge pages are whole ones, requested as they are limited, beside cpu or memory.",
+
+@error(
+    id="TW737",
+    name="unknown-resource-claim",
+    summary="Every claim that a container uses is one of its pod's.",
     effect="The API server refuses a Pod; anything else waits for pods that are refused.",
-    remedy="Ask for a multiple of the page size, and for resources.memory.",
-    by_hand="Set an equal limit, a multiple of the page size, and cpu or memory.",
-    spec=Pointer("/resources/hugepages"),
-    source="https://kubernetes.io/docs/tasks/manage-hugepages/scheduling-hugepages/",
+    remedy="Add it to resourceClaims.",
+    by_hand="Add it to spec.resourceClaims of the pod.",
+    spec=Pointer("/resourceClaims"),
+    source="https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/",
     per_pod=True,
-    run=_d36,
-    passes=pod(_HUGE % "4Mi, memory: 1Gi"),
-    fails=pod(_HUGE % "4Mi"),
+    passes=pod(_CLAIM, ", resourceClaims: [{name: nic, resourceClaimName: a}]"),
+    fails=pod(_CLAIM),
 )
-
-
-def _d37(subject: Subject) -> Iterator[Hit]:
+def unknown_resource_claim(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         known = {text(claim.get("name")) for claim in mappings(template.spec.get("resourceClaims"))}
         for container in () if template.partial else template.containers:
@@ -69,28 +81,26 @@ def _d37(subject: Subject) -> Iterator[Hit]:
                     yield Hit(pointer, f'the container uses the claim "{name}", the pod has none')
 
 
-_CLAIM = "resources: {claims: [{name: nic}]}"
-
-D37 = Rule(
-    id="TW737",
-    name="unknown-resource-claim",
-    severity=Severity.ERROR,
-    summary="Every claim that a container uses is one of its pod's.",
-    effect="The API server refuses a Pod; anything else waits for pods that are refused.",
-    remedy="Add it to resourceClaims.",
-    by_hand="Add it to spec.resourceClaims of the pod.",
-    spec=Pointer("/resourceClaims"),
-    source="https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/",
-    per_pod=True,
-    run=_d37,
-    passes=pod(_CLAIM, ", resourceClaims: [{name: nic, resourceClaimName: a}]"),
-    fails=pod(_CLAIM),
-)
-
 _ON_SINCE = 34
 
 
-def _d38(subject: Subject) -> Iterator[Hit]:
+@warning(
+    id="TW738",
+    name="device-allocation-off",
+    summary="Claims of devices are for Kubernetes 1.34 and later, or for a feature gate.",
+    effect="Without the feature gate DynamicResourceAllocation the API server drops the claims, "
+    "and the pods start without their devices.",
+    remedy="Turn the gate on and waive this, or ask for the devices in resources.extended.",
+    by_hand="Turn the gate on and waive this, or ask for extended resources instead.",
+    spec=Pointer("/resourceClaims"),
+    source="https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/",
+    per_pod=True,
+    passes=pod(_CLAIM, ", resourceClaims: [{name: nic, resourceClaimName: a}]"),
+    passes_in="kubernetes: {version: '1.34'}",
+    fails=pod(_CLAIM, ", resourceClaims: [{name: nic, resourceClaimName: a}]"),
+    fails_in="kubernetes: {version: '1.33'}",
+)
+def device_allocation_off(subject: Subject) -> Iterator[Hit]:
     version = subject.environment.kubernetes_version
     if int(version.split(".")[1]) >= _ON_SINCE:
         return
@@ -100,22 +110,4 @@ def _d38(subject: Subject) -> Iterator[Hit]:
             yield Hit(f"{template.pointer}/spec/resourceClaims", message)
 
 
-D38 = Rule(
-    id="TW738",
-    name="device-allocation-off",
-    severity=Severity.WARNING,
-    summary="Claims of devices are for Kubernetes 1.34 and later, or for a feature gate.",
-    effect="Without the feature gate DynamicResourceAllocation the API server drops the claims, "
-    "and the pods start without their devices.",
-    remedy="Turn the gate on and waive this, or ask for the devices in resources.extended.",
-    by_hand="Turn the gate on and waive this, or ask for extended resources instead.",
-    spec=Pointer("/resourceClaims"),
-    source="https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/",
-    per_pod=True,
-    run=_d38,
-    passes=pod(_CLAIM, ", resourceClaims: [{name: nic, resourceClaimName: a}]"),
-    passes_in="kubernetes: {version: '1.34'}",
-    fails=pod(_CLAIM, ", resourceClaims: [{name: nic, resourceClaimName: a}]"),
-    fails_in="kubernetes: {version: '1.33'}",
-)
-RULES = (D36, D37, D38)
+RULES = defined_in(globals())

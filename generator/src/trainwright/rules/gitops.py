@@ -15,11 +15,11 @@ from trainwright.groupkind import (
     GroupKind,
 )
 from trainwright.kinds import SERVED, TRAINING
-from trainwright.model import Data, Manifest, Severity
+from trainwright.model import Data, Manifest
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.sync import OPTIONS, sync_options
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule
+from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, mapping, mappings, sequence, text
 
@@ -28,46 +28,38 @@ _WAVE = "argocd.argoproj.io/sync-wave"
 _EXPIRING = tuple(kind for kind in SERVED.values() if kind.expires)
 
 
-def _g01(subject: Subject) -> Iterator[Hit]:
+@error(
+    id="TW501",
+    name="generated-name",
+    summary="Objects have a metadata.name, and not a generateName alone.",
+    effect="generateName can be created but not applied: the sync fails.",
+    remedy="Set metadata.name.",
+    source="argoproj/argo-cd:docs/user-guide/sync-waves.md",
+    passes="kind: PyTorchJob\nmetadata: {name: mnist}",
+    fails="kind: PyTorchJob\nmetadata: {generateName: mnist-}",
+)
+def generated_name(subject: Subject) -> Iterator[Hit]:
     # Where both are there the name counts.
     if not subject.metadata.get("name"):
         yield Hit("/metadata", "the object has no fixed name")
 
 
-G01 = Rule(
-    id="TW501",
-    name="generated-name",
-    severity=Severity.ERROR,
-    summary="Objects have a metadata.name, and not a generateName alone.",
-    effect="generateName can be created but not applied: the sync fails.",
-    remedy="Set metadata.name.",
-    source="argoproj/argo-cd:docs/user-guide/sync-waves.md",
-    run=_g01,
-    passes="kind: PyTorchJob\nmetadata: {name: mnist}",
-    fails="kind: PyTorchJob\nmetadata: {generateName: mnist-}",
-)
-
-
-def _g02(subject: Subject) -> Iterator[Hit]:
-    for pointer in dict.fromkeys(kind.expires for kind in _EXPIRING):
-        ttl = dig(subject.body, *Pointer(pointer).parts)
-        if ttl is not None:
-            yield Hit(pointer, f"the object deletes itself {ttl} seconds after it is finished")
-
-
-G02 = Rule(
+@warning(
     id="TW502",
     name="ttl-set",
-    severity=Severity.WARNING,
     summary="Objects that a GitOps engine applies do not delete themselves.",
     effect="The engine sees the object missing and creates it again: the model is trained again.",
     remedy="Remove ttlSecondsAfterFinished; retire finished runs in git.",
     kinds=tuple(kind.group_kind for kind in _EXPIRING),
     source="https://github.com/argoproj/argo-cd/issues/8586",
-    run=_g02,
     passes="kind: PyTorchJob\nspec: {runPolicy: {cleanPodPolicy: Running}}",
     fails="kind: PyTorchJob\nspec: {runPolicy: {ttlSecondsAfterFinished: 600}}",
 )
+def ttl_set(subject: Subject) -> Iterator[Hit]:
+    for pointer in dict.fromkeys(kind.expires for kind in _EXPIRING):
+        ttl = dig(subject.body, *Pointer(pointer).parts)
+        if ttl is not None:
+            yield Hit(pointer, f"the object deletes itself {ttl} seconds after it is finished")
 
 
 _FORCE = "kustomize.toolkit.fluxcd.io/force"
@@ -93,7 +85,21 @@ def leaving(metadata: Mapping[str, Data]) -> Departure:
     return Departure.CONFIRMED if "Prune=confirm" in options else Departure.PRUNED
 
 
-def _g03(subject: Subject) -> Iterator[Hit]:
+@warning(
+    id="TW503",
+    name="forced-sync",
+    summary="Training objects are neither forced nor replaced at a sync.",
+    effect="The object is deleted and made again: the running training starts from zero.",
+    remedy="Remove the option; a change of meaning is a new run under a new name.",
+    kinds=TRAINING,
+    spec=Pointer("/annotations"),
+    source="https://github.com/argoproj/argo-cd/issues/24005",
+    passes="kind: PyTorchJob\nmetadata: {annotations: {argocd.argoproj.io/sync-options: "
+    "Prune=confirm}}",
+    fails="kind: PyTorchJob\nmetadata: {annotations: {argocd.argoproj.io/sync-options: "
+    "'Force=true,Replace=true'}}",
+)
+def forced_sync(subject: Subject) -> Iterator[Hit]:
     asked = sync_options(subject.annotations)
     for option in ("Force=true", "Replace=true"):
         if option in asked:
@@ -103,25 +109,20 @@ def _g03(subject: Subject) -> Iterator[Hit]:
             yield Hit(Pointer.of("metadata", field, _FORCE), f"{_FORCE} is enabled")
 
 
-G03 = Rule(
-    id="TW503",
-    name="forced-sync",
-    severity=Severity.WARNING,
-    summary="Training objects are neither forced nor replaced at a sync.",
-    effect="The object is deleted and made again: the running training starts from zero.",
-    remedy="Remove the option; a change of meaning is a new run under a new name.",
-    kinds=TRAINING,
-    spec=Pointer("/annotations"),
-    source="https://github.com/argoproj/argo-cd/issues/24005",
-    run=_g03,
-    passes="kind: PyTorchJob\nmetadata: {annotations: {argocd.argoproj.io/sync-options: "
-    "Prune=confirm}}",
-    fails="kind: PyTorchJob\nmetadata: {annotations: {argocd.argoproj.io/sync-options: "
-    "'Force=true,Replace=true'}}",
+@warning(
+    id="TW505",
+    name="suspend-set-under-queue",
+    summary="An object with a Kueue queue label does not set suspend.",
+    effect="true evicts the running job at each sync; false starts it past the queue.",
+    remedy="Remove suspend: Kueue sets it.",
+    spec=Pointer("/state"),
+    source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework",
+    passes="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\nspec: "
+    "{runPolicy: {backoffLimit: 1}}",
+    fails="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\nspec: "
+    "{runPolicy: {suspend: false}}",
 )
-
-
-def _g05(subject: Subject) -> Iterator[Hit]:
+def suspend_set_under_queue(subject: Subject) -> Iterator[Hit]:
     if QUEUE_LABEL not in mapping(subject.metadata.get("labels")):
         return
     for pointer, holder in (
@@ -132,24 +133,20 @@ def _g05(subject: Subject) -> Iterator[Hit]:
             yield Hit(pointer, f"suspend: {str(holder['suspend']).lower()} with a queue label")
 
 
-G05 = Rule(
-    id="TW505",
-    name="suspend-set-under-queue",
-    severity=Severity.WARNING,
-    summary="An object with a Kueue queue label does not set suspend.",
-    effect="true evicts the running job at each sync; false starts it past the queue.",
-    remedy="Remove suspend: Kueue sets it.",
-    spec=Pointer("/state"),
-    source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework",
-    run=_g05,
-    passes="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\nspec: "
-    "{runPolicy: {backoffLimit: 1}}",
-    fails="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\nspec: "
-    "{runPolicy: {suspend: false}}",
+@warning(
+    id="TW506",
+    name="defaulted-list-field",
+    summary="Items of lists set what the API server would default: protocol, replicas, groupName.",
+    effect="The server adds it to the list item, and Argo CD shows the object OutOfSync for ever.",
+    remedy="Write protocol: TCP; in replicatedJobs replicas: 1 and groupName: default.",
+    source="https://github.com/argoproj/argo-cd/issues/11074",
+    per_pod=True,
+    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
+    "[{ports: [{containerPort: 1, protocol: TCP}]}]}}}}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
+    "[{ports: [{containerPort: 1}]}]}}}}}",
 )
-
-
-def _g06(subject: Subject) -> Iterator[Hit]:
+def defaulted_list_field(subject: Subject) -> Iterator[Hit]:
     for container in subject.containers:
         for index, port in enumerate(sequence(container.body.get("ports"))):
             if "protocol" not in mapping(port):
@@ -167,23 +164,6 @@ def _unfilled(subject: Subject) -> Iterator[Hit]:
         if missing:
             message = f"{job.get('name')!r} has no {' and no '.join(missing)}"
             yield Hit(f"{above}/replicatedJobs/{index}", message)
-
-
-G06 = Rule(
-    id="TW506",
-    name="defaulted-list-field",
-    severity=Severity.WARNING,
-    summary="Items of lists set what the API server would default: protocol, replicas, groupName.",
-    effect="The server adds it to the list item, and Argo CD shows the object OutOfSync for ever.",
-    remedy="Write protocol: TCP; in replicatedJobs replicas: 1 and groupName: default.",
-    source="https://github.com/argoproj/argo-cd/issues/11074",
-    per_pod=True,
-    run=_g06,
-    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
-    "[{ports: [{containerPort: 1, protocol: TCP}]}]}}}}}",
-    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
-    "[{ports: [{containerPort: 1}]}]}}}}}",
-)
 
 
 def _wave(manifest: Manifest) -> int:
@@ -227,7 +207,20 @@ _AFTER_ITSELF = (LOCALQUEUE, *RUNTIMES)
 _NEEDED = frozenset((SERVICEACCOUNT, SECRET, CONFIGMAP, PERSISTENTVOLUMECLAIM, *_AFTER_ITSELF))
 
 
-def _g07(subject: Subject) -> Iterator[Hit]:
+@warning(
+    id="TW507",
+    name="needed-object-applied-late",
+    summary="What a job needs is applied before it: its runtime and queue, its claims and secrets.",
+    effect="The first sync fails: the webhook refuses a job without its runtime, pods wait.",
+    remedy="Give what is needed a lower argocd.argoproj.io/sync-wave.",
+    kinds=TRAINING,
+    source="argoproj/argo-cd:docs/user-guide/sync-waves.md",
+    passes="kind: TrainJob\nspec: {runtimeRef: {name: a}}\n---\nkind: ClusterTrainingRuntime\n"
+    'metadata: {name: a, annotations: {argocd.argoproj.io/sync-wave: "-1"}}',
+    fails="kind: TrainJob\nspec: {runtimeRef: {name: a}}\n---\nkind: ClusterTrainingRuntime\n"
+    "metadata: {name: a}",
+)
+def needed_object_applied_late(subject: Subject) -> Iterator[Hit]:
     if subject.environment.gitops.engine == "flux" or _NEEDED.isdisjoint(subject.around.by_kind):
         return  # which Kustomization of Flux applies what is not in the objects
     own = _wave(subject.manifest)
@@ -242,24 +235,17 @@ def _g07(subject: Subject) -> Iterator[Hit]:
             yield Hit(pointer, f"{kind}/{name} is in wave {wave}, the job that needs it in {own}")
 
 
-G07 = Rule(
-    id="TW507",
-    name="needed-object-applied-late",
-    severity=Severity.WARNING,
-    summary="What a job needs is applied before it: its runtime and queue, its claims and secrets.",
-    effect="The first sync fails: the webhook refuses a job without its runtime, pods wait.",
-    remedy="Give what is needed a lower argocd.argoproj.io/sync-wave.",
-    kinds=TRAINING,
-    source="argoproj/argo-cd:docs/user-guide/sync-waves.md",
-    run=_g07,
-    passes="kind: TrainJob\nspec: {runtimeRef: {name: a}}\n---\nkind: ClusterTrainingRuntime\n"
-    'metadata: {name: a, annotations: {argocd.argoproj.io/sync-wave: "-1"}}',
-    fails="kind: TrainJob\nspec: {runtimeRef: {name: a}}\n---\nkind: ClusterTrainingRuntime\n"
-    "metadata: {name: a}",
+@warning(
+    id="TW512",
+    name="duplicate-object",
+    summary="No two documents describe the same object.",
+    effect="The last one wins, with a RepeatedResourceWarning at best.",
+    remedy="Remove one of them, or give it another name.",
+    source="argoproj/argo-cd:docs/user-guide",
+    passes="kind: PyTorchJob\nmetadata: {name: a}\n---\nkind: PyTorchJob\nmetadata: {name: b}",
+    fails="kind: PyTorchJob\nmetadata: {name: a}\n---\nkind: PyTorchJob\nmetadata: {name: a}",
 )
-
-
-def _g12(subject: Subject) -> Iterator[Hit]:
+def duplicate_object(subject: Subject) -> Iterator[Hit]:
     if len(subject.around) < 2:
         return
     same = subject.around.times[subject.manifest.identity]
@@ -267,16 +253,4 @@ def _g12(subject: Subject) -> Iterator[Hit]:
         yield Hit("/metadata/name", f"{same} documents are {subject.kind}/{subject.manifest.name}")
 
 
-G12 = Rule(
-    id="TW512",
-    name="duplicate-object",
-    severity=Severity.WARNING,
-    summary="No two documents describe the same object.",
-    effect="The last one wins, with a RepeatedResourceWarning at best.",
-    remedy="Remove one of them, or give it another name.",
-    source="argoproj/argo-cd:docs/user-guide",
-    run=_g12,
-    passes="kind: PyTorchJob\nmetadata: {name: a}\n---\nkind: PyTorchJob\nmetadata: {name: b}",
-    fails="kind: PyTorchJob\nmetadata: {name: a}\n---\nkind: PyTorchJob\nmetadata: {name: a}",
-)
-RULES = (G01, G02, G03, G05, G06, G07, G12)
+RULES = defined_in(globals())

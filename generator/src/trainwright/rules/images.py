@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.groupkind import TRAININGRUNTIME
-from trainwright.model import Severity
 from trainwright.pods.template import Container
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, pod
+from trainwright.rule_model.rule import defined_in, error, pod
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import text
 
@@ -30,7 +29,20 @@ def split(image: str) -> tuple[str, str, str]:
     return (path, tag, digest) if colon and "/" not in tag else (name, "", digest)
 
 
-def _d09(subject: Subject) -> Iterator[Hit]:
+@error(
+    id="TW709",
+    name="mutable-image-tag",
+    summary="Images have a digest, or a tag that is not moved.",
+    effect="Master and workers, or a rank and its restarted self, run different code.",
+    remedy="Set image.tag to a version, or image.digest.",
+    by_hand="Name a version or a digest.",
+    spec=Pointer("/image"),
+    source="https://kubernetes.io/docs/concepts/containers/images/",
+    per_pod=True,
+    passes=pod("image: 'registry.example.com:5000/ml/train:1.4.0'"),
+    fails=pod("image: 'registry.example.com:5000/ml/train'"),
+)
+def mutable_image_tag(subject: Subject) -> Iterator[Hit]:
     for container, image in _images(subject):
         _, tag, digest = split(image)
         if "$" in image:  # of a template that is filled in before it is applied
@@ -40,34 +52,9 @@ def _d09(subject: Subject) -> Iterator[Hit]:
             yield Hit(f"{container.pointer}/image", f"{image} {what}")
 
 
-D09 = Rule(
-    id="TW709",
-    name="mutable-image-tag",
-    severity=Severity.ERROR,
-    summary="Images have a digest, or a tag that is not moved.",
-    effect="Master and workers, or a rank and its restarted self, run different code.",
-    remedy="Set image.tag to a version, or image.digest.",
-    by_hand="Name a version or a digest.",
-    spec=Pointer("/image"),
-    source="https://kubernetes.io/docs/concepts/containers/images/",
-    per_pod=True,
-    run=_d09,
-    passes=pod("image: 'registry.example.com:5000/ml/train:1.4.0'"),
-    fails=pod("image: 'registry.example.com:5000/ml/train'"),
-)
-
-
-def _d15(subject: Subject) -> Iterator[Hit]:
-    for container, image in _images(subject):
-        if subject.environment.require_digest and not split(image)[2]:
-            name = subject.environment.name
-            yield Hit(f"{container.pointer}/image", f"{image} has no digest, which {name} requires")
-
-
-D15 = Rule(
+@error(
     id="TW715",
     name="missing-digest",
-    severity=Severity.ERROR,
     summary="Where the environment requires digests, every image has one.",
     effect="What runs is not what was reviewed, once the tag is moved.",
     remedy="Set image.digest to the sha256 of the tested image.",
@@ -75,15 +62,33 @@ D15 = Rule(
     spec=Pointer("/image"),
     source="https://kubernetes.io/docs/concepts/containers/images/#image-names",
     per_pod=True,
-    run=_d15,
     passes=pod(f"image: 'ml/train:1@sha256:{'0' * 64}'"),
     passes_in="images: {requireDigest: true}",
     fails=pod("image: 'ml/train:1'"),
     fails_in="images: {requireDigest: true}",
 )
+def missing_digest(subject: Subject) -> Iterator[Hit]:
+    for container, image in _images(subject):
+        if subject.environment.require_digest and not split(image)[2]:
+            name = subject.environment.name
+            yield Hit(f"{container.pointer}/image", f"{image} has no digest, which {name} requires")
 
 
-def _d16(subject: Subject) -> Iterator[Hit]:
+@error(
+    id="TW716",
+    name="registry-not-allowed",
+    summary="Images come from the registries that the environment allows.",
+    effect="The cluster refuses or cannot pull the image, or runs code of unknown origin.",
+    remedy="Copy the image to an allowed registry, or add its prefix to images.registries.",
+    spec=Pointer("/image/repository"),
+    source="https://kubernetes.io/docs/concepts/containers/images/",
+    per_pod=True,
+    passes=pod("image: 'registry.example.com/ml/train:1'"),
+    passes_in="images: {registries: [registry.example.com/]}",
+    fails=pod("image: 'docker.io/ml/train:1'"),
+    fails_in="images: {registries: [registry.example.com/]}",
+)
+def registry_not_allowed(subject: Subject) -> Iterator[Hit]:
     allowed = subject.environment.registries
     for container, image in _images(subject):
         if allowed and not image.startswith(allowed):
@@ -91,37 +96,9 @@ def _d16(subject: Subject) -> Iterator[Hit]:
             yield Hit(f"{container.pointer}/image", message)
 
 
-D16 = Rule(
-    id="TW716",
-    name="registry-not-allowed",
-    severity=Severity.ERROR,
-    summary="Images come from the registries that the environment allows.",
-    effect="The cluster refuses or cannot pull the image, or runs code of unknown origin.",
-    remedy="Copy the image to an allowed registry, or add its prefix to images.registries.",
-    spec=Pointer("/image/repository"),
-    source="https://kubernetes.io/docs/concepts/containers/images/",
-    per_pod=True,
-    run=_d16,
-    passes=pod("image: 'registry.example.com/ml/train:1'"),
-    passes_in="images: {registries: [registry.example.com/]}",
-    fails=pod("image: 'docker.io/ml/train:1'"),
-    fails_in="images: {registries: [registry.example.com/]}",
-)
-
-
-def _d27(subject: Subject) -> Iterator[Hit]:
-    if subject.kind.group == TRAININGRUNTIME.group:  # runtime and job complete each other
-        return
-    for template in subject.pod_templates:
-        for container in template.containers if not template.partial else ():
-            if not container.body.get("image"):
-                yield Hit(container.pointer, f"{container.name or 'a container'} has no image")
-
-
-D27 = Rule(
+@error(
     id="TW727",
     name="missing-image",
-    severity=Severity.ERROR,
     summary="Every container has an image.",
     effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
     "waits for pods that are refused.",
@@ -130,8 +107,16 @@ D27 = Rule(
     spec=Pointer("/image"),
     source="https://kubernetes.io/docs/concepts/containers/images/",
     per_pod=True,
-    run=_d27,
     passes=pod("image: 'registry.example.com/ml/train:1'"),
     fails=pod("command: [python, train.py]"),
 )
-RULES = (D09, D15, D16, D27)
+def missing_image(subject: Subject) -> Iterator[Hit]:
+    if subject.kind.group == TRAININGRUNTIME.group:  # runtime and job complete each other
+        return
+    for template in subject.pod_templates:
+        for container in template.containers if not template.partial else ():
+            if not container.body.get("image"):
+                yield Hit(container.pointer, f"{container.name or 'a container'} has no image")
+
+
+RULES = defined_in(globals())

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from trainwright.groupkind import CLUSTERQUEUE, LOCALQUEUE, RESOURCEFLAVOR, GroupKind
 from trainwright.kinds import SERVED
-from trainwright.model import Severity
 from trainwright.objects.kueue import (
     GROUP,
     LAYERS,
@@ -19,7 +18,7 @@ from trainwright.objects.kueue import (
 )
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule
+from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import mapping, text
 
@@ -34,7 +33,20 @@ _OBJECTS = (
 _CONSTANTS = "kubernetes-sigs/kueue@v0.19.2:pkg/controller/constants"
 
 
-def _k01(subject: Subject) -> Iterator[Hit]:
+@error(
+    id="TW601",
+    name="unknown-queue",
+    summary="The queue label names a queue that exists.",
+    effect="The job stays suspended and is never admitted.",
+    remedy="Use a queue of environment.yaml, or declare this one there.",
+    spec=Pointer("/queue"),
+    source=_CONSTANTS,
+    passes="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: team-a}}",
+    passes_in="queues: {team-a: {}}",
+    fails="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: team-b}}",
+    fails_in="queues: {team-a: {}}",
+)
+def unknown_queue(subject: Subject) -> Iterator[Hit]:
     labels = mapping(subject.metadata.get("labels"))
     if QUEUE_LABEL not in labels:
         return
@@ -47,35 +59,9 @@ def _k01(subject: Subject) -> Iterator[Hit]:
         yield Hit(pointer, f'the queue "{queue}" is none of {", ".join(sorted(known))}')
 
 
-K01 = Rule(
-    id="TW601",
-    name="unknown-queue",
-    severity=Severity.ERROR,
-    summary="The queue label names a queue that exists.",
-    effect="The job stays suspended and is never admitted.",
-    remedy="Use a queue of environment.yaml, or declare this one there.",
-    spec=Pointer("/queue"),
-    source=_CONSTANTS,
-    run=_k01,
-    passes="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: team-a}}",
-    passes_in="queues: {team-a: {}}",
-    fails="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: team-b}}",
-    fails_in="queues: {team-a: {}}",
-)
-
-
-def _k03(subject: Subject) -> Iterator[Hit]:
-    for template in subject.templates:
-        for label in mapping(template.metadata.get("labels")):
-            if label in (QUEUE_LABEL, PRIORITY_LABEL):
-                pointer = Pointer(f"{template.pointer}/metadata/labels") / label
-                yield Hit(pointer, f"{label} is on the pod template of {template.role}")
-
-
-K03 = Rule(
+@warning(
     id="TW603",
     name="queue-label-on-pods",
-    severity=Severity.WARNING,
     summary="Kueue's labels are on the job object, not on its pods.",
     effect="The job is not queued, or each of its pods is admitted alone.",
     remedy="Set queue in the job spec instead of a label.",
@@ -83,14 +69,33 @@ K03 = Rule(
     spec=Pointer("/labels"),
     source=_CONSTANTS,
     per_pod=True,
-    run=_k03,
     passes="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: team-a}}",
     fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {metadata: {labels: "
     "{kueue.x-k8s.io/queue-name: team-a}}}}}}",
 )
+def queue_label_on_pods(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates:
+        for label in mapping(template.metadata.get("labels")):
+            if label in (QUEUE_LABEL, PRIORITY_LABEL):
+                pointer = Pointer(f"{template.pointer}/metadata/labels") / label
+                yield Hit(pointer, f"{label} is on the pod template of {template.role}")
 
 
-def _k04(subject: Subject) -> Iterator[Hit]:
+@error(
+    id="TW604",
+    name="conflicting-topologies",
+    summary="A pod template requests at most one topology, and slices completely.",
+    effect="Kueue's webhook refuses the object.",
+    remedy="Keep one topology annotation, and both slice annotations or neither.",
+    source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework/tas_validation.go",
+    per_pod=True,
+    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {template: {metadata: "
+    "{annotations: {kueue.x-k8s.io/podset-required-topology: rack}}}}}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {template: {metadata: "
+    "{annotations: {kueue.x-k8s.io/podset-required-topology: rack, "
+    "kueue.x-k8s.io/podset-preferred-topology: rack}}}}}}",
+)
+def conflicting_topologies(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         annotations = template.annotations
         if not annotations:
@@ -117,24 +122,6 @@ def _ungroupable(template: PodTemplate) -> Iterator[str]:
         yield f"{template.role} has {GROUP} {str(annotations[GROUP])!r}, which is a number"
 
 
-K04 = Rule(
-    id="TW604",
-    name="conflicting-topologies",
-    severity=Severity.ERROR,
-    summary="A pod template requests at most one topology, and slices completely.",
-    effect="Kueue's webhook refuses the object.",
-    remedy="Keep one topology annotation, and both slice annotations or neither.",
-    source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework/tas_validation.go",
-    per_pod=True,
-    run=_k04,
-    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {template: {metadata: "
-    "{annotations: {kueue.x-k8s.io/podset-required-topology: rack}}}}}}",
-    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {template: {metadata: "
-    "{annotations: {kueue.x-k8s.io/podset-required-topology: rack, "
-    "kueue.x-k8s.io/podset-preferred-topology: rack}}}}}}",
-)
-
-
 _PAIR = "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: %s, Worker: %s}}"
 
 
@@ -146,7 +133,17 @@ def _grouped(*annotations: str, replicas: int = 1) -> str:
 _RACK, _RANKS = "required-topology: rack", "group-name: ranks"
 
 
-def _k11(subject: Subject) -> Iterator[Hit]:
+@error(
+    id="TW611",
+    name="invalid-pod-set-group",
+    summary="A group of pod sets is two of them, one of a single pod, with the same topology.",
+    effect="Kueue refuses the object, or never admits it.",
+    remedy=f"Give {GROUP} to exactly two pod templates, or remove it.",
+    source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework/tas_validation.go",
+    passes=_PAIR % (_grouped(_RACK, _RANKS), _grouped(_RACK, _RANKS, replicas=3)),
+    fails=_PAIR % (_grouped(_RACK), _grouped(_RACK, _RANKS, replicas=3)),
+)
+def invalid_pod_set_group(subject: Subject) -> Iterator[Hit]:
     groups: dict[str, list[PodTemplate]] = {}
     for template in subject.templates:
         if GROUP in template.annotations:
@@ -168,25 +165,30 @@ def _unfit_group(members: list[PodTemplate]) -> str:
     return ""
 
 
-K11 = Rule(
-    id="TW611",
-    name="invalid-pod-set-group",
-    severity=Severity.ERROR,
-    summary="A group of pod sets is two of them, one of a single pod, with the same topology.",
-    effect="Kueue refuses the object, or never admits it.",
-    remedy=f"Give {GROUP} to exactly two pod templates, or remove it.",
-    source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework/tas_validation.go",
-    run=_k11,
-    passes=_PAIR % (_grouped(_RACK, _RANKS), _grouped(_RACK, _RANKS, replicas=3)),
-    fails=_PAIR % (_grouped(_RACK), _grouped(_RACK, _RANKS, replicas=3)),
-)
-
-
 # Their API keeps the pod template of what has started.
 _FIXED = tuple(k.group_kind for k in SERVED.values() if k.immutable_template)
 
 
-def _k12(subject: Subject) -> Iterator[Hit]:
+_PLACED = (
+    "kind: Job\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\nspec: {template: {spec: %s}}"
+)
+
+
+@warning(
+    id="TW612",
+    name="placement-conflicts-with-flavor",
+    summary="A queued Job or JobSet leaves nodeSelector and tolerations to its ResourceFlavor.",
+    effect="Once a flavor with node labels or tolerations has admitted the job, the API refuses to "
+    "apply the same file again: Flux stops its whole Kustomization, and Argo CD cannot compare.",
+    remedy="Leave them out: the ResourceFlavor has them, or another queue does.",
+    kinds=_FIXED,
+    spec=Pointer("/nodeSelector"),
+    source="https://kueue.sigs.k8s.io/docs/concepts/resource_flavor/",
+    per_pod=True,
+    passes=_PLACED % "{affinity: {podAntiAffinity: {}}}",
+    fails=_PLACED % "{nodeSelector: {agentpool: h100}}",
+)
+def placement_conflicts_with_flavor(subject: Subject) -> Iterator[Hit]:
     if QUEUE_LABEL not in subject.labels:
         return
     for template in subject.templates:
@@ -196,29 +198,18 @@ def _k12(subject: Subject) -> Iterator[Hit]:
                 yield Hit(f"{template.pointer}/spec/{name}", message)
 
 
-_PLACED = (
-    "kind: Job\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\nspec: {template: {spec: %s}}"
+@warning(
+    id="TW607",
+    name="outdated-kueue-version",
+    summary="Objects of Kueue are of the version that it stores.",
+    effect="A later Kueue no longer serves v1beta1, and the sync fails.",
+    remedy="Write apiVersion: kueue.x-k8s.io/v1beta2.",
+    kinds=_OBJECTS,
+    source="kubernetes-sigs/kueue@v0.19.2:apis/kueue/v1beta2",
+    passes="apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue",
+    fails="apiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue",
 )
-
-K12 = Rule(
-    id="TW612",
-    name="placement-conflicts-with-flavor",
-    severity=Severity.WARNING,
-    summary="A queued Job or JobSet leaves nodeSelector and tolerations to its ResourceFlavor.",
-    effect="Once a flavor with node labels or tolerations has admitted the job, the API refuses to "
-    "apply the same file again: Flux stops its whole Kustomization, and Argo CD cannot compare.",
-    remedy="Leave them out: the ResourceFlavor has them, or another queue does.",
-    kinds=_FIXED,
-    spec=Pointer("/nodeSelector"),
-    source="https://kueue.sigs.k8s.io/docs/concepts/resource_flavor/",
-    per_pod=True,
-    run=_k12,
-    passes=_PLACED % "{affinity: {podAntiAffinity: {}}}",
-    fails=_PLACED % "{nodeSelector: {agentpool: h100}}",
-)
-
-
-def _k07(subject: Subject) -> Iterator[Hit]:
+def outdated_kueue_version(subject: Subject) -> Iterator[Hit]:
     version = version_of(subject.environment)
     if subject.manifest.api_version == "kueue.x-k8s.io/v1beta1" and not (
         version and version < _BETA2
@@ -228,17 +219,4 @@ def _k07(subject: Subject) -> Iterator[Hit]:
 
 _BETA2 = (0, 19)  # the oldest version that was read, in which v1beta2 is what is stored
 
-K07 = Rule(
-    id="TW607",
-    name="outdated-kueue-version",
-    severity=Severity.WARNING,
-    summary="Objects of Kueue are of the version that it stores.",
-    effect="A later Kueue no longer serves v1beta1, and the sync fails.",
-    remedy="Write apiVersion: kueue.x-k8s.io/v1beta2.",
-    kinds=_OBJECTS,
-    source="kubernetes-sigs/kueue@v0.19.2:apis/kueue/v1beta2",
-    run=_k07,
-    passes="apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue",
-    fails="apiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue",
-)
-RULES = (K01, K03, K04, K07, K11, K12)
+RULES = defined_in(globals())

@@ -5,18 +5,41 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.kinds import TRAINING
-from trainwright.model import Severity
 from trainwright.pods.command import read_world_info
 from trainwright.pods.launching import alone, options
 from trainwright.pods.template import Container
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule
+from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
 
 _ELSEWHERE = ("hostfile", "config-file")  # files that can say how many nodes there are
 
 
-def _d45(subject: Subject) -> Iterator[Hit]:
+def _master(words: str) -> str:
+    return (
+        "kind: Job\nspec: {parallelism: 2, template: {spec: {containers: "
+        f"[{{command: [{words}]}}]}}}}}}"
+    )
+
+
+@warning(
+    id="TW745",
+    name="launcher-nodes-mismatch",
+    summary="Launchers for which no operator sets the number of pods, as accelerate and DeepSpeed, "
+    "are given it.",
+    effect="Every pod trains alone, waits for nodes that never come, or starts another number of "
+    "processes than the others expect.",
+    remedy="Set launcher: accelerate or deepspeed, which gets it from the job; in a command of "
+    "your own pass --num_machines=${{ nodes }} and --num_processes=${{ world.size }}.",
+    by_hand="Pass --num_machines, --machine_rank, --main_process_ip and --num_processes to "
+    "accelerate launch; to DeepSpeed --no_ssh, --node_rank, --master_addr and a file of hosts.",
+    kinds=TRAINING,
+    spec=Pointer("/entrypoint"),
+    source="https://huggingface.co/docs/accelerate/basic_tutorials/launch#multi-node-training",
+    passes=_master("accelerate, launch, --num_machines=2, train.py"),
+    fails=_master("accelerate, launch, train.py"),
+)
+def launcher_nodes_mismatch(subject: Subject) -> Iterator[Hit]:
     started = [
         (template.replicas, container, launcher)
         for template in subject.templates
@@ -51,30 +74,4 @@ def _mismatch(container: Container, launcher: str, pods: int) -> str:
     return ""
 
 
-def _master(words: str) -> str:
-    return (
-        "kind: Job\nspec: {parallelism: 2, template: {spec: {containers: "
-        f"[{{command: [{words}]}}]}}}}}}"
-    )
-
-
-D45 = Rule(
-    id="TW745",
-    name="launcher-nodes-mismatch",
-    severity=Severity.WARNING,
-    summary="Launchers for which no operator sets the number of pods, as accelerate and DeepSpeed, "
-    "are given it.",
-    effect="Every pod trains alone, waits for nodes that never come, or starts another number of "
-    "processes than the others expect.",
-    remedy="Set launcher: accelerate or deepspeed, which gets it from the job; in a command of "
-    "your own pass --num_machines=${{ nodes }} and --num_processes=${{ world.size }}.",
-    by_hand="Pass --num_machines, --machine_rank, --main_process_ip and --num_processes to "
-    "accelerate launch; to DeepSpeed --no_ssh, --node_rank, --master_addr and a file of hosts.",
-    kinds=TRAINING,
-    spec=Pointer("/entrypoint"),
-    source="https://huggingface.co/docs/accelerate/basic_tutorials/launch#multi-node-training",
-    run=_d45,
-    passes=_master("accelerate, launch, --num_machines=2, train.py"),
-    fails=_master("accelerate, launch, train.py"),
-)
-RULES = (D45,)
+RULES = defined_in(globals())

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from trainwright.frozen import dataclass
-from trainwright.model import Data, Severity
+from trainwright.model import Data
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, pod
+from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, mapping, mappings, text
 
@@ -85,7 +85,25 @@ _OF_THE_KERNEL = ("/proc", "/sys")
 _OF_DEVICES = "/dev"
 
 
-def _d41(subject: Subject) -> Iterator[Hit]:
+_CONFIG = ", volumes: [{name: c, configMap: {name: c}}, {name: d, emptyDir: {}}]"
+
+
+_TWO = "volumeMounts: [{name: c, mountPath: /etc/a, %s}, {name: d, mountPath: /etc/a/b}]"
+
+
+@error(
+    id="TW741",
+    name="impossible-mount",
+    summary="Nothing is mounted below a file, or where the kernel has its own files.",
+    effect="The container does not start: its runtime cannot make the place of the mount.",
+    remedy="Mount it somewhere else.",
+    spec=Pointer("/volumes"),
+    source="https://github.com/opencontainers/runtime-spec/blob/main/config-linux.md#default-filesystems",
+    per_pod=True,
+    passes=pod(_TWO % "readOnly: false", _CONFIG),
+    fails=pod(_TWO % "subPath: a", _CONFIG),
+)
+def impossible_mount(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         for mounts in _mounts(template):
             for mount, around in _inside(mounts):
@@ -105,26 +123,20 @@ def _of_the_kernel(mount: _Mount) -> str:
     return next((one for one in closed if f"{mount.path}/".startswith(f"{one}/")), "")
 
 
-_CONFIG = ", volumes: [{name: c, configMap: {name: c}}, {name: d, emptyDir: {}}]"
-_TWO = "volumeMounts: [{name: c, mountPath: /etc/a, %s}, {name: d, mountPath: /etc/a/b}]"
-
-D41 = Rule(
-    id="TW741",
-    name="impossible-mount",
-    severity=Severity.ERROR,
-    summary="Nothing is mounted below a file, or where the kernel has its own files.",
-    effect="The container does not start: its runtime cannot make the place of the mount.",
-    remedy="Mount it somewhere else.",
+@warning(
+    id="TW742",
+    name="mount-in-read-only-volume",
+    summary="Nothing is mounted inside a read-only volume.",
+    effect="Unless the volume has a file or folder of that name, the container does not start: "
+    "its runtime cannot make the place of the mount.",
+    remedy="Mount it somewhere else, or waive this where the volume has the place.",
     spec=Pointer("/volumes"),
-    source="https://github.com/opencontainers/runtime-spec/blob/main/config-linux.md#default-filesystems",
+    source="https://kubernetes.io/docs/concepts/storage/volumes/#configmap",
     per_pod=True,
-    run=_d41,
-    passes=pod(_TWO % "readOnly: false", _CONFIG),
-    fails=pod(_TWO % "subPath: a", _CONFIG),
+    passes=pod(_TWO % "readOnly: false", ", volumes: [{name: c, emptyDir: {}}, {name: d}]"),
+    fails=pod(_TWO % "readOnly: true", _CONFIG),
 )
-
-
-def _d42(subject: Subject) -> Iterator[Hit]:
+def mount_in_read_only_volume(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         for mounts in _mounts(template):
             for mount, around in _inside(mounts):
@@ -133,28 +145,31 @@ def _d42(subject: Subject) -> Iterator[Hit]:
                     yield Hit(mount.pointer, message, mount.spec, also=(around.spec,))
 
 
-D42 = Rule(
-    id="TW742",
-    name="mount-in-read-only-volume",
-    severity=Severity.WARNING,
-    summary="Nothing is mounted inside a read-only volume.",
-    effect="Unless the volume has a file or folder of that name, the container does not start: "
-    "its runtime cannot make the place of the mount.",
-    remedy="Mount it somewhere else, or waive this where the volume has the place.",
-    spec=Pointer("/volumes"),
-    source="https://kubernetes.io/docs/concepts/storage/volumes/#configmap",
-    per_pod=True,
-    run=_d42,
-    passes=pod(_TWO % "readOnly: false", ", volumes: [{name: c, emptyDir: {}}, {name: d}]"),
-    fails=pod(_TWO % "readOnly: true", _CONFIG),
-)
-
 _GCSFUSE = "gcsfuse.csi.storage.gke.io"
 _ANNOTATION = "gke-gcsfuse/volumes"
 _SIDECAR = "gke-gcsfuse-sidecar"
 
 
-def _d43(subject: Subject) -> Iterator[Hit]:
+_BUCKET = f", volumes: [{{name: d, csi: {{driver: {_GCSFUSE}}}}}]"
+
+
+@warning(
+    id="TW743",
+    name="missing-gcsfuse-annotation",
+    summary='Pods that mount a bucket with Cloud Storage FUSE have gke-gcsfuse/volumes: "true".',
+    effect="GKE adds no sidecar to the pod, and the volume is never mounted.",
+    remedy='Add gke-gcsfuse/volumes: "true" to podAnnotations.',
+    by_hand='Add gke-gcsfuse/volumes: "true" to the annotations of the pod.',
+    spec=Pointer("/volumes"),
+    source="https://cloud.google.com/kubernetes-engine/docs/how-to/cloud-storage-fuse-csi-driver-ephemeral",
+    per_pod=True,
+    passes=(
+        "kind: Pod\nmetadata: {annotations: {gke-gcsfuse/volumes: 'true'}}\n"
+        f"spec: {{containers: [{{name: a, image: a}}]{_BUCKET}}}"
+    ),
+    fails=pod("image: a", _BUCKET),
+)
+def missing_gcsfuse_annotation(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         names = [container.name for container in template.containers]
         annotated = str(template.annotations.get(_ANNOTATION)).lower() == "true"
@@ -167,24 +182,4 @@ def _d43(subject: Subject) -> Iterator[Hit]:
                 yield Hit(f"{pointer}/csi", message, Pointer.of("volumes", name, "csi"))
 
 
-_BUCKET = f", volumes: [{{name: d, csi: {{driver: {_GCSFUSE}}}}}]"
-
-D43 = Rule(
-    id="TW743",
-    name="missing-gcsfuse-annotation",
-    severity=Severity.WARNING,
-    summary='Pods that mount a bucket with Cloud Storage FUSE have gke-gcsfuse/volumes: "true".',
-    effect="GKE adds no sidecar to the pod, and the volume is never mounted.",
-    remedy='Add gke-gcsfuse/volumes: "true" to podAnnotations.',
-    by_hand='Add gke-gcsfuse/volumes: "true" to the annotations of the pod.',
-    spec=Pointer("/volumes"),
-    source="https://cloud.google.com/kubernetes-engine/docs/how-to/cloud-storage-fuse-csi-driver-ephemeral",
-    per_pod=True,
-    run=_d43,
-    passes=(
-        "kind: Pod\nmetadata: {annotations: {gke-gcsfuse/volumes: 'true'}}\n"
-        f"spec: {{containers: [{{name: a, image: a}}]{_BUCKET}}}"
-    ),
-    fails=pod("image: a", _BUCKET),
-)
-RULES = (D41, D42, D43)
+RULES = defined_in(globals())

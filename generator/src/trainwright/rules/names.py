@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.groupkind import SERVICE, GroupKind
 from trainwright.kinds import KINDS
-from trainwright.model import Data, Severity
+from trainwright.model import Data
 from trainwright.objects import forms
 from trainwright.objects.forms import Form
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule
+from trainwright.rule_model.rule import defined_in, error
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.definitions import DEFINITION
 from trainwright.tolerant import dig, mappings, text
@@ -57,7 +57,21 @@ def _named(form: Form, value: Data, at: str, what: str, spec: Pointer) -> Iterat
         yield Hit(at, f'{what} "{name}" {problem}', spec)
 
 
-def _g16(subject: Subject) -> Iterator[Hit]:
+_NAME = Pointer("/name")
+
+
+@error(
+    id="TW516",
+    name="invalid-name",
+    summary="Objects, and what is in their pods, have names that the API server accepts.",
+    effect="The API server refuses the object, or the pods that are made of it.",
+    remedy="Correct the name.",
+    spec=_NAME,
+    source=_NAMES,
+    passes="{apiVersion: v1, kind: ConfigMap, metadata: {name: train.config}}",
+    fails="{apiVersion: v1, kind: ConfigMap, metadata: {name: Train_Config}}",
+)
+def invalid_name(subject: Subject) -> Iterator[Hit]:
     metadata = subject.metadata
     if subject.kind not in _OTHER and subject.manifest.api_version:
         form = _form(subject)
@@ -70,9 +84,6 @@ def _g16(subject: Subject) -> Iterator[Hit]:
     yield from _plural_and_group(subject)
     for template in subject.pod_templates:
         yield from _in_pod(template)
-
-
-_NAME = Pointer("/name")
 
 
 def _plural_and_group(subject: Subject) -> Iterator[Hit]:
@@ -114,24 +125,22 @@ def _in_pod(template: PodTemplate) -> Iterator[Hit]:
             yield from _named(forms.PORT, port.get("name"), at, "the port", _NAME)
 
 
-G16 = Rule(
-    id="TW516",
-    name="invalid-name",
-    severity=Severity.ERROR,
-    summary="Objects, and what is in their pods, have names that the API server accepts.",
-    effect="The API server refuses the object, or the pods that are made of it.",
-    remedy="Correct the name.",
-    spec=_NAME,
-    source=_NAMES,
-    run=_g16,
-    passes="{apiVersion: v1, kind: ConfigMap, metadata: {name: train.config}}",
-    fails="{apiVersion: v1, kind: ConfigMap, metadata: {name: Train_Config}}",
-)
-
 _ANNOTATIONS = 256 * 1024  # bytes of all keys and values
 
 
-def _g17(subject: Subject) -> Iterator[Hit]:
+@error(
+    id="TW517",
+    name="invalid-label",
+    summary="Labels, annotations and node selectors have keys and values that the API server "
+    "accepts.",
+    effect="The API server refuses the object, or the pods that are made of it.",
+    remedy="Correct the key or the value.",
+    spec=Pointer("/labels"),
+    source=_LABELS,
+    passes="{apiVersion: v1, kind: ConfigMap, metadata: {labels: {example.com/team: a_b}}}",
+    fails="{apiVersion: v1, kind: ConfigMap, metadata: {labels: {example.com/team: a b}}}",
+)
+def invalid_label(subject: Subject) -> Iterator[Hit]:
     yield from _described(subject.metadata, "/metadata")
     for template in subject.pod_templates:
         if template.pointer:  # the metadata of a Pod is its own
@@ -170,18 +179,4 @@ def _keyed(read: str, key: str, pointer: str, field: str) -> Iterator[Hit]:
         yield Hit(at, f'the key "{key}" in {field} {problem}', spec)
 
 
-G17 = Rule(
-    id="TW517",
-    name="invalid-label",
-    severity=Severity.ERROR,
-    summary="Labels, annotations and node selectors have keys and values that the API server "
-    "accepts.",
-    effect="The API server refuses the object, or the pods that are made of it.",
-    remedy="Correct the key or the value.",
-    spec=Pointer("/labels"),
-    source=_LABELS,
-    run=_g17,
-    passes="{apiVersion: v1, kind: ConfigMap, metadata: {labels: {example.com/team: a_b}}}",
-    fails="{apiVersion: v1, kind: ConfigMap, metadata: {labels: {example.com/team: a b}}}",
-)
-RULES = (G16, G17)
+RULES = defined_in(globals())

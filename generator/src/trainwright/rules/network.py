@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.model import Severity
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, pod
+from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates
 from trainwright.tolerant import count, dig, mappings, sequence, text
@@ -19,7 +18,22 @@ def _on_host(template: PodTemplate) -> bool:
     return template.spec.get("hostNetwork") is True
 
 
-def _d31(subject: Subject) -> Iterator[Hit]:
+@warning(
+    id="TW731",
+    name="ranks-without-cluster-dns",
+    summary="Pods in the network of their nodes ask the cluster's name servers for other ranks.",
+    effect="In the host's network ClusterFirst means the node's name servers: ranks that look for "
+    "rank 0 by name do not find it.",
+    remedy="Remove dnsPolicy: it is then ClusterFirstWithHostNet.",
+    by_hand="Set dnsPolicy: ClusterFirstWithHostNet.",
+    spec=Pointer("/dnsPolicy"),
+    source=_DNS,
+    passes=pod(
+        "image: a", ", hostNetwork: true, dnsPolicy: ClusterFirstWithHostNet", "replicas: 2, "
+    ),
+    fails=pod("image: a", ", hostNetwork: true", "replicas: 2, "),
+)
+def ranks_without_cluster_dns(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates if subject.pods > 1 else ():
         policy = text(template.spec.get("dnsPolicy")) or "ClusterFirst"
         if _on_host(template) and not template.partial and policy in ("ClusterFirst", "Default"):
@@ -29,24 +43,6 @@ def _d31(subject: Subject) -> Iterator[Hit]:
             spec = Pointer("/dnsPolicy" if "dnsPolicy" in template.spec else "/hostNetwork")
             yield Hit(f"{template.pointer}/spec", message, spec)
 
-
-D31 = Rule(
-    id="TW731",
-    name="ranks-without-cluster-dns",
-    severity=Severity.WARNING,
-    summary="Pods in the network of their nodes ask the cluster's name servers for other ranks.",
-    effect="In the host's network ClusterFirst means the node's name servers: ranks that look for "
-    "rank 0 by name do not find it.",
-    remedy="Remove dnsPolicy: it is then ClusterFirstWithHostNet.",
-    by_hand="Set dnsPolicy: ClusterFirstWithHostNet.",
-    spec=Pointer("/dnsPolicy"),
-    source=_DNS,
-    run=_d31,
-    passes=pod(
-        "image: a", ", hostNetwork: true, dnsPolicy: ClusterFirstWithHostNet", "replicas: 2, "
-    ),
-    fails=pod("image: a", ", hostNetwork: true", "replicas: 2, "),
-)
 
 # What listens on nodes anyhow: the kubelet and kube-proxy, and Prometheus' node exporter.
 # https://kubernetes.io/docs/reference/networking/ports-and-protocols/
@@ -60,7 +56,29 @@ _TAKEN = {
 }
 
 
-def _d32(subject: Subject) -> Iterator[Hit]:
+_PORT = "ports: [{name: a, containerPort: %s}]"
+
+
+_HALF = f"resources: {{limits: {{nvidia.com/gpu: 4}}}}, {_PORT % 29500}"
+
+
+_POOL = "pools: {a100: {resource: nvidia.com/gpu, gpusPerNode: 8}}"
+
+
+@warning(
+    id="TW732",
+    name="host-port-taken",
+    summary="In the network of a node each port is one pod's, and no daemon's.",
+    effect="The second pod of a node stays Pending, or fails to listen: address already in use.",
+    remedy="Use another port, ask for all accelerators of a node, or remove hostNetwork.",
+    spec=Pointer("/hostNetwork"),
+    source="https://kubernetes.io/docs/concepts/security/pod-security-standards/",
+    passes=pod(_PORT % 29500, ", hostNetwork: true"),
+    passes_in=_POOL,
+    fails=pod(_HALF, ", hostNetwork: true", "replicas: 2, "),
+    fails_in=_POOL,
+)
+def host_port_taken(subject: Subject) -> Iterator[Hit]:
     for template in filter(_on_host, subject.templates):
         together = _pods_of_a_node(subject, template)
         for container in template.containers:
@@ -91,28 +109,19 @@ def _pods_of_a_node(subject: Subject, template: PodTemplate) -> int:
     return min(*held, subject.pods) if held else 1
 
 
-_PORT = "ports: [{name: a, containerPort: %s}]"
-_HALF = f"resources: {{limits: {{nvidia.com/gpu: 4}}}}, {_PORT % 29500}"
-_POOL = "pools: {a100: {resource: nvidia.com/gpu, gpusPerNode: 8}}"
-
-D32 = Rule(
-    id="TW732",
-    name="host-port-taken",
-    severity=Severity.WARNING,
-    summary="In the network of a node each port is one pod's, and no daemon's.",
-    effect="The second pod of a node stays Pending, or fails to listen: address already in use.",
-    remedy="Use another port, ask for all accelerators of a node, or remove hostNetwork.",
-    spec=Pointer("/hostNetwork"),
-    source="https://kubernetes.io/docs/concepts/security/pod-security-standards/",
-    run=_d32,
-    passes=pod(_PORT % 29500, ", hostNetwork: true"),
-    passes_in=_POOL,
-    fails=pod(_HALF, ", hostNetwork: true", "replicas: 2, "),
-    fails_in=_POOL,
+@error(
+    id="TW733",
+    name="no-name-servers",
+    summary="Pods with dnsPolicy None have name servers in dnsConfig.",
+    effect="The API server refuses a Pod; anything else waits for pods that are refused.",
+    remedy="Add dnsConfig.nameservers, or use another dnsPolicy.",
+    spec=Pointer("/dnsPolicy"),
+    source="https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-dns-config",
+    per_pod=True,
+    passes=pod("image: a", ", dnsPolicy: None, dnsConfig: {nameservers: [10.0.0.10]}"),
+    fails=pod("image: a", ", dnsPolicy: None, dnsConfig: {searches: [a.b]}"),
 )
-
-
-def _d33(subject: Subject) -> Iterator[Hit]:
+def no_name_servers(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         servers = sequence(dig(template.spec, "dnsConfig", "nameservers"))
         if template.spec.get("dnsPolicy") == "None" and not servers and not template.partial:
@@ -120,18 +129,4 @@ def _d33(subject: Subject) -> Iterator[Hit]:
             yield Hit(f"{template.pointer}/spec/dnsPolicy", message)
 
 
-D33 = Rule(
-    id="TW733",
-    name="no-name-servers",
-    severity=Severity.ERROR,
-    summary="Pods with dnsPolicy None have name servers in dnsConfig.",
-    effect="The API server refuses a Pod; anything else waits for pods that are refused.",
-    remedy="Add dnsConfig.nameservers, or use another dnsPolicy.",
-    spec=Pointer("/dnsPolicy"),
-    source="https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-dns-config",
-    per_pod=True,
-    run=_d33,
-    passes=pod("image: a", ", dnsPolicy: None, dnsConfig: {nameservers: [10.0.0.10]}"),
-    fails=pod("image: a", ", dnsPolicy: None, dnsConfig: {searches: [a.b]}"),
-)
-RULES = (D31, D32, D33)
+RULES = defined_in(globals())

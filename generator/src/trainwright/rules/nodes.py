@@ -7,11 +7,11 @@ from decimal import Decimal
 
 from trainwright import quantity
 from trainwright.kinds import TRAINING
-from trainwright.model import Node, Pool, Severity
+from trainwright.model import Node, Pool
 from trainwright.pods.requests import Amounts, pod_requests, requests
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, pod
+from trainwright.rule_model.rule import defined_in, error, pod
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates
 from trainwright.specs.capacity import nodes
@@ -58,7 +58,27 @@ def _plain(resource: str, amount: Decimal) -> str:
     return _amount(resource, amount).partition(" ")[0]
 
 
-def _d28(subject: Subject) -> Iterator[Hit]:
+_POOL = "pools: {h100: {resource: nvidia.com/gpu, gpusPerNode: 8, %s}}"
+
+
+_NODE = "node: {cpu: '192', memory: 2000Gi}"
+
+
+@error(
+    id="TW728",
+    name="node-exceeded",
+    summary="One node of the pool holds a pod, with its init containers and sidecars.",
+    effect="The pod stays Pending for ever: no node has what it requests.",
+    remedy="Ask for less, choose a pool of larger nodes, or correct its node in environment.yaml.",
+    spec=Pointer("/resources/cpu"),
+    source=_SCHEDULING,
+    per_pod=True,
+    passes=pod("resources: {requests: {cpu: 96}, limits: {nvidia.com/gpu: 8}}"),
+    passes_in=_POOL % _NODE,
+    fails=pod("resources: {requests: {cpu: 9999}, limits: {nvidia.com/gpu: 8}}"),
+    fails_in=_POOL % _NODE,
+)
+def node_exceeded(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates if _known(subject) else ():
         asked = pod_requests(template)
         short = [_short(asked, pool) for pool in candidates(subject, template)]
@@ -76,28 +96,29 @@ def _parts(template: PodTemplate, resource: str) -> str:
     return ", ".join(shown) if len(shown) > 1 else ""
 
 
-_POOL = "pools: {h100: {resource: nvidia.com/gpu, gpusPerNode: 8, %s}}"
-_NODE = "node: {cpu: '192', memory: 2000Gi}"
+_CAPACITY = "capacity: 16, node: {cpu: '192'}"
 
-D28 = Rule(
-    id="TW728",
-    name="node-exceeded",
-    severity=Severity.ERROR,
-    summary="One node of the pool holds a pod, with its init containers and sidecars.",
-    effect="The pod stays Pending for ever: no node has what it requests.",
-    remedy="Ask for less, choose a pool of larger nodes, or correct its node in environment.yaml.",
+
+@error(
+    id="TW729",
+    name="pool-nodes-exceeded",
+    summary="The nodes of a pool hold all pods of a job at once.",
+    effect="Some pods stay Pending for ever, while the others hold their GPUs and wait.",
+    remedy="Ask for less per pod or for fewer pods, or correct the pool in environment.yaml.",
+    kinds=TRAINING,
     spec=Pointer("/resources/cpu"),
     source=_SCHEDULING,
-    per_pod=True,
-    run=_d28,
-    passes=pod("resources: {requests: {cpu: 96}, limits: {nvidia.com/gpu: 8}}"),
-    passes_in=_POOL % _NODE,
-    fails=pod("resources: {requests: {cpu: 9999}, limits: {nvidia.com/gpu: 8}}"),
-    fails_in=_POOL % _NODE,
+    passes=pod(
+        "resources: {requests: {cpu: 96}, limits: {nvidia.com/gpu: 4}}", replica="replicas: 4, "
+    ),
+    passes_in=_POOL % _CAPACITY,
+    fails=pod(
+        "resources: {requests: {cpu: 128}, limits: {nvidia.com/gpu: 4}}",
+        replica="replicas: 4, ",
+    ),
+    fails_in=_POOL % _CAPACITY,
 )
-
-
-def _d29(subject: Subject) -> Iterator[Hit]:
+def pool_nodes_exceeded(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates if _known(subject) else ():
         asked = pod_requests(template)
         alike = sum(t.replicas for t in subject.templates if pod_requests(t) == asked)
@@ -135,27 +156,4 @@ def _per_node(pool: Pool) -> Mapping[str, Decimal]:
     return {**_has(pool), **gpus}
 
 
-_CAPACITY = "capacity: 16, node: {cpu: '192'}"
-
-D29 = Rule(
-    id="TW729",
-    name="pool-nodes-exceeded",
-    severity=Severity.ERROR,
-    summary="The nodes of a pool hold all pods of a job at once.",
-    effect="Some pods stay Pending for ever, while the others hold their GPUs and wait.",
-    remedy="Ask for less per pod or for fewer pods, or correct the pool in environment.yaml.",
-    kinds=TRAINING,
-    spec=Pointer("/resources/cpu"),
-    source=_SCHEDULING,
-    run=_d29,
-    passes=pod(
-        "resources: {requests: {cpu: 96}, limits: {nvidia.com/gpu: 4}}", replica="replicas: 4, "
-    ),
-    passes_in=_POOL % _CAPACITY,
-    fails=pod(
-        "resources: {requests: {cpu: 128}, limits: {nvidia.com/gpu: 4}}",
-        replica="replicas: 4, ",
-    ),
-    fails_in=_POOL % _CAPACITY,
-)
-RULES = (D28, D29)
+RULES = defined_in(globals())

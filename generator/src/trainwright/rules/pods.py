@@ -6,11 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from trainwright.model import Severity
 from trainwright.pods.launching import SHELLS, script_trains
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, pod
+from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates
 from trainwright.tolerant import count, dig, mapping, mappings, sequence, text
@@ -27,7 +26,20 @@ def _saves(template: PodTemplate) -> bool:
     )
 
 
-def _d11(subject: Subject) -> Iterator[Hit]:
+@warning(
+    id="TW711",
+    name="short-grace-period",
+    summary="Pods that save checkpoints have more than 30 seconds to stop.",
+    effect="A preempted pod is killed while it saves, and the checkpoint is lost.",
+    remedy="Raise gracePeriod above the time that a checkpoint takes.",
+    by_hand="Raise terminationGracePeriodSeconds above the time that a checkpoint takes.",
+    spec=Pointer("/gracePeriod"),
+    source="https://github.com/pytorch/pytorch/issues/68258",
+    per_pod=True,
+    passes=pod("env: [{name: CHECKPOINT_DIR}]", ", terminationGracePeriodSeconds: 120"),
+    fails=pod("env: [{name: CHECKPOINT_DIR}]"),
+)
+def short_grace_period(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         grace = count(template.spec.get("terminationGracePeriodSeconds"))
         if grace is None and template.partial:
@@ -38,26 +50,22 @@ def _d11(subject: Subject) -> Iterator[Hit]:
             yield Hit(f"{template.pointer}/spec", message)
 
 
-D11 = Rule(
-    id="TW711",
-    name="short-grace-period",
-    severity=Severity.WARNING,
-    summary="Pods that save checkpoints have more than 30 seconds to stop.",
-    effect="A preempted pod is killed while it saves, and the checkpoint is lost.",
-    remedy="Raise gracePeriod above the time that a checkpoint takes.",
-    by_hand="Raise terminationGracePeriodSeconds above the time that a checkpoint takes.",
-    spec=Pointer("/gracePeriod"),
-    source="https://github.com/pytorch/pytorch/issues/68258",
-    per_pod=True,
-    run=_d11,
-    passes=pod("env: [{name: CHECKPOINT_DIR}]", ", terminationGracePeriodSeconds: 120"),
-    fails=pod("env: [{name: CHECKPOINT_DIR}]"),
-)
-
 _EXEC = re.compile(r"(?:^|[;&|\n]\s*|\s)exec\s")
 
 
-def _d12(subject: Subject) -> Iterator[Hit]:
+@warning(
+    id="TW712",
+    name="shell-without-exec",
+    summary="A shell that starts the training replaces itself by it with exec.",
+    effect="SIGTERM ends the shell only; the training is killed without saving.",
+    remedy="Write exec before the command, or start it without a shell.",
+    spec=Pointer("/entrypoint"),
+    source="https://github.com/pytorch/pytorch/issues/119856",
+    per_pod=True,
+    passes=pod("command: [bash, -c, exec torchrun train.py]"),
+    fails=pod("command: [bash, -c, torchrun train.py]"),
+)
+def shell_without_exec(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
             words = container.command_line
@@ -75,23 +83,22 @@ def _script(words: Sequence[str]) -> str:
     return after[0] if after else ""
 
 
-D12 = Rule(
-    id="TW712",
-    name="shell-without-exec",
-    severity=Severity.WARNING,
-    summary="A shell that starts the training replaces itself by it with exec.",
-    effect="SIGTERM ends the shell only; the training is killed without saving.",
-    remedy="Write exec before the command, or start it without a shell.",
-    spec=Pointer("/entrypoint"),
-    source="https://github.com/pytorch/pytorch/issues/119856",
+REPEATED_NAME = "TW713"
+
+
+@error(
+    id=REPEATED_NAME,
+    name="repeated-name",
+    summary="Containers, variables, volumes and mount paths are there once.",
+    effect="Server-side apply fails, or the API server refuses the pods.",
+    remedy="Keep one of them.",
+    spec=Pointer("/volumes"),
+    source="https://kubernetes.io/docs/reference/using-api/server-side-apply/",
     per_pod=True,
-    run=_d12,
-    passes=pod("command: [bash, -c, exec torchrun train.py]"),
-    fails=pod("command: [bash, -c, torchrun train.py]"),
+    passes=pod("env: [{name: A, value: x}, {name: B, value: x}]"),
+    fails=pod("env: [{name: A, value: x}, {name: A, value: y}]"),
 )
-
-
-def _d13(subject: Subject) -> Iterator[Hit]:
+def repeated_name(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         volumes = [(pointer, text(volume.get("name"))) for pointer, volume in template.volumes]
         yield from _repeated(volumes, "the volume", Pointer("/volumes"))
@@ -120,28 +127,22 @@ def _repeated(found: Sequence[tuple[str, str]], what: str, spec: Pointer) -> Ite
             yield Hit(pointer, f"{what} {name!r} is there {times} times", spec)
 
 
-REPEATED_NAME = "TW713"
-D13 = Rule(
-    id=REPEATED_NAME,
-    name="repeated-name",
-    severity=Severity.ERROR,
-    summary="Containers, variables, volumes and mount paths are there once.",
-    effect="Server-side apply fails, or the API server refuses the pods.",
-    remedy="Keep one of them.",
-    spec=Pointer("/volumes"),
-    source="https://kubernetes.io/docs/reference/using-api/server-side-apply/",
-    per_pod=True,
-    run=_d13,
-    passes=pod("env: [{name: A, value: x}, {name: B, value: x}]"),
-    fails=pod("env: [{name: A, value: x}, {name: A, value: y}]"),
-)
-
-
 # Devices, what the kernel says, sockets and drivers: each node has its own, and shall have.
 _OF_THE_NODE = re.compile(r"/(dev|proc|sys|run|var/run|home/kubernetes/bin)(/|$)")
 
 
-def _d17(subject: Subject) -> Iterator[Hit]:
+@warning(
+    id="TW717",
+    name="host-path-on-several-nodes",
+    summary="Jobs on several nodes do not mount a folder of the node.",
+    effect="Each rank reads and writes other data, and a moved pod finds nothing.",
+    remedy="Use a claim that all nodes can mount.",
+    spec=Pointer("/volumes"),
+    source="https://kubernetes.io/docs/concepts/storage/volumes/#hostpath",
+    passes=pod("image: a", ", volumes: [{name: d, hostPath: {path: /d}}]", "replicas: 1, "),
+    fails=pod("image: a", ", volumes: [{name: d, hostPath: {path: /d}}]", "replicas: 2, "),
+)
+def host_path_on_several_nodes(subject: Subject) -> Iterator[Hit]:
     pods = sum(template.replicas for template in subject.templates)
     if pods < 2:
         return
@@ -155,20 +156,6 @@ def _d17(subject: Subject) -> Iterator[Hit]:
                 yield Hit(f"{pointer}/hostPath", message, spec=Pointer.of("volumes", name))
 
 
-D17 = Rule(
-    id="TW717",
-    name="host-path-on-several-nodes",
-    severity=Severity.WARNING,
-    summary="Jobs on several nodes do not mount a folder of the node.",
-    effect="Each rank reads and writes other data, and a moved pod finds nothing.",
-    remedy="Use a claim that all nodes can mount.",
-    spec=Pointer("/volumes"),
-    source="https://kubernetes.io/docs/concepts/storage/volumes/#hostpath",
-    run=_d17,
-    passes=pod("image: a", ", volumes: [{name: d, hostPath: {path: /d}}]", "replicas: 1, "),
-    fails=pod("image: a", ", volumes: [{name: d, hostPath: {path: /d}}]", "replicas: 2, "),
-)
-
 _CHECKPOINT_DIR = "TRAINWRIGHT_CHECKPOINT_DIR"
 # How the nodes that may be taken away are labelled by those who rent them out.
 _SPOT = {
@@ -180,7 +167,22 @@ _SPOT = {
 }
 
 
-def _d18(subject: Subject) -> Iterator[Hit]:
+@warning(
+    id="TW718",
+    name="spot-without-checkpoints",
+    summary="Jobs on spot nodes save checkpoints.",
+    effect="Each preemption starts the training from zero.",
+    remedy="Add checkpoint, or choose a pool that is not spot.",
+    by_hand="Save checkpoints, or choose nodes that are not spot.",
+    spec=Pointer("/pool"),
+    source="https://kubernetes.io/docs/concepts/architecture/nodes/#node-shutdown",
+    per_pod=True,
+    passes=pod(f"env: [{{name: {_CHECKPOINT_DIR}, value: /ckpt}}]"),
+    passes_in="pools: {spot: {resource: nvidia.com/gpu, spot: true}}",
+    fails=pod("image: a"),
+    fails_in="pools: {spot: {resource: nvidia.com/gpu, spot: true}}",
+)
+def spot_without_checkpoints(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         where = _spot(subject, template)
         if not where:
@@ -201,26 +203,27 @@ def _spot(subject: Subject, template: PodTemplate) -> str:
     return f"the nodes are spot ({labels[0]})" if labels else ""
 
 
-D18 = Rule(
-    id="TW718",
-    name="spot-without-checkpoints",
-    severity=Severity.WARNING,
-    summary="Jobs on spot nodes save checkpoints.",
-    effect="Each preemption starts the training from zero.",
-    remedy="Add checkpoint, or choose a pool that is not spot.",
-    by_hand="Save checkpoints, or choose nodes that are not spot.",
-    spec=Pointer("/pool"),
-    source="https://kubernetes.io/docs/concepts/architecture/nodes/#node-shutdown",
+@warning(
+    id="TW719",
+    name="checkpoints-lost-with-pod",
+    summary="Checkpoints of a job whose pods are replaced are not on an emptyDir.",
+    effect="The volume goes away with the pod, and the retry starts from zero.",
+    remedy="Put checkpoints on a claim.",
+    spec=Pointer("/checkpoint/volume"),
+    source="https://kubernetes.io/docs/concepts/storage/volumes/#emptydir",
     per_pod=True,
-    run=_d18,
-    passes=pod(f"env: [{{name: {_CHECKPOINT_DIR}, value: /ckpt}}]"),
-    passes_in="pools: {spot: {resource: nvidia.com/gpu, spot: true}}",
-    fails=pod("image: a"),
-    fails_in="pools: {spot: {resource: nvidia.com/gpu, spot: true}}",
+    passes=pod(
+        f"env: [{{name: {_CHECKPOINT_DIR}, value: /v/c}}], "
+        "volumeMounts: [{name: v, mountPath: /v}]",
+        ", volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]",
+    ),
+    fails=pod(
+        f"env: [{{name: {_CHECKPOINT_DIR}, value: /v/c}}], "
+        "volumeMounts: [{name: v, mountPath: /v}]",
+        ", volumes: [{name: v, emptyDir: {}}]",
+    ),
 )
-
-
-def _d19(subject: Subject) -> Iterator[Hit]:
+def checkpoints_lost_with_pod(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         if template.retried is not True or not any(
             _CHECKPOINT_DIR in container.variables for container in template.trains
@@ -237,31 +240,19 @@ def _d19(subject: Subject) -> Iterator[Hit]:
                     yield Hit(pointer, f"checkpoints go to {folder}, an emptyDir")
 
 
-D19 = Rule(
-    id="TW719",
-    name="checkpoints-lost-with-pod",
-    severity=Severity.WARNING,
-    summary="Checkpoints of a job whose pods are replaced are not on an emptyDir.",
-    effect="The volume goes away with the pod, and the retry starts from zero.",
-    remedy="Put checkpoints on a claim.",
-    spec=Pointer("/checkpoint/volume"),
-    source="https://kubernetes.io/docs/concepts/storage/volumes/#emptydir",
+@warning(
+    id="TW721",
+    name="loopback-rendezvous",
+    summary="Ranks do not talk through the loopback interface.",
+    effect="Pods reach only themselves, and the job hangs at its first collective.",
+    remedy="Name the pod's interface (eth0), or exclude loopback with ^lo.",
+    spec=Pointer("/env"),
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
     per_pod=True,
-    run=_d19,
-    passes=pod(
-        f"env: [{{name: {_CHECKPOINT_DIR}, value: /v/c}}], "
-        "volumeMounts: [{name: v, mountPath: /v}]",
-        ", volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]",
-    ),
-    fails=pod(
-        f"env: [{{name: {_CHECKPOINT_DIR}, value: /v/c}}], "
-        "volumeMounts: [{name: v, mountPath: /v}]",
-        ", volumes: [{name: v, emptyDir: {}}]",
-    ),
+    passes=pod("env: [{name: NCCL_SOCKET_IFNAME, value: ^lo}]"),
+    fails=pod("env: [{name: NCCL_SOCKET_IFNAME, value: lo}]"),
 )
-
-
-def _d21(subject: Subject) -> Iterator[Hit]:
+def loopback_rendezvous(subject: Subject) -> Iterator[Hit]:
     for container in subject.containers:
         for index, entry in enumerate(container.env):
             if entry.get("name") in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
@@ -273,18 +264,4 @@ def _d21(subject: Subject) -> Iterator[Hit]:
                     )
 
 
-D21 = Rule(
-    id="TW721",
-    name="loopback-rendezvous",
-    severity=Severity.WARNING,
-    summary="Ranks do not talk through the loopback interface.",
-    effect="Pods reach only themselves, and the job hangs at its first collective.",
-    remedy="Name the pod's interface (eth0), or exclude loopback with ^lo.",
-    spec=Pointer("/env"),
-    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
-    per_pod=True,
-    run=_d21,
-    passes=pod("env: [{name: NCCL_SOCKET_IFNAME, value: ^lo}]"),
-    fails=pod("env: [{name: NCCL_SOCKET_IFNAME, value: lo}]"),
-)
-RULES = (D11, D12, D13, D17, D18, D19, D21)
+RULES = defined_in(globals())

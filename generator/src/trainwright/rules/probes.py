@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright.model import Data, Severity
+from trainwright.model import Data
 from trainwright.objects import forms
 from trainwright.pods.template import Container
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, pod
+from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.field_checks import Problem, between
 from trainwright.tolerant import count, dig, integer, mapping, mappings, sequence, text
@@ -35,7 +35,20 @@ def _handlers(container: Container) -> Iterator[tuple[str, Pointer, Mapping[str,
             )
 
 
-def _d34(subject: Subject) -> Iterator[Hit]:
+@error(
+    id="TW734",
+    name="invalid-probe",
+    summary="Every probe and hook has one action, in values that the API server takes.",
+    effect="The API server refuses a Pod; anything else waits for pods that are refused. A probe "
+    "of a port whose name no port has always fails.",
+    remedy="Correct the probe.",
+    spec=Pointer("/livenessProbe"),
+    source="https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-probes",
+    per_pod=True,
+    passes=pod("livenessProbe: {exec: {command: [a]}}"),
+    fails=pod("livenessProbe: {exec: {command: [a]}, tcpSocket: {port: 80}}"),
+)
+def invalid_probe(subject: Subject) -> Iterator[Hit]:
     minor = int(subject.environment.kubernetes_version.split(".")[1])
     for template in subject.pod_templates:
         grace = template.spec.get("terminationGracePeriodSeconds")
@@ -138,26 +151,24 @@ _NUMBERS = (
 )
 
 
-D34 = Rule(
-    id="TW734",
-    name="invalid-probe",
-    severity=Severity.ERROR,
-    summary="Every probe and hook has one action, in values that the API server takes.",
-    effect="The API server refuses a Pod; anything else waits for pods that are refused. A probe "
-    "of a port whose name no port has always fails.",
-    remedy="Correct the probe.",
-    spec=Pointer("/livenessProbe"),
-    source="https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-probes",
-    per_pod=True,
-    run=_d34,
-    passes=pod("livenessProbe: {exec: {command: [a]}}"),
-    fails=pod("livenessProbe: {exec: {command: [a]}, tcpSocket: {port: 80}}"),
-)
-
 _PATIENCE = 300  # seconds: loading a checkpoint or compiling a model takes minutes
 
 
-def _d35(subject: Subject) -> Iterator[Hit]:
+@warning(
+    id="TW735",
+    name="impatient-liveness-probe",
+    summary="The liveness probe of a training or a startup probe waits 5 minutes for its start.",
+    effect="While a checkpoint is loaded, a model compiled or a collective waits, the kubelet "
+    "kills the container, and the other ranks fail with it.",
+    remedy="Add a startupProbe, raise failureThreshold, or remove the livenessProbe: a rank that "
+    "hangs is found by the entrypoint's own timeouts.",
+    spec=Pointer("/livenessProbe"),
+    source="https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/",
+    per_pod=True,
+    passes=pod("livenessProbe: {exec: {command: [a]}, periodSeconds: 60, failureThreshold: 10}"),
+    fails=pod("livenessProbe: {exec: {command: [a]}}"),
+)
+def impatient_liveness_probe(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         container = template.main
         probe = mapping(container.body.get("livenessProbe")) if container else {}
@@ -171,20 +182,4 @@ def _d35(subject: Subject) -> Iterator[Hit]:
             yield Hit(f"{container.pointer}/livenessProbe", message)
 
 
-D35 = Rule(
-    id="TW735",
-    name="impatient-liveness-probe",
-    severity=Severity.WARNING,
-    summary="The liveness probe of a training or a startup probe waits 5 minutes for its start.",
-    effect="While a checkpoint is loaded, a model compiled or a collective waits, the kubelet "
-    "kills the container, and the other ranks fail with it.",
-    remedy="Add a startupProbe, raise failureThreshold, or remove the livenessProbe: a rank that "
-    "hangs is found by the entrypoint's own timeouts.",
-    spec=Pointer("/livenessProbe"),
-    source="https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/",
-    per_pod=True,
-    run=_d35,
-    passes=pod("livenessProbe: {exec: {command: [a]}, periodSeconds: 60, failureThreshold: 10}"),
-    fails=pod("livenessProbe: {exec: {command: [a]}}"),
-)
-RULES = (D34, D35)
+RULES = defined_in(globals())

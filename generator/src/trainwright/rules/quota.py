@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from trainwright import quantity
 from trainwright.groupkind import CLUSTERQUEUE, LOCALQUEUE, RESOURCEFLAVOR, RESOURCEQUOTA
 from trainwright.kinds import TRAINING
-from trainwright.model import Data, Manifest, Pool, Severity
+from trainwright.model import Data, Manifest, Pool
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, pod
+from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.capacity import nodes, pool_shortages, shortage
 from trainwright.tolerant import count, dig, mapping, mappings, text
@@ -46,7 +46,21 @@ def candidates(subject: Subject, template: PodTemplate) -> list[Pool]:
     return fitting
 
 
-def _d22(subject: Subject) -> Iterator[Hit]:
+@error(
+    id="TW722",
+    name="pool-exceeded",
+    summary="All pods of a job fit into a pool together.",
+    effect="Some pods stay Pending for ever, while the others hold their GPUs and wait.",
+    remedy="Ask for less, choose a larger pool, or correct its capacity in environment.yaml.",
+    kinds=TRAINING,
+    spec=Pointer("/pool"),
+    source="https://kubernetes.io/docs/concepts/scheduling-eviction/",
+    passes=pod(_GPU % 4, replica="replicas: 2, "),
+    passes_in="pools: {h100: {resource: nvidia.com/gpu, capacity: 8}}",
+    fails=pod(_GPU % 8, replica="replicas: 2, "),
+    fails_in="pools: {h100: {resource: nvidia.com/gpu, capacity: 8}}",
+)
+def pool_exceeded(subject: Subject) -> Iterator[Hit]:
     total = asked(subject) if subject.job or subject.environment.pools else {}
     for template in subject.templates if total else ():
         pools = candidates(subject, template)
@@ -68,23 +82,6 @@ def _short(total: int, per_node: int, pool: Pool) -> str:
     return ""
 
 
-D22 = Rule(
-    id="TW722",
-    name="pool-exceeded",
-    severity=Severity.ERROR,
-    summary="All pods of a job fit into a pool together.",
-    effect="Some pods stay Pending for ever, while the others hold their GPUs and wait.",
-    remedy="Ask for less, choose a larger pool, or correct its capacity in environment.yaml.",
-    kinds=TRAINING,
-    spec=Pointer("/pool"),
-    source="https://kubernetes.io/docs/concepts/scheduling-eviction/",
-    run=_d22,
-    passes=pod(_GPU % 4, replica="replicas: 2, "),
-    passes_in="pools: {h100: {resource: nvidia.com/gpu, capacity: 8}}",
-    fails=pod(_GPU % 8, replica="replicas: 2, "),
-    fails_in="pools: {h100: {resource: nvidia.com/gpu, capacity: 8}}",
-)
-
 # --- queues --------------------------------------------------------------------------------------
 
 
@@ -104,7 +101,42 @@ def _flavors(queue: Manifest) -> Iterator[tuple[str, Mapping[str, Data]]]:
             yield text(flavor.get("name")), {text(r.get("name")): r for r in resources}
 
 
-def _k08(subject: Subject) -> Iterator[Hit]:
+_LOCAL = "\n---\nkind: LocalQueue\nmetadata: {name: team}\nspec: {clusterQueue: all}"
+
+
+_CLUSTER = (
+    "\n---\nkind: ClusterQueue\nmetadata: {name: all}\nspec: {resourceGroups: [{flavors: "
+    "[{name: h100, resources: [{name: nvidia.com/gpu, nominalQuota: 8}]}]}]}"
+)
+
+
+_FLAVOR = (
+    "\n---\nkind: ResourceFlavor\nmetadata: {name: h100}\nspec: {nodeLabels: {agentpool: h100}}"
+)
+
+
+def _placed(pool: str) -> str:
+    template = f"{{spec: {{nodeSelector: {{agentpool: {pool}}}}}}}"
+    return f"{QUEUE_LABELD}{{pytorchReplicaSpecs: {{Worker: {{template: {template}}}}}}}"
+
+
+QUEUE_LABELD = "kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: team}}\nspec: "
+
+
+@warning(
+    id="TW608",
+    name="flavor-conflict",
+    summary="A queued job's nodeSelector agrees with a flavor of its queue.",
+    effect="Kueue cannot put the flavor's labels into the pods, and the job never starts.",
+    remedy="Leave out what the ResourceFlavor selects, or choose the queue that has such nodes.",
+    kinds=TRAINING,
+    spec=Pointer("/nodeSelector"),
+    source="kubernetes-sigs/kueue@v0.19.2:pkg/podset/podset.go",
+    per_pod=True,
+    passes=_placed("h100") + _LOCAL + _CLUSTER + _FLAVOR,
+    fails=_placed("a100") + _LOCAL + _CLUSTER + _FLAVOR,
+)
+def flavor_conflict(subject: Subject) -> Iterator[Hit]:
     queue = _cluster_queue(subject)
     if queue is None:
         return
@@ -125,40 +157,24 @@ def _contradicts(selector: Mapping[str, Data], flavor: Manifest) -> str:
     return ""
 
 
-QUEUE_LABELD = "kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: team}}\nspec: "
-_LOCAL = "\n---\nkind: LocalQueue\nmetadata: {name: team}\nspec: {clusterQueue: all}"
-_CLUSTER = (
-    "\n---\nkind: ClusterQueue\nmetadata: {name: all}\nspec: {resourceGroups: [{flavors: "
-    "[{name: h100, resources: [{name: nvidia.com/gpu, nominalQuota: 8}]}]}]}"
-)
-_FLAVOR = (
-    "\n---\nkind: ResourceFlavor\nmetadata: {name: h100}\nspec: {nodeLabels: {agentpool: h100}}"
-)
-
-
-def _placed(pool: str) -> str:
-    template = f"{{spec: {{nodeSelector: {{agentpool: {pool}}}}}}}"
+def _queued(gpus: int) -> str:
+    template = f"{{spec: {{containers: [{{{_GPU % gpus}}}]}}}}"
     return f"{QUEUE_LABELD}{{pytorchReplicaSpecs: {{Worker: {{template: {template}}}}}}}"
 
 
-K08 = Rule(
-    id="TW608",
-    name="flavor-conflict",
-    severity=Severity.WARNING,
-    summary="A queued job's nodeSelector agrees with a flavor of its queue.",
-    effect="Kueue cannot put the flavor's labels into the pods, and the job never starts.",
-    remedy="Leave out what the ResourceFlavor selects, or choose the queue that has such nodes.",
+@error(
+    id="TW609",
+    name="queue-quota-exceeded",
+    summary="A job requests no more than its queue ever has.",
+    effect="Kueue never admits the job: it waits for quota that does not exist.",
+    remedy="Ask for less, choose another queue, or raise the quota of the ClusterQueue.",
     kinds=TRAINING,
-    spec=Pointer("/nodeSelector"),
-    source="kubernetes-sigs/kueue@v0.19.2:pkg/podset/podset.go",
-    per_pod=True,
-    run=_k08,
-    passes=_placed("h100") + _LOCAL + _CLUSTER + _FLAVOR,
-    fails=_placed("a100") + _LOCAL + _CLUSTER + _FLAVOR,
+    spec=Pointer("/queue"),
+    source="https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/",
+    passes=_queued(8) + _LOCAL + _CLUSTER,
+    fails=_queued(16) + _LOCAL + _CLUSTER,
 )
-
-
-def _k09(subject: Subject) -> Iterator[Hit]:
+def queue_quota_exceeded(subject: Subject) -> Iterator[Hit]:
     queue = _cluster_queue(subject)
     if queue is None:
         return
@@ -185,30 +201,27 @@ def _most(quota: Mapping[str, Data], cohort: bool) -> int | None:
     return None if lent is None else nominal + int(lent)
 
 
-def _queued(gpus: int) -> str:
-    template = f"{{spec: {{containers: [{{{_GPU % gpus}}}]}}}}"
-    return f"{QUEUE_LABELD}{{pytorchReplicaSpecs: {{Worker: {{template: {template}}}}}}}"
-
-
-K09 = Rule(
-    id="TW609",
-    name="queue-quota-exceeded",
-    severity=Severity.ERROR,
-    summary="A job requests no more than its queue ever has.",
-    effect="Kueue never admits the job: it waits for quota that does not exist.",
-    remedy="Ask for less, choose another queue, or raise the quota of the ClusterQueue.",
-    kinds=TRAINING,
-    spec=Pointer("/queue"),
-    source="https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/",
-    run=_k09,
-    passes=_queued(8) + _LOCAL + _CLUSTER,
-    fails=_queued(16) + _LOCAL + _CLUSTER,
-)
-
 # --- namespaces ----------------------------------------------------------------------------------
 
 
-def _d23(subject: Subject) -> Iterator[Hit]:
+_HARD = (
+    "\n---\nkind: ResourceQuota\nmetadata: {name: gpus}\nspec: {hard: {requests.nvidia.com/gpu: 8}}"
+)
+
+
+@error(
+    id="TW723",
+    name="namespace-quota-exceeded",
+    summary="A job requests no more than the quota of its namespace.",
+    effect="The last pods are refused, while the others hold their GPUs and wait for them.",
+    remedy="Ask for less, or raise the ResourceQuota.",
+    kinds=TRAINING,
+    spec=Pointer("/resources/gpu"),
+    source="https://kubernetes.io/docs/concepts/policy/resource-quotas/",
+    passes=pod(_GPU % 8) + _HARD,
+    fails=pod(_GPU % 16) + _HARD,
+)
+def namespace_quota_exceeded(subject: Subject) -> Iterator[Hit]:
     namespace = subject.manifest.namespace
     quotas = subject.around.by_kind.get(RESOURCEQUOTA, ())
     total = asked(subject) if quotas else {}
@@ -223,25 +236,6 @@ def _d23(subject: Subject) -> Iterator[Hit]:
                 yield Hit("/spec", f"needs {number} {resource}, {what}")
 
 
-_HARD = (
-    "\n---\nkind: ResourceQuota\nmetadata: {name: gpus}\nspec: {hard: {requests.nvidia.com/gpu: 8}}"
-)
-
-D23 = Rule(
-    id="TW723",
-    name="namespace-quota-exceeded",
-    severity=Severity.ERROR,
-    summary="A job requests no more than the quota of its namespace.",
-    effect="The last pods are refused, while the others hold their GPUs and wait for them.",
-    remedy="Ask for less, or raise the ResourceQuota.",
-    kinds=TRAINING,
-    spec=Pointer("/resources/gpu"),
-    source="https://kubernetes.io/docs/concepts/policy/resource-quotas/",
-    run=_d23,
-    passes=pod(_GPU % 8) + _HARD,
-    fails=pod(_GPU % 16) + _HARD,
-)
-
 # --- nodes ---------------------------------------------------------------------------------------
 
 _HOST = "kubernetes.io/hostname"
@@ -250,7 +244,30 @@ _HOST = "kubernetes.io/hostname"
 _SPREAD = frozenset(("affinity", "topologySpreadConstraints"))
 
 
-def _d14(subject: Subject) -> Iterator[Hit]:
+_APART = (
+    "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {replicas: %d, template: {metadata: "
+    "{labels: {app: a}}, spec: {affinity: {podAntiAffinity: "
+    "{requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, "
+    "labelSelector: {matchLabels: {app: a}}}]}}}}}}}"
+)
+
+
+@warning(
+    id="TW714",
+    name="not-enough-nodes",
+    summary="The pool has a node for each pod that needs one of its own.",
+    effect="The pods that find no node of their own stay Pending for ever.",
+    remedy="Lower nodes, or make the anti-affinity preferred.",
+    by_hand="Run fewer pods, or make the anti-affinity preferred.",
+    kinds=TRAINING,
+    spec=Pointer("/affinity"),
+    source="https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/",
+    passes=_APART % 4,
+    passes_in="pools: {cpu: {capacity: 4}}",
+    fails=_APART % 5,
+    fails_in="pools: {cpu: {capacity: 4}}",
+)
+def not_enough_nodes(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         if _SPREAD.isdisjoint(template.spec):
             continue
@@ -293,28 +310,4 @@ def _selects(selector: Mapping[str, Data], template: PodTemplate) -> bool:
     return bool(wanted) and all(template.labels.get(k) == v for k, v in wanted.items())
 
 
-_APART = (
-    "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {replicas: %d, template: {metadata: "
-    "{labels: {app: a}}, spec: {affinity: {podAntiAffinity: "
-    "{requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, "
-    "labelSelector: {matchLabels: {app: a}}}]}}}}}}}"
-)
-
-D14 = Rule(
-    id="TW714",
-    name="not-enough-nodes",
-    severity=Severity.WARNING,
-    summary="The pool has a node for each pod that needs one of its own.",
-    effect="The pods that find no node of their own stay Pending for ever.",
-    remedy="Lower nodes, or make the anti-affinity preferred.",
-    by_hand="Run fewer pods, or make the anti-affinity preferred.",
-    kinds=TRAINING,
-    spec=Pointer("/affinity"),
-    source="https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/",
-    run=_d14,
-    passes=_APART % 4,
-    passes_in="pools: {cpu: {capacity: 4}}",
-    fails=_APART % 5,
-    fails_in="pools: {cpu: {capacity: 4}}",
-)
-RULES = (K08, K09, D14, D22, D23)
+RULES = defined_in(globals())

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from trainwright import quantity
 from trainwright.kinds import SERVED, TRAINING
-from trainwright.model import Severity
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.pods.launching import options
 from trainwright.pods.template import SHARED_MEMORY, Container, PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, pod
+from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.fabrics import nics
 from trainwright.tolerant import count, dig, extended, mapping, mappings, sequence, text
@@ -24,7 +23,20 @@ _RDMA = "/dev/infiniband"
 _DEVICES = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
 
 
-def _d01(subject: Subject) -> Iterator[Hit]:
+@error(
+    id="TW701",
+    name="request-limit-mismatch",
+    summary="Accelerators and other extended resources have limits equal to their requests.",
+    effect="A Job is refused. Others are accepted, and what is made of them is refused: the child "
+    "Job of a JobSet or TrainJob, the pods of a PyTorchJob.",
+    remedy="Write the same whole number in requests and limits, or in limits only.",
+    spec=Pointer("/resources"),
+    source=_DEVICES,
+    per_pod=True,
+    passes=pod("resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: '1'}}"),
+    fails=pod("resources: {requests: {nvidia.com/gpu: 1}}"),
+)
+def request_limit_mismatch(subject: Subject) -> Iterator[Hit]:
     for container in subject.containers:
         for name, amount in extended(container.requests).items():
             limit = container.limits.get(name)
@@ -39,24 +51,24 @@ def _d01(subject: Subject) -> Iterator[Hit]:
                 )
 
 
-D01 = Rule(
-    id="TW701",
-    name="request-limit-mismatch",
-    severity=Severity.ERROR,
-    summary="Accelerators and other extended resources have limits equal to their requests.",
-    effect="A Job is refused. Others are accepted, and what is made of them is refused: the child "
-    "Job of a JobSet or TrainJob, the pods of a PyTorchJob.",
-    remedy="Write the same whole number in requests and limits, or in limits only.",
-    spec=Pointer("/resources"),
-    source=_DEVICES,
+@warning(
+    id="TW702",
+    name="missing-shared-memory",
+    summary="Pods with accelerators have a memory volume at /dev/shm, or that of their node.",
+    effect="Data loader workers and NCCL die with a bus error in the default 64 MB.",
+    remedy="Leave shm to auto, or give it a size.",
+    by_hand="Mount an emptyDir with medium: Memory at /dev/shm.",
+    spec=Pointer("/shm"),
+    source="https://github.com/pytorch/pytorch/issues/16979",
     per_pod=True,
-    run=_d01,
-    passes=pod("resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: '1'}}"),
-    fails=pod("resources: {requests: {nvidia.com/gpu: 1}}"),
+    passes=pod(
+        "resources: {limits: {nvidia.com/gpu: 1}}, "
+        "volumeMounts: [{name: dshm, mountPath: /dev/shm}]",
+        ", volumes: [{name: dshm, emptyDir: {medium: Memory}}]",
+    ),
+    fails=pod("resources: {limits: {nvidia.com/gpu: 1}}"),
 )
-
-
-def _d02(subject: Subject) -> Iterator[Hit]:
+def missing_shared_memory(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         if template.accelerators and not template.partial and not _has_shared_memory(template):
             message = "accelerators, but only 64 MB of shared memory"
@@ -71,27 +83,6 @@ def _has_shared_memory(template: PodTemplate) -> bool:
         or text(dig(volume, "hostPath", "path")).rstrip("/") == SHARED_MEMORY
         or template.spec.get("hostIPC") is True
     )
-
-
-D02 = Rule(
-    id="TW702",
-    name="missing-shared-memory",
-    severity=Severity.WARNING,
-    summary="Pods with accelerators have a memory volume at /dev/shm, or that of their node.",
-    effect="Data loader workers and NCCL die with a bus error in the default 64 MB.",
-    remedy="Leave shm to auto, or give it a size.",
-    by_hand="Mount an emptyDir with medium: Memory at /dev/shm.",
-    spec=Pointer("/shm"),
-    source="https://github.com/pytorch/pytorch/issues/16979",
-    per_pod=True,
-    run=_d02,
-    passes=pod(
-        "resources: {limits: {nvidia.com/gpu: 1}}, "
-        "volumeMounts: [{name: dshm, mountPath: /dev/shm}]",
-        ", volumes: [{name: dshm, emptyDir: {medium: Memory}}]",
-    ),
-    fails=pod("resources: {limits: {nvidia.com/gpu: 1}}"),
-)
 
 
 def _written(container: Container) -> frozenset[str]:
@@ -146,15 +137,9 @@ def _d03_volumes(subject: Subject) -> Iterator[Hit]:
             )
 
 
-def _d03(subject: Subject) -> Iterator[Hit]:
-    yield from _d03_shm(subject)
-    yield from _d03_volumes(subject)
-
-
-D03 = Rule(
+@warning(
     id="TW703",
     name="shm-exceeds-memory",
-    severity=Severity.WARNING,
     summary="Shared memory and other volumes in memory are smaller than the memory limit that they "
     "are charged to.",
     effect="The container is killed for memory instead of getting an error it can handle.",
@@ -163,7 +148,6 @@ D03 = Rule(
     spec=Pointer("/shm"),
     source="https://kubernetes.io/docs/concepts/storage/volumes/#emptydir",
     per_pod=True,
-    run=_d03,
     passes=pod(
         "resources: {limits: {memory: 8Gi}}, volumeMounts: [{name: dshm, mountPath: /dev/shm}]",
         ", volumes: [{name: dshm, emptyDir: {medium: Memory, sizeLimit: 4Gi}}]",
@@ -173,6 +157,9 @@ D03 = Rule(
         ", volumes: [{name: dshm, emptyDir: {medium: Memory, sizeLimit: 8Gi}}]",
     ),
 )
+def shm_exceeds_memory(subject: Subject) -> Iterator[Hit]:
+    yield from _d03_shm(subject)
+    yield from _d03_volumes(subject)
 
 
 def _processes(subject: Subject, template: PodTemplate) -> tuple[int | None, str]:
@@ -186,7 +173,25 @@ def _processes(subject: Subject, template: PodTemplate) -> tuple[int | None, str
     return count(number), pointer
 
 
-def _d04(subject: Subject) -> Iterator[Hit]:
+@warning(
+    id="TW704",
+    name="processes-per-gpu-mismatch",
+    summary="A node runs one process per GPU.",
+    effect="GPUs stay idle, or two ranks share one and NCCL aborts with a duplicate GPU.",
+    remedy="Leave procsPerNode to auto, or make it equal to resources.gpu.",
+    by_hand="Start as many processes as the pod has GPUs.",
+    kinds=TRAINING,
+    spec=Pointer("/procsPerNode"),
+    source="https://docs.pytorch.org/docs/stable/elastic/run.html",
+    per_pod=True,
+    passes=pod("resources: {limits: {nvidia.com/gpu: 4}}").replace(
+        "spec: {", 'spec: {nprocPerNode: "4", ', 1
+    ),
+    fails=pod("resources: {limits: {nvidia.com/gpu: 4}}").replace(
+        "spec: {", 'spec: {nprocPerNode: "8", ', 1
+    ),
+)
+def processes_per_gpu_mismatch(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         main = template.main
         counts = main.accelerators if main else {}
@@ -199,29 +204,20 @@ def _d04(subject: Subject) -> Iterator[Hit]:
             yield Hit(pointer, message, note=note, also=(Pointer("/resources/gpu"),))
 
 
-D04 = Rule(
-    id="TW704",
-    name="processes-per-gpu-mismatch",
-    severity=Severity.WARNING,
-    summary="A node runs one process per GPU.",
-    effect="GPUs stay idle, or two ranks share one and NCCL aborts with a duplicate GPU.",
-    remedy="Leave procsPerNode to auto, or make it equal to resources.gpu.",
-    by_hand="Start as many processes as the pod has GPUs.",
-    kinds=TRAINING,
-    spec=Pointer("/procsPerNode"),
-    source="https://docs.pytorch.org/docs/stable/elastic/run.html",
+@warning(
+    id="TW720",
+    name="missing-cpu-or-memory",
+    summary="Pods with accelerators request CPU and memory too.",
+    effect="The namespace's small defaults apply, or the node is overcommitted and kills the pod.",
+    remedy="Set resources.cpu and resources.memory.",
+    by_hand="Set requests for cpu and memory.",
+    spec=Pointer("/resources"),
+    source="https://kubernetes.io/docs/concepts/policy/limit-range/",
     per_pod=True,
-    run=_d04,
-    passes=pod("resources: {limits: {nvidia.com/gpu: 4}}").replace(
-        "spec: {", 'spec: {nprocPerNode: "4", ', 1
-    ),
-    fails=pod("resources: {limits: {nvidia.com/gpu: 4}}").replace(
-        "spec: {", 'spec: {nprocPerNode: "8", ', 1
-    ),
+    passes=pod("resources: {requests: {cpu: 8, memory: 64Gi}, limits: {nvidia.com/gpu: 1}}"),
+    fails=pod("resources: {limits: {nvidia.com/gpu: 1}}"),
 )
-
-
-def _d20(subject: Subject) -> Iterator[Hit]:
+def missing_cpu_or_memory(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         main = template.main
         if main is None or template.partial or not main.accelerators:
@@ -232,24 +228,20 @@ def _d20(subject: Subject) -> Iterator[Hit]:
                 yield Hit(f"{main.pointer}/resources", message, spec=Pointer.of("resources", name))
 
 
-D20 = Rule(
-    id="TW720",
-    name="missing-cpu-or-memory",
-    severity=Severity.WARNING,
-    summary="Pods with accelerators request CPU and memory too.",
-    effect="The namespace's small defaults apply, or the node is overcommitted and kills the pod.",
-    remedy="Set resources.cpu and resources.memory.",
-    by_hand="Set requests for cpu and memory.",
+@error(
+    id="TW724",
+    name="request-above-limit",
+    summary="No container requests more than its limit.",
+    effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
+    "waits for pods that are refused.",
+    remedy="Lower the request, or raise the limit.",
     spec=Pointer("/resources"),
-    source="https://kubernetes.io/docs/concepts/policy/limit-range/",
+    source="https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/",
     per_pod=True,
-    run=_d20,
-    passes=pod("resources: {requests: {cpu: 8, memory: 64Gi}, limits: {nvidia.com/gpu: 1}}"),
-    fails=pod("resources: {limits: {nvidia.com/gpu: 1}}"),
+    passes=pod("resources: {requests: {memory: 1024Mi}, limits: {memory: 1Gi}}"),
+    fails=pod("resources: {requests: {memory: 2Gi}, limits: {memory: 1Gi}}"),
 )
-
-
-def _d24(subject: Subject) -> Iterator[Hit]:
+def request_above_limit(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         whole = Container(f"{template.pointer}/spec", template.spec)
         for asking in (whole, *template.containers):
@@ -272,24 +264,20 @@ def _d24(subject: Subject) -> Iterator[Hit]:
                 )
 
 
-D24 = Rule(
-    id="TW724",
-    name="request-above-limit",
-    severity=Severity.ERROR,
-    summary="No container requests more than its limit.",
-    effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
-    "waits for pods that are refused.",
-    remedy="Lower the request, or raise the limit.",
-    spec=Pointer("/resources"),
-    source="https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/",
+@warning(
+    id="TW706",
+    name="incomplete-fabric-settings",
+    summary="Fabric settings and fabric resources go together.",
+    effect="NCCL falls back to TCP, at a fraction of the speed.",
+    remedy="Ask for the fabric in resources.extended, or remove the NCCL variable.",
+    by_hand="Ask for the fabric in limits, or remove the NCCL variable.",
+    spec=Pointer("/env"),
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
     per_pod=True,
-    run=_d24,
-    passes=pod("resources: {requests: {memory: 1024Mi}, limits: {memory: 1Gi}}"),
-    fails=pod("resources: {requests: {memory: 2Gi}, limits: {memory: 1Gi}}"),
+    passes=pod("env: [{name: NCCL_IB_HCA, value: mlx5}], resources: {limits: {rdma/ib: 1}}"),
+    fails=pod("env: [{name: NCCL_IB_HCA, value: mlx5}]"),
 )
-
-
-def _d06(subject: Subject) -> Iterator[Hit]:
+def incomplete_fabric_settings(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.containers:
             fabric = [name for name in container.extended if "rdma" in name or name in nics()]
@@ -312,24 +300,24 @@ def _devices(template: PodTemplate, container: Container) -> bool:
     return bool(sequence(claims)) or any(text(path).startswith(_RDMA) for path in paths)
 
 
-D06 = Rule(
-    id="TW706",
-    name="incomplete-fabric-settings",
-    severity=Severity.WARNING,
-    summary="Fabric settings and fabric resources go together.",
-    effect="NCCL falls back to TCP, at a fraction of the speed.",
-    remedy="Ask for the fabric in resources.extended, or remove the NCCL variable.",
-    by_hand="Ask for the fabric in limits, or remove the NCCL variable.",
-    spec=Pointer("/env"),
-    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+@warning(
+    id="TW705",
+    name="missing-pool-toleration",
+    summary="Pods with accelerators tolerate the taints of a pool that has them.",
+    effect="The pods stay Pending: nothing they fit lets them in.",
+    remedy="Name the pool in the job spec: it brings its tolerations.",
+    by_hand="Add the tolerations of a pool that has the accelerator.",
+    spec=Pointer("/pool"),
+    source="https://learn.microsoft.com/azure/aks/operator-best-practices-advanced-scheduler",
     per_pod=True,
-    run=_d06,
-    passes=pod("env: [{name: NCCL_IB_HCA, value: mlx5}], resources: {limits: {rdma/ib: 1}}"),
-    fails=pod("env: [{name: NCCL_IB_HCA, value: mlx5}]"),
+    passes=pod("resources: {limits: {nvidia.com/gpu: 1}}", ", tolerations: [{operator: Exists}]"),
+    passes_in="pools: {h100: {resource: nvidia.com/gpu, tolerations: [{key: sku, operator: Equal, "
+    "value: gpu, effect: NoSchedule}]}}",
+    fails=pod("resources: {limits: {nvidia.com/gpu: 1}}"),
+    fails_in="pools: {h100: {resource: nvidia.com/gpu, tolerations: [{key: sku, operator: Equal, "
+    "value: gpu, effect: NoSchedule}]}}",
 )
-
-
-def _d05(subject: Subject) -> Iterator[Hit]:
+def missing_pool_toleration(subject: Subject) -> Iterator[Hit]:
     """GPU pods must tolerate every taint of some pool that has the accelerator they ask for.
 
     Those in a Kueue queue get the tolerations of a ResourceFlavor when they are admitted.
@@ -359,23 +347,4 @@ def _tolerated(want: object, have: Sequence[object]) -> bool:
     )
 
 
-D05 = Rule(
-    id="TW705",
-    name="missing-pool-toleration",
-    severity=Severity.WARNING,
-    summary="Pods with accelerators tolerate the taints of a pool that has them.",
-    effect="The pods stay Pending: nothing they fit lets them in.",
-    remedy="Name the pool in the job spec: it brings its tolerations.",
-    by_hand="Add the tolerations of a pool that has the accelerator.",
-    spec=Pointer("/pool"),
-    source="https://learn.microsoft.com/azure/aks/operator-best-practices-advanced-scheduler",
-    per_pod=True,
-    run=_d05,
-    passes=pod("resources: {limits: {nvidia.com/gpu: 1}}", ", tolerations: [{operator: Exists}]"),
-    passes_in="pools: {h100: {resource: nvidia.com/gpu, tolerations: [{key: sku, operator: Equal, "
-    "value: gpu, effect: NoSchedule}]}}",
-    fails=pod("resources: {limits: {nvidia.com/gpu: 1}}"),
-    fails_in="pools: {h100: {resource: nvidia.com/gpu, tolerations: [{key: sku, operator: Equal, "
-    "value: gpu, effect: NoSchedule}]}}",
-)
-RULES = (D01, D02, D03, D04, D05, D06, D20, D24)
+RULES = defined_in(globals())

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.findings.credentials import RANDOM, given, kind, named, shows, suspicious
 from trainwright.groupkind import CONFIGMAP, EXTERNALSECRET, SEALEDSECRET, SECRET
-from trainwright.model import Data, Severity
+from trainwright.model import Data
 from trainwright.pods.template import Container
 from trainwright.pointer import Pointer, leaves
-from trainwright.rule_model.rule import Rule, pod
+from trainwright.rule_model.rule import defined_in, error, pod
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, mapping, mappings, text
 
@@ -23,7 +23,20 @@ _BY_NAME = "a credential, by its name"
 _FLAG = re.compile(r"--?(\w[\w.-]*)(?:=(.*))?", re.DOTALL)
 
 
-def _d10(subject: Subject) -> Iterator[Hit]:
+@error(
+    id=CREDENTIAL,
+    name="inline-credential",
+    summary="No credential is in a variable, argument, URL, annotation, label or mounted file.",
+    effect="It is in git for ever, and everybody who can read the repository has it.",
+    remedy="Revoke it, put the new one into a Secret, and name that under secrets.",
+    by_hand="Revoke it, put the new one into a Secret, and refer to that by secretKeyRef.",
+    spec=Pointer("/env"),
+    source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
+    per_pod=True,
+    passes=pod("env: [{name: HF_TOKEN, valueFrom: {secretKeyRef: {name: hf, key: token}}}]"),
+    fails=pod("env: [{name: DB_PASSWORD, value: 'correct-horse-7'}]"),
+)
+def inline_credential(subject: Subject) -> Iterator[Hit]:
     if subject.kind == SECRET:
         return
     if subject.kind == CONFIGMAP:
@@ -148,19 +161,4 @@ def _in_words(subject: Subject, words: tuple[str, ...], pointer: str) -> Iterato
             )
 
 
-D10 = Rule(
-    id=CREDENTIAL,
-    name="inline-credential",
-    severity=Severity.ERROR,
-    summary="No credential is in a variable, argument, URL, annotation, label or mounted file.",
-    effect="It is in git for ever, and everybody who can read the repository has it.",
-    remedy="Revoke it, put the new one into a Secret, and name that under secrets.",
-    by_hand="Revoke it, put the new one into a Secret, and refer to that by secretKeyRef.",
-    spec=Pointer("/env"),
-    source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
-    per_pod=True,
-    run=_d10,
-    passes=pod("env: [{name: HF_TOKEN, valueFrom: {secretKeyRef: {name: hf, key: token}}}]"),
-    fails=pod("env: [{name: DB_PASSWORD, value: 'correct-horse-7'}]"),
-)
-RULES = (D10,)
+RULES = defined_in(globals())

@@ -5,33 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.kinds import is_for_clusters
-from trainwright.model import Severity
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, pod
+from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules import pod_security
 
 _STANDARDS = "https://kubernetes.io/docs/concepts/security/pod-security-standards/"
 
 
-def _d07(subject: Subject) -> Iterator[Hit]:
-    environment = subject.environment
-    minor = int(environment.kubernetes_version.split(".")[1])
-    for template in subject.pod_templates if is_for_clusters(subject.kind) else ():
-        yield from pod_security.violations(template, environment.pod_security, minor)
-
-
-D07 = Rule(
+@error(
     id="TW707",
     name="pod-security-violation",
-    severity=Severity.ERROR,
     summary="Pods keep to the pod security standard that the namespace enforces.",
     effect="A Pod is refused. Anything else is accepted and waits: its pods are refused.",
     remedy="Remove the field, or lower podSecurity in environment.yaml if the namespace allows it.",
     spec=Pointer("/security"),
     source=_STANDARDS,
     per_pod=True,
-    run=_d07,
     passes=pod(
         "securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}",
         ", securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}",
@@ -40,9 +30,30 @@ D07 = Rule(
     fails=pod("securityContext: {capabilities: {add: [IPC_LOCK]}}"),
     fails_in="podSecurity: baseline",
 )
+def pod_security_violation(subject: Subject) -> Iterator[Hit]:
+    environment = subject.environment
+    minor = int(environment.kubernetes_version.split(".")[1])
+    for template in subject.pod_templates if is_for_clusters(subject.kind) else ():
+        yield from pod_security.violations(template, environment.pod_security, minor)
 
 
-def _d08(subject: Subject) -> Iterator[Hit]:
+@warning(
+    id="TW708",
+    name="mesh-sidecar-injected",
+    summary="In a mesh, training pods opt out of the sidecar, by label and by annotation.",
+    effect="The sidecar breaks NCCL and gloo and keeps finished pods running.",
+    remedy="Set serviceMesh in environment.yaml: the opt-out is then rendered.",
+    by_hand="Opt out in the metadata of the pod template, by label and by annotation.",
+    source="https://github.com/kubeflow/manifests/issues/2798",
+    per_pod=True,
+    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {metadata: {labels: "
+    '{sidecar.istio.io/inject: "false"}, annotations: {sidecar.istio.io/inject: "false"}}}}}}',
+    passes_in="serviceMesh: istio",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {metadata: "
+    '{annotations: {sidecar.istio.io/inject: "false"}}}}}}',
+    fails_in="serviceMesh: istio",
+)
+def mesh_sidecar_injected(subject: Subject) -> Iterator[Hit]:
     mesh = subject.environment.service_mesh
     key = "sidecar.istio.io/inject"
     for template in subject.templates if mesh != "none" else ():
@@ -56,22 +67,4 @@ def _d08(subject: Subject) -> Iterator[Hit]:
             yield Hit(pointer, "the annotation linkerd.io/inject: disabled is not there")
 
 
-D08 = Rule(
-    id="TW708",
-    name="mesh-sidecar-injected",
-    severity=Severity.WARNING,
-    summary="In a mesh, training pods opt out of the sidecar, by label and by annotation.",
-    effect="The sidecar breaks NCCL and gloo and keeps finished pods running.",
-    remedy="Set serviceMesh in environment.yaml: the opt-out is then rendered.",
-    by_hand="Opt out in the metadata of the pod template, by label and by annotation.",
-    source="https://github.com/kubeflow/manifests/issues/2798",
-    per_pod=True,
-    run=_d08,
-    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {metadata: {labels: "
-    '{sidecar.istio.io/inject: "false"}, annotations: {sidecar.istio.io/inject: "false"}}}}}}',
-    passes_in="serviceMesh: istio",
-    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {metadata: "
-    '{annotations: {sidecar.istio.io/inject: "false"}}}}}}',
-    fails_in="serviceMesh: istio",
-)
-RULES = (D07, D08)
+RULES = defined_in(globals())

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from trainwright.kinds import is_for_clusters
-from trainwright.model import CONTAINER_FIELDS, POD_FIELDS, Severity, spelled
+from trainwright.model import CONTAINER_FIELDS, POD_FIELDS, spelled
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.pointer import Pointer, lookup
-from trainwright.rule_model.rule import Rule, pod
+from trainwright.rule_model.rule import defined_in, error, pod
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules import pod_validation
 from trainwright.tolerant import mapping, text
@@ -41,7 +41,21 @@ _BY_NAME = ("volumes", "volumeMounts", "env", "resourceClaims")
 _MIXED = ("tolerations", "ports", "envFrom")
 
 
-def _d39(subject: Subject) -> Iterator[Hit]:
+@error(
+    id="TW739",
+    name="invalid-pod-field",
+    summary="Fields of pods have values that the API server accepts, also where no schema has "
+    "them.",
+    effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
+    "waits for pods that are refused.",
+    remedy="Correct the value.",
+    spec=Pointer("/name"),
+    source=_SOURCE,
+    per_pod=True,
+    passes=pod("ports: [{name: http, containerPort: 8080}]"),
+    fails=pod("ports: [{name: http, containerPort: 80800}]"),
+)
+def invalid_pod_field(subject: Subject) -> Iterator[Hit]:
     version = subject.environment.kubernetes_version
     for template in subject.pod_templates if is_for_clusters(subject.kind) else ():
         for at, message in pod_validation.annotation_problems(template):
@@ -74,20 +88,4 @@ def _spec(at: Pointer, body: Mapping[str, object], known: Mapping[str, Pointer])
     return Pointer(place + Pointer.of(*rest))
 
 
-D39 = Rule(
-    id="TW739",
-    name="invalid-pod-field",
-    severity=Severity.ERROR,
-    summary="Fields of pods have values that the API server accepts, also where no schema has "
-    "them.",
-    effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
-    "waits for pods that are refused.",
-    remedy="Correct the value.",
-    spec=Pointer("/name"),
-    source=_SOURCE,
-    per_pod=True,
-    run=_d39,
-    passes=pod("ports: [{name: http, containerPort: 8080}]"),
-    fails=pod("ports: [{name: http, containerPort: 80800}]"),
-)
-RULES = (D39,)
+RULES = defined_in(globals())

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 from trainwright.kinds import SERVED
-from trainwright.model import Job, Severity
+from trainwright.model import Job
 from trainwright.pods.launching import SHELLS
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, pod
+from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import mappings, sequence, text
 
@@ -18,7 +18,26 @@ _REFERENCE = re.compile(r"\$?\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 _OF_SERVICES = re.compile(r".*_(?:SERVICE_HOST|SERVICE_PORT(?:_.*)?|PORT(?:_.*)?)")
 
 
-def _j07(subject: Subject) -> Iterator[Hit]:
+_JOB = (
+    "kind: Job\nmetadata: {name: a}\n"
+    "spec: {template: {spec: {containers: [{command: [a, $(%s)]}]}}}"
+)
+
+
+@warning(
+    id="TW307",
+    name="undeclared-variable",
+    summary="Variables in a command line, or in the value of another, are declared in the same "
+    "container, and above it.",
+    effect="The kubelet passes the text on as it is: the program gets the word $(NAME).",
+    remedy="Declare the variable under env, or write $$(NAME) if the text is meant.",
+    spec=Pointer("/entrypoint"),
+    source="https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/",
+    per_pod=True,
+    passes=_JOB % "JOB_COMPLETION_INDEX",
+    fails=_JOB % "MASTER_ADDR",
+)
+def undeclared_variable(subject: Subject) -> Iterator[Hit]:
     served = SERVED.get(subject.kind)
     given = served.variables if served else ()
     for template in subject.pod_templates:
@@ -90,29 +109,23 @@ def _referred(container: Container) -> Iterator[str]:
         yield from _references(word)
 
 
-_JOB = (
-    "kind: Job\nmetadata: {name: a}\n"
-    "spec: {template: {spec: {containers: [{command: [a, $(%s)]}]}}}"
-)
+_EXPANDED = "volumeMounts: [{name: d, mountPath: /d, subPathExpr: $(A)}]"
 
-J07 = Rule(
-    id="TW307",
-    name="undeclared-variable",
-    severity=Severity.WARNING,
-    summary="Variables in a command line, or in the value of another, are declared in the same "
-    "container, and above it.",
-    effect="The kubelet passes the text on as it is: the program gets the word $(NAME).",
-    remedy="Declare the variable under env, or write $$(NAME) if the text is meant.",
-    spec=Pointer("/entrypoint"),
-    source="https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/",
+
+@error(
+    id="TW740",
+    name="undeclared-variable-in-path",
+    summary="Variables in a subPathExpr are declared in the same container.",
+    effect="The container does not start: CreateContainerConfigError.",
+    remedy="Declare the variable under env, as {field: metadata.name}.",
+    by_hand="Declare the variable under env.",
+    spec=Pointer("/volumes"),
+    source="https://kubernetes.io/docs/concepts/storage/volumes/#using-subpath-expanded-environment",
     per_pod=True,
-    run=_j07,
-    passes=_JOB % "JOB_COMPLETION_INDEX",
-    fails=_JOB % "MASTER_ADDR",
+    passes=pod(f"{_EXPANDED}, env: [{{name: A, value: a}}]", ", volumes: [{name: d}]"),
+    fails=pod(_EXPANDED, ", volumes: [{name: d}]"),
 )
-
-
-def _d40(subject: Subject) -> Iterator[Hit]:
+def undeclared_variable_in_path(subject: Subject) -> Iterator[Hit]:
     served = SERVED.get(subject.kind)
     given = served.variables if served else ()
     for template in subject.pod_templates:
@@ -127,26 +140,21 @@ def _d40(subject: Subject) -> Iterator[Hit]:
                         yield Hit(at, message, volume)
 
 
-_EXPANDED = "volumeMounts: [{name: d, mountPath: /d, subPathExpr: $(A)}]"
-
-D40 = Rule(
-    id="TW740",
-    name="undeclared-variable-in-path",
-    severity=Severity.ERROR,
-    summary="Variables in a subPathExpr are declared in the same container.",
-    effect="The container does not start: CreateContainerConfigError.",
-    remedy="Declare the variable under env, as {field: metadata.name}.",
-    by_hand="Declare the variable under env.",
-    spec=Pointer("/volumes"),
-    source="https://kubernetes.io/docs/concepts/storage/volumes/#using-subpath-expanded-environment",
+@error(
+    id="TW751",
+    name="variable-with-two-values",
+    summary="Every variable has a value, or takes it from one place.",
+    effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
+    "waits for pods that are refused.",
+    remedy="Keep one of the two: in a podPatch, remove the other with null.",
+    by_hand="Keep value or valueFrom.",
+    spec=Pointer("/env"),
+    source="https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#environment-variables",
     per_pod=True,
-    run=_d40,
-    passes=pod(f"{_EXPANDED}, env: [{{name: A, value: a}}]", ", volumes: [{name: d}]"),
-    fails=pod(_EXPANDED, ", volumes: [{name: d}]"),
+    passes=pod("env: [{name: A, value: b}]"),
+    fails=pod("env: [{name: A, value: b, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]"),
 )
-
-
-def _d51(subject: Subject) -> Iterator[Hit]:
+def variable_with_two_values(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         for container in (*template.containers, *template.ephemeral):
             for index, entry in enumerate(container.env):
@@ -157,20 +165,4 @@ def _d51(subject: Subject) -> Iterator[Hit]:
                     yield Hit(pointer, message, Pointer.of("env", name))
 
 
-D51 = Rule(
-    id="TW751",
-    name="variable-with-two-values",
-    severity=Severity.ERROR,
-    summary="Every variable has a value, or takes it from one place.",
-    effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
-    "waits for pods that are refused.",
-    remedy="Keep one of the two: in a podPatch, remove the other with null.",
-    by_hand="Keep value or valueFrom.",
-    spec=Pointer("/env"),
-    source="https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#environment-variables",
-    per_pod=True,
-    run=_d51,
-    passes=pod("env: [{name: A, value: b}]"),
-    fails=pod("env: [{name: A, value: b, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]"),
-)
-RULES = (J07, D40, D51)
+RULES = defined_in(globals())

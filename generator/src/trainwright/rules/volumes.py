@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.model import Severity
 from trainwright.pods import code
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, pod
+from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import mappings, text
 
@@ -27,7 +26,20 @@ def _containers(template: PodTemplate) -> tuple[Container, ...]:
     return (*template.containers, *template.ephemeral)
 
 
-def _d25(subject: Subject) -> Iterator[Hit]:
+@error(
+    id="TW725",
+    name="mount-without-volume",
+    summary="Every mount names a volume of the pod.",
+    effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
+    "waits for pods that are refused.",
+    remedy="Add the volume, or correct the name of the mount.",
+    spec=Pointer("/volumes"),
+    source=_VOLUMES,
+    per_pod=True,
+    passes=pod("volumeMounts: [{name: data, mountPath: /data}]", ", volumes: [{name: data}]"),
+    fails=pod("volumeMounts: [{name: dta, mountPath: /data}]", ", volumes: [{name: data}]"),
+)
+def mount_without_volume(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         if template.partial:
             continue
@@ -39,24 +51,19 @@ def _d25(subject: Subject) -> Iterator[Hit]:
                     yield Hit(pointer, message, Pointer.of("volumes", name))
 
 
-D25 = Rule(
-    id="TW725",
-    name="mount-without-volume",
-    severity=Severity.ERROR,
-    summary="Every mount names a volume of the pod.",
-    effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
-    "waits for pods that are refused.",
-    remedy="Add the volume, or correct the name of the mount.",
+@warning(
+    id="TW726",
+    name="unused-volume",
+    summary="Every volume of a pod is mounted by a container.",
+    effect="What the volume holds is in no container, and the pod waits for it all the same.",
+    remedy="Mount it where it is needed, or remove it.",
     spec=Pointer("/volumes"),
     source=_VOLUMES,
     per_pod=True,
-    run=_d25,
     passes=pod("volumeMounts: [{name: data, mountPath: /data}]", ", volumes: [{name: data}]"),
-    fails=pod("volumeMounts: [{name: dta, mountPath: /data}]", ", volumes: [{name: data}]"),
+    fails=pod("image: a", ", volumes: [{name: data}]"),
 )
-
-
-def _d26(subject: Subject) -> Iterator[Hit]:
+def unused_volume(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         mounted = {name for c in _containers(template) for _, name in _mounts(c)}
         for pointer, volume in template.volumes if not template.partial else ():
@@ -66,26 +73,27 @@ def _d26(subject: Subject) -> Iterator[Hit]:
                 yield Hit(pointer, message, Pointer.of("volumes", name))
 
 
-D26 = Rule(
-    id="TW726",
-    name="unused-volume",
-    severity=Severity.WARNING,
-    summary="Every volume of a pod is mounted by a container.",
-    effect="What the volume holds is in no container, and the pod waits for it all the same.",
-    remedy="Mount it where it is needed, or remove it.",
-    spec=Pointer("/volumes"),
-    source=_VOLUMES,
-    per_pod=True,
-    run=_d26,
-    passes=pod("volumeMounts: [{name: data, mountPath: /data}]", ", volumes: [{name: data}]"),
-    fails=pod("image: a", ", volumes: [{name: data}]"),
-)
 # Minor versions of Kubernetes: alpha in the first, beta and off in 33, beta and on in the last.
 # https://kubernetes.io/docs/tasks/configure-pod-container/image-volumes/
 _IMAGE_VOLUMES, _WITHOUT_GATE = 31, 35
 
 
-def _d30(subject: Subject) -> Iterator[Hit]:
+@warning(
+    id="TW730",
+    name="image-volume-unavailable",
+    summary="Volumes of images are mounted where the cluster has them without a feature gate.",
+    effect="The API server drops the volume's source, or refuses the pod.",
+    remedy="Turn the feature gate ImageVolume on for the API server and every kubelet, and waive "
+    "this; or put the files into the image or a claim.",
+    spec=Pointer("/volumes"),
+    source="https://kubernetes.io/docs/tasks/configure-pod-container/image-volumes/",
+    per_pod=True,
+    passes=pod("image: a", ", volumes: [{name: d, image: {reference: a}}]"),
+    passes_in='kubernetes: {version: "1.35"}',
+    fails=pod("image: a", ", volumes: [{name: d, image: {reference: a}}]"),
+    fails_in='kubernetes: {version: "1.33"}',
+)
+def image_volume_unavailable(subject: Subject) -> Iterator[Hit]:
     minor = int(subject.environment.kubernetes_version.split(".")[1])
     if minor >= _WITHOUT_GATE:
         return
@@ -102,26 +110,21 @@ def _d30(subject: Subject) -> Iterator[Hit]:
                 yield Hit(f"{pointer}/image", message, spec)
 
 
-D30 = Rule(
-    id="TW730",
-    name="image-volume-unavailable",
-    severity=Severity.WARNING,
-    summary="Volumes of images are mounted where the cluster has them without a feature gate.",
-    effect="The API server drops the volume's source, or refuses the pod.",
-    remedy="Turn the feature gate ImageVolume on for the API server and every kubelet, and waive "
-    "this; or put the files into the image or a claim.",
+@error(
+    id="TW750",
+    name="volume-of-several-sources",
+    summary="Every volume of a pod has one source.",
+    effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
+    "waits for pods that are refused.",
+    remedy="Keep one of them: in a podPatch, remove the other with null.",
+    by_hand="Keep one of them.",
     spec=Pointer("/volumes"),
-    source="https://kubernetes.io/docs/tasks/configure-pod-container/image-volumes/",
+    source=_VOLUMES,
     per_pod=True,
-    run=_d30,
-    passes=pod("image: a", ", volumes: [{name: d, image: {reference: a}}]"),
-    passes_in='kubernetes: {version: "1.35"}',
-    fails=pod("image: a", ", volumes: [{name: d, image: {reference: a}}]"),
-    fails_in='kubernetes: {version: "1.33"}',
+    passes=pod("image: a", ", volumes: [{name: d, emptyDir: {}}]"),
+    fails=pod("image: a", ", volumes: [{name: d, emptyDir: {}, hostPath: {path: /a}}]"),
 )
-
-
-def _d50(subject: Subject) -> Iterator[Hit]:
+def volume_of_several_sources(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         for pointer, volume in template.volumes:
             sources = [key for key, source in volume.items() if isinstance(source, dict)]
@@ -131,20 +134,4 @@ def _d50(subject: Subject) -> Iterator[Hit]:
                 yield Hit(pointer, message, Pointer.of("volumes", name))
 
 
-D50 = Rule(
-    id="TW750",
-    name="volume-of-several-sources",
-    severity=Severity.ERROR,
-    summary="Every volume of a pod has one source.",
-    effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
-    "waits for pods that are refused.",
-    remedy="Keep one of them: in a podPatch, remove the other with null.",
-    by_hand="Keep one of them.",
-    spec=Pointer("/volumes"),
-    source=_VOLUMES,
-    per_pod=True,
-    run=_d50,
-    passes=pod("image: a", ", volumes: [{name: d, emptyDir: {}}]"),
-    fails=pod("image: a", ", volumes: [{name: d, emptyDir: {}, hostPath: {path: /a}}]"),
-)
-RULES = (D25, D26, D30, D50)
+RULES = defined_in(globals())

@@ -14,11 +14,10 @@ from trainwright.kinds.indexed_rules import (
     jobs_of,
 )
 from trainwright.kinds.jobset import KIND
-from trainwright.model import Severity
 from trainwright.pods.launching import options, trains_together
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule
+from trainwright.rule_model.rule import Rule, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, mapping, text
 
@@ -34,7 +33,26 @@ def _meet(subject: Subject) -> Iterator[Hit]:
             yield Hit(f"/spec/network/{field}", f"{field} is false")
 
 
-def _j09(subject: Subject) -> Iterator[Hit]:
+def _set(job: str, above: str = "") -> str:
+    pod = f"template: {{spec: {{containers: [{{{TORCHRUN}}}]}}}}"
+    spec = f"{{parallelism: 2, completions: 2, {job}{pod}}}"
+    return (
+        f"kind: JobSet\nspec: {{{above}replicatedJobs: [{{name: n, template: {{spec: {spec}}}}}]}}"
+    )
+
+
+@warning(
+    id="TW309",
+    name="partial-gang-restart",
+    summary="A JobSet restarts its ranks together.",
+    effect="One lost pod is started again alone, and the others hang with the rank that is gone.",
+    remedy="Set backoffLimit: 0 on the job and failurePolicy.maxRestarts on the JobSet.",
+    spec=Pointer("/retries"),
+    source=EXAMPLES,
+    passes=_set("backoffLimit: 0, ", "failurePolicy: {maxRestarts: 3}, "),
+    fails=_set(""),
+)
+def partial_gang_restart(subject: Subject) -> Iterator[Hit]:
     if subject.spec.get("failurePolicy") is not None:
         return
     for job in _jobs(subject):
@@ -49,30 +67,27 @@ def _elastic(template: PodTemplate) -> bool:
     return any(":" in options(container).get("nnodes", "") for container in template.trains)
 
 
-def _set(job: str, above: str = "") -> str:
-    pod = f"template: {{spec: {{containers: [{{{TORCHRUN}}}]}}}}"
-    spec = f"{{parallelism: 2, completions: 2, {job}{pod}}}"
-    return (
-        f"kind: JobSet\nspec: {{{above}replicatedJobs: [{{name: n, template: {{spec: {spec}}}}}]}}"
-    )
+_MAX_INT32 = 2147483647
 
 
-J09 = Rule(
-    id="TW309",
-    name="partial-gang-restart",
-    severity=Severity.WARNING,
-    summary="A JobSet restarts its ranks together.",
-    effect="One lost pod is started again alone, and the others hang with the rank that is gone.",
-    remedy="Set backoffLimit: 0 on the job and failurePolicy.maxRestarts on the JobSet.",
-    spec=Pointer("/retries"),
-    source=EXAMPLES,
-    run=_j09,
-    passes=_set("backoffLimit: 0, ", "failurePolicy: {maxRestarts: 3}, "),
-    fails=_set(""),
+@error(
+    id="TW312",
+    name="in-place-restart-refused",
+    summary="The Jobs of a JobSet that restarts in place leave every restart to the JobSet.",
+    effect="JobSet's webhook refuses the object.",
+    remedy=f"Set backoffLimit: {_MAX_INT32}, podReplacementPolicy: Failed, and the same number in "
+    "parallelism and completions.",
+    source="https://github.com/kubernetes-sigs/jobset/blob/v0.13.0/pkg/webhooks/jobset_webhook.go",
+    passes=_set(
+        f"backoffLimit: {_MAX_INT32}, podReplacementPolicy: Failed, ",
+        "failurePolicy: {maxRestarts: 3, restartStrategy: InPlaceRestart}, ",
+    ),
+    fails=_set(
+        "backoffLimit: 0, ",
+        "failurePolicy: {maxRestarts: 3, restartStrategy: InPlaceRestart}, ",
+    ),
 )
-
-
-def _j12(subject: Subject) -> Iterator[Hit]:
+def in_place_restart_refused(subject: Subject) -> Iterator[Hit]:
     if dig(subject.spec, "failurePolicy", "restartStrategy") != "InPlaceRestart":
         return
     for job in _jobs(subject):
@@ -87,33 +102,11 @@ def _j12(subject: Subject) -> Iterator[Hit]:
                 yield Hit(Pointer(job.pointer) / field, f"{field} of {job.name!r} is {found}")
 
 
-_MAX_INT32 = 2147483647
-
-J12 = Rule(
-    id="TW312",
-    name="in-place-restart-refused",
-    severity=Severity.ERROR,
-    summary="The Jobs of a JobSet that restarts in place leave every restart to the JobSet.",
-    effect="JobSet's webhook refuses the object.",
-    remedy=f"Set backoffLimit: {_MAX_INT32}, podReplacementPolicy: Failed, and the same number in "
-    "parallelism and completions.",
-    source="https://github.com/kubernetes-sigs/jobset/blob/v0.13.0/pkg/webhooks/jobset_webhook.go",
-    run=_j12,
-    passes=_set(
-        f"backoffLimit: {_MAX_INT32}, podReplacementPolicy: Failed, ",
-        "failurePolicy: {maxRestarts: 3, restartStrategy: InPlaceRestart}, ",
-    ),
-    fails=_set(
-        "backoffLimit: 0, ",
-        "failurePolicy: {maxRestarts: 3, restartStrategy: InPlaceRestart}, ",
-    ),
-)
-
 _KINDS = (KIND.group_kind,)
 RULES: tuple[Rule, ...] = (
     *about_jobs(_KINDS, _jobs, lambda subject: ((subject.spec, "/spec"),)),
     *about_gangs(_KINDS, _jobs),
     headless_service(_KINDS, _meet),
-    J09,
-    J12,
+    partial_gang_restart,
+    in_place_restart_refused,
 )

@@ -4,24 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.model import Severity
 from trainwright.objects.kueue import GROUP, QUEUE_LABEL, TOPOLOGY, sliced, version_of
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule
+from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
-
-
-def _k10(subject: Subject) -> Iterator[Hit]:
-    for template in subject.templates[1:]:
-        for name in TOPOLOGY[:2]:
-            level = template.annotations.get(name)
-            alone = GROUP not in template.annotations and not any(
-                sliced(template.annotations) for template in subject.templates
-            )
-            if level and alone and subject.templates[0].annotations.get(name) == level:
-                message = f"{subject.templates[0].role} and {template.role} may get a {level} each"
-                yield Hit(f"{template.pointer}/metadata/annotations", message)
-
 
 _PAIR = "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: %s, Worker: %s}}"
 
@@ -33,44 +19,49 @@ def _grouped(*annotations: str, replicas: int = 1) -> str:
 
 _RACK, _RANKS = "required-topology: rack", "group-name: ranks"
 
-K10 = Rule(
+
+@warning(
     id="TW610",
     name="pod-sets-not-grouped",
-    severity=Severity.WARNING,
     summary="Master and workers that request one topology domain are one group of pod sets.",
     effect="Kueue places each pod set by itself: the ranks may talk from one rack to another.",
     remedy=f"Annotate both pod templates with {GROUP} and one value.",
     spec=Pointer("/topology"),
     source="https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/",
-    run=_k10,
     passes=_PAIR % (_grouped(_RACK, _RANKS), _grouped(_RACK, _RANKS)),
     fails=_PAIR % (_grouped(_RACK), _grouped(_RACK)),
 )
+def pod_sets_not_grouped(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates[1:]:
+        for name in TOPOLOGY[:2]:
+            level = template.annotations.get(name)
+            alone = GROUP not in template.annotations and not any(
+                sliced(template.annotations) for template in subject.templates
+            )
+            if level and alone and subject.templates[0].annotations.get(name) == level:
+                message = f"{subject.templates[0].role} and {template.role} may get a {level} each"
+                yield Hit(f"{template.pointer}/metadata/annotations", message)
 
 
-def _k06(subject: Subject) -> Iterator[Hit]:
-    if QUEUE_LABEL in subject.labels and version_of(subject.environment) >= (0, 20):
-        version = subject.environment.kueue_version
-        pointer = Pointer.of("metadata", "labels", QUEUE_LABEL)
-        yield Hit(pointer, f"Kueue {version} knows no PyTorchJob of Kubeflow Trainer v1")
-
-
-K06 = Rule(
+@warning(
     id="TW606",
     name="kind-not-managed-by-kueue",
-    severity=Severity.WARNING,
     summary="A queued job is of a kind that the cluster's Kueue manages.",
     effect="Nothing admits the job, or it starts past the queue: the integration goes with 0.20.",
     remedy="Use target trainjob or jobset.",
     by_hand="Use a TrainJob or a JobSet.",
     spec=Pointer("/target"),
     source="kubernetes-sigs/kueue@v0.19.2:site/content/en/docs/tasks/run/kubeflow/pytorchjobs.md",
-    run=_k06,
     passes="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}",
     passes_in='kueue: {version: "0.19"}',
     fails="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}",
     fails_in='kueue: {version: "0.20"}',
 )
+def kind_not_managed_by_kueue(subject: Subject) -> Iterator[Hit]:
+    if QUEUE_LABEL in subject.labels and version_of(subject.environment) >= (0, 20):
+        version = subject.environment.kueue_version
+        pointer = Pointer.of("metadata", "labels", QUEUE_LABEL)
+        yield Hit(pointer, f"Kueue {version} knows no PyTorchJob of Kubeflow Trainer v1")
 
 
-RULES = (K06, K10)
+RULES = defined_in(globals())

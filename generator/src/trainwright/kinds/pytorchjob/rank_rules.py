@@ -16,15 +16,29 @@ from trainwright.kinds.pytorchjob.spec_rules import (
     replicas,
     trainer,
 )
-from trainwright.model import Severity
 from trainwright.pods.launching import launches
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule
+from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import count, dig, mapping, mappings, text
 
 
-def _p10(subject: Subject) -> Iterator[Hit]:
+@warning(
+    id="TW110",
+    name="missing-launcher",
+    summary="Several processes per node are started by a launcher such as torchrun.",
+    effect="WORLD_SIZE counts processes that never start, and init_process_group waits for them.",
+    remedy="Set launcher: trainwright or torchrun, or procsPerNode: 1.",
+    by_hand="Start the script by torchrun, or set nprocPerNode: '1'.",
+    spec=Pointer("/procsPerNode"),
+    source=ENVVAR,
+    per_pod=True,
+    passes='kind: PyTorchJob\nspec: {nprocPerNode: "2", pytorchReplicaSpecs: {Master: {template: '
+    "{spec: {containers: [{name: pytorch, command: [torchrun, train.py]}]}}}}}",
+    fails='kind: PyTorchJob\nspec: {nprocPerNode: "2", pytorchReplicaSpecs: {Master: {template: '
+    "{spec: {containers: [{name: pytorch, command: [python, train.py]}]}}}}}",
+)
+def missing_launcher(subject: Subject) -> Iterator[Hit]:
     number = count(subject.spec.get("nprocPerNode"))
     if number is None or number < 2:
         return
@@ -36,30 +50,25 @@ def _p10(subject: Subject) -> Iterator[Hit]:
             yield Hit(container.pointer, message)
 
 
-P10 = Rule(
-    id="TW110",
-    name="missing-launcher",
-    severity=Severity.WARNING,
-    summary="Several processes per node are started by a launcher such as torchrun.",
-    effect="WORLD_SIZE counts processes that never start, and init_process_group waits for them.",
-    remedy="Set launcher: trainwright or torchrun, or procsPerNode: 1.",
-    by_hand="Start the script by torchrun, or set nprocPerNode: '1'.",
-    spec=Pointer("/procsPerNode"),
-    source=ENVVAR,
-    per_pod=True,
-    run=_p10,
-    passes='kind: PyTorchJob\nspec: {nprocPerNode: "2", pytorchReplicaSpecs: {Master: {template: '
-    "{spec: {containers: [{name: pytorch, command: [torchrun, train.py]}]}}}}}",
-    fails='kind: PyTorchJob\nspec: {nprocPerNode: "2", pytorchReplicaSpecs: {Master: {template: '
-    "{spec: {containers: [{name: pytorch, command: [python, train.py]}]}}}}}",
-)
-
 P11 = reserved_env((KIND.group_kind,), RESERVED | {"PYTHONUNBUFFERED"})
 
 _NUMBER_FLAG = re.compile(r"--(nnodes|nproc[-_]per[-_]node)(?:=|\s+)(\d+)(?![\d:])")
 
 
-def _p12(subject: Subject) -> Iterator[Hit]:
+@warning(
+    id="TW112",
+    name="launcher-counts-mismatch",
+    summary="Node and process counts on the command line equal those of the object.",
+    effect="The launcher waits for nodes that never come, or leaves some out.",
+    remedy="Leave the option out: torchrun reads PET_NNODES and PET_NPROC_PER_NODE.",
+    spec=Pointer("/entrypoint"),
+    source=ENVVAR,
+    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: "
+    "{containers: [{name: pytorch, command: [torchrun, --nnodes=2]}]}}}}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {replicas: 3, template: {spec: "
+    "{containers: [{name: pytorch, command: [torchrun, --nnodes=2]}]}}}}}",
+)
+def launcher_counts_mismatch(subject: Subject) -> Iterator[Hit]:
     if elastic(subject) is not None:
         return
     wanted = {"nnodes": subject.pods, "nproc_per_node": count(subject.spec.get("nprocPerNode"))}
@@ -74,24 +83,20 @@ def _p12(subject: Subject) -> Iterator[Hit]:
                 yield Hit(container.pointer, message)
 
 
-P12 = Rule(
-    id="TW112",
-    name="launcher-counts-mismatch",
-    severity=Severity.WARNING,
-    summary="Node and process counts on the command line equal those of the object.",
-    effect="The launcher waits for nodes that never come, or leaves some out.",
-    remedy="Leave the option out: torchrun reads PET_NNODES and PET_NPROC_PER_NODE.",
-    spec=Pointer("/entrypoint"),
-    source=ENVVAR,
-    run=_p12,
-    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: "
-    "{containers: [{name: pytorch, command: [torchrun, --nnodes=2]}]}}}}}",
-    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {replicas: 3, template: {spec: "
-    "{containers: [{name: pytorch, command: [torchrun, --nnodes=2]}]}}}}}",
+@error(
+    id="TW113",
+    name="unnamed-port",
+    summary="Every port of the container pytorch has a name; the rendezvous port the known one.",
+    effect="The operator adds its own port, and the Service of the two is invalid.",
+    remedy="Name the rendezvous port pytorchjob-port, and every other port too.",
+    source="kubeflow/trainer@v1.9.4:pkg/controller.v1/common/service.go",
+    per_pod=True,
+    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
+    "[{name: pytorch, ports: [{name: pytorchjob-port, containerPort: 23456}]}]}}}}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
+    "[{name: pytorch, ports: [{containerPort: 23456}]}]}}}}}",
 )
-
-
-def _p13(subject: Subject) -> Iterator[Hit]:
+def unnamed_port(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         container = trainer(template)
         if container is None:
@@ -105,24 +110,20 @@ def _p13(subject: Subject) -> Iterator[Hit]:
                 yield Hit(where, f"port 23456 is named {name!r}, not pytorchjob-port")
 
 
-P13 = Rule(
-    id="TW113",
-    name="unnamed-port",
-    severity=Severity.ERROR,
-    summary="Every port of the container pytorch has a name; the rendezvous port the known one.",
-    effect="The operator adds its own port, and the Service of the two is invalid.",
-    remedy="Name the rendezvous port pytorchjob-port, and every other port too.",
+@warning(
+    id="TW114",
+    name="readiness-probe-on-ranks",
+    summary="The container pytorch has no readiness probe.",
+    effect="Until ready the master is not in DNS, and it is not ready until the workers find it.",
+    remedy="Remove the readinessProbe; use a startup or liveness probe if one is needed.",
     source="kubeflow/trainer@v1.9.4:pkg/controller.v1/common/service.go",
     per_pod=True,
-    run=_p13,
     passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
-    "[{name: pytorch, ports: [{name: pytorchjob-port, containerPort: 23456}]}]}}}}}",
+    "[{name: pytorch}]}}}}}",
     fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
-    "[{name: pytorch, ports: [{containerPort: 23456}]}]}}}}}",
+    "[{name: pytorch, readinessProbe: {tcpSocket: {port: 23456}}}]}}}}}",
 )
-
-
-def _p14(subject: Subject) -> Iterator[Hit]:
+def readiness_probe_on_ranks(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         container = trainer(template)
         if container and "readinessProbe" in container.body:
@@ -130,24 +131,20 @@ def _p14(subject: Subject) -> Iterator[Hit]:
             yield Hit(pointer, f"{template.role} has a readinessProbe")
 
 
-P14 = Rule(
-    id="TW114",
-    name="readiness-probe-on-ranks",
-    severity=Severity.WARNING,
-    summary="The container pytorch has no readiness probe.",
-    effect="Until ready the master is not in DNS, and it is not ready until the workers find it.",
-    remedy="Remove the readinessProbe; use a startup or liveness probe if one is needed.",
-    source="kubeflow/trainer@v1.9.4:pkg/controller.v1/common/service.go",
-    per_pod=True,
-    run=_p14,
-    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
-    "[{name: pytorch}]}}}}}",
-    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
-    "[{name: pytorch, readinessProbe: {tcpSocket: {port: 23456}}}]}}}}}",
+@warning(
+    id="TW115",
+    name="unbounded-restarts",
+    summary="Restarts are bounded by a number or a deadline.",
+    effect="A broken job restarts for ever and holds its GPUs.",
+    remedy="Set retries or maxDuration.",
+    by_hand="Set runPolicy.backoffLimit or runPolicy.activeDeadlineSeconds.",
+    spec=Pointer("/retries"),
+    source="kubeflow/trainer@v1.9.4:pkg/controller.v1/common/job.go",
+    passes="kind: PyTorchJob\nspec: {runPolicy: {backoffLimit: 3}, pytorchReplicaSpecs: {Master: "
+    "{restartPolicy: OnFailure}}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {restartPolicy: OnFailure}}}",
 )
-
-
-def _p15(subject: Subject) -> Iterator[Hit]:
+def unbounded_restarts(subject: Subject) -> Iterator[Hit]:
     policy = mapping(subject.spec.get("runPolicy"))
     if "backoffLimit" in policy or "activeDeadlineSeconds" in policy:
         return
@@ -158,24 +155,17 @@ def _p15(subject: Subject) -> Iterator[Hit]:
             yield Hit(Pointer(REPLICAS) / str(role), message)
 
 
-P15 = Rule(
-    id="TW115",
-    name="unbounded-restarts",
-    severity=Severity.WARNING,
-    summary="Restarts are bounded by a number or a deadline.",
-    effect="A broken job restarts for ever and holds its GPUs.",
-    remedy="Set retries or maxDuration.",
-    by_hand="Set runPolicy.backoffLimit or runPolicy.activeDeadlineSeconds.",
-    spec=Pointer("/retries"),
-    source="kubeflow/trainer@v1.9.4:pkg/controller.v1/common/job.go",
-    run=_p15,
-    passes="kind: PyTorchJob\nspec: {runPolicy: {backoffLimit: 3}, pytorchReplicaSpecs: {Master: "
-    "{restartPolicy: OnFailure}}}",
-    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {restartPolicy: OnFailure}}}",
+@warning(
+    id="TW116",
+    name="unknown-policy-value",
+    summary="restartPolicy and cleanPodPolicy have values that the operator knows.",
+    effect="The CRD has no list of them: the pods are refused, or never cleaned up.",
+    remedy="Use one of the values named, spelt exactly so.",
+    source="kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/common_types.go",
+    passes="kind: PyTorchJob\nspec: {runPolicy: {cleanPodPolicy: Running}}",
+    fails="kind: PyTorchJob\nspec: {runPolicy: {cleanPodPolicy: none}}",
 )
-
-
-def _p16(subject: Subject) -> Iterator[Hit]:
+def unknown_policy_value(subject: Subject) -> Iterator[Hit]:
     for role, spec in replicas(subject).items():
         restart = mapping(spec).get("restartPolicy")
         if restart not in (None, "Always", "OnFailure", "Never", "ExitCode"):
@@ -187,42 +177,25 @@ def _p16(subject: Subject) -> Iterator[Hit]:
         yield Hit(pointer, f"cleanPodPolicy is {clean!r}: it must be All, Running or None")
 
 
-P16 = Rule(
-    id="TW116",
-    name="unknown-policy-value",
-    severity=Severity.WARNING,
-    summary="restartPolicy and cleanPodPolicy have values that the operator knows.",
-    effect="The CRD has no list of them: the pods are refused, or never cleaned up.",
-    remedy="Use one of the values named, spelt exactly so.",
-    source="kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/common_types.go",
-    run=_p16,
-    passes="kind: PyTorchJob\nspec: {runPolicy: {cleanPodPolicy: Running}}",
-    fails="kind: PyTorchJob\nspec: {runPolicy: {cleanPodPolicy: none}}",
-)
-
-
-def _p17(subject: Subject) -> Iterator[Hit]:
-    if dig(subject.spec, "runPolicy", "cleanPodPolicy") not in (None, "None"):
-        return
-    if any(container.accelerators for container in subject.containers):
-        yield Hit("/spec/runPolicy", "GPU pods stay when the job is done (cleanPodPolicy None)")
-
-
-P17 = Rule(
+@warning(
     id="TW117",
     name="finished-pods-keep-gpus",
-    severity=Severity.WARNING,
     summary="Pods with accelerators are cleaned up when the job is done.",
     effect="A worker that hangs after the master's success keeps its GPUs.",
     remedy="Set runPolicy.cleanPodPolicy: Running.",
     source="kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/pytorch_defaults.go",
     per_pod=True,
-    run=_p17,
     passes="kind: PyTorchJob\nspec: {runPolicy: {cleanPodPolicy: Running}, pytorchReplicaSpecs: "
     "{Master: {template: {spec: {containers: [{resources: {limits: {nvidia.com/gpu: 1}}}]}}}}}",
     fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
     "[{resources: {limits: {nvidia.com/gpu: 1}}}]}}}}}",
 )
+def finished_pods_keep_gpus(subject: Subject) -> Iterator[Hit]:
+    if dig(subject.spec, "runPolicy", "cleanPodPolicy") not in (None, "None"):
+        return
+    if any(container.accelerators for container in subject.containers):
+        yield Hit("/spec/runPolicy", "GPU pods stay when the job is done (cleanPodPolicy None)")
+
 
 _RUN_POLICY = frozenset(
     (
@@ -237,27 +210,37 @@ _RUN_POLICY = frozenset(
 )
 
 
-def _p18(subject: Subject) -> Iterator[Hit]:
+@error(
+    id="TW118",
+    name="misplaced-run-policy",
+    summary="Fields of the run policy are under spec.runPolicy.",
+    effect="The field is unknown there: refused, or dropped without a word.",
+    remedy="Move the field under spec.runPolicy.",
+    source="kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/common_types.go",
+    passes="kind: PyTorchJob\nspec: {runPolicy: {backoffLimit: 3}}",
+    fails="kind: PyTorchJob\nspec: {backoffLimit: 3}",
+)
+def misplaced_run_policy(subject: Subject) -> Iterator[Hit]:
     for key in subject.spec:
         if key in _RUN_POLICY:
             yield Hit(f"/spec/{key}", f"{key} is under spec, not under spec.runPolicy")
 
 
-P18 = Rule(
-    id="TW118",
-    name="misplaced-run-policy",
-    severity=Severity.ERROR,
-    summary="Fields of the run policy are under spec.runPolicy.",
-    effect="The field is unknown there: refused, or dropped without a word.",
-    remedy="Move the field under spec.runPolicy.",
-    source="kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/common_types.go",
-    run=_p18,
-    passes="kind: PyTorchJob\nspec: {runPolicy: {backoffLimit: 3}}",
-    fails="kind: PyTorchJob\nspec: {backoffLimit: 3}",
+@warning(
+    id="TW119",
+    name="ranks-run-different-code",
+    summary="Master and workers run the same image and command on the same mounts.",
+    effect="Ranks of one job run different code: they hang, or train something else.",
+    remedy="Make both templates the same.",
+    spec=Pointer("/image"),
+    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
+    "[{name: pytorch, image: a}]}}}, Worker: {template: {spec: {containers: [{name: pytorch, "
+    "image: a}]}}}}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
+    "[{name: pytorch, image: a}]}}}, Worker: {template: {spec: {containers: [{name: pytorch, "
+    "image: b}]}}}}}",
 )
-
-
-def _p19(subject: Subject) -> Iterator[Hit]:
+def ranks_run_different_code(subject: Subject) -> Iterator[Hit]:
     by_role = {template.role: template for template in subject.templates}
     if not ("Master" in by_role and "Worker" in by_role):
         return
@@ -269,25 +252,21 @@ def _p19(subject: Subject) -> Iterator[Hit]:
             yield Hit(Pointer(worker.pointer) / key, f"Master and Worker differ in {key}")
 
 
-P19 = Rule(
-    id="TW119",
-    name="ranks-run-different-code",
-    severity=Severity.WARNING,
-    summary="Master and workers run the same image and command on the same mounts.",
-    effect="Ranks of one job run different code: they hang, or train something else.",
-    remedy="Make both templates the same.",
-    spec=Pointer("/image"),
-    run=_p19,
-    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
-    "[{name: pytorch, image: a}]}}}, Worker: {template: {spec: {containers: [{name: pytorch, "
-    "image: a}]}}}}}",
-    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
-    "[{name: pytorch, image: a}]}}}, Worker: {template: {spec: {containers: [{name: pytorch, "
-    "image: b}]}}}}}",
+@warning(
+    id="TW120",
+    name="unrestricted-init-container",
+    summary="In a restricted namespace the operator's init container is hardened.",
+    effect="The API server refuses the worker pods, however well their own container is written.",
+    remedy="Replace the operator's /etc/config/initContainer.yaml by a hardened one, then set "
+    "targets.pytorchjob.restrictedInitContainer: true in environment.yaml.",
+    spec=Pointer("/nodes"),
+    source="kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/initcontainer.go",
+    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}, Worker: {}}}",
+    passes_in="podSecurity: baseline",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}, Worker: {}}}",
+    fails_in="podSecurity: restricted",
 )
-
-
-def _p20(subject: Subject) -> Iterator[Hit]:
+def unrestricted_init_container(subject: Subject) -> Iterator[Hit]:
     restricted = subject.environment.pod_security == "restricted"
     if (
         restricted
@@ -299,25 +278,23 @@ def _p20(subject: Subject) -> Iterator[Hit]:
         yield Hit(f"{REPLICAS}/Worker", message)
 
 
-P20 = Rule(
-    id="TW120",
-    name="unrestricted-init-container",
-    severity=Severity.WARNING,
-    summary="In a restricted namespace the operator's init container is hardened.",
-    effect="The API server refuses the worker pods, however well their own container is written.",
-    remedy="Replace the operator's /etc/config/initContainer.yaml by a hardened one, then set "
-    "targets.pytorchjob.restrictedInitContainer: true in environment.yaml.",
-    spec=Pointer("/nodes"),
-    source="kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/initcontainer.go",
-    run=_p20,
-    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}, Worker: {}}}",
-    passes_in="podSecurity: baseline",
-    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}, Worker: {}}}",
-    fails_in="podSecurity: restricted",
+@warning(
+    id="TW123",
+    name="rank-hidden-by-probe",
+    summary="No probe keeps the pods of a PyTorchJob from being found by each other.",
+    effect="The operator's Services name ready pods only: where the probe succeeds once training "
+    "has begun, the ranks wait for rank 0, and rank 0 for them.",
+    remedy="Remove the probe, or let it succeed before the ranks meet.",
+    spec=Pointer("/readinessProbe"),
+    source="https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#a-aaaa-records",
+    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1, template: {spec: "
+    "{containers: [{name: pytorch, readinessProbe: {tcpSocket: {port: 23456}}}]}}}, Worker: "
+    "{replicas: 1}}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1, template: {spec: "
+    "{containers: [{name: pytorch, readinessProbe: {exec: {command: [a]}}}]}}}, Worker: "
+    "{replicas: 1}}}",
 )
-
-
-def _p23(subject: Subject) -> Iterator[Hit]:
+def rank_hidden_by_probe(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates if subject.pods > 1 else ():
         container = trainer(template)
         if container is None:
@@ -330,22 +307,4 @@ def _p23(subject: Subject) -> Iterator[Hit]:
                 yield Hit(Pointer(container.pointer) / name, message, Pointer.of(name))
 
 
-P23 = Rule(
-    id="TW123",
-    name="rank-hidden-by-probe",
-    severity=Severity.WARNING,
-    summary="No probe keeps the pods of a PyTorchJob from being found by each other.",
-    effect="The operator's Services name ready pods only: where the probe succeeds once training "
-    "has begun, the ranks wait for rank 0, and rank 0 for them.",
-    remedy="Remove the probe, or let it succeed before the ranks meet.",
-    spec=Pointer("/readinessProbe"),
-    source="https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#a-aaaa-records",
-    run=_p23,
-    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1, template: {spec: "
-    "{containers: [{name: pytorch, readinessProbe: {tcpSocket: {port: 23456}}}]}}}, Worker: "
-    "{replicas: 1}}}",
-    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1, template: {spec: "
-    "{containers: [{name: pytorch, readinessProbe: {exec: {command: [a]}}}]}}}, Worker: "
-    "{replicas: 1}}}",
-)
-RULES: tuple[Rule, ...] = (P10, P11, P12, P13, P14, P15, P16, P17, P18, P19, P20, P23)
+RULES = defined_in(globals())

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 
 from trainwright.kinds.pytorchjob import KIND
-from trainwright.model import Data, Environment, Severity
+from trainwright.model import Data, Environment
 from trainwright.objects import forms
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule
+from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import count, dig, mapping, text
 
@@ -59,7 +59,20 @@ def trainer(template: PodTemplate) -> Container | None:
     return None
 
 
-def _p01(subject: Subject) -> Iterator[Hit]:
+@error(
+    id="TW101",
+    name="missing-pytorch-container",
+    summary="Every replica has a container named pytorch.",
+    effect="The operator's webhook refuses the object.",
+    remedy="Name the training container pytorch.",
+    source=WEBHOOK,
+    per_pod=True,
+    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
+    "[{name: pytorch}]}}}}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
+    "[{name: main}]}}}}}",
+)
+def missing_pytorch_container(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         if trainer(template) is None:
             names = ", ".join(repr(c.name) for c in template.trains) or "none"
@@ -67,24 +80,17 @@ def _p01(subject: Subject) -> Iterator[Hit]:
             yield Hit(template.pointer, message)
 
 
-P01 = Rule(
-    id="TW101",
-    name="missing-pytorch-container",
-    severity=Severity.ERROR,
-    summary="Every replica has a container named pytorch.",
-    effect="The operator's webhook refuses the object.",
-    remedy="Name the training container pytorch.",
+@error(
+    id="TW102",
+    name="master-replicas-not-one",
+    summary="Master.replicas is written out, and is 1.",
+    effect="The operator's webhook refuses the object: it validates before it fills defaults.",
+    remedy="Write replicas: 1 under Master.",
     source=WEBHOOK,
-    per_pod=True,
-    run=_p01,
-    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
-    "[{name: pytorch}]}}}}}",
-    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
-    "[{name: main}]}}}}}",
+    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {}}}}",
 )
-
-
-def _p02(subject: Subject) -> Iterator[Hit]:
+def master_replicas_not_one(subject: Subject) -> Iterator[Hit]:
     if has(subject, "Master"):
         number = dig(replicas(subject), "Master", "replicas")
         if number != 1 or isinstance(number, bool):
@@ -92,21 +98,17 @@ def _p02(subject: Subject) -> Iterator[Hit]:
             yield Hit(f"{REPLICAS}/Master", f"Master.replicas {found}, it must be written as 1")
 
 
-P02 = Rule(
-    id="TW102",
-    name="master-replicas-not-one",
-    severity=Severity.ERROR,
-    summary="Master.replicas is written out, and is 1.",
-    effect="The operator's webhook refuses the object: it validates before it fills defaults.",
-    remedy="Write replicas: 1 under Master.",
+@error(
+    id="TW103",
+    name="invalid-replica-keys",
+    summary="The replica keys are exactly Master and Worker, each with a spec.",
+    effect="The operator's webhook refuses the object, or fails on the empty key.",
+    remedy="Use the keys Master and Worker, and leave out the one that is not needed.",
     source=WEBHOOK,
-    run=_p02,
     passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}}}",
-    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {}}}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {worker: {replicas: 1}}}",
 )
-
-
-def _p03(subject: Subject) -> Iterator[Hit]:
+def invalid_replica_keys(subject: Subject) -> Iterator[Hit]:
     specs = replicas(subject)
     if not specs:
         yield Hit("/spec", "there are no pytorchReplicaSpecs")
@@ -120,21 +122,24 @@ def _p03(subject: Subject) -> Iterator[Hit]:
         yield Hit(Pointer(REPLICAS) / str(role), message)
 
 
-P03 = Rule(
-    id="TW103",
-    name="invalid-replica-keys",
-    severity=Severity.ERROR,
-    summary="The replica keys are exactly Master and Worker, each with a spec.",
-    effect="The operator's webhook refuses the object, or fails on the empty key.",
-    remedy="Use the keys Master and Worker, and leave out the one that is not needed.",
-    source=WEBHOOK,
-    run=_p03,
-    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}}}",
-    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {worker: {replicas: 1}}}",
+@error(
+    id="TW104",
+    name="pytorchjob-name-too-long",
+    summary="The name is a DNS label that leaves room for -worker-<index>.",
+    effect="The pods are made, every Service is refused, and the ranks never meet.",
+    remedy="Shorten the name.",
+    spec=Pointer("/name"),
+    source="kubeflow/trainer@v1.9.4:pkg/controller.v1/common/util.go",
+    passes=(
+        f"kind: PyTorchJob\nmetadata: {{name: {'a' * 54}}}\n"
+        "spec: {pytorchReplicaSpecs: {Worker: {replicas: 10}}}"
+    ),
+    fails=(
+        f"kind: PyTorchJob\nmetadata: {{name: {'a' * 54}}}\n"
+        "spec: {pytorchReplicaSpecs: {Worker: {replicas: 11}}}"
+    ),
 )
-
-
-def _p04(subject: Subject) -> Iterator[Hit]:
+def pytorchjob_name_too_long(subject: Subject) -> Iterator[Hit]:
     name = text(subject.metadata.get("name"))
     if not name:
         return
@@ -148,31 +153,21 @@ def _p04(subject: Subject) -> Iterator[Hit]:
         yield Hit("/metadata/name", message)
 
 
-P04 = Rule(
-    id="TW104",
-    name="pytorchjob-name-too-long",
-    severity=Severity.ERROR,
-    summary="The name is a DNS label that leaves room for -worker-<index>.",
-    effect="The pods are made, every Service is refused, and the ranks never meet.",
-    remedy="Shorten the name.",
-    spec=Pointer("/name"),
-    source="kubeflow/trainer@v1.9.4:pkg/controller.v1/common/util.go",
-    run=_p04,
-    passes=(
-        f"kind: PyTorchJob\nmetadata: {{name: {'a' * 54}}}\n"
-        "spec: {pytorchReplicaSpecs: {Worker: {replicas: 10}}}"
-    ),
-    fails=(
-        f"kind: PyTorchJob\nmetadata: {{name: {'a' * 54}}}\n"
-        "spec: {pytorchReplicaSpecs: {Worker: {replicas: 11}}}"
-    ),
-)
-
-
 _PROCESSES = re.compile("auto|cpu|gpu|[1-9][0-9]*")
 
 
-def _p05(subject: Subject) -> Iterator[Hit]:
+@error(
+    id="TW105",
+    name="nproc-per-node-not-string",
+    summary='nprocPerNode is a string: auto, cpu, gpu or a number such as "8".',
+    effect="The API server refuses an integer; the operator counts an unknown word as 1.",
+    remedy='Quote the number: nprocPerNode: "8".',
+    spec=Pointer("/procsPerNode"),
+    source="kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/pytorch_types.go",
+    passes='kind: PyTorchJob\nspec: {nprocPerNode: "8"}',
+    fails="kind: PyTorchJob\nspec: {nprocPerNode: 8}",
+)
+def nproc_per_node_not_string(subject: Subject) -> Iterator[Hit]:
     value = subject.spec.get("nprocPerNode")
     if value is None:
         return
@@ -183,22 +178,17 @@ def _p05(subject: Subject) -> Iterator[Hit]:
         yield Hit("/spec/nprocPerNode", message)
 
 
-P05 = Rule(
-    id="TW105",
-    name="nproc-per-node-not-string",
-    severity=Severity.ERROR,
-    summary='nprocPerNode is a string: auto, cpu, gpu or a number such as "8".',
-    effect="The API server refuses an integer; the operator counts an unknown word as 1.",
-    remedy='Quote the number: nprocPerNode: "8".',
-    spec=Pointer("/procsPerNode"),
-    source="kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/pytorch_types.go",
-    run=_p05,
-    passes='kind: PyTorchJob\nspec: {nprocPerNode: "8"}',
-    fails="kind: PyTorchJob\nspec: {nprocPerNode: 8}",
+@error(
+    id="TW106",
+    name="nproc-per-node-set-twice",
+    summary="Processes per node are set in spec.nprocPerNode only.",
+    effect="The operator's webhook refuses both together.",
+    remedy="Keep spec.nprocPerNode and remove elasticPolicy.nProcPerNode.",
+    source=WEBHOOK,
+    passes='kind: PyTorchJob\nspec: {nprocPerNode: "2", elasticPolicy: {}}',
+    fails='kind: PyTorchJob\nspec: {nprocPerNode: "2", elasticPolicy: {nProcPerNode: 2}}',
 )
-
-
-def _p06(subject: Subject) -> Iterator[Hit]:
+def nproc_per_node_set_twice(subject: Subject) -> Iterator[Hit]:
     policy = elastic(subject) or {}
     if "nProcPerNode" in policy:
         both = "nprocPerNode" in subject.spec
@@ -206,21 +196,21 @@ def _p06(subject: Subject) -> Iterator[Hit]:
         yield Hit("/spec/elasticPolicy/nProcPerNode", f"elasticPolicy.nProcPerNode is {what}")
 
 
-P06 = Rule(
-    id="TW106",
-    name="nproc-per-node-set-twice",
-    severity=Severity.ERROR,
-    summary="Processes per node are set in spec.nprocPerNode only.",
-    effect="The operator's webhook refuses both together.",
-    remedy="Keep spec.nprocPerNode and remove elasticPolicy.nProcPerNode.",
+@error(
+    id="TW107",
+    name="invalid-elastic-range",
+    summary="An elastic job has workers, as many as its range allows.",
+    effect="The webhook refuses the object, or the rendezvous never completes.",
+    remedy="Set elastic.minNodes ≤ nodes ≤ elastic.maxNodes.",
+    by_hand="Make minReplicas ≤ Worker.replicas ≤ maxReplicas hold.",
+    spec=Pointer("/elastic"),
     source=WEBHOOK,
-    run=_p06,
-    passes='kind: PyTorchJob\nspec: {nprocPerNode: "2", elasticPolicy: {}}',
-    fails='kind: PyTorchJob\nspec: {nprocPerNode: "2", elasticPolicy: {nProcPerNode: 2}}',
+    passes="kind: PyTorchJob\nspec: {elasticPolicy: {minReplicas: 1, maxReplicas: 3}, "
+    "pytorchReplicaSpecs: {Worker: {replicas: 2}}}",
+    fails="kind: PyTorchJob\nspec: {elasticPolicy: {minReplicas: 1, maxReplicas: 3}, "
+    "pytorchReplicaSpecs: {Worker: {replicas: 4}}}",
 )
-
-
-def _p07(subject: Subject) -> Iterator[Hit]:
+def invalid_elastic_range(subject: Subject) -> Iterator[Hit]:
     policy = elastic(subject)
     if policy is None:
         return
@@ -236,62 +226,38 @@ def _p07(subject: Subject) -> Iterator[Hit]:
         yield Hit("/spec/elasticPolicy", message)
 
 
-P07 = Rule(
-    id="TW107",
-    name="invalid-elastic-range",
-    severity=Severity.ERROR,
-    summary="An elastic job has workers, as many as its range allows.",
-    effect="The webhook refuses the object, or the rendezvous never completes.",
-    remedy="Set elastic.minNodes ≤ nodes ≤ elastic.maxNodes.",
-    by_hand="Make minReplicas ≤ Worker.replicas ≤ maxReplicas hold.",
-    spec=Pointer("/elastic"),
-    source=WEBHOOK,
-    run=_p07,
-    passes="kind: PyTorchJob\nspec: {elasticPolicy: {minReplicas: 1, maxReplicas: 3}, "
-    "pytorchReplicaSpecs: {Worker: {replicas: 2}}}",
-    fails="kind: PyTorchJob\nspec: {elasticPolicy: {minReplicas: 1, maxReplicas: 3}, "
-    "pytorchReplicaSpecs: {Worker: {replicas: 4}}}",
-)
-
-
-def _p08(subject: Subject) -> Iterator[Hit]:
-    if elastic(subject) is not None and has(subject, "Master"):
-        yield Hit(f"{REPLICAS}/Master", "an elastic job has a Master")
-
-
-P08 = Rule(
+@warning(
     id="TW108",
     name="elastic-with-master",
-    severity=Severity.WARNING,
     summary="Elastic jobs have workers only.",
     effect="The rendezvous points at worker 0 and counts workers only, while the master runs too.",
     remedy="Leave the Master out of an elastic job.",
     spec=Pointer("/elastic"),
     source="kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/elastic.go",
-    run=_p08,
     passes="kind: PyTorchJob\nspec: {elasticPolicy: {}, pytorchReplicaSpecs: {Worker: {}}}",
     fails="kind: PyTorchJob\nspec: {elasticPolicy: {}, pytorchReplicaSpecs: {Master: {replicas: "
     "1}, Worker: {}}}",
 )
+def elastic_with_master(subject: Subject) -> Iterator[Hit]:
+    if elastic(subject) is not None and has(subject, "Master"):
+        yield Hit(f"{REPLICAS}/Master", "an elastic job has a Master")
 
 
-def _p09(subject: Subject) -> Iterator[Hit]:
+@error(
+    id="TW109",
+    name="missing-rendezvous",
+    summary="Several pods have a Master or an elasticPolicy to meet through.",
+    effect="No pod gets MASTER_ADDR, RANK or WORLD_SIZE: each trains alone, or crashes.",
+    remedy="Add a Master with replicas: 1, or an elasticPolicy.",
+    source=ENVVAR,
+    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}, Worker: "
+    "{replicas: 2}}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {replicas: 2}}}",
+)
+def missing_rendezvous(subject: Subject) -> Iterator[Hit]:
     if elastic(subject) is None and not has(subject, "Master") and _workers(subject) > 1:
         message = f"{_workers(subject)} workers, but neither a Master nor an elasticPolicy"
         yield Hit(f"{REPLICAS}/Worker", message)
 
 
-P09 = Rule(
-    id="TW109",
-    name="missing-rendezvous",
-    severity=Severity.ERROR,
-    summary="Several pods have a Master or an elasticPolicy to meet through.",
-    effect="No pod gets MASTER_ADDR, RANK or WORLD_SIZE: each trains alone, or crashes.",
-    remedy="Add a Master with replicas: 1, or an elasticPolicy.",
-    source=ENVVAR,
-    run=_p09,
-    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}, Worker: "
-    "{replicas: 2}}}",
-    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {replicas: 2}}}",
-)
-RULES: tuple[Rule, ...] = (P01, P02, P03, P04, P05, P06, P07, P08, P09)
+RULES = defined_in(globals())

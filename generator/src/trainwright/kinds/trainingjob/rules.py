@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from trainwright.kinds.environment_rules import RESERVED, reserved_env
 from trainwright.kinds.trainingjob import KIND
 from trainwright.kinds.trainingjob.target import SHELL_SAFE
-from trainwright.model import Severity
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule
+from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import count
 
@@ -19,7 +18,17 @@ _SPEC_KEYS = frozenset(
 )
 
 
-def _b01(subject: Subject) -> Iterator[Hit]:
+@error(
+    id="TW401",
+    name="invalid-trainingjob-shape",
+    summary="runPolicy is present, replicaSpecs is one replica spec, and no field is unknown.",
+    effect="The API server refuses the object.",
+    remedy="Write runPolicy: {} and put the pod template under replicaSpecs.template.",
+    source=_TYPES,
+    passes="kind: TrainingJob\nspec: {runPolicy: {}, replicaSpecs: {template: {}}}",
+    fails="kind: TrainingJob\nspec: {replicaSpecs: {Worker: {template: {}}}}",
+)
+def invalid_trainingjob_shape(subject: Subject) -> Iterator[Hit]:
     spec = subject.spec
     if not isinstance(spec.get("runPolicy"), dict):
         yield Hit("/spec", "runPolicy is missing (it may be {})")
@@ -31,21 +40,19 @@ def _b01(subject: Subject) -> Iterator[Hit]:
             yield Hit(f"/spec/{key}", f"unknown field {key} in a TrainingJob")
 
 
-B01 = Rule(
-    id="TW401",
-    name="invalid-trainingjob-shape",
-    severity=Severity.ERROR,
-    summary="runPolicy is present, replicaSpecs is one replica spec, and no field is unknown.",
-    effect="The API server refuses the object.",
-    remedy="Write runPolicy: {} and put the pod template under replicaSpecs.template.",
-    source=_TYPES,
-    run=_b01,
-    passes="kind: TrainingJob\nspec: {runPolicy: {}, replicaSpecs: {template: {}}}",
-    fails="kind: TrainingJob\nspec: {replicaSpecs: {Worker: {template: {}}}}",
+@error(
+    id="TW402",
+    name="invalid-trainingjob-sizes",
+    summary="minSize and maxSize are both set, and 1 ≤ minSize ≤ maxSize.",
+    effect="The operator marks the job WrongConfiguration and never schedules it.",
+    remedy="Set nodes, or elastic.minNodes and elastic.maxNodes.",
+    by_hand="Set minSize and maxSize.",
+    spec=Pointer("/elastic"),
+    source="lattice-io/lattice:lattice-operator/common/util/autoscaler.go",
+    passes="kind: TrainingJob\nspec: {minSize: 1, maxSize: 3}",
+    fails="kind: TrainingJob\nspec: {minSize: 3}",
 )
-
-
-def _b02(subject: Subject) -> Iterator[Hit]:
+def invalid_trainingjob_sizes(subject: Subject) -> Iterator[Hit]:
     low, high = (count(subject.spec.get(key)) for key in ("minSize", "maxSize"))
     if low is None or high is None:
         yield Hit("/spec", f"minSize is {low}, maxSize is {high}: both must be set")
@@ -53,23 +60,20 @@ def _b02(subject: Subject) -> Iterator[Hit]:
         yield Hit("/spec/minSize", f"1 ≤ minSize {low} ≤ maxSize {high} does not hold")
 
 
-B02 = Rule(
-    id="TW402",
-    name="invalid-trainingjob-sizes",
-    severity=Severity.ERROR,
-    summary="minSize and maxSize are both set, and 1 ≤ minSize ≤ maxSize.",
-    effect="The operator marks the job WrongConfiguration and never schedules it.",
-    remedy="Set nodes, or elastic.minNodes and elastic.maxNodes.",
-    by_hand="Set minSize and maxSize.",
-    spec=Pointer("/elastic"),
-    source="lattice-io/lattice:lattice-operator/common/util/autoscaler.go",
-    run=_b02,
-    passes="kind: TrainingJob\nspec: {minSize: 1, maxSize: 3}",
-    fails="kind: TrainingJob\nspec: {minSize: 3}",
+@error(
+    id="TW403",
+    name="command-not-injectable",
+    summary="An injected container has an explicit command whose words need no quoting.",
+    effect="The operator joins the words by spaces into one bash line, which then reads otherwise.",
+    remedy="Use words of letters, digits and _@%+=:,./- only; pass other text through env.",
+    spec=Pointer("/entrypoint"),
+    source="lattice-io/lattice:lattice-operator/pkg/controller.v1",
+    passes="kind: TrainingJob\nspec: {injectLattice: true, replicaSpecs: {template: {spec: "
+    "{containers: [{command: [python, train.py]}]}}}}",
+    fails="kind: TrainingJob\nspec: {injectLattice: true, replicaSpecs: {template: {spec: "
+    '{containers: [{command: [python, -c, "print(1)"]}]}}}}',
 )
-
-
-def _b03(subject: Subject) -> Iterator[Hit]:
+def command_not_injectable(subject: Subject) -> Iterator[Hit]:
     if subject.spec.get("injectLattice") is not True:
         return
     for template in subject.templates:
@@ -82,24 +86,20 @@ def _b03(subject: Subject) -> Iterator[Hit]:
                 yield Hit(container.pointer, f"the agent loses the quoting of {word!r}")
 
 
-B03 = Rule(
-    id="TW403",
-    name="command-not-injectable",
-    severity=Severity.ERROR,
-    summary="An injected container has an explicit command whose words need no quoting.",
-    effect="The operator joins the words by spaces into one bash line, which then reads otherwise.",
-    remedy="Use words of letters, digits and _@%+=:,./- only; pass other text through env.",
-    spec=Pointer("/entrypoint"),
-    source="lattice-io/lattice:lattice-operator/pkg/controller.v1",
-    run=_b03,
-    passes="kind: TrainingJob\nspec: {injectLattice: true, replicaSpecs: {template: {spec: "
-    "{containers: [{command: [python, train.py]}]}}}}",
-    fails="kind: TrainingJob\nspec: {injectLattice: true, replicaSpecs: {template: {spec: "
-    '{containers: [{command: [python, -c, "print(1)"]}]}}}}',
+@warning(
+    id="TW404",
+    name="gpu-request-missing",
+    summary="Accelerators are in resources.requests, not only in limits.",
+    effect="The autoscaler reads requests only and counts one unit per pod.",
+    remedy="Set the same number in requests and limits.",
+    spec=Pointer("/resources/gpu"),
+    source="lattice-io/lattice:lattice-operator/common/util/autoscaler.go",
+    passes="kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: {containers: [{resources: "
+    "{requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 1}}}]}}}}",
+    fails="kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: {containers: [{resources: "
+    "{limits: {nvidia.com/gpu: 1}}}]}}}}",
 )
-
-
-def _b04(subject: Subject) -> Iterator[Hit]:
+def gpu_request_missing(subject: Subject) -> Iterator[Hit]:
     for container in subject.containers:
         for name in container.accelerators:
             if name not in container.requests:
@@ -107,24 +107,19 @@ def _b04(subject: Subject) -> Iterator[Hit]:
                 yield Hit(f"{container.pointer}/resources", message)
 
 
-B04 = Rule(
-    id="TW404",
-    name="gpu-request-missing",
-    severity=Severity.WARNING,
-    summary="Accelerators are in resources.requests, not only in limits.",
-    effect="The autoscaler reads requests only and counts one unit per pod.",
-    remedy="Set the same number in requests and limits.",
-    spec=Pointer("/resources/gpu"),
-    source="lattice-io/lattice:lattice-operator/common/util/autoscaler.go",
-    run=_b04,
-    passes="kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: {containers: [{resources: "
-    "{requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 1}}}]}}}}",
-    fails="kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: {containers: [{resources: "
-    "{limits: {nvidia.com/gpu: 1}}}]}}}}",
+@warning(
+    id="TW405",
+    name="invalid-trainingjob-container",
+    summary="The container is named trainingjob, and an injected job sets no restartPolicy.",
+    effect="Exit codes are not read, or the policy that is written is not the one that acts.",
+    remedy="Name the container trainingjob and leave restartPolicy out.",
+    source=_TYPES,
+    passes="kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: {containers: [{name: "
+    "trainingjob}]}}}}",
+    fails="kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: {containers: [{name: "
+    "main}]}}}}",
 )
-
-
-def _b05(subject: Subject) -> Iterator[Hit]:
+def invalid_trainingjob_container(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         if template.trains and all(c.name != "trainingjob" for c in template.trains):
             names = ", ".join(repr(c.name) for c in template.trains)
@@ -136,23 +131,9 @@ def _b05(subject: Subject) -> Iterator[Hit]:
         yield Hit("/spec/replicaSpecs/restartPolicy", message)
 
 
-B05 = Rule(
-    id="TW405",
-    name="invalid-trainingjob-container",
-    severity=Severity.WARNING,
-    summary="The container is named trainingjob, and an injected job sets no restartPolicy.",
-    effect="Exit codes are not read, or the policy that is written is not the one that acts.",
-    remedy="Name the container trainingjob and leave restartPolicy out.",
-    source=_TYPES,
-    run=_b05,
-    passes="kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: {containers: [{name: "
-    "trainingjob}]}}}}",
-    fails="kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: {containers: [{name: "
-    "main}]}}}}",
-)
 # Without its agent Lattice sets nothing.
 RULES = (
-    *(B01, B02, B03, B04, B05),
+    *defined_in(globals()),
     reserved_env(
         (KIND.group_kind,), RESERVED, lambda subject: subject.spec.get("injectLattice") is True
     ),

@@ -5,16 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.groupkind import APPLICATION
-from trainwright.model import Severity
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.sync import sync_options
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule
+from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, sequence
 
 
-def _k05(subject: Subject) -> Iterator[Hit]:
+@warning(
+    id="TW605",
+    name="queued-patches-need-server-side-apply",
+    summary="A queued TrainJob with patches of its own is applied on the server's side.",
+    effect="Kueue's node selectors are lost, or Trainer's webhook refuses every later sync.",
+    remedy="Annotate it with argocd.argoproj.io/sync-options: ServerSideApply=true.",
+    spec=Pointer("/annotations"),
+    source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobs/trainjob/trainjob_controller.go",
+    passes="kind: TrainJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}, annotations: "
+    "{argocd.argoproj.io/sync-options: ServerSideApply=true}}\nspec: {runtimePatches: [{manager: "
+    "a.example.com/b}]}",
+    fails="kind: TrainJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\nspec: "
+    "{runtimePatches: [{manager: a.example.com/b}]}",
+)
+def queued_patches_need_server_side_apply(subject: Subject) -> Iterator[Hit]:
     """Flux always applies on the server's side; an Application's own options are not known."""
     if QUEUE_LABEL not in subject.labels or not sequence(subject.spec.get("runtimePatches")):
         return
@@ -29,22 +42,4 @@ def _k05(subject: Subject) -> Iterator[Hit]:
         yield Hit("/spec/runtimePatches", message)
 
 
-K05 = Rule(
-    id="TW605",
-    name="queued-patches-need-server-side-apply",
-    severity=Severity.WARNING,
-    summary="A queued TrainJob with patches of its own is applied on the server's side.",
-    effect="Kueue's node selectors are lost, or Trainer's webhook refuses every later sync.",
-    remedy="Annotate it with argocd.argoproj.io/sync-options: ServerSideApply=true.",
-    spec=Pointer("/annotations"),
-    source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobs/trainjob/trainjob_controller.go",
-    run=_k05,
-    passes="kind: TrainJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}, annotations: "
-    "{argocd.argoproj.io/sync-options: ServerSideApply=true}}\nspec: {runtimePatches: [{manager: "
-    "a.example.com/b}]}",
-    fails="kind: TrainJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\nspec: "
-    "{runtimePatches: [{manager: a.example.com/b}]}",
-)
-
-
-RULES = (K05,)
+RULES = defined_in(globals())

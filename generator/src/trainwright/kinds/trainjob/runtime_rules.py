@@ -9,8 +9,8 @@ from trainwright.groupkind import RUNTIMES, TRAININGRUNTIME
 from trainwright.kinds.indexed_rules import about_jobs, jobs_of
 from trainwright.kinds.trainjob.runtime import patches, runtime_of
 from trainwright.kinds.trainjob.spec_rules import installed_minor, runtime
-from trainwright.model import Data, Manifest, Severity
-from trainwright.rule_model.rule import Rule
+from trainwright.model import Data, Manifest
+from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, mapping, mappings, text
 
@@ -30,7 +30,28 @@ def _pod(job: Mapping[str, Data]) -> Mapping[str, Data]:
     return mapping(dig(job, "template", "spec", "template"))
 
 
-def _t08(subject: Subject) -> Iterator[Hit]:
+def _template(labels: str, container: str) -> str:
+    pods = f"spec: {{template: {{spec: {{containers: [{{name: {container}}}]}}}}}}"
+    job = f"{{name: node, template: {{{labels}{pods}}}}}"
+    return f"kind: TrainingRuntime\nspec: {{template: {{spec: {{replicatedJobs: [{job}]}}}}}}"
+
+
+_LABELLED = f"metadata: {{labels: {{{_STEP}: trainer}}}}, "
+
+
+@error(
+    id="TW208",
+    name="missing-trainer-job",
+    summary="A runtime has one job with the label of the trainer step and a container named node.",
+    effect="Nothing of a TrainJob's trainer is applied, or the webhook refuses the runtime.",
+    remedy=f"Put the label {_STEP}: trainer on template.metadata of the replicated job, name its "
+    "container node, and leave replicas at 1.",
+    kinds=RUNTIMES,
+    source=_WEBHOOK,
+    passes=_template(_LABELLED, "node"),
+    fails=_template(_LABELLED, "trainer"),
+)
+def missing_trainer_job(subject: Subject) -> Iterator[Hit]:
     trains = False
     for index, job in enumerate(_jobs(subject)):
         pointer = f"{_JOBS}/{index}"
@@ -55,31 +76,18 @@ def _trainer(job: Mapping[str, Data], pointer: str) -> Iterator[Hit]:
         yield Hit(pointer, f"there is no container named node (found: {found})")
 
 
-def _template(labels: str, container: str) -> str:
-    pods = f"spec: {{template: {{spec: {{containers: [{{name: {container}}}]}}}}}}"
-    job = f"{{name: node, template: {{{labels}{pods}}}}}"
-    return f"kind: TrainingRuntime\nspec: {{template: {{spec: {{replicatedJobs: [{job}]}}}}}}"
-
-
-_LABELLED = f"metadata: {{labels: {{{_STEP}: trainer}}}}, "
-
-T08 = Rule(
-    id="TW208",
-    name="missing-trainer-job",
-    severity=Severity.ERROR,
-    summary="A runtime has one job with the label of the trainer step and a container named node.",
-    effect="Nothing of a TrainJob's trainer is applied, or the webhook refuses the runtime.",
-    remedy=f"Put the label {_STEP}: trainer on template.metadata of the replicated job, name its "
-    "container node, and leave replicas at 1.",
+@warning(
+    id="TW209",
+    name="ttl-in-runtime",
+    summary="Runtimes have no time to live, neither for the JobSet nor for its jobs.",
+    effect="Up to 2.3 Trainer forgets that a job failed, makes it again, and trains for ever.",
+    remedy="Remove ttlSecondsAfterFinished; retire finished runs in git.",
     kinds=RUNTIMES,
-    source=_WEBHOOK,
-    run=_t08,
-    passes=_template(_LABELLED, "node"),
-    fails=_template(_LABELLED, "trainer"),
+    source="https://github.com/kubeflow/trainer/issues/3779",
+    passes="kind: TrainingRuntime\nspec: {template: {spec: {replicatedJobs: []}}}",
+    fails="kind: TrainingRuntime\nspec: {template: {spec: {ttlSecondsAfterFinished: 9}}}",
 )
-
-
-def _t09(subject: Subject) -> Iterator[Hit]:
+def ttl_in_runtime(subject: Subject) -> Iterator[Hit]:
     job_set = mapping(dig(subject.spec, "template", "spec"))
     holders = [("/spec/template/spec", job_set)]
     for index, job in enumerate(_jobs(subject)):
@@ -91,22 +99,20 @@ def _t09(subject: Subject) -> Iterator[Hit]:
             yield Hit(f"{pointer}/ttlSecondsAfterFinished", message)
 
 
-T09 = Rule(
-    id="TW209",
-    name="ttl-in-runtime",
-    severity=Severity.WARNING,
-    summary="Runtimes have no time to live, neither for the JobSet nor for its jobs.",
-    effect="Up to 2.3 Trainer forgets that a job failed, makes it again, and trains for ever.",
-    remedy="Remove ttlSecondsAfterFinished; retire finished runs in git.",
+@warning(
+    id="TW211",
+    name="removed-torch-field",
+    summary="Runtimes do not use the torch fields that Kubeflow Trainer 2.2 removed.",
+    effect="The field is dropped or refused, and jobs start with other numbers than it sets.",
+    remedy="Set trainer.numProcPerNode in the TrainJob; elastic training needs a PyTorchJob.",
     kinds=RUNTIMES,
-    source="https://github.com/kubeflow/trainer/issues/3779",
-    run=_t09,
-    passes="kind: TrainingRuntime\nspec: {template: {spec: {replicatedJobs: []}}}",
-    fails="kind: TrainingRuntime\nspec: {template: {spec: {ttlSecondsAfterFinished: 9}}}",
+    source=_TYPES,
+    passes="kind: TrainingRuntime\nspec: {mlPolicy: {torch: {}}}",
+    passes_in='targets: {trainjob: {version: "2.3"}}',
+    fails="kind: TrainingRuntime\nspec: {mlPolicy: {torch: {numProcPerNode: auto}}}",
+    fails_in='targets: {trainjob: {version: "2.3"}}',
 )
-
-
-def _t11(subject: Subject) -> Iterator[Hit]:
+def removed_torch_field(subject: Subject) -> Iterator[Hit]:
     installed = installed_minor(subject.environment)
     if installed is not None and installed >= 2:
         for field in mapping(dig(subject.spec, "mlPolicy", "torch")):
@@ -115,24 +121,20 @@ def _t11(subject: Subject) -> Iterator[Hit]:
                 yield Hit(f"/spec/mlPolicy/torch/{field}", message)
 
 
-T11 = Rule(
-    id="TW211",
-    name="removed-torch-field",
-    severity=Severity.WARNING,
-    summary="Runtimes do not use the torch fields that Kubeflow Trainer 2.2 removed.",
-    effect="The field is dropped or refused, and jobs start with other numbers than it sets.",
-    remedy="Set trainer.numProcPerNode in the TrainJob; elastic training needs a PyTorchJob.",
+@warning(
+    id="TW212",
+    name="missing-gang-scheduler",
+    summary="Pods of a runtime with a gang name the scheduler that knows gangs.",
+    effect="The default scheduler starts them one by one: half of a job holds GPUs and waits.",
+    remedy="Set schedulerName in the pod template: volcano, or what scheduler-plugins is called.",
     kinds=RUNTIMES,
-    source=_TYPES,
-    run=_t11,
-    passes="kind: TrainingRuntime\nspec: {mlPolicy: {torch: {}}}",
-    passes_in='targets: {trainjob: {version: "2.3"}}',
-    fails="kind: TrainingRuntime\nspec: {mlPolicy: {torch: {numProcPerNode: auto}}}",
-    fails_in='targets: {trainjob: {version: "2.3"}}',
+    source="kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/volcano/volcano.go",
+    passes="kind: TrainingRuntime\nspec: {podGroupPolicy: {volcano: {}}, template: {spec: "
+    "{replicatedJobs: [{template: {spec: {template: {spec: {schedulerName: volcano}}}}}]}}}",
+    fails="kind: TrainingRuntime\nspec: {podGroupPolicy: {volcano: {}}, template: {spec: "
+    "{replicatedJobs: [{template: {spec: {template: {spec: {}}}}}]}}}",
 )
-
-
-def _t12(subject: Subject) -> Iterator[Hit]:
+def missing_gang_scheduler(subject: Subject) -> Iterator[Hit]:
     asked = mapping(subject.spec.get("podGroupPolicy"))
     policy = [name for name in ("volcano", "coscheduling") if name in asked]
     for index, job in enumerate(_jobs(subject)):
@@ -142,24 +144,19 @@ def _t12(subject: Subject) -> Iterator[Hit]:
             yield Hit(f"{_JOBS}/{index}", message)
 
 
-T12 = Rule(
-    id="TW212",
-    name="missing-gang-scheduler",
-    severity=Severity.WARNING,
-    summary="Pods of a runtime with a gang name the scheduler that knows gangs.",
-    effect="The default scheduler starts them one by one: half of a job holds GPUs and waits.",
-    remedy="Set schedulerName in the pod template: volcano, or what scheduler-plugins is called.",
-    kinds=RUNTIMES,
-    source="kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/volcano/volcano.go",
-    run=_t12,
-    passes="kind: TrainingRuntime\nspec: {podGroupPolicy: {volcano: {}}, template: {spec: "
-    "{replicatedJobs: [{template: {spec: {template: {spec: {schedulerName: volcano}}}}}]}}}",
-    fails="kind: TrainingRuntime\nspec: {podGroupPolicy: {volcano: {}}, template: {spec: "
-    "{replicatedJobs: [{template: {spec: {template: {spec: {}}}}}]}}}",
+@error(
+    id="TW205",
+    name="unknown-runtime",
+    summary="A TrainJob refers to a runtime that exists, by the right kind and namespace.",
+    effect="Trainer's webhook refuses the object: the runtime has to be there before it.",
+    remedy="Correct runtimeRef.kind and runtimeRef.name, or add the runtime.",
+    source="kubeflow/trainer@v2.3.0:pkg/webhooks/trainjob_webhook.go",
+    passes="kind: TrainJob\nspec: {runtimeRef: {kind: TrainingRuntime, name: torch}}\n---\nkind: "
+    "TrainingRuntime\nmetadata: {name: torch}",
+    fails="kind: TrainJob\nspec: {runtimeRef: {name: torch}}\n---\nkind: TrainingRuntime\n"
+    "metadata: {name: torch}",
 )
-
-
-def _t05(subject: Subject) -> Iterator[Hit]:
+def unknown_runtime(subject: Subject) -> Iterator[Hit]:
     """Only what is known counts: a runtime of the cluster may be in no file."""
     kind, name = runtime_of(subject.manifest)
     namespace = subject.manifest.namespace
@@ -186,28 +183,25 @@ def _brings_runtimes(subject: Subject) -> bool:
     return subject.job is not None or any(r.namespace == namespace for r in runtimes)
 
 
-T05 = Rule(
-    id="TW205",
-    name="unknown-runtime",
-    severity=Severity.ERROR,
-    summary="A TrainJob refers to a runtime that exists, by the right kind and namespace.",
-    effect="Trainer's webhook refuses the object: the runtime has to be there before it.",
-    remedy="Correct runtimeRef.kind and runtimeRef.name, or add the runtime.",
-    source="kubeflow/trainer@v2.3.0:pkg/webhooks/trainjob_webhook.go",
-    run=_t05,
-    passes="kind: TrainJob\nspec: {runtimeRef: {kind: TrainingRuntime, name: torch}}\n---\nkind: "
-    "TrainingRuntime\nmetadata: {name: torch}",
-    fails="kind: TrainJob\nspec: {runtimeRef: {name: torch}}\n---\nkind: TrainingRuntime\n"
-    "metadata: {name: torch}",
-)
-
 _MANAGER = re.compile(
     r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/[^\s/]\S*"
 )
 _KUEUE = "kueue.x-k8s.io/manager"
 
 
-def _t07(subject: Subject) -> Iterator[Hit]:
+@error(
+    id="TW207",
+    name="patch-without-target",
+    summary="Patches have a manager with a domain, and change jobs and containers that exist.",
+    effect="Trainer's webhook refuses a manager without a domain. A patch of what the runtime "
+    "lacks is accepted: the TrainJob reports TrainJobResourcesCreationFailed, and no pod is made.",
+    remedy="Name the manager like example.com/team, and the job and the container as the runtime "
+    "does: node.",
+    source=_PLUGIN,
+    passes="kind: TrainJob\nspec: {runtimePatches: [{manager: example.com/team}]}",
+    fails="kind: TrainJob\nspec: {runtimePatches: [{manager: team}]}",
+)
+def patch_without_target(subject: Subject) -> Iterator[Hit]:
     for index, patch in enumerate(mappings(subject.spec.get("runtimePatches"))):
         pointer = f"/spec/runtimePatches/{index}"
         manager = text(patch.get("manager"))
@@ -238,28 +232,12 @@ def _unknown_targets(subject: Subject, runtime: Manifest) -> Iterator[Hit]:
                     yield Hit(pointer, f"{runtime.name} has no {what}")
 
 
-T07 = Rule(
-    id="TW207",
-    name="patch-without-target",
-    severity=Severity.ERROR,
-    summary="Patches have a manager with a domain, and change jobs and containers that exist.",
-    effect="Trainer's webhook refuses a manager without a domain. A patch of what the runtime "
-    "lacks is accepted: the TrainJob reports TrainJobResourcesCreationFailed, and no pod is made.",
-    remedy="Name the manager like example.com/team, and the job and the container as the runtime "
-    "does: node.",
-    source=_PLUGIN,
-    run=_t07,
-    passes="kind: TrainJob\nspec: {runtimePatches: [{manager: example.com/team}]}",
-    fails="kind: TrainJob\nspec: {runtimePatches: [{manager: team}]}",
-)
-
-
 def _set(subject: Subject) -> Mapping[str, Data]:
     return mapping(dig(subject.spec, "template", "spec"))
 
 
 RULES = (
-    *(T05, T07, T08, T09, T11, T12),
+    *defined_in(globals()),
     *about_jobs(
         RUNTIMES,
         lambda subject: jobs_of(_set(subject), _ABOVE, text(subject.metadata.get("name"))),

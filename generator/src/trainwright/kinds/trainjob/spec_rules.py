@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from trainwright.kinds.trainjob import KIND
 from trainwright.kinds.trainjob.runtime import patches, runtime_of
-from trainwright.model import Environment, Manifest, Severity
+from trainwright.model import Environment, Manifest
 from trainwright.pods.launching import launches
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule
+from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, integer, mapping, mappings, text
 
@@ -53,7 +53,21 @@ def _versions(numbers: frozenset[int]) -> str:
     return " and ".join(f"2.{number}" for number in sorted(numbers))
 
 
-def _t01(subject: Subject) -> Iterator[Hit]:
+@error(
+    id="TW201",
+    name="field-of-other-trainer-version",
+    summary="The fields of a TrainJob are those of the Kubeflow Trainer that is installed.",
+    effect="The API server refuses the field, or drops it and the pods run without it.",
+    remedy="Use podSpecOverrides with 2.0, podTemplateOverrides with 2.1, runtimePatches from 2.2 "
+    "on; set targets.trainjob.version in environment.yaml to what is installed.",
+    spec=Pointer("/target"),
+    source=_TYPES,
+    passes="kind: TrainJob\nspec: {trainer: {}, runtimePatches: []}",
+    passes_in='targets: {trainjob: {version: "2.2"}}',
+    fails="kind: TrainJob\nspec: {trainer: {}, podTemplateOverrides: []}",
+    fails_in='targets: {trainjob: {version: "2.2"}}',
+)
+def field_of_other_trainer_version(subject: Subject) -> Iterator[Hit]:
     installed = installed_minor(subject.environment)
     fields = _fields_with_minors(subject)
     if installed is not None:
@@ -67,25 +81,18 @@ def _t01(subject: Subject) -> Iterator[Hit]:
         yield Hit(f"/spec/{fields[-1]}", f"no version of Trainer has all of {names}")
 
 
-T01 = Rule(
-    id="TW201",
-    name="field-of-other-trainer-version",
-    severity=Severity.ERROR,
-    summary="The fields of a TrainJob are those of the Kubeflow Trainer that is installed.",
-    effect="The API server refuses the field, or drops it and the pods run without it.",
-    remedy="Use podSpecOverrides with 2.0, podTemplateOverrides with 2.1, runtimePatches from 2.2 "
-    "on; set targets.trainjob.version in environment.yaml to what is installed.",
-    spec=Pointer("/target"),
+@error(
+    id="TW202",
+    name="num-proc-per-node-not-number",
+    summary="Processes per node are a whole number; Kubeflow Trainer 2.2 and later take no word.",
+    effect="The API server refuses the object.",
+    remedy="Write numProcPerNode without quotes, or leave it out: it is then the number of GPUs.",
+    spec=Pointer("/procsPerNode"),
     source=_TYPES,
-    run=_t01,
-    passes="kind: TrainJob\nspec: {trainer: {}, runtimePatches: []}",
-    passes_in='targets: {trainjob: {version: "2.2"}}',
-    fails="kind: TrainJob\nspec: {trainer: {}, podTemplateOverrides: []}",
-    fails_in='targets: {trainjob: {version: "2.2"}}',
+    passes="kind: TrainJob\nspec: {trainer: {numProcPerNode: 8}, runtimePatches: []}",
+    fails="kind: TrainJob\nspec: {trainer: {numProcPerNode: auto}, runtimePatches: []}",
 )
-
-
-def _t02(subject: Subject) -> Iterator[Hit]:
+def num_proc_per_node_not_number(subject: Subject) -> Iterator[Hit]:
     number = dig(subject.spec, "trainer", "numProcPerNode")
     if number is None or integer(number) is not None:
         return
@@ -94,21 +101,6 @@ def _t02(subject: Subject) -> Iterator[Hit]:
     if not word or (possible and possible <= {2, 3}):
         message = f"numProcPerNode is {number!r}, it must be a whole number"
         yield Hit("/spec/trainer/numProcPerNode", message)
-
-
-T02 = Rule(
-    id="TW202",
-    name="num-proc-per-node-not-number",
-    severity=Severity.ERROR,
-    summary="Processes per node are a whole number; Kubeflow Trainer 2.2 and later take no word.",
-    effect="The API server refuses the object.",
-    remedy="Write numProcPerNode without quotes, or leave it out: it is then the number of GPUs.",
-    spec=Pointer("/procsPerNode"),
-    source=_TYPES,
-    run=_t02,
-    passes="kind: TrainJob\nspec: {trainer: {numProcPerNode: 8}, runtimePatches: []}",
-    fails="kind: TrainJob\nspec: {trainer: {numProcPerNode: auto}, runtimePatches: []}",
-)
 
 
 def runtime(subject: Subject) -> Manifest | None:
@@ -132,26 +124,33 @@ def _by_torch(subject: Subject) -> bool:
     return _OTHER_FRAMEWORKS.isdisjoint(re.split(r"[-.]", name))
 
 
-def _t03(subject: Subject) -> Iterator[Hit]:
-    if subject.spec.get("trainer") is None and _by_torch(subject):
-        yield Hit("/spec", "there is no trainer, so no variable of torchrun is set")
-
-
-T03 = Rule(
+@error(
     id="TW203",
     name="missing-trainer",
-    severity=Severity.ERROR,
     summary="A TrainJob has spec.trainer.",
     effect="Trainer sets PET_* only for jobs with that block: every pod trains alone.",
     remedy="Add trainer, with numNodes at least.",
     source=_TORCH,
-    run=_t03,
     passes="kind: TrainJob\nspec: {runtimeRef: {name: torch}, trainer: {numNodes: 2}}",
     fails="kind: TrainJob\nspec: {runtimeRef: {name: torch}}",
 )
+def missing_trainer(subject: Subject) -> Iterator[Hit]:
+    if subject.spec.get("trainer") is None and _by_torch(subject):
+        yield Hit("/spec", "there is no trainer, so no variable of torchrun is set")
 
 
-def _t04(subject: Subject) -> Iterator[Hit]:
+@error(
+    id="TW204",
+    name="trainjob-name-too-long",
+    summary="The name leaves room for -node-0-<index> and five random characters.",
+    effect="JobSet's webhook refuses what Trainer makes, and the TrainJob stays without pods.",
+    remedy="Shorten the name to 48 characters for up to 10 nodes, 47 for up to 100.",
+    spec=Pointer("/name"),
+    source="kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go",
+    passes=f"kind: TrainJob\nmetadata: {{name: {'a' * 48}}}\nspec: {{trainer: {{numNodes: 10}}}}",
+    fails=f"kind: TrainJob\nmetadata: {{name: {'a' * 48}}}\nspec: {{trainer: {{numNodes: 11}}}}",
+)
+def trainjob_name_too_long(subject: Subject) -> Iterator[Hit]:
     name = text(subject.metadata.get("name"))
     nodes = max((template.replicas for template in subject.templates), default=1)
     longest = f"{name}-node-0-{max(nodes - 1, 0)}-abcde"
@@ -161,21 +160,6 @@ def _t04(subject: Subject) -> Iterator[Hit]:
         yield Hit("/metadata/name", message)
 
 
-T04 = Rule(
-    id="TW204",
-    name="trainjob-name-too-long",
-    severity=Severity.ERROR,
-    summary="The name leaves room for -node-0-<index> and five random characters.",
-    effect="JobSet's webhook refuses what Trainer makes, and the TrainJob stays without pods.",
-    remedy="Shorten the name to 48 characters for up to 10 nodes, 47 for up to 100.",
-    spec=Pointer("/name"),
-    source="kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go",
-    run=_t04,
-    passes=f"kind: TrainJob\nmetadata: {{name: {'a' * 48}}}\nspec: {{trainer: {{numNodes: 10}}}}",
-    fails=f"kind: TrainJob\nmetadata: {{name: {'a' * 48}}}\nspec: {{trainer: {{numNodes: 11}}}}",
-)
-
-
 _RESERVED = frozenset(
     f"PET_{name}"
     for name in ("NNODES", "NPROC_PER_NODE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
@@ -183,7 +167,18 @@ _RESERVED = frozenset(
 _OWNED = frozenset({"node", "dataset-initializer", "model-initializer"})
 
 
-def _t06(subject: Subject) -> Iterator[Hit]:
+@error(
+    id="TW206",
+    name="reserved-trainer-variable",
+    summary="torchrun's variables are left to Trainer, and its containers' to spec.trainer.",
+    effect="Trainer's webhook refuses the object.",
+    remedy="Remove PET_*; set other variables in trainer.env or initializer.*.env.",
+    spec=Pointer("/env"),
+    source=_TORCH,
+    passes="kind: TrainJob\nspec: {trainer: {env: [{name: NCCL_DEBUG, value: INFO}]}}",
+    fails='kind: TrainJob\nspec: {trainer: {env: [{name: PET_NNODES, value: "2"}]}}',
+)
+def reserved_trainer_variable(subject: Subject) -> Iterator[Hit]:
     by_torch = _by_torch(subject)
     for index, entry in enumerate(mappings(dig(subject.spec, "trainer", "env"))):
         name = text(entry.get("name"))
@@ -194,20 +189,6 @@ def _t06(subject: Subject) -> Iterator[Hit]:
             if text(container.get("name")) in _OWNED and container.get("env"):
                 yield Hit(pointer, f"variables of the container {container['name']} are patched")
 
-
-T06 = Rule(
-    id="TW206",
-    name="reserved-trainer-variable",
-    severity=Severity.ERROR,
-    summary="torchrun's variables are left to Trainer, and its containers' to spec.trainer.",
-    effect="Trainer's webhook refuses the object.",
-    remedy="Remove PET_*; set other variables in trainer.env or initializer.*.env.",
-    spec=Pointer("/env"),
-    source=_TORCH,
-    run=_t06,
-    passes="kind: TrainJob\nspec: {trainer: {env: [{name: NCCL_DEBUG, value: INFO}]}}",
-    fails='kind: TrainJob\nspec: {trainer: {env: [{name: PET_NNODES, value: "2"}]}}',
-)
 
 _ELSEWHERE = {
     "podGroupPolicy": "it belongs to the runtime",
@@ -225,28 +206,36 @@ _ELSEWHERE = {
 }
 
 
-def _t10(subject: Subject) -> Iterator[Hit]:
+@error(
+    id="TW210",
+    name="runtime-field-in-trainjob",
+    summary="A TrainJob has no field that belongs to its runtime.",
+    effect="The field is unknown: refused, or dropped without a word.",
+    remedy="Move the field to the runtime, under trainer, or into runtimePatches.",
+    source=_TYPES,
+    passes="kind: TrainJob\nspec: {runtimeRef: {name: torch}, trainer: {}}",
+    fails="kind: TrainJob\nspec: {trainer: {}, podGroupPolicy: {volcano: {}}}",
+)
+def runtime_field_in_trainjob(subject: Subject) -> Iterator[Hit]:
     for field in subject.spec:
         if field not in _ALWAYS and field not in _MINORS:
             where = _ELSEWHERE.get(str(field), "pods are changed by runtimePatches")
             yield Hit(f"/spec/{field}", f"unknown field {field} in a TrainJob: {where}")
 
 
-T10 = Rule(
-    id="TW210",
-    name="runtime-field-in-trainjob",
-    severity=Severity.ERROR,
-    summary="A TrainJob has no field that belongs to its runtime.",
-    effect="The field is unknown: refused, or dropped without a word.",
-    remedy="Move the field to the runtime, under trainer, or into runtimePatches.",
-    source=_TYPES,
-    run=_t10,
-    passes="kind: TrainJob\nspec: {runtimeRef: {name: torch}, trainer: {}}",
-    fails="kind: TrainJob\nspec: {trainer: {}, podGroupPolicy: {volcano: {}}}",
+@warning(
+    id="TW213",
+    name="missing-trainjob-launcher",
+    summary="Ranks of a TrainJob are started by torchrun, or get their rank from the manifest.",
+    effect="Trainer sets no RANK, WORLD_SIZE or MASTER_ADDR: each pod trains alone, or crashes.",
+    remedy="Start the script by torchrun, or set launcher: trainwright.",
+    by_hand="Start the script by torchrun.",
+    spec=Pointer("/launcher"),
+    source=_TORCH,
+    passes="kind: TrainJob\nspec: {trainer: {numNodes: 2, command: [torchrun, train.py]}}",
+    fails="kind: TrainJob\nspec: {trainer: {numNodes: 2, command: [python, train.py]}}",
 )
-
-
-def _t13(subject: Subject) -> Iterator[Hit]:
+def missing_trainjob_launcher(subject: Subject) -> Iterator[Hit]:
     if not _by_torch(subject):
         return
     for template in subject.templates:
@@ -260,25 +249,22 @@ def _t13(subject: Subject) -> Iterator[Hit]:
             yield Hit("/spec/trainer", message)
 
 
-T13 = Rule(
-    id="TW213",
-    name="missing-trainjob-launcher",
-    severity=Severity.WARNING,
-    summary="Ranks of a TrainJob are started by torchrun, or get their rank from the manifest.",
-    effect="Trainer sets no RANK, WORLD_SIZE or MASTER_ADDR: each pod trains alone, or crashes.",
-    remedy="Start the script by torchrun, or set launcher: trainwright.",
-    by_hand="Start the script by torchrun.",
-    spec=Pointer("/launcher"),
-    source=_TORCH,
-    run=_t13,
-    passes="kind: TrainJob\nspec: {trainer: {numNodes: 2, command: [torchrun, train.py]}}",
-    fails="kind: TrainJob\nspec: {trainer: {numNodes: 2, command: [python, train.py]}}",
-)
-
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+")
 
 
-def _t14(subject: Subject) -> Iterator[Hit]:
+@error(
+    id="TW214",
+    name="invalid-storage-uri",
+    summary="Storage URIs of initializers start with a scheme, such as hf:// or s3://.",
+    effect="The API server refuses the object from Kubeflow Trainer 2.3 on.",
+    remedy="Write the URI with its scheme.",
+    source=_TYPES,
+    passes="kind: TrainJob\nspec: {initializer: {dataset: {storageUri: 'hf://ylecun/mnist'}}}",
+    passes_in='targets: {trainjob: {version: "2.3"}}',
+    fails="kind: TrainJob\nspec: {initializer: {dataset: {storageUri: ylecun/mnist}}}",
+    fails_in='targets: {trainjob: {version: "2.3"}}',
+)
+def invalid_storage_uri(subject: Subject) -> Iterator[Hit]:
     if minors(subject) != {3}:
         return
     for which in ("dataset", "model"):
@@ -288,18 +274,4 @@ def _t14(subject: Subject) -> Iterator[Hit]:
             yield Hit(pointer, f"storageUri of the {which} has no scheme")
 
 
-T14 = Rule(
-    id="TW214",
-    name="invalid-storage-uri",
-    severity=Severity.ERROR,
-    summary="Storage URIs of initializers start with a scheme, such as hf:// or s3://.",
-    effect="The API server refuses the object from Kubeflow Trainer 2.3 on.",
-    remedy="Write the URI with its scheme.",
-    source=_TYPES,
-    run=_t14,
-    passes="kind: TrainJob\nspec: {initializer: {dataset: {storageUri: 'hf://ylecun/mnist'}}}",
-    passes_in='targets: {trainjob: {version: "2.3"}}',
-    fails="kind: TrainJob\nspec: {initializer: {dataset: {storageUri: ylecun/mnist}}}",
-    fails_in='targets: {trainjob: {version: "2.3"}}',
-)
-RULES = (T01, T02, T03, T04, T06, T10, T13, T14)
+RULES = defined_in(globals())
