@@ -6,7 +6,6 @@ import importlib
 import importlib.util
 import logging
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from trainwright_runtime.failure import Node
 from trainwright_runtime.launchers import recognise
 from trainwright_runtime.layout import Layout, Machine, resolve
 from trainwright_runtime.options import Options, Program
-from trainwright_runtime.processes import STOP_SIGNALS
+from trainwright_runtime.processes import handling
 from trainwright_runtime.recovery import node_processes
 
 _log = logging.getLogger(f"{logs.ROOT}.entrypoint")
@@ -129,12 +128,8 @@ def _stoppable() -> Iterator[None]:
     def handle(number: int, frame: FrameType | None) -> None:
         raise errors.Stopped(number)
 
-    previous = {number: signal.signal(number, handle) for number in STOP_SIGNALS}
-    try:
+    with handling(handle):
         yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ DEFAULT_PORT = 29500  # torch's, and Trainer v2's
 class Placement:
     """Where this container stands among the nodes of its job."""
 
-    launcher: str  # as it is called in the log; recognise() fills it in
+    launcher: str = ""  # as it is called in the log; recognise() fills it in
     node: str  # this node's name, unique in the job
     nodes: Nodes | None  # None: WORLD_SIZE divided by the processes a node
     node_rank: int | None  # None: the rendezvous decides (elastic)
@@ -166,7 +166,6 @@ def _place_process(environ: Environ) -> Placement:
     rank = _number(environ, "RANK", below=world)
     _number(environ, "LOCAL_RANK", below=world)
     return Placement(
-        launcher="",
         node=_node_name(environ),
         nodes=None,
         node_rank=rank,
@@ -196,7 +195,6 @@ def _place_elastic(environ: Environ) -> Placement:
     node, nodes = _node_name(environ), _nodes(environ, "PET_NNODES")
     restarts = "PET_MAX_RESTARTS"
     return Placement(
-        launcher="",
         node=node,
         nodes=nodes,
         node_rank=None,
@@ -247,7 +245,6 @@ def _place_master(environ: Environ) -> Placement:
             f"{world}: PET_NNODES={nodes} with PET_NPROC_PER_NODE={procs or 1}",
         )
     return Placement(
-        launcher="",
         node=_node_name(environ),
         nodes=Nodes(low=nodes, high=nodes),
         node_rank=rank,
@@ -270,7 +267,6 @@ def _place_trainer(environ: Environ) -> Placement:
         )
     rank = _number(environ, "PET_NODE_RANK", below=nodes)
     return Placement(
-        launcher="",
         node=_node_name(environ),
         nodes=Nodes(low=nodes, high=nodes),
         node_rank=rank,
@@ -291,7 +287,6 @@ def _place_indexed(environ: Environ) -> Placement:
         return _place_alone(environ)
     port = "TRAINWRIGHT_MASTER_PORT"
     return Placement(
-        launcher="",
         node=_node_name(environ),
         nodes=Nodes(low=nodes, high=nodes),
         node_rank=rank,
@@ -306,7 +301,6 @@ def _place_variables(environ: Environ) -> Placement:
     world = _number(environ, "WORLD_SIZE", low=1)
     rank = _number(environ, "RANK", below=world)
     return Placement(
-        launcher="",
         node=_node_name(environ),
         nodes=None,
         node_rank=rank,
@@ -319,7 +313,6 @@ def _place_variables(environ: Environ) -> Placement:
 
 def _place_alone(environ: Environ) -> Placement:
     return Placement(
-        launcher="",
         node=_node_name(environ),
         nodes=Nodes(low=1, high=1),
         node_rank=0,

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -323,9 +323,13 @@ def _earliest(processes: Iterable[Process]) -> Process | None:
 def signals_to(events: Events) -> Iterator[None]:
     """Put SIGTERM and SIGINT on the queue instead of ending this process."""
 
-    def handle(number: int, frame: FrameType | None) -> None:
-        events.put(Signalled(number))
+    with handling(lambda number, _: events.put(Signalled(number))):
+        yield
 
+
+@contextmanager
+def handling(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Have the signals that stop a training handled, and then as before."""
     previous = {number: signal.signal(number, handle) for number in STOP_SIGNALS}
     try:
         yield

@@ -45,6 +45,7 @@ from trainwright_runtime.processes import (
     STOP_SIGNALS,
     Events,
     Process,
+    handling,
     stop,
 )
 from trainwright_runtime.recovery import node_processes
@@ -313,9 +314,5 @@ def _signals_raise(agent: Agent) -> Iterator[None]:
         agent.stopping = True
         raise SignalException(f"got signal {number}", signal.Signals(number))
 
-    previous = {number: signal.signal(number, handle) for number in STOP_SIGNALS}
-    try:
+    with handling(handle):
         yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
