@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import git_repository
+import trainwright.api
 from opened_page import Visit
 from repository import Repository
 from trainwright.model import Location
 from trainwright.overview import page as pages
+from trainwright.overview.collect import overview, with_goodput
+from trainwright.overview.goodput import parse
 from trainwright.overview.history import Event, events
 from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview
 from trainwright.specs.demand import Demand, Range
@@ -41,6 +47,14 @@ def repository(tmp_path: Path) -> Repository:
     made.write("defaults.yaml", f"{head}defaults: {{env: {{MODE: fast}}}}\n")
     step(made, "Go faster")
     return made
+
+
+def runs(repository: Repository) -> dict[JobFile, JobRun]:
+    return {job.file: job.run for job in overview_of(repository).jobs}
+
+
+def overview_of(repository: Repository) -> Overview:
+    return overview(repository.root, trainwright.api.Repository(repository.root).build())
 
 
 def step(repository: Repository, subject: str) -> None:
@@ -170,6 +184,116 @@ def test_findings_by_rule_and_by_team(visit: Visit, tmp_path: Path) -> None:
     rules.first.click()
     opened.assert_quiet()
     assert axe.Axe().run(page).violations_count == 0
+
+
+def goodput(run: str, **more: Any) -> dict[str, Any]:
+    """A report of a run, as the runtime prints it."""
+    split = {
+        "scheduling": 10,
+        "start": 5,
+        "recovery": 0,
+        "checkpoint": 0,
+        "stall": 5,
+        "training": 80,
+        "other": 0,
+    }
+    body = {
+        "$schema": "https://trainwright.io/schemas/v1alpha1/run-goodput.schema.json",
+        "apiVersion": "trainwright.io/v1alpha1", "kind": "RunGoodput", "run": run,
+        "workers": ["rank-0"], "begin": 1.7e9, "seconds": 3725.5, "samples": 640, "steps": 10,
+        "restarts": 2, "goodput": 0.81, "split": split, "ettr": 0.8, "scheduling_goodput": 0.9,
+        "runtime_goodput": 0.889, "program_goodput": None, "mpg": None,
+        "checkpoints": {"count": 1, "stalled": 0.5, "worst": 0.5},
+        "failures": [], "attempts": [],
+    }  # fmt: skip
+    return body | more
+
+
+def test_the_goodput_of_runs(visit: Visit, repository: Repository, tmp_path: Path) -> None:
+    now = {job.name: run.object for job, run in runs(repository).items()}
+    failure = {
+        "worker": "rank-0", "time": 1.7e9, "cause": "out-of-memory", "exit_code": 137, "node": "n",
+        "error": "</template><img src=x onerror=alert(1)> token=hf_abcdefghijklmnopqrstuvwxyz012345",
+    }  # fmt: skip
+    folder = tmp_path / "goodput"
+    folder.mkdir()
+    reports = {
+        "one.json": goodput(f"prod/{now['llm']}", mpg=0.4, program_goodput=0.5, failures=[failure]),
+        f"{now['done']}.json": goodput(""),  # named by its file
+        "gone.json": goodput("llm-00000000"),
+    }
+    for name, body in reports.items():
+        (folder / name).write_text(json.dumps(body), encoding="utf-8")
+    done = repository.run("report", "--goodput", str(folder))
+    assert done.exit_code == 0
+    assert done.stderr.splitlines() == [
+        f"{folder}/gone.json: not shown: it is about the run llm-00000000, which is not one of "
+        "exactly one job here; its name is set by `python -m trainwright_runtime report --run ENV/NAME`"
+    ]
+    opened = visit(done.stdout)
+    page = opened.page
+    assert "ETTR 0.800 of 2 runs" in page.locator(".card").inner_text()
+    row = page.locator("details.row", has_text="prod/llm")
+    assert "goodput 0.810" in row.locator("summary").inner_text()
+    row.locator("summary").click()
+    cells = row.locator("table", has_text="Goodput").locator("tbody td").all_inner_texts()
+    assert cells[:6] == [now["llm"], "0.810", "0.800", "0.400", "1:02:06", "2"]
+    shown = ["scheduling 10.0%", "start 5.0%", "stall 5.0%", "training 80.0%"]
+    assert all(part in cells[6] for part in shown)
+    assert "</template><img src=x onerror=alert(1)>" in cells[6]
+    assert "hf_abcdef" not in cells[6]
+    assert row.locator("svg.parts rect").count() == len(shown)
+    other = page.locator("details.row", has_text="prod/done")
+    other.locator("summary").click()
+    assert now["done"] in other.locator("table", has_text="Goodput").inner_text()
+    opened.assert_quiet()
+    assert axe.Axe().run(page).violations_count == 0
+
+
+def test_a_run_of_several_environments_needs_its_own(
+    repository: Repository, tmp_path: Path
+) -> None:
+    """Names of objects are unique in a cluster, and not over all of them."""
+    made = overview_of(repository)
+    job = made.jobs[0]
+    twin = replace(job, file=JobFile("dev", job.file.name))
+    two = replace(
+        made,
+        environments=(
+            *made.environments,
+            EnvironmentOverview(name="dev", jobs=(twin,), active=Demand(), fits=()),
+        ),
+    )
+    reports = [
+        parse("a.json", json.dumps(goodput(name)).encode())
+        for name in (job.run.object, f"dev/{job.run.object}")
+    ]
+    found = with_goodput(two, reports)
+    assert [one.name for one in found.unassigned] == [job.run.object]
+    assert {str(one.file) for one in found.jobs if one.goodput} == {f"dev/{job.file.name}"}
+
+
+def test_reports_that_are_not_valid_are_named_at_once(
+    repository: Repository, tmp_path: Path
+) -> None:
+    texts = {
+        "a.json": b'{"kind": "Goo',
+        "b.json": b'{"kind": NaN}',
+        "c.json": json.dumps(goodput("x") | {"ettr": "high", "extra": 1}, indent=1).encode(),
+        "d.json": b"\xff\xfe\xfa",
+        "e.json": b"[" * 100_000,
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_bytes(text)
+    done = repository.run("report", "--goodput", str(tmp_path))
+    assert (done.exit_code, done.stdout) == (2, "")
+    written = texts["c.json"].decode().splitlines()
+    ettr = next(n for n, line in enumerate(written, 1) if line.startswith(' "ettr"'))
+    lines = done.stderr.removeprefix("trainwright: ").splitlines()
+    assert [line.removeprefix(f"{tmp_path}/").split(": ")[0] for line in lines] == [
+        "a.json:1:10", "b.json", f"c.json:{ettr}:10", f"c.json:{len(written) - 1}:2", "d.json", "e.json",
+    ]  # fmt: skip
+    assert "Traceback" not in done.stderr
 
 
 def test_hostile_text_is_text(visit: Visit, repository: Repository) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -15,14 +17,25 @@ from trainwright.cli.common import (
     planning,
     selections,
 )
+from trainwright.errors import SourceError
 
 if TYPE_CHECKING:
     from trainwright.cluster.status import RunStatus
+    from trainwright.overview.goodput import RunGoodput
 
 
 @click.command()
 @selections
 @click.option("--live", is_flag=True, help="Ask the clusters once for the state of every run.")
+@click.option(
+    "--goodput",
+    "goodput_files",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True),
+    metavar="PATH",
+    help="Show the goodput of runs: a report of `python -m trainwright_runtime report --json`, or a"
+    " folder of such .json files. Repeatable.",
+)
 @click.option(
     "--link",
     metavar="URL",
@@ -36,6 +49,7 @@ def report(
     *,
     selections: tuple[str, ...],
     live: bool,
+    goodput_files: tuple[Path, ...],
     link: str | None,
     no_cache: bool,
     helm: str | None,
@@ -47,23 +61,56 @@ def report(
     """
     from trainwright.overview import page
     from trainwright.overview.collect import overview
+    from trainwright.reports.report import visible
     from trainwright.specs import git
 
     with errors():
+        goodput = _goodput(goodput_files)
         with context.progress("checking"):
             build = context.plan(selections, planning(helm, no_cache))
-            found = overview(context.root, build, _statuses(context, selections) if live else ())
+            statuses = _statuses(context, selections) if live else ()
+            found = overview(context.root, build, statuses, goodput)
+        for one in found.unassigned:
+            click.echo(f"{visible(one.file)}: {_unassigned(one)}", err=True)
         words = ["trainwright", "report", *selections, *(["--live"] if live else [])]
+        words += [word for path in goodput_files for word in ("--goodput", str(path))]
         try:
             commit = git.find(context.root)[0].commit("HEAD")
         except git.GitError:
             commit = ""
         style = page.Style(
-            command=" ".join(words),
+            command=shlex.join(words),
             link=github_link() if link is None else link.rstrip("/"),
             commit=commit,
         )
         click.echo(page.render(found, style), nl=False)
+
+
+def _goodput(paths: tuple[Path, ...]) -> list[RunGoodput]:
+    """What the files hold; one error has all that is wrong with any of them."""
+    from trainwright.overview.goodput import parse
+
+    found, wrong = [], []
+    for path in paths:
+        for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
+            try:
+                found.append(parse(str(file), file.read_bytes()))
+            except OSError as error:
+                wrong.append(f"{file}: cannot be read: {error.strerror}")
+            except SourceError as error:
+                wrong.append(str(error))
+    if wrong:
+        raise SourceError("\n".join(wrong))
+    return found
+
+
+def _unassigned(one: RunGoodput) -> str:
+    from trainwright.reports.report import visible
+
+    return (
+        f"not shown: it is about the run {visible(one.name)}, which is not one of exactly one job "
+        "here; its name is set by `python -m trainwright_runtime report --run ENV/NAME`"
+    )
 
 
 def _statuses(context: Context, selections: tuple[str, ...]) -> list[RunStatus]:

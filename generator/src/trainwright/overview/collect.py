@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from trainwright.cluster.status import RunStatus
+from trainwright.overview.goodput import RunGoodput
 from trainwright.overview.history import events
 from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview
 from trainwright.render.build import Build
@@ -18,12 +20,14 @@ from trainwright.specs.ledger import LedgerEntry
 from trainwright.workspace import Workspace
 
 
-def overview(root: Path, build: Build, live: Sequence[RunStatus] = ()) -> Overview:
-    """Everything that was built, with the clusters' own words where they were asked."""
+def overview(
+    root: Path, build: Build, live: Sequence[RunStatus] = (), goodput: Sequence[RunGoodput] = ()
+) -> Overview:
+    """Everything that was built, with the clusters' own words and goodput where there are any."""
     seen = {(str(status), status.object): status for status in live}
     chosen = set(build.jobs)
     found = events(root)
-    return Overview(
+    bare = Overview(
         environments=tuple(
             _environment(build.workspace, one.name, one.jobs, seen) for one in build.environments
         ),
@@ -31,6 +35,7 @@ def overview(root: Path, build: Build, live: Sequence[RunStatus] = ()) -> Overvi
         findings=tuple(map(redacted, build.findings)),
         sources=build.sources,
     )
+    return with_goodput(bare, goodput) if goodput else bare
 
 
 def _environment(
@@ -68,6 +73,37 @@ def _job(
         finished=tuple(sorted(finished, key=lambda one: one.finished, reverse=True)),
         live=live.get((str(file), run.object)),
     )
+
+
+def with_goodput(found: Overview, reports: Sequence[RunGoodput]) -> Overview:
+    """The same with each report at the one job that has had its run."""
+    runs = {job.file: {job.run.object, *(one.object for one in job.finished)} for job in found.jobs}
+    for event in found.events:
+        runs[event.file].add(event.object)
+    owned: defaultdict[JobFile, list[RunGoodput]] = defaultdict(list)
+    unassigned: list[RunGoodput] = []
+    for one in reports:
+        owners = [
+            file
+            for file, objects in runs.items()
+            if one.object in objects and one.environment in ("", file.environment)
+        ]
+        (owned[owners[0]] if len(owners) == 1 else unassigned).append(one)
+    environments = (
+        replace(
+            environment,
+            jobs=tuple(
+                replace(job, goodput=_present_first(job, owned[job.file]))
+                for job in environment.jobs
+            ),
+        )
+        for environment in found.environments
+    )
+    return replace(found, environments=tuple(environments), unassigned=tuple(unassigned))
+
+
+def _present_first(job: JobOverview, reports: Sequence[RunGoodput]) -> tuple[RunGoodput, ...]:
+    return tuple(sorted(reports, key=lambda one: (one.object != job.run.object, one.object)))
 
 
 def outcomes(found: Overview) -> Iterator[tuple[str, LedgerEntry]]:

@@ -8,6 +8,7 @@ from dataclasses import field
 from trainwright.cluster.status import RunStatus
 from trainwright.frozen import dataclass
 from trainwright.model import Finding, Job
+from trainwright.overview.goodput import RunGoodput
 from trainwright.overview.history import Event
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
@@ -28,6 +29,7 @@ class JobOverview:
     job: Job | None
     demand: Demand = NOTHING
     finished: tuple[LedgerEntry, ...] = ()
+    goodput: tuple[RunGoodput, ...] = ()  # of its runs, the present one first
     live: RunStatus | None = None
 
 
@@ -43,12 +45,16 @@ class EnvironmentOverview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """A repository; `events` are the newest first."""
+    """A repository; `events` are the newest first.
+
+    `unassigned` are reports of runs that no job here has had, or jobs of several environments.
+    """
 
     environments: tuple[EnvironmentOverview, ...]
     events: tuple[Event, ...]
     findings: tuple[Finding, ...]
     sources: Mapping[str, tuple[str, ...]] = field(repr=False)
+    unassigned: tuple[RunGoodput, ...] = ()
 
     @property
     def jobs(self) -> tuple[JobOverview, ...]:

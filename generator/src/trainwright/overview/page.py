@@ -9,12 +9,14 @@ from datetime import date, datetime, timedelta
 from trainwright.frozen import dataclass
 from trainwright.model import Data, Severity
 from trainwright.overview.collect import outcomes
+from trainwright.overview.goodput import PARTS, RunGoodput, total_ettr
 from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview
 from trainwright.plan import words
 from trainwright.plan.html import cause_data
 from trainwright.plan.model import Cause
 from trainwright.reports.page import AuthoredLines, document, finding_data
 from trainwright.reports.report import by_weight
+from trainwright.reports.terminal import plural
 
 _WEEKS = 52
 _KINDS = ("began", "succeeded", "failed", "over")
@@ -80,9 +82,35 @@ def _verdict(found: Overview, errors: int) -> str:
 def _environment(one: EnvironmentOverview) -> Data:
     return {
         "name": one.name,
-        "jobs": f"{len(one.jobs):,} job{'' if len(one.jobs) == 1 else 's'}",
+        "jobs": " · ".join(_counts(one)),
         "asked": ", ".join(words.asked(one.active)),
         "bars": [words.bar(fit) for fit in one.fits],
+    }
+
+
+def _counts(one: EnvironmentOverview) -> Iterator[str]:
+    yield plural(len(one.jobs), "job")
+    reports = [report for job in one.jobs for report in job.goodput]
+    ettr = total_ettr(reports)
+    if ettr is not None:
+        yield f"ETTR {ettr:.3f} of {plural(len(reports), 'run')}"
+
+
+def _goodput(one: RunGoodput) -> Data:
+    """A run's goodput, and its parts that took any time as shares of all."""
+    shares = [(part, one.split[part] / one.wall) for part in PARTS if one.split[part] > 0]
+    return {
+        "object": one.object,
+        "goodput": f"{one.goodput:.3f}",
+        "ettr": f"{one.ettr:.3f}",
+        "mpg": "" if one.mpg is None else f"{one.mpg:.3f}",
+        "time": str(timedelta(seconds=round(one.seconds))),
+        "restarts": one.restarts,
+        "parts": [
+            {"name": part, "width": round(100 * share, 2), "share": f"{share:.1%}"}
+            for part, share in shares
+        ],
+        "failures": list(one.failures),
     }
 
 
@@ -114,6 +142,7 @@ def _job(one: JobOverview, lines: AuthoredLines) -> Data:
             }
             for entry in one.finished
         ],
+        "goodput": [_goodput(report) for report in one.goodput],
         "live": _live(one),
     }
 

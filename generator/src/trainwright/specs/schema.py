@@ -161,6 +161,12 @@ def run_record() -> Schema:
 
 
 @cache
+def run_goodput() -> Schema:
+    """What the runtime reports of a run."""
+    return Schema(_load("run-goodput.schema.json"), ())
+
+
+@cache
 def chart_values() -> Schema:
     """The chart's own values.schema.json, which plain Helm enforces too."""
     path = FOLDER.parent / "chart" / "values.schema.json"

@@ -8,6 +8,24 @@ function facts(pairs) {
     element("tr", {}, element("th", { scope: "row" }, name), element("td", {}, value)))));
 }
 
+// A row for each run of which there is a report, with the parts of its time as one bar and as words.
+function goodput(list) {
+  const bar = (parts) => {
+    let x = 0;
+    return element("svg", { class: "spark parts", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
+      ...parts.map((part) => element("rect", { class: part.name, x: (x += part.width) - part.width, width: part.width, height: 8 })));
+  };
+  const words = (parts) => element("p", { class: "parts" }, ...parts.map((part) =>
+    element("span", {}, element("span", { class: `key ${part.name}` }), ` ${part.name} ${part.share}`)));
+  return element("table", { class: "list" },
+    element("caption", {}, "Goodput"),
+    element("thead", {}, element("tr", {}, ...["run", "goodput", "ETTR", "MPG", "time", "restarts", "where the time went"].map((name) => element("th", { scope: "col" }, name)))),
+    element("tbody", {}, ...list.map((run) => element("tr", {},
+      element("td", {}, run.object),
+      ...[run.goodput, run.ettr, run.mpg, run.time, String(run.restarts)].map((value) => element("td", { class: "figure" }, value)),
+      element("td", {}, bar(run.parts), words(run.parts), ...run.failures.map((failure) => element("p", {}, `failure: ${failure}`)))))));
+}
+
 function details(job, link) {
   const parts = [facts([
     ["source", placed({ file: job.file, line: 1 }, link, job.file)], ["target", job.target],
@@ -17,6 +35,7 @@ function details(job, link) {
   if (job.held.length) {
     parts.push(element("p", {}, "Behind what is written now, until ", element("code", {}, `trainwright rerun ${job.job}`), ":"), causes(job.held, link));
   }
+  if (job.goodput.length) parts.push(goodput(job.goodput));
   if (job.finished.length) {
     parts.push(element("table", { class: "list" },
       element("caption", {}, "Finished runs"),
@@ -30,10 +49,11 @@ function details(job, link) {
 function row(job, report) {
   const why = job.held.length ? `behind ${job.held[0].text}${job.held.length > 1 ? `, and ${job.held.length - 1} more` : ""}` : "";
   const live = job.live ? `in the cluster: ${job.live.phase}` : null;
+  const present = job.goodput.find((run) => run.object === job.object);
   return folded(element("summary", {},
     element("span", { class: `badge ${tones[job.state] ?? ""}` }, job.status),
     element("span", { class: "job" }, job.job),
-    element("span", {}, element("code", {}, job.object), why ? element("br") : null, why, live ? element("br") : null, live),
+    element("span", {}, element("code", {}, job.object), why ? element("br") : null, why, live ? element("br") : null, live, present ? element("br") : null, present ? `goodput ${present.goodput}` : null),
     element("span", { class: "asked" }, job.asked, job.hours > 0 ? spark(job.hours / report.hours) : null)),
   () => details(job, report.link));
 }

@@ -1,0 +1,102 @@
+"""Where the time of runs went, as `python -m trainwright_runtime report --json` prints it.
+
+schemas/run-goodput.schema.json is the contract: the generator never imports the runtime.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import PurePath
+from typing import NoReturn
+
+from trainwright.errors import SourceError
+from trainwright.findings.credentials import redact
+from trainwright.frozen import dataclass
+from trainwright.model import Data
+from trainwright.reports.report import visible
+from trainwright.specs import schema, yamlio
+from trainwright.specs.violation import Violation
+
+_NOT_A_REPORT = "not a report of a run's goodput"
+
+# In the order of the schema, which is that of the runtime's own report.
+PARTS = ("scheduling", "start", "recovery", "checkpoint", "stall", "training", "other")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunGoodput:
+    """One report of one run; `environment` is empty where the report does not name it."""
+
+    file: str
+    environment: str
+    object: str
+    seconds: float  # of the run
+    goodput: float
+    ettr: float
+    mpg: float | None
+    restarts: int
+    split: Mapping[str, float]  # seconds of all its workers, by part
+    failures: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.environment}/{self.object}" if self.environment else self.object
+
+    @property
+    def wall(self) -> float:
+        """Seconds of all its workers."""
+        return sum(self.split.values())
+
+
+def parse(file: str, raw: bytes) -> RunGoodput:
+    """The report in a file. SourceError has all that is wrong with it, a line each."""
+    try:
+        data: Data = json.loads(raw, parse_constant=_refuse)
+    except json.JSONDecodeError as error:
+        at = f"{visible(file)}:{error.lineno}:{error.colno}"
+        raise SourceError(f"{at}: {_NOT_A_REPORT}: {error.msg}") from error
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"{visible(file)}: {_NOT_A_REPORT}: {error}") from error
+    if violations := schema.run_goodput().explain(data):
+        document = yamlio.parse(file, raw)  # for the lines
+        lines = [f"{_place(document, file, one)}: {one.message}" for one in violations]
+        raise SourceError("\n".join(map(visible, lines)))
+    return _report(file, data)
+
+
+def _place(document: object, file: str, violation: Violation) -> str:
+    if not isinstance(document, yamlio.Document):
+        return file
+    at = document.key_place if violation.key else document.place
+    return str(at(violation.pointer))
+
+
+def _report(file: str, data: Data) -> RunGoodput:
+    # Where the report does not name its run, the file may.
+    environment, _, object_ = (data["run"] or PurePath(file).stem).rpartition("/")
+    return RunGoodput(
+        file=file,
+        environment=environment,
+        object=object_,
+        seconds=data["seconds"],
+        goodput=data["goodput"],
+        ettr=data["ettr"],
+        mpg=data["mpg"],
+        restarts=data["restarts"],
+        split={part: data["split"][part] for part in PARTS},
+        failures=tuple(
+            redact(f"{one['worker']}: {one['cause']}: {one['error']}") for one in data["failures"]
+        ),
+    )
+
+
+def total_ettr(reports: Iterable[RunGoodput]) -> float | None:
+    """Training over all time of several runs; None where none of them took any."""
+    found = list(reports)
+    wall = sum(one.wall for one in found)
+    return sum(one.split["training"] for one in found) / wall if wall > 0 else None
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a valid number in JSON")
