@@ -346,6 +346,10 @@ class Environment:
     severities: Mapping[str, SeverityOverride] = field(default_factory=dict)
     waivers: tuple[Waiver, ...] = ()
 
+    @property
+    def kubernetes_minor(self) -> int:
+        return int(self.kubernetes_version.split(".")[1])
+
 
 def _unless(default: str) -> Callable[[str], str]:
     """Reads a default as the empty text, which leaves names alone."""

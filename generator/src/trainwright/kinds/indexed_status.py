@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from trainwright.kinds.state import Phase, State, first, holding, status_of
+from trainwright.kinds.state import Phase, State, first, holding, status_of, suspended
 from trainwright.model import Data
 
 
@@ -37,6 +37,5 @@ def by_conditions(body: Mapping[str, Data], counted: State, *, succeeded: str, w
     if over:
         return over
     if (body.get("spec") or {}).get("suspend"):
-        asleep = first(held, (("Suspended", Phase.SUSPENDED),), counted)
-        return asleep or replace(counted, phase=Phase.SUSPENDED)
+        return suspended(held, counted)
     return replace(counted, reason="NoStatus", message=waits) if waits else counted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 from trainwright.frozen import dataclass
 from trainwright.groupkind import GroupKind
@@ -79,6 +79,12 @@ def status_of(body: Mapping[str, Data]) -> Mapping[str, Data]:
 def holding(conditions: Sequence[Mapping[str, Data]] | None) -> dict[str, Mapping[str, Data]]:
     """The conditions that hold, by type: one that is False says what was."""
     return {c["type"]: c for c in conditions or () if c.get("status") == "True"}
+
+
+def suspended(held: Mapping[str, Mapping[str, Data]], counted: State) -> State:
+    """The state of what its spec suspends, with its condition where that is there already."""
+    asleep = first(held, (("Suspended", Phase.SUSPENDED),), counted)
+    return asleep or replace(counted, phase=Phase.SUSPENDED)
 
 
 def first(

@@ -102,7 +102,7 @@ _ON_SINCE = 34
 )
 def device_allocation_off(subject: Subject) -> Iterator[Hit]:
     version = subject.environment.kubernetes_version
-    if int(version.split(".")[1]) >= _ON_SINCE:
+    if subject.environment.kubernetes_minor >= _ON_SINCE:
         return
     for template in subject.pod_templates:
         if mappings(template.spec.get("resourceClaims")):

@@ -44,7 +44,7 @@ def _form(subject: Subject) -> Form:
     if subject.kind in _NAMED:
         return _NAMED[subject.kind]
     if subject.kind == SERVICE:
-        minor = int(subject.environment.kubernetes_version.split(".")[1])
+        minor = subject.environment.kubernetes_minor
         return forms.LABEL if minor >= _DIGIT_FIRST else forms.LETTER_FIRST
     return forms.SEGMENT if subject.kind.group in _FREE else forms.SUBDOMAIN
 

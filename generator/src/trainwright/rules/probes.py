@@ -49,7 +49,7 @@ def _handlers(container: Container) -> Iterator[tuple[str, Pointer, Mapping[str,
     fails=pod("livenessProbe: {exec: {command: [a]}, tcpSocket: {port: 80}}"),
 )
 def invalid_probe(subject: Subject) -> Iterator[Hit]:
-    minor = int(subject.environment.kubernetes_version.split(".")[1])
+    minor = subject.environment.kubernetes_minor
     for template in subject.pod_templates:
         grace = template.spec.get("terminationGracePeriodSeconds")
         most = _GRACE if grace is None else integer(grace)

@@ -32,7 +32,7 @@ _STANDARDS = "https://kubernetes.io/docs/concepts/security/pod-security-standard
 )
 def pod_security_violation(subject: Subject) -> Iterator[Hit]:
     environment = subject.environment
-    minor = int(environment.kubernetes_version.split(".")[1])
+    minor = environment.kubernetes_minor
     for template in subject.pod_templates if is_for_clusters(subject.kind) else ():
         yield from pod_security.violations(template, environment.pod_security, minor)
 

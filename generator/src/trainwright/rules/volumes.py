@@ -94,7 +94,7 @@ _IMAGE_VOLUMES, _WITHOUT_GATE = 31, 35
     fails_in='kubernetes: {version: "1.33"}',
 )
 def image_volume_unavailable(subject: Subject) -> Iterator[Hit]:
-    minor = int(subject.environment.kubernetes_version.split(".")[1])
+    minor = subject.environment.kubernetes_minor
     if minor >= _WITHOUT_GATE:
         return
     mounts = "mounts them with the feature gate ImageVolume alone"

@@ -14,7 +14,7 @@ from trainwright.errors import TrainwrightError
 from trainwright.specs import schema
 from trainwright.specs.layout import ENVIRONMENTS
 from trainwright.specs.load import Reader, violations
-from trainwright.specs.merge import Layer, Layered, merge
+from trainwright.specs.merge import Layer, stack
 from trainwright.specs.tree import Tree
 from trainwright.specs.yamlio import Document
 
@@ -45,7 +45,7 @@ def locked(tree: Tree) -> Mapping[str, str]:
         return {}
     document = Reader(tree).document(LOCK)
     if isinstance(document, Document):
-        spec = Layered(merge({}, document.data), (Layer("lock", document),))
+        spec = stack((Layer("lock", document),))
         found = violations(schema.image_lock(), spec, LOCK)
         if not found:
             return dict(spec.data.get("images", {}))

@@ -12,7 +12,7 @@ from trainwright.model import Finding, Location
 from trainwright.specs import schema
 from trainwright.specs.layout import ENVIRONMENTS
 from trainwright.specs.load import Reader, violations
-from trainwright.specs.merge import Layer, Layered, merge
+from trainwright.specs.merge import Layer, stack
 from trainwright.specs.tree import Tree
 from trainwright.specs.yamlio import Document
 
@@ -71,7 +71,7 @@ def read(tree: Tree, environment: str) -> Ledger:
     document = Reader(tree).document(file)
     if not isinstance(document, Document):
         return Ledger({}, document)
-    spec = Layered(merge({}, document.data), (Layer("ledger", document),))
+    spec = stack((Layer("ledger", document),))
     broken = violations(schema.ledger_file(), spec, environment)
     if broken:
         return Ledger({}, broken)

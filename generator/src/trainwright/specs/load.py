@@ -29,7 +29,7 @@ from trainwright.specs.layout import (
     environment_files,
     environment_path,
 )
-from trainwright.specs.merge import BUILT_IN, Layer, Layered, merge
+from trainwright.specs.merge import BUILT_IN, Layer, Layered, stack
 from trainwright.specs.tree import Tree
 from trainwright.specs.violation import Violation, show
 from trainwright.specs.yamlio import Document, parse
@@ -482,7 +482,7 @@ class Reader:
             findings.extend(found)
             return None
         if path not in self._valid:  # one of all environments would be looked at for each of them
-            layered = Layered(merge({}, found.data), (Layer("file", found),))
+            layered = stack((Layer("file", found),))
             self._valid[path] = violations(against, layered, path)
         findings.extend(self._valid[path])
         return None if self._valid[path] else found
@@ -549,7 +549,7 @@ class Reader:
     def _broken(self, path: str, document: Document) -> bool:
         """Whether a base file breaks the schema of written files; checked once a file."""
         if path not in self._shared:
-            layered = Layered(merge({}, document.data), (Layer("file", document),))
+            layered = stack((Layer("file", document),))
             self._shared[path] = violations(schema.job_file(), layered, path)
         return bool(self._shared[path])
 

@@ -258,7 +258,7 @@ def _accelerators(job: Job, spec: Layered, environment: Environment) -> Iterator
     if gpus and pool:
         yield from _pool_fit(job, spec, pool)
     version = environment.kubernetes_version
-    if job.resource_claims and int(version.split(".")[1]) < _DRA_SINCE:
+    if job.resource_claims and environment.kubernetes_minor < _DRA_SINCE:
         message = f"resourceClaims need Kubernetes 1.{_DRA_SINCE}, {environment.name} has {version}"
         remedy = "Remove them, or raise kubernetes.version with the cluster's."
         yield spec.finding(dx.REFERENCE, Pointer("/resourceClaims"), message, remedy=remedy)

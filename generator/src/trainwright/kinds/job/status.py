@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from trainwright.kinds.state import Phase, State, Status, first, holding, status_of
+from trainwright.kinds.state import Phase, State, Status, first, holding, status_of, suspended
 from trainwright.model import Data
 
 
@@ -28,8 +28,7 @@ def _state_of(body: Mapping[str, Data]) -> State:
     if over:
         return over
     if spec.get("suspend"):
-        asleep = first(held, (("Suspended", Phase.SUSPENDED),), counted)
-        return asleep or replace(counted, phase=Phase.SUSPENDED)
+        return suspended(held, counted)
     if counted.ready:
         return replace(counted, phase=Phase.RUNNING, since=status.get("startTime", ""))
     if failed:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from trainwright.kinds.state import Phase, State, Status, first, holding, status_of
+from trainwright.kinds.state import Phase, State, Status, first, holding, status_of, suspended
 from trainwright.model import Data
 
 
@@ -28,8 +28,7 @@ def _state_of(body: Mapping[str, Data]) -> State:
         return over
     # The condition follows the spec at the next reconcile, so the spec is newer.
     if (spec.get("runPolicy") or {}).get("suspend"):
-        asleep = first(held, (("Suspended", Phase.SUSPENDED),), counted)
-        return asleep or replace(counted, phase=Phase.SUSPENDED)
+        return suspended(held, counted)
     alive = (("Restarting", Phase.RESTARTING), ("Running", Phase.RUNNING))
     started = first(held, (*alive, ("Created", Phase.PENDING)), counted)
     return started or replace(
