@@ -69,7 +69,6 @@ Check = Callable[[Subject], Iterable[Hit]]
 
 class _Fields(TypedDict, total=False):
     id: Required[str]
-    name: Required[str]
     summary: Required[str]
     effect: Required[str]
     remedy: Required[str]
@@ -85,16 +84,17 @@ class _Fields(TypedDict, total=False):
 
 
 def error(**fields: Unpack[_Fields]) -> Callable[[Check], Rule]:
-    """A check as a rule, by a decorator with its other fields."""
-    return lambda check: Rule(severity=Severity.ERROR, run=check, **fields)
+    """A check as a rule of its name, by a decorator with the other fields."""
+    return lambda check: _rule(check, Severity.ERROR, fields)
 
 
 def warning(**fields: Unpack[_Fields]) -> Callable[[Check], Rule]:
-    return lambda check: Rule(severity=Severity.WARNING, run=check, **fields)
+    return lambda check: _rule(check, Severity.WARNING, fields)
 
 
-def note(**fields: Unpack[_Fields]) -> Callable[[Check], Rule]:
-    return lambda check: Rule(severity=Severity.NOTE, run=check, **fields)
+def _rule(check: Check, severity: Severity, fields: _Fields) -> Rule:
+    name = check.__name__.replace("_", "-")
+    return Rule(name=name, severity=severity, run=check, **fields)
 
 
 def defined_in(module: Mapping[str, object]) -> tuple[Rule, ...]:

@@ -20,7 +20,6 @@ _UNTYPED = ("x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields"
 
 @error(
     id="TW518",
-    name="invalid-definition",
     summary="The schemas of a CustomResourceDefinition are structural, and one version is stored.",
     effect="The API server refuses the definition, and then every object of its kind.",
     remedy="Give every field its type, every array its items and every list map its keys.",

@@ -66,7 +66,6 @@ _SERVER = f", annotations: {{{_COMPARE}: ServerSideDiff=true}}"
 
 @warning(
     id="TW508",
-    name="client-side-diff",
     summary="An Application of training objects compares as the API server does.",
     effect="Defaults and what Kueue writes look like drift for ever, and self-heal fights them.",
     remedy=f"Annotate it with {_COMPARE}: ServerSideDiff=true, or list what controllers write in "
@@ -100,7 +99,6 @@ _RELEASE = "kind: HelmRelease\nspec: {chart: {spec: {chart: training-job}}, inst
 
 @warning(
     id="TW509",
-    name="release-waits-for-training",
     summary="A HelmRelease neither waits for training to end nor undoes it when it takes long.",
     effect="Flux uninstalls the release between its attempts, and the running job with it.",
     remedy="Set disableWaitForJobs: true, and remediation.retries: 0 or strategy RetryOnFailure.",
@@ -138,7 +136,6 @@ _A_JOB = "\n---\nkind: Job\nmetadata: {name: a}"
 
 @warning(
     id="TW510",
-    name="kustomization-waits-for-jobs",
     summary="A Flux Kustomization does not wait for Jobs that train for hours.",
     effect="It times out, is never Ready, and what depends on it is never applied.",
     remedy="Set wait: false, or add healthCheckExprs by which a Job that runs is current.",
@@ -170,7 +167,6 @@ _SETTINGS = "kind: ConfigMap\nmetadata: {name: argocd-cm}\ndata: {%s}\n---\nkind
 
 @warning(
     id="TW513",
-    name="missing-health-check",
     summary="Argo CD's settings have a health check for each kind that trains.",
     effect="A failed training shows a Healthy application, and a promotion goes ahead.",
     remedy="Add resource.customizations.health.<group>_<kind> to argocd-cm.",

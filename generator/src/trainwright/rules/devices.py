@@ -19,7 +19,6 @@ _HUGE = "resources: {limits: {hugepages-2Mi: %s}}"
 
 @error(
     id="TW736",
-    name="invalid-huge-pages",
     summary="Huge pages are whole ones, requested as they are limited, beside cpu or memory.",
     effect="The API server refuses a Pod; anything else waits for pods that are refused.",
     remedy="Ask for a multiple of the page size, and for resources.memory.",
@@ -59,7 +58,6 @@ _CLAIM = "resources: {claims: [{name: nic}]}"
 
 @error(
     id="TW737",
-    name="unknown-resource-claim",
     summary="Every claim that a container uses is one of its pod's.",
     effect="The API server refuses a Pod; anything else waits for pods that are refused.",
     remedy="Add it to resourceClaims.",
@@ -86,7 +84,6 @@ _ON_SINCE = 34
 
 @warning(
     id="TW738",
-    name="device-allocation-off",
     summary="Claims of devices are for Kubernetes 1.34 and later, or for a feature gate.",
     effect="Without the feature gate DynamicResourceAllocation the API server drops the claims, "
     "and the pods start without their devices.",

@@ -30,7 +30,6 @@ _EXPIRING = tuple(kind for kind in SERVED.values() if kind.expires)
 
 @error(
     id="TW501",
-    name="generated-name",
     summary="Objects have a metadata.name, and not a generateName alone.",
     effect="generateName can be created but not applied: the sync fails.",
     remedy="Set metadata.name.",
@@ -46,7 +45,6 @@ def generated_name(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW502",
-    name="ttl-set",
     summary="Objects that a GitOps engine applies do not delete themselves.",
     effect="The engine sees the object missing and creates it again: the model is trained again.",
     remedy="Remove ttlSecondsAfterFinished; retire finished runs in git.",
@@ -87,7 +85,6 @@ def leaving(metadata: Mapping[str, Data]) -> Departure:
 
 @warning(
     id="TW503",
-    name="forced-sync",
     summary="Training objects are neither forced nor replaced at a sync.",
     effect="The object is deleted and made again: the running training starts from zero.",
     remedy="Remove the option; a change of meaning is a new run under a new name.",
@@ -111,7 +108,6 @@ def forced_sync(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW505",
-    name="suspend-set-under-queue",
     summary="An object with a Kueue queue label does not set suspend.",
     effect="true evicts the running job at each sync; false starts it past the queue.",
     remedy="Remove suspend: Kueue sets it.",
@@ -135,7 +131,6 @@ def suspend_set_under_queue(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW506",
-    name="defaulted-list-field",
     summary="Items of lists set what the API server would default: protocol, replicas, groupName.",
     effect="The server adds it to the list item, and Argo CD shows the object OutOfSync for ever.",
     remedy="Write protocol: TCP; in replicatedJobs replicas: 1 and groupName: default.",
@@ -209,7 +204,6 @@ _NEEDED = frozenset((SERVICEACCOUNT, SECRET, CONFIGMAP, PERSISTENTVOLUMECLAIM, *
 
 @warning(
     id="TW507",
-    name="needed-object-applied-late",
     summary="What a job needs is applied before it: its runtime and queue, its claims and secrets.",
     effect="The first sync fails: the webhook refuses a job without its runtime, pods wait.",
     remedy="Give what is needed a lower argocd.argoproj.io/sync-wave.",
@@ -237,7 +231,6 @@ def needed_object_applied_late(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW512",
-    name="duplicate-object",
     summary="No two documents describe the same object.",
     effect="The last one wins, with a RepeatedResourceWarning at best.",
     remedy="Remove one of them, or give it another name.",

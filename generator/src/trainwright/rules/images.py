@@ -31,7 +31,6 @@ def split(image: str) -> tuple[str, str, str]:
 
 @error(
     id="TW709",
-    name="mutable-image-tag",
     summary="Images have a digest, or a tag that is not moved.",
     effect="Master and workers, or a rank and its restarted self, run different code.",
     remedy="Set image.tag to a version, or image.digest.",
@@ -54,7 +53,6 @@ def mutable_image_tag(subject: Subject) -> Iterator[Hit]:
 
 @error(
     id="TW715",
-    name="missing-digest",
     summary="Where the environment requires digests, every image has one.",
     effect="What runs is not what was reviewed, once the tag is moved.",
     remedy="Set image.digest to the sha256 of the tested image.",
@@ -76,7 +74,6 @@ def missing_digest(subject: Subject) -> Iterator[Hit]:
 
 @error(
     id="TW716",
-    name="registry-not-allowed",
     summary="Images come from the registries that the environment allows.",
     effect="The cluster refuses or cannot pull the image, or runs code of unknown origin.",
     remedy="Copy the image to an allowed registry, or add its prefix to images.registries.",
@@ -98,7 +95,6 @@ def registry_not_allowed(subject: Subject) -> Iterator[Hit]:
 
 @error(
     id="TW727",
-    name="missing-image",
     summary="Every container has an image.",
     effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
     "waits for pods that are refused.",

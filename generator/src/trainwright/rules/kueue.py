@@ -35,7 +35,6 @@ _CONSTANTS = "kubernetes-sigs/kueue@v0.19.2:pkg/controller/constants"
 
 @error(
     id="TW601",
-    name="unknown-queue",
     summary="The queue label names a queue that exists.",
     effect="The job stays suspended and is never admitted.",
     remedy="Use a queue of environment.yaml, or declare this one there.",
@@ -61,7 +60,6 @@ def unknown_queue(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW603",
-    name="queue-label-on-pods",
     summary="Kueue's labels are on the job object, not on its pods.",
     effect="The job is not queued, or each of its pods is admitted alone.",
     remedy="Set queue in the job spec instead of a label.",
@@ -83,7 +81,6 @@ def queue_label_on_pods(subject: Subject) -> Iterator[Hit]:
 
 @error(
     id="TW604",
-    name="conflicting-topologies",
     summary="A pod template requests at most one topology, and slices completely.",
     effect="Kueue's webhook refuses the object.",
     remedy="Keep one topology annotation, and both slice annotations or neither.",
@@ -135,7 +132,6 @@ _RACK, _RANKS = "required-topology: rack", "group-name: ranks"
 
 @error(
     id="TW611",
-    name="invalid-pod-set-group",
     summary="A group of pod sets is two of them, one of a single pod, with the same topology.",
     effect="Kueue refuses the object, or never admits it.",
     remedy=f"Give {GROUP} to exactly two pod templates, or remove it.",
@@ -176,7 +172,6 @@ _PLACED = (
 
 @warning(
     id="TW612",
-    name="placement-conflicts-with-flavor",
     summary="A queued Job or JobSet leaves nodeSelector and tolerations to its ResourceFlavor.",
     effect="Once a flavor with node labels or tolerations has admitted the job, the API refuses to "
     "apply the same file again: Flux stops its whole Kustomization, and Argo CD cannot compare.",
@@ -200,7 +195,6 @@ def placement_conflicts_with_flavor(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW607",
-    name="outdated-kueue-version",
     summary="Objects of Kueue are of the version that it stores.",
     effect="A later Kueue no longer serves v1beta1, and the sync fails.",
     remedy="Write apiVersion: kueue.x-k8s.io/v1beta2.",

@@ -24,7 +24,6 @@ def _master(words: str) -> str:
 
 @warning(
     id="TW745",
-    name="launcher-nodes-mismatch",
     summary="Launchers for which no operator sets the number of pods, as accelerate and DeepSpeed, "
     "are given it.",
     effect="Every pod trains alone, waits for nodes that never come, or starts another number of "

@@ -93,7 +93,6 @@ _TWO = "volumeMounts: [{name: c, mountPath: /etc/a, %s}, {name: d, mountPath: /e
 
 @error(
     id="TW741",
-    name="impossible-mount",
     summary="Nothing is mounted below a file, or where the kernel has its own files.",
     effect="The container does not start: its runtime cannot make the place of the mount.",
     remedy="Mount it somewhere else.",
@@ -125,7 +124,6 @@ def _of_the_kernel(mount: _Mount) -> str:
 
 @warning(
     id="TW742",
-    name="mount-in-read-only-volume",
     summary="Nothing is mounted inside a read-only volume.",
     effect="Unless the volume has a file or folder of that name, the container does not start: "
     "its runtime cannot make the place of the mount.",
@@ -155,7 +153,6 @@ _BUCKET = f", volumes: [{{name: d, csi: {{driver: {_GCSFUSE}}}}}]"
 
 @warning(
     id="TW743",
-    name="missing-gcsfuse-annotation",
     summary='Pods that mount a bucket with Cloud Storage FUSE have gke-gcsfuse/volumes: "true".',
     effect="GKE adds no sidecar to the pod, and the volume is never mounted.",
     remedy='Add gke-gcsfuse/volumes: "true" to podAnnotations.',

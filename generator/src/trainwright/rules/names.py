@@ -62,7 +62,6 @@ _NAME = Pointer("/name")
 
 @error(
     id="TW516",
-    name="invalid-name",
     summary="Objects, and what is in their pods, have names that the API server accepts.",
     effect="The API server refuses the object, or the pods that are made of it.",
     remedy="Correct the name.",
@@ -130,7 +129,6 @@ _ANNOTATIONS = 256 * 1024  # bytes of all keys and values
 
 @error(
     id="TW517",
-    name="invalid-label",
     summary="Labels, annotations and node selectors have keys and values that the API server "
     "accepts.",
     effect="The API server refuses the object, or the pods that are made of it.",

@@ -20,7 +20,6 @@ def _on_host(template: PodTemplate) -> bool:
 
 @warning(
     id="TW731",
-    name="ranks-without-cluster-dns",
     summary="Pods in the network of their nodes ask the cluster's name servers for other ranks.",
     effect="In the host's network ClusterFirst means the node's name servers: ranks that look for "
     "rank 0 by name do not find it.",
@@ -67,7 +66,6 @@ _POOL = "pools: {a100: {resource: nvidia.com/gpu, gpusPerNode: 8}}"
 
 @warning(
     id="TW732",
-    name="host-port-taken",
     summary="In the network of a node each port is one pod's, and no daemon's.",
     effect="The second pod of a node stays Pending, or fails to listen: address already in use.",
     remedy="Use another port, ask for all accelerators of a node, or remove hostNetwork.",
@@ -111,7 +109,6 @@ def _pods_of_a_node(subject: Subject, template: PodTemplate) -> int:
 
 @error(
     id="TW733",
-    name="no-name-servers",
     summary="Pods with dnsPolicy None have name servers in dnsConfig.",
     effect="The API server refuses a Pod; anything else waits for pods that are refused.",
     remedy="Add dnsConfig.nameservers, or use another dnsPolicy.",

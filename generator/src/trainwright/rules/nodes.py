@@ -66,7 +66,6 @@ _NODE = "node: {cpu: '192', memory: 2000Gi}"
 
 @error(
     id="TW728",
-    name="node-exceeded",
     summary="One node of the pool holds a pod, with its init containers and sidecars.",
     effect="The pod stays Pending for ever: no node has what it requests.",
     remedy="Ask for less, choose a pool of larger nodes, or correct its node in environment.yaml.",
@@ -101,7 +100,6 @@ _CAPACITY = "capacity: 16, node: {cpu: '192'}"
 
 @error(
     id="TW729",
-    name="pool-nodes-exceeded",
     summary="The nodes of a pool hold all pods of a job at once.",
     effect="Some pods stay Pending for ever, while the others hold their GPUs and wait.",
     remedy="Ask for less per pod or for fewer pods, or correct the pool in environment.yaml.",

@@ -28,7 +28,6 @@ def _saves(template: PodTemplate) -> bool:
 
 @warning(
     id="TW711",
-    name="short-grace-period",
     summary="Pods that save checkpoints have more than 30 seconds to stop.",
     effect="A preempted pod is killed while it saves, and the checkpoint is lost.",
     remedy="Raise gracePeriod above the time that a checkpoint takes.",
@@ -55,7 +54,6 @@ _EXEC = re.compile(r"(?:^|[;&|\n]\s*|\s)exec\s")
 
 @warning(
     id="TW712",
-    name="shell-without-exec",
     summary="A shell that starts the training replaces itself by it with exec.",
     effect="SIGTERM ends the shell only; the training is killed without saving.",
     remedy="Write exec before the command, or start it without a shell.",
@@ -88,7 +86,6 @@ REPEATED_NAME = "TW713"
 
 @error(
     id=REPEATED_NAME,
-    name="repeated-name",
     summary="Containers, variables, volumes and mount paths are there once.",
     effect="Server-side apply fails, or the API server refuses the pods.",
     remedy="Keep one of them.",
@@ -133,7 +130,6 @@ _OF_THE_NODE = re.compile(r"/(dev|proc|sys|run|var/run|home/kubernetes/bin)(/|$)
 
 @warning(
     id="TW717",
-    name="host-path-on-several-nodes",
     summary="Jobs on several nodes do not mount a folder of the node.",
     effect="Each rank reads and writes other data, and a moved pod finds nothing.",
     remedy="Use a claim that all nodes can mount.",
@@ -169,7 +165,6 @@ _SPOT = {
 
 @warning(
     id="TW718",
-    name="spot-without-checkpoints",
     summary="Jobs on spot nodes save checkpoints.",
     effect="Each preemption starts the training from zero.",
     remedy="Add checkpoint, or choose a pool that is not spot.",
@@ -205,7 +200,6 @@ def _spot(subject: Subject, template: PodTemplate) -> str:
 
 @warning(
     id="TW719",
-    name="checkpoints-lost-with-pod",
     summary="Checkpoints of a job whose pods are replaced are not on an emptyDir.",
     effect="The volume goes away with the pod, and the retry starts from zero.",
     remedy="Put checkpoints on a claim.",
@@ -242,7 +236,6 @@ def checkpoints_lost_with_pod(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW721",
-    name="loopback-rendezvous",
     summary="Ranks do not talk through the loopback interface.",
     effect="Pods reach only themselves, and the job hangs at its first collective.",
     remedy="Name the pod's interface (eth0), or exclude loopback with ^lo.",

@@ -37,7 +37,6 @@ def _handlers(container: Container) -> Iterator[tuple[str, Pointer, Mapping[str,
 
 @error(
     id="TW734",
-    name="invalid-probe",
     summary="Every probe and hook has one action, in values that the API server takes.",
     effect="The API server refuses a Pod; anything else waits for pods that are refused. A probe "
     "of a port whose name no port has always fails.",
@@ -156,7 +155,6 @@ _PATIENCE = 300  # seconds: loading a checkpoint or compiling a model takes minu
 
 @warning(
     id="TW735",
-    name="impatient-liveness-probe",
     summary="The liveness probe of a training or a startup probe waits 5 minutes for its start.",
     effect="While a checkpoint is loaded, a model compiled or a collective waits, the kubelet "
     "kills the container, and the other ranks fail with it.",

@@ -48,7 +48,6 @@ def candidates(subject: Subject, template: PodTemplate) -> list[Pool]:
 
 @error(
     id="TW722",
-    name="pool-exceeded",
     summary="All pods of a job fit into a pool together.",
     effect="Some pods stay Pending for ever, while the others hold their GPUs and wait.",
     remedy="Ask for less, choose a larger pool, or correct its capacity in environment.yaml.",
@@ -125,7 +124,6 @@ QUEUE_LABELD = "kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name:
 
 @warning(
     id="TW608",
-    name="flavor-conflict",
     summary="A queued job's nodeSelector agrees with a flavor of its queue.",
     effect="Kueue cannot put the flavor's labels into the pods, and the job never starts.",
     remedy="Leave out what the ResourceFlavor selects, or choose the queue that has such nodes.",
@@ -164,7 +162,6 @@ def _queued(gpus: int) -> str:
 
 @error(
     id="TW609",
-    name="queue-quota-exceeded",
     summary="A job requests no more than its queue ever has.",
     effect="Kueue never admits the job: it waits for quota that does not exist.",
     remedy="Ask for less, choose another queue, or raise the quota of the ClusterQueue.",
@@ -211,7 +208,6 @@ _HARD = (
 
 @error(
     id="TW723",
-    name="namespace-quota-exceeded",
     summary="A job requests no more than the quota of its namespace.",
     effect="The last pods are refused, while the others hold their GPUs and wait for them.",
     remedy="Ask for less, or raise the ResourceQuota.",
@@ -254,7 +250,6 @@ _APART = (
 
 @warning(
     id="TW714",
-    name="not-enough-nodes",
     summary="The pool has a node for each pod that needs one of its own.",
     effect="The pods that find no node of their own stay Pending for ever.",
     remedy="Lower nodes, or make the anti-affinity preferred.",

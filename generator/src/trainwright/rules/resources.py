@@ -25,7 +25,6 @@ _DEVICES = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
 
 @error(
     id="TW701",
-    name="request-limit-mismatch",
     summary="Accelerators and other extended resources have limits equal to their requests.",
     effect="A Job is refused. Others are accepted, and what is made of them is refused: the child "
     "Job of a JobSet or TrainJob, the pods of a PyTorchJob.",
@@ -53,7 +52,6 @@ def request_limit_mismatch(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW702",
-    name="missing-shared-memory",
     summary="Pods with accelerators have a memory volume at /dev/shm, or that of their node.",
     effect="Data loader workers and NCCL die with a bus error in the default 64 MB.",
     remedy="Leave shm to auto, or give it a size.",
@@ -139,7 +137,6 @@ def _d03_volumes(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW703",
-    name="shm-exceeds-memory",
     summary="Shared memory and other volumes in memory are smaller than the memory limit that they "
     "are charged to.",
     effect="The container is killed for memory instead of getting an error it can handle.",
@@ -175,7 +172,6 @@ def _processes(subject: Subject, template: PodTemplate) -> tuple[int | None, str
 
 @warning(
     id="TW704",
-    name="processes-per-gpu-mismatch",
     summary="A node runs one process per GPU.",
     effect="GPUs stay idle, or two ranks share one and NCCL aborts with a duplicate GPU.",
     remedy="Leave procsPerNode to auto, or make it equal to resources.gpu.",
@@ -206,7 +202,6 @@ def processes_per_gpu_mismatch(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW720",
-    name="missing-cpu-or-memory",
     summary="Pods with accelerators request CPU and memory too.",
     effect="The namespace's small defaults apply, or the node is overcommitted and kills the pod.",
     remedy="Set resources.cpu and resources.memory.",
@@ -230,7 +225,6 @@ def missing_cpu_or_memory(subject: Subject) -> Iterator[Hit]:
 
 @error(
     id="TW724",
-    name="request-above-limit",
     summary="No container requests more than its limit.",
     effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
     "waits for pods that are refused.",
@@ -266,7 +260,6 @@ def request_above_limit(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW706",
-    name="incomplete-fabric-settings",
     summary="Fabric settings and fabric resources go together.",
     effect="NCCL falls back to TCP, at a fraction of the speed.",
     remedy="Ask for the fabric in resources.extended, or remove the NCCL variable.",
@@ -302,7 +295,6 @@ def _devices(template: PodTemplate, container: Container) -> bool:
 
 @warning(
     id="TW705",
-    name="missing-pool-toleration",
     summary="Pods with accelerators tolerate the taints of a pool that has them.",
     effect="The pods stay Pending: nothing they fit lets them in.",
     remedy="Name the pool in the job spec: it brings its tolerations.",

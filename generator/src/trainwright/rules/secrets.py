@@ -25,7 +25,6 @@ _FLAG = re.compile(r"--?(\w[\w.-]*)(?:=(.*))?", re.DOTALL)
 
 @error(
     id=CREDENTIAL,
-    name="inline-credential",
     summary="No credential is in a variable, argument, URL, annotation, label or mounted file.",
     effect="It is in git for ever, and everybody who can read the repository has it.",
     remedy="Revoke it, put the new one into a Secret, and name that under secrets.",

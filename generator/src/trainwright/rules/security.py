@@ -15,7 +15,6 @@ _STANDARDS = "https://kubernetes.io/docs/concepts/security/pod-security-standard
 
 @error(
     id="TW707",
-    name="pod-security-violation",
     summary="Pods keep to the pod security standard that the namespace enforces.",
     effect="A Pod is refused. Anything else is accepted and waits: its pods are refused.",
     remedy="Remove the field, or lower podSecurity in environment.yaml if the namespace allows it.",
@@ -39,7 +38,6 @@ def pod_security_violation(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW708",
-    name="mesh-sidecar-injected",
     summary="In a mesh, training pods opt out of the sidecar, by label and by annotation.",
     effect="The sidecar breaks NCCL and gloo and keeps finished pods running.",
     remedy="Set serviceMesh in environment.yaml: the opt-out is then rendered.",

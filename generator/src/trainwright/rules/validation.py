@@ -43,7 +43,6 @@ _MIXED = ("tolerations", "ports", "envFrom")
 
 @error(
     id="TW739",
-    name="invalid-pod-field",
     summary="Fields of pods have values that the API server accepts, also where no schema has "
     "them.",
     effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "

@@ -26,7 +26,6 @@ _JOB = (
 
 @warning(
     id="TW307",
-    name="undeclared-variable",
     summary="Variables in a command line, or in the value of another, are declared in the same "
     "container, and above it.",
     effect="The kubelet passes the text on as it is: the program gets the word $(NAME).",
@@ -114,7 +113,6 @@ _EXPANDED = "volumeMounts: [{name: d, mountPath: /d, subPathExpr: $(A)}]"
 
 @error(
     id="TW740",
-    name="undeclared-variable-in-path",
     summary="Variables in a subPathExpr are declared in the same container.",
     effect="The container does not start: CreateContainerConfigError.",
     remedy="Declare the variable under env, as {field: metadata.name}.",
@@ -142,7 +140,6 @@ def undeclared_variable_in_path(subject: Subject) -> Iterator[Hit]:
 
 @error(
     id="TW751",
-    name="variable-with-two-values",
     summary="Every variable has a value, or takes it from one place.",
     effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
     "waits for pods that are refused.",

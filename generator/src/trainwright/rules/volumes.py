@@ -28,7 +28,6 @@ def _containers(template: PodTemplate) -> tuple[Container, ...]:
 
 @error(
     id="TW725",
-    name="mount-without-volume",
     summary="Every mount names a volume of the pod.",
     effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
     "waits for pods that are refused.",
@@ -53,7 +52,6 @@ def mount_without_volume(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW726",
-    name="unused-volume",
     summary="Every volume of a pod is mounted by a container.",
     effect="What the volume holds is in no container, and the pod waits for it all the same.",
     remedy="Mount it where it is needed, or remove it.",
@@ -80,7 +78,6 @@ _IMAGE_VOLUMES, _WITHOUT_GATE = 31, 35
 
 @warning(
     id="TW730",
-    name="image-volume-unavailable",
     summary="Volumes of images are mounted where the cluster has them without a feature gate.",
     effect="The API server drops the volume's source, or refuses the pod.",
     remedy="Turn the feature gate ImageVolume on for the API server and every kubelet, and waive "
@@ -112,7 +109,6 @@ def image_volume_unavailable(subject: Subject) -> Iterator[Hit]:
 
 @error(
     id="TW750",
-    name="volume-of-several-sources",
     summary="Every volume of a pod has one source.",
     effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
     "waits for pods that are refused.",

@@ -43,7 +43,6 @@ def _set(job: str, above: str = "") -> str:
 
 @warning(
     id="TW309",
-    name="partial-gang-restart",
     summary="A JobSet restarts its ranks together.",
     effect="One lost pod is started again alone, and the others hang with the rank that is gone.",
     remedy="Set backoffLimit: 0 on the job and failurePolicy.maxRestarts on the JobSet.",
@@ -72,7 +71,6 @@ _MAX_INT32 = 2147483647
 
 @error(
     id="TW312",
-    name="in-place-restart-refused",
     summary="The Jobs of a JobSet that restarts in place leave every restart to the JobSet.",
     effect="JobSet's webhook refuses the object.",
     remedy=f"Set backoffLimit: {_MAX_INT32}, podReplacementPolicy: Failed, and the same number in "

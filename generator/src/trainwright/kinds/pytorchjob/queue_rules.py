@@ -22,7 +22,6 @@ _RACK, _RANKS = "required-topology: rack", "group-name: ranks"
 
 @warning(
     id="TW610",
-    name="pod-sets-not-grouped",
     summary="Master and workers that request one topology domain are one group of pod sets.",
     effect="Kueue places each pod set by itself: the ranks may talk from one rack to another.",
     remedy=f"Annotate both pod templates with {GROUP} and one value.",
@@ -45,7 +44,6 @@ def pod_sets_not_grouped(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW606",
-    name="kind-not-managed-by-kueue",
     summary="A queued job is of a kind that the cluster's Kueue manages.",
     effect="Nothing admits the job, or it starts past the queue: the integration goes with 0.20.",
     remedy="Use target trainjob or jobset.",

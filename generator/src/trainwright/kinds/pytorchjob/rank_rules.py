@@ -25,7 +25,6 @@ from trainwright.tolerant import count, dig, mapping, mappings, text
 
 @warning(
     id="TW110",
-    name="missing-launcher",
     summary="Several processes per node are started by a launcher such as torchrun.",
     effect="WORLD_SIZE counts processes that never start, and init_process_group waits for them.",
     remedy="Set launcher: trainwright or torchrun, or procsPerNode: 1.",
@@ -50,14 +49,13 @@ def missing_launcher(subject: Subject) -> Iterator[Hit]:
             yield Hit(container.pointer, message)
 
 
-P11 = reserved_env((KIND.group_kind,), RESERVED | {"PYTHONUNBUFFERED"})
+reserved_variable = reserved_env((KIND.group_kind,), RESERVED | {"PYTHONUNBUFFERED"})
 
 _NUMBER_FLAG = re.compile(r"--(nnodes|nproc[-_]per[-_]node)(?:=|\s+)(\d+)(?![\d:])")
 
 
 @warning(
     id="TW112",
-    name="launcher-counts-mismatch",
     summary="Node and process counts on the command line equal those of the object.",
     effect="The launcher waits for nodes that never come, or leaves some out.",
     remedy="Leave the option out: torchrun reads PET_NNODES and PET_NPROC_PER_NODE.",
@@ -85,7 +83,6 @@ def launcher_counts_mismatch(subject: Subject) -> Iterator[Hit]:
 
 @error(
     id="TW113",
-    name="unnamed-port",
     summary="Every port of the container pytorch has a name; the rendezvous port the known one.",
     effect="The operator adds its own port, and the Service of the two is invalid.",
     remedy="Name the rendezvous port pytorchjob-port, and every other port too.",
@@ -112,7 +109,6 @@ def unnamed_port(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW114",
-    name="readiness-probe-on-ranks",
     summary="The container pytorch has no readiness probe.",
     effect="Until ready the master is not in DNS, and it is not ready until the workers find it.",
     remedy="Remove the readinessProbe; use a startup or liveness probe if one is needed.",
@@ -133,7 +129,6 @@ def readiness_probe_on_ranks(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW115",
-    name="unbounded-restarts",
     summary="Restarts are bounded by a number or a deadline.",
     effect="A broken job restarts for ever and holds its GPUs.",
     remedy="Set retries or maxDuration.",
@@ -157,7 +152,6 @@ def unbounded_restarts(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW116",
-    name="unknown-policy-value",
     summary="restartPolicy and cleanPodPolicy have values that the operator knows.",
     effect="The CRD has no list of them: the pods are refused, or never cleaned up.",
     remedy="Use one of the values named, spelt exactly so.",
@@ -179,7 +173,6 @@ def unknown_policy_value(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW117",
-    name="finished-pods-keep-gpus",
     summary="Pods with accelerators are cleaned up when the job is done.",
     effect="A worker that hangs after the master's success keeps its GPUs.",
     remedy="Set runPolicy.cleanPodPolicy: Running.",
@@ -212,7 +205,6 @@ _RUN_POLICY = frozenset(
 
 @error(
     id="TW118",
-    name="misplaced-run-policy",
     summary="Fields of the run policy are under spec.runPolicy.",
     effect="The field is unknown there: refused, or dropped without a word.",
     remedy="Move the field under spec.runPolicy.",
@@ -228,7 +220,6 @@ def misplaced_run_policy(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW119",
-    name="ranks-run-different-code",
     summary="Master and workers run the same image and command on the same mounts.",
     effect="Ranks of one job run different code: they hang, or train something else.",
     remedy="Make both templates the same.",
@@ -254,7 +245,6 @@ def ranks_run_different_code(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW120",
-    name="unrestricted-init-container",
     summary="In a restricted namespace the operator's init container is hardened.",
     effect="The API server refuses the worker pods, however well their own container is written.",
     remedy="Replace the operator's /etc/config/initContainer.yaml by a hardened one, then set "
@@ -280,7 +270,6 @@ def unrestricted_init_container(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW123",
-    name="rank-hidden-by-probe",
     summary="No probe keeps the pods of a PyTorchJob from being found by each other.",
     effect="The operator's Services name ready pods only: where the probe succeeds once training "
     "has begun, the ranks wait for rank 0, and rank 0 for them.",

@@ -61,7 +61,6 @@ def trainer(template: PodTemplate) -> Container | None:
 
 @error(
     id="TW101",
-    name="missing-pytorch-container",
     summary="Every replica has a container named pytorch.",
     effect="The operator's webhook refuses the object.",
     remedy="Name the training container pytorch.",
@@ -82,7 +81,6 @@ def missing_pytorch_container(subject: Subject) -> Iterator[Hit]:
 
 @error(
     id="TW102",
-    name="master-replicas-not-one",
     summary="Master.replicas is written out, and is 1.",
     effect="The operator's webhook refuses the object: it validates before it fills defaults.",
     remedy="Write replicas: 1 under Master.",
@@ -100,7 +98,6 @@ def master_replicas_not_one(subject: Subject) -> Iterator[Hit]:
 
 @error(
     id="TW103",
-    name="invalid-replica-keys",
     summary="The replica keys are exactly Master and Worker, each with a spec.",
     effect="The operator's webhook refuses the object, or fails on the empty key.",
     remedy="Use the keys Master and Worker, and leave out the one that is not needed.",
@@ -124,7 +121,6 @@ def invalid_replica_keys(subject: Subject) -> Iterator[Hit]:
 
 @error(
     id="TW104",
-    name="pytorchjob-name-too-long",
     summary="The name is a DNS label that leaves room for -worker-<index>.",
     effect="The pods are made, every Service is refused, and the ranks never meet.",
     remedy="Shorten the name.",
@@ -158,7 +154,6 @@ _PROCESSES = re.compile("auto|cpu|gpu|[1-9][0-9]*")
 
 @error(
     id="TW105",
-    name="nproc-per-node-not-string",
     summary='nprocPerNode is a string: auto, cpu, gpu or a number such as "8".',
     effect="The API server refuses an integer; the operator counts an unknown word as 1.",
     remedy='Quote the number: nprocPerNode: "8".',
@@ -180,7 +175,6 @@ def nproc_per_node_not_string(subject: Subject) -> Iterator[Hit]:
 
 @error(
     id="TW106",
-    name="nproc-per-node-set-twice",
     summary="Processes per node are set in spec.nprocPerNode only.",
     effect="The operator's webhook refuses both together.",
     remedy="Keep spec.nprocPerNode and remove elasticPolicy.nProcPerNode.",
@@ -198,7 +192,6 @@ def nproc_per_node_set_twice(subject: Subject) -> Iterator[Hit]:
 
 @error(
     id="TW107",
-    name="invalid-elastic-range",
     summary="An elastic job has workers, as many as its range allows.",
     effect="The webhook refuses the object, or the rendezvous never completes.",
     remedy="Set elastic.minNodes ≤ nodes ≤ elastic.maxNodes.",
@@ -228,7 +221,6 @@ def invalid_elastic_range(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW108",
-    name="elastic-with-master",
     summary="Elastic jobs have workers only.",
     effect="The rendezvous points at worker 0 and counts workers only, while the master runs too.",
     remedy="Leave the Master out of an elastic job.",
@@ -245,7 +237,6 @@ def elastic_with_master(subject: Subject) -> Iterator[Hit]:
 
 @error(
     id="TW109",
-    name="missing-rendezvous",
     summary="Several pods have a Master or an elasticPolicy to meet through.",
     effect="No pod gets MASTER_ADDR, RANK or WORLD_SIZE: each trains alone, or crashes.",
     remedy="Add a Master with replicas: 1, or an elasticPolicy.",

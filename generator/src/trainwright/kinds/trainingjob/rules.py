@@ -20,7 +20,6 @@ _SPEC_KEYS = frozenset(
 
 @error(
     id="TW401",
-    name="invalid-trainingjob-shape",
     summary="runPolicy is present, replicaSpecs is one replica spec, and no field is unknown.",
     effect="The API server refuses the object.",
     remedy="Write runPolicy: {} and put the pod template under replicaSpecs.template.",
@@ -42,7 +41,6 @@ def invalid_trainingjob_shape(subject: Subject) -> Iterator[Hit]:
 
 @error(
     id="TW402",
-    name="invalid-trainingjob-sizes",
     summary="minSize and maxSize are both set, and 1 ≤ minSize ≤ maxSize.",
     effect="The operator marks the job WrongConfiguration and never schedules it.",
     remedy="Set nodes, or elastic.minNodes and elastic.maxNodes.",
@@ -62,7 +60,6 @@ def invalid_trainingjob_sizes(subject: Subject) -> Iterator[Hit]:
 
 @error(
     id="TW403",
-    name="command-not-injectable",
     summary="An injected container has an explicit command whose words need no quoting.",
     effect="The operator joins the words by spaces into one bash line, which then reads otherwise.",
     remedy="Use words of letters, digits and _@%+=:,./- only; pass other text through env.",
@@ -88,7 +85,6 @@ def command_not_injectable(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW404",
-    name="gpu-request-missing",
     summary="Accelerators are in resources.requests, not only in limits.",
     effect="The autoscaler reads requests only and counts one unit per pod.",
     remedy="Set the same number in requests and limits.",
@@ -109,7 +105,6 @@ def gpu_request_missing(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW405",
-    name="invalid-trainingjob-container",
     summary="The container is named trainingjob, and an injected job sets no restartPolicy.",
     effect="Exit codes are not read, or the policy that is written is not the one that acts.",
     remedy="Name the container trainingjob and leave restartPolicy out.",

@@ -15,7 +15,6 @@ from trainwright.tolerant import dig, sequence
 
 @warning(
     id="TW605",
-    name="queued-patches-need-server-side-apply",
     summary="A queued TrainJob with patches of its own is applied on the server's side.",
     effect="Kueue's node selectors are lost, or Trainer's webhook refuses every later sync.",
     remedy="Annotate it with argocd.argoproj.io/sync-options: ServerSideApply=true.",

@@ -41,7 +41,6 @@ _LABELLED = f"metadata: {{labels: {{{_STEP}: trainer}}}}, "
 
 @error(
     id="TW208",
-    name="missing-trainer-job",
     summary="A runtime has one job with the label of the trainer step and a container named node.",
     effect="Nothing of a TrainJob's trainer is applied, or the webhook refuses the runtime.",
     remedy=f"Put the label {_STEP}: trainer on template.metadata of the replicated job, name its "
@@ -78,7 +77,6 @@ def _trainer(job: Mapping[str, Data], pointer: str) -> Iterator[Hit]:
 
 @warning(
     id="TW209",
-    name="ttl-in-runtime",
     summary="Runtimes have no time to live, neither for the JobSet nor for its jobs.",
     effect="Up to 2.3 Trainer forgets that a job failed, makes it again, and trains for ever.",
     remedy="Remove ttlSecondsAfterFinished; retire finished runs in git.",
@@ -101,7 +99,6 @@ def ttl_in_runtime(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW211",
-    name="removed-torch-field",
     summary="Runtimes do not use the torch fields that Kubeflow Trainer 2.2 removed.",
     effect="The field is dropped or refused, and jobs start with other numbers than it sets.",
     remedy="Set trainer.numProcPerNode in the TrainJob; elastic training needs a PyTorchJob.",
@@ -123,7 +120,6 @@ def removed_torch_field(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW212",
-    name="missing-gang-scheduler",
     summary="Pods of a runtime with a gang name the scheduler that knows gangs.",
     effect="The default scheduler starts them one by one: half of a job holds GPUs and waits.",
     remedy="Set schedulerName in the pod template: volcano, or what scheduler-plugins is called.",
@@ -146,7 +142,6 @@ def missing_gang_scheduler(subject: Subject) -> Iterator[Hit]:
 
 @error(
     id="TW205",
-    name="unknown-runtime",
     summary="A TrainJob refers to a runtime that exists, by the right kind and namespace.",
     effect="Trainer's webhook refuses the object: the runtime has to be there before it.",
     remedy="Correct runtimeRef.kind and runtimeRef.name, or add the runtime.",
@@ -191,7 +186,6 @@ _KUEUE = "kueue.x-k8s.io/manager"
 
 @error(
     id="TW207",
-    name="patch-without-target",
     summary="Patches have a manager with a domain, and change jobs and containers that exist.",
     effect="Trainer's webhook refuses a manager without a domain. A patch of what the runtime "
     "lacks is accepted: the TrainJob reports TrainJobResourcesCreationFailed, and no pod is made.",

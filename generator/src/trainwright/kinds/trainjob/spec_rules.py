@@ -55,7 +55,6 @@ def _versions(numbers: frozenset[int]) -> str:
 
 @error(
     id="TW201",
-    name="field-of-other-trainer-version",
     summary="The fields of a TrainJob are those of the Kubeflow Trainer that is installed.",
     effect="The API server refuses the field, or drops it and the pods run without it.",
     remedy="Use podSpecOverrides with 2.0, podTemplateOverrides with 2.1, runtimePatches from 2.2 "
@@ -83,7 +82,6 @@ def field_of_other_trainer_version(subject: Subject) -> Iterator[Hit]:
 
 @error(
     id="TW202",
-    name="num-proc-per-node-not-number",
     summary="Processes per node are a whole number; Kubeflow Trainer 2.2 and later take no word.",
     effect="The API server refuses the object.",
     remedy="Write numProcPerNode without quotes, or leave it out: it is then the number of GPUs.",
@@ -126,7 +124,6 @@ def _by_torch(subject: Subject) -> bool:
 
 @error(
     id="TW203",
-    name="missing-trainer",
     summary="A TrainJob has spec.trainer.",
     effect="Trainer sets PET_* only for jobs with that block: every pod trains alone.",
     remedy="Add trainer, with numNodes at least.",
@@ -141,7 +138,6 @@ def missing_trainer(subject: Subject) -> Iterator[Hit]:
 
 @error(
     id="TW204",
-    name="trainjob-name-too-long",
     summary="The name leaves room for -node-0-<index> and five random characters.",
     effect="JobSet's webhook refuses what Trainer makes, and the TrainJob stays without pods.",
     remedy="Shorten the name to 48 characters for up to 10 nodes, 47 for up to 100.",
@@ -169,7 +165,6 @@ _OWNED = frozenset({"node", "dataset-initializer", "model-initializer"})
 
 @error(
     id="TW206",
-    name="reserved-trainer-variable",
     summary="torchrun's variables are left to Trainer, and its containers' to spec.trainer.",
     effect="Trainer's webhook refuses the object.",
     remedy="Remove PET_*; set other variables in trainer.env or initializer.*.env.",
@@ -208,7 +203,6 @@ _ELSEWHERE = {
 
 @error(
     id="TW210",
-    name="runtime-field-in-trainjob",
     summary="A TrainJob has no field that belongs to its runtime.",
     effect="The field is unknown: refused, or dropped without a word.",
     remedy="Move the field to the runtime, under trainer, or into runtimePatches.",
@@ -225,7 +219,6 @@ def runtime_field_in_trainjob(subject: Subject) -> Iterator[Hit]:
 
 @warning(
     id="TW213",
-    name="missing-trainjob-launcher",
     summary="Ranks of a TrainJob are started by torchrun, or get their rank from the manifest.",
     effect="Trainer sets no RANK, WORLD_SIZE or MASTER_ADDR: each pod trains alone, or crashes.",
     remedy="Start the script by torchrun, or set launcher: trainwright.",
@@ -254,7 +247,6 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+")
 
 @error(
     id="TW214",
-    name="invalid-storage-uri",
     summary="Storage URIs of initializers start with a scheme, such as hf:// or s3://.",
     effect="The API server refuses the object from Kubeflow Trainer 2.3 on.",
     remedy="Write the URI with its scheme.",
