@@ -37,6 +37,19 @@ def read(value: object) -> Decimal | None:
         return None
 
 
+def count(value: object) -> int | None:
+    """A whole number written as one or as a string ("8"), as resource amounts may be."""
+    if type(value) is int:
+        return value
+    return _whole(value) if isinstance(value, str) else None
+
+
+@lru_cache(maxsize=4096)
+def _whole(text: str) -> int | None:
+    number = read(text)
+    return int(number) if number is not None and number == int(number) else None
+
+
 def format_binary(size: int) -> str:
     """Bytes as the largest whole number of Gi, Mi or Ki that is not more."""
     for unit, power in (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from trainwright import quantity
-
 ACCELERATORS = ("gpu", "gaudi", "tpu", "neuron", "nvidia.com/mig")
 
 
@@ -55,19 +53,6 @@ def amount(value: Any, default: int = 1) -> int:
 def integer(value: Any) -> int | None:
     """The value if it is a whole number as YAML writes one."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def count(value: Any) -> int | None:
-    """A whole number written as one or as a string ("8"), as resource amounts may be."""
-    if type(value) is int:
-        return value
-    return _whole(value) if isinstance(value, str) else None
-
-
-@lru_cache(maxsize=4096)
-def _whole(text: str) -> int | None:
-    number = quantity.read(text)
-    return int(number) if number is not None and number == int(number) else None
 
 
 def extended(amounts: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which cluster a verb asks: its options, and what environments say where those say nothing."""
+"""How a verb reaches a cluster: its options, and else the settings of the environment."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ from dataclasses import replace
 from trainwright.model import Data
 from trainwright.pods.pod import Deadline, EnvVar, ManifestError, Mount, Pod, Port, Restart
 from trainwright.pods.template import Container, PodTemplate
-from trainwright.tolerant import amount, count, integer, mapping, mappings, text, texts
+from trainwright.quantity import count
+from trainwright.tolerant import amount, integer, mapping, mappings, text, texts
 
 
 def main_container(template: PodTemplate, name: str = "") -> Container:

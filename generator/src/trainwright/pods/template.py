@@ -8,16 +8,8 @@ from dataclasses import field
 
 from trainwright.frozen import cached_property, dataclass
 from trainwright.model import Data, ObjectBody
-from trainwright.tolerant import (
-    count,
-    dig,
-    extended,
-    is_accelerator,
-    mapping,
-    mappings,
-    sequence,
-    text,
-)
+from trainwright.quantity import count
+from trainwright.tolerant import dig, extended, is_accelerator, mapping, mappings, sequence, text
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the path of it everywhere
 

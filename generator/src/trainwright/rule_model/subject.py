@@ -9,7 +9,7 @@ from trainwright.frozen import cached_property, dataclass
 from trainwright.groupkind import GroupKind
 from trainwright.model import Data, Environment, Job, Manifest, ObjectBody
 from trainwright.objects.bundle import Bundle
-from trainwright.objects.core_templates import core_templates
+from trainwright.pods.core_templates import core_templates
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.pointer import Pointer
 

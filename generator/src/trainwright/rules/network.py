@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.quantity import count
 from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates
-from trainwright.tolerant import count, dig, mappings, sequence, text
+from trainwright.tolerant import dig, mappings, sequence, text
 
 _DNS = "https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy"
 

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from trainwright.pods.launching import SHELLS, script_trains
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.quantity import count
 from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates
-from trainwright.tolerant import count, dig, mapping, mappings, sequence, text
+from trainwright.tolerant import dig, mapping, mappings, sequence, text
 
 _CHECKPOINTS = re.compile(r"checkpoint|ckpt", re.IGNORECASE)
 

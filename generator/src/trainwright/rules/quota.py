@@ -12,10 +12,11 @@ from trainwright.model import Data, Manifest, Pool
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.quantity import count
 from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.capacity import nodes, pool_shortages, shortage
-from trainwright.tolerant import count, dig, mapping, mappings, text
+from trainwright.tolerant import dig, mapping, mappings, text
 
 _GPU = "resources: {limits: {nvidia.com/gpu: %d}}"
 

@@ -10,10 +10,11 @@ from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.pods.launching import options
 from trainwright.pods.template import SHARED_MEMORY, Container, PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.quantity import count
 from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.fabrics import nics
-from trainwright.tolerant import count, dig, extended, mapping, mappings, sequence, text
+from trainwright.tolerant import dig, extended, mapping, mappings, sequence, text
 
 # A device of one has two cores, each with a process; one process drives all chips of the other.
 # https://awsdocs-neuron.readthedocs-hosted.com/en/latest/about-neuron/arch/neuron-hardware/trn1-arch.html

@@ -18,9 +18,10 @@ from trainwright.kinds.pytorchjob.spec_rules import (
 )
 from trainwright.pods.launching import launches
 from trainwright.pointer import Pointer
+from trainwright.quantity import count
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.tolerant import count, dig, mapping, mappings, text
+from trainwright.tolerant import dig, mapping, mappings, text
 
 
 @warning(

@@ -10,9 +10,10 @@ from trainwright.model import Data, Environment
 from trainwright.objects import forms
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.quantity import count
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.tolerant import count, dig, mapping, text
+from trainwright.tolerant import dig, mapping, text
 
 ROLES = ("Master", "Worker")
 WEBHOOK = "kubeflow/trainer@v1.9.4:pkg/webhooks/pytorch/pytorchjob_webhook.go"

@@ -8,9 +8,9 @@ from trainwright.kinds.environment_rules import RESERVED, reserved_env
 from trainwright.kinds.trainingjob import KIND
 from trainwright.kinds.trainingjob.target import SHELL_SAFE
 from trainwright.pointer import Pointer
+from trainwright.quantity import count
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.tolerant import count
 
 _TYPES = "lattice-io/lattice:lattice-operator/pkg/apis/breezeml.ai/v1/lattice_types.go"
 _SPEC_KEYS = frozenset(
