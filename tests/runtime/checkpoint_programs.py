@@ -30,6 +30,7 @@ from trainwright_runtime.checkpoint import (
     PeerCopies,
     RngState,
     StopSignal,
+    checkpoints,
 )
 from trainwright_runtime.checkpoint.peer_copies import Copies
 from trainwright_runtime.checkpoint.ranks import Ranks
@@ -137,6 +138,19 @@ def save_some(directory: Path, steps: Sequence[int]) -> None:
     with Checkpoints(directory, keep=2) as checkpoints:
         for step in steps:
             checkpoints.save(step, uniform(step))
+
+
+def save_within_a_file_size(directory: Path, log: Path) -> None:
+    """As `ulimit -f` sets it: first below the buffers and the files, then not any more."""
+    torch.set_num_threads(1)
+    logging.basicConfig(filename=log, level=logging.INFO)
+    checkpoints.WORTH_IT = 0  # type: ignore[misc]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+    with Checkpoints(directory) as saving:
+        saving.save(1, uniform(1))
+        saving.save(2, uniform(2), wait=True)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+        saving.save(3, uniform(3))
 
 
 # --- object storage --------------------------------------------------------------------------

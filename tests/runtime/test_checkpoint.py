@@ -9,9 +9,11 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -603,3 +605,88 @@ def test_afterwards_sigterm_does_what_it_did_before() -> None:
         assert stop.noted
         assert stop.agreed()
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_handler_that_was_set_since_stays() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with StopSignal() as stop:
+            signal.signal(signal.SIGTERM, _own_handler)
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert not stop.noted
+        assert signal.getsignal(signal.SIGTERM) is _own_handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _own_handler(_number: int, _frame: object) -> None:
+    """As a script has one."""
+
+
+def test_signals_that_are_closed_out_of_order_note_nothing() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    first, second = StopSignal(), StopSignal()
+    first.close()
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert second.noted
+    second.close()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_handler_may_save_or_leave_while_a_checkpoint_is_written(
+    leaves: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The buffers that it is written from stay as they are until it is written."""
+    module = sys.modules[Checkpoints.__module__]
+    write, main = module._write_files, threading.main_thread().ident
+    handled = threading.Event()
+
+    def slow(*arguments: object, **options: object) -> object:
+        if not handled.is_set():
+            while not _waits(main):
+                time.sleep(0.001)
+            os.kill(os.getpid(), signal.SIGTERM)
+            handled.wait()
+        return write(*arguments, **options)
+
+    monkeypatch.setattr(module, "_write_files", slow)
+
+    def handler(_number: int, _frame: object) -> None:
+        handled.set()
+        if leaves:
+            raise SystemExit(STOPPED)
+        checkpoints.save(2, uniform(2))
+
+    before = signal.signal(signal.SIGTERM, handler)
+    try:
+        with suppress(SystemExit), Checkpoints(tmp_path) as checkpoints:
+            checkpoints.save(1, uniform(1))
+            checkpoints.wait()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert visible(tmp_path) == ([1] if leaves else [1, 2])
+    for step in visible(tmp_path):
+        (tmp_path / "latest").write_text(f"step-{step:010}\n")
+        assert load(tmp_path) == step
+    assert not list(tmp_path.glob(".writer-*"))
+
+
+def _waits(thread: int | None) -> bool:
+    """Whether a thread waits for the result of another."""
+    frame = sys._current_frames()[thread or 0].f_back
+    return frame is not None and frame.f_code.co_name == "result"
+
+
+# --- limits ------------------------------------------------------------------------------------
+
+
+def test_a_limit_of_file_size_fails_saves_with_its_cause(tmp_path: Path) -> None:
+    [code] = wait([programs.start(programs.save_within_a_file_size, tmp_path, tmp_path / "log")])
+    assert code == 0
+    log = (tmp_path / "log").read_text()
+    assert "no shared memory of" in log
+    assert log.count("could not be saved") == 2
+    assert log.count(": File too large") == 2
+    assert load(tmp_path) == 3
+    assert _names(tmp_path) == ["latest", "log", "step-0000000003"]

@@ -311,6 +311,50 @@ def test_a_signal_reaches_the_processes_and_they_may_finish(
     assert done.stderr.count("passing it on") == 1
 
 
+OWN_HANDLER = """
+import signal, sys, time, torch
+from trainwright_runtime.checkpoint import Checkpoints, checkpoints
+checkpoints.WORTH_IT = 0
+stopping = False
+def stop(*_):
+    global stopping
+    stopping = True
+signal.signal(signal.SIGTERM, stop)
+state = {{"weight": torch.zeros(1000)}}
+with Checkpoints("saved", keep=2) as saving:
+    saving.save(1, state)  # by a process, which SIGTERM must not end
+    print("ready", flush=True)
+    while not stopping:
+        time.sleep(0.01)
+    saving.save(2, {{"weight": torch.full((1000,), 2.0)}}, wait=True)
+    assert signal.getsignal(signal.SIGTERM) is stop
+    sys.exit({code})
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("code", "exit_code"), [(0, 0), (3, 143)])
+def test_a_handler_of_the_script_s_own_saves_what_it_saves(
+    code: int, exit_code: int, entrypoint: Entrypoint
+) -> None:
+    import torch
+
+    from trainwright_runtime.checkpoint import Checkpoints
+
+    script = entrypoint.script("train.py", OWN_HANDLER.format(code=code))
+    process = entrypoint.start("--nproc-per-node=1", "--", script)
+    _await_line(process, "ready")
+    process.terminate()
+    done = finish(process)
+    assert done.returncode == exit_code
+    assert "could not be saved" not in done.stderr
+    state = {"weight": torch.zeros(1000)}
+    with Checkpoints(entrypoint.folder / "saved") as checkpoints:
+        assert checkpoints.load(state) == 2
+    assert state["weight"].unique().tolist() == [2.0]
+    assert (entrypoint.folder / "saved" / "step-0000000001").is_dir()
+
+
 def test_who_is_not_done_after_the_configured_grace_is_killed(entrypoint: Entrypoint) -> None:
     script = entrypoint.script("train.py", SAVES.format(seconds=1000, name="SIGTERM"))
     process = entrypoint.start("--nproc-per-node=2", "--grace-period=1", "--", script)

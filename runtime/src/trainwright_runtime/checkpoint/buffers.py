@@ -80,9 +80,7 @@ class Buffers:
             offsets[name] = end
             end += -(-tensor.numel() * tensor.element_size() // _ALIGNED) * _ALIGNED
         size = max(end, mmap.PAGESIZE)
-        if hasattr(os, "memfd_create"):
-            self.descriptor = os.memfd_create("checkpoint")
-            os.truncate(self.descriptor, size)
+        self.descriptor = _memory_file(size)
         self._map = mmap.mmap(-1 if self.descriptor is None else self.descriptor, size)
         self.allocations += 1
         whole = torch.frombuffer(self._map, dtype=torch.uint8)
@@ -93,6 +91,26 @@ class Buffers:
             name: tensor_at(self._map, Place(offsets[name], tuple(tensor.shape), tensor.dtype))
             for name, tensor in tensors.items()
         }
+
+
+def _memory_file(size: int) -> int | None:
+    """Memory that another process can map; None where there is none, or not as large as this.
+
+    A limit of the size of files (RLIMIT_FSIZE) holds for it too.
+    """
+    if not hasattr(os, "memfd_create"):
+        return None
+    descriptor = os.memfd_create("checkpoint")
+    try:
+        os.truncate(descriptor, size)
+    except OSError as error:
+        os.close(descriptor)
+        _log.warning(
+            "no shared memory of %d bytes (%s): checkpoints are written by a thread",
+            size, error.strerror,
+        )  # fmt: skip
+        return None
+    return descriptor
 
 
 def tensor_at(memory: mmap.mmap, place: Place) -> Tensor:

@@ -188,12 +188,17 @@ class Checkpoints:
 
     def wait(self) -> None:
         """Until what is being written is on the disk or in memory, or has failed."""
-        saving, self._saving = self._saving, None
+        saving = self._saving
         if saving is None:
             return
         save, future = saving
-        unsaved = future.result()
-        if not save.stored:
+        try:
+            unsaved = future.result()
+        finally:  # a signal handler of the script may raise in there: the buffers are in use then
+            ended = future.done() and self._saving is saving
+            if ended:
+                self._saving = None
+        if not (ended and save.stored):  # or the handler has saved, which waited for this first
             return
         self._unsaved = unsaved
         if self._unsaved is None:

@@ -326,8 +326,8 @@ def defect(checkpoint: Path | ObjectPath, share: int = 0, shares: int = 1) -> st
 def in_words(check: Callable[[], None], *, on_disk: bool = True) -> str | None:
     """What a check of files has raised, as a sentence's end; None when it found nothing.
 
-    What a disk cannot read is damaged. A store that refuses or is away says nothing about what it
-    keeps: that OSError is raised.
+    What a disk cannot read is damaged. Whether a store that refuses or is away keeps it whole is
+    not known: that OSError is raised.
     """
     try:
         check()

@@ -319,7 +319,7 @@ def refused(url: str) -> Iterator[None]:
 
 @contextmanager
 def _warned(what: str) -> Iterator[None]:
-    """What is not worth a checkpoint: a store may also let nobody delete anything."""
+    """Log what is not worth failing a save for: a key may not be allowed to delete."""
     try:
         yield
     except OSError as error:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Self
 
 import torch
 import torch.distributed as dist
+
+Handler = Callable[[int, FrameType | None], object] | int | None
 
 # What a shell reports for a process that SIGTERM ended: 128 and above requests a retry.
 STOPPED = 128 + signal.SIGTERM
@@ -41,7 +44,7 @@ class StopSignal:
             # Not the group of the gradients: a number that lies on the CPU costs no wait for
             # the GPU there.
             self._group = dist.new_group(backend="gloo")
-        self._previous = signal.signal(signal.SIGTERM, self._note)
+        self._previous: Handler = signal.signal(signal.SIGTERM, self._note)
         _OPEN.append(self)
 
     def agreed(self) -> bool:
@@ -56,10 +59,20 @@ class StopSignal:
         return self._agreed
 
     def close(self) -> None:
-        """From here on SIGTERM does again what it did before."""
+        """From here on SIGTERM does again what it did before, or what the script has set since."""
         if self in _OPEN:
             _OPEN.remove(self)
-        signal.signal(signal.SIGTERM, self._previous or signal.SIG_DFL)
+        if signal.getsignal(signal.SIGTERM) == self._note:
+            signal.signal(signal.SIGTERM, self._before() or signal.SIG_DFL)
+
+    def _before(self) -> Handler:
+        """The handler before this one; those that were closed since are passed over."""
+        previous = self._previous
+        while isinstance(stop := getattr(previous, "__self__", None), StopSignal):
+            if stop in _OPEN:
+                break
+            previous = stop._previous
+        return previous
 
     def __enter__(self) -> Self:
         return self

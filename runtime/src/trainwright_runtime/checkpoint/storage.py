@@ -133,7 +133,7 @@ class _Digest(io.IOBase):
         return self._file.tell()
 
     def fileno(self) -> int:
-        self._tell()  # torch asks for it to sync the file
+        self._tell()  # torch gets it to sync the file
         return self._file.fileno()
 
     def flush(self) -> None:
