@@ -31,7 +31,8 @@ class Rule:
 
     `id` is stable for ever. `summary` says what must hold; `effect` what happens otherwise;
     `remedy` what to do, ending in a full stop; `by_hand` the same for manifests without a job spec,
-    where the remedy speaks of one. `kinds` is empty when every kind is looked at.
+    where the remedy speaks of one. `kinds` is empty for every kind, or in a kind's folder for that
+    kind alone.
     `spec` is the position in a job spec that usually decides it. A `per_pod` rule says of each pod
     template what follows from the template itself, whatever its role, count and neighbours are: of
     templates that are alike it says the same. `passes` and `fails` are samples, in

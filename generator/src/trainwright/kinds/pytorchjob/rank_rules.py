@@ -15,6 +15,7 @@ from trainwright.kinds.pytorchjob.spec_rules import (
     has,
     replicas,
     trainer,
+    trainers,
 )
 from trainwright.pods.launching import launches
 from trainwright.pointer import Pointer
@@ -42,9 +43,8 @@ def missing_launcher(subject: Subject) -> Iterator[Hit]:
     number = count(subject.spec.get("nprocPerNode"))
     if number is None or number < 2:
         return
-    for template in subject.templates:
-        container = trainer(template)
-        if container and container.command_line and not launches(container.command_line):
+    for _, container in trainers(subject):
+        if container.command_line and not launches(container.command_line):
             first = container.command_line[0]
             message = f"nprocPerNode is {number}, but {first!r} starts one process per pod"
             yield Hit(container.pointer, message)
@@ -71,10 +71,7 @@ def launcher_counts_mismatch(subject: Subject) -> Iterator[Hit]:
     if elastic(subject) is not None:
         return
     wanted = {"nnodes": subject.pods, "nproc_per_node": count(subject.spec.get("nprocPerNode"))}
-    for template in subject.templates:
-        container = trainer(template)
-        if container is None:
-            continue
+    for _, container in trainers(subject):
         for flag, number in _NUMBER_FLAG.findall(" ".join(container.command_line)):
             expected = wanted[flag.replace("-", "_")]
             if expected is not None and int(number) != expected:
@@ -95,10 +92,7 @@ def launcher_counts_mismatch(subject: Subject) -> Iterator[Hit]:
     "[{name: pytorch, ports: [{containerPort: 23456}]}]}}}}}",
 )
 def unnamed_port(subject: Subject) -> Iterator[Hit]:
-    for template in subject.templates:
-        container = trainer(template)
-        if container is None:
-            continue
+    for _, container in trainers(subject):
         for index, port in enumerate(mappings(container.body.get("ports"))):
             name, number = text(port.get("name")), port.get("containerPort")
             where = f"{container.pointer}/ports/{index}"
@@ -121,9 +115,8 @@ def unnamed_port(subject: Subject) -> Iterator[Hit]:
     "[{name: pytorch, readinessProbe: {tcpSocket: {port: 23456}}}]}}}}}",
 )
 def readiness_probe_on_ranks(subject: Subject) -> Iterator[Hit]:
-    for template in subject.templates:
-        container = trainer(template)
-        if container and "readinessProbe" in container.body:
+    for template, container in trainers(subject):
+        if "readinessProbe" in container.body:
             pointer = f"{container.pointer}/readinessProbe"
             yield Hit(pointer, f"{template.role} has a readinessProbe")
 
@@ -285,10 +278,7 @@ def unrestricted_init_container(subject: Subject) -> Iterator[Hit]:
     "{replicas: 1}}}",
 )
 def rank_hidden_by_probe(subject: Subject) -> Iterator[Hit]:
-    for template in subject.templates if subject.pods > 1 else ():
-        container = trainer(template)
-        if container is None:
-            continue
+    for _, container in trainers(subject) if subject.pods > 1 else ():
         for name in ("readinessProbe", "startupProbe"):
             probe = mapping(container.body.get(name))
             # One of a port succeeds as soon as rank 0 listens there for the others.

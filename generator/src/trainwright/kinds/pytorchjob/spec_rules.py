@@ -60,6 +60,12 @@ def trainer(template: PodTemplate) -> Container | None:
     return None
 
 
+def trainers(subject: Subject) -> list[tuple[PodTemplate, Container]]:
+    """Each pod template with the container that the operator looks at, where it has one."""
+    found = ((template, trainer(template)) for template in subject.templates)
+    return [(template, container) for template, container in found if container]
+
+
 @error(
     id="TW101",
     summary="Every replica has a container named pytorch.",
