@@ -598,6 +598,27 @@ def test_the_metrics_file_of_the_rank_has_the_failure(entrypoint: Entrypoint) ->
     assert not (entrypoint.folder / "rank-0.jsonl").exists()
 
 
+def test_the_metrics_file_of_a_replaced_worker_has_each_of_its_ends(entrypoint: Entrypoint) -> None:
+    """Training goes on without it, so that nothing else records that it was lost."""
+    program = """
+import os, signal
+from trainwright_runtime.metrics import Metrics
+with Metrics.from_environment():
+    if not os.path.exists("again"):
+        open("again", "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = entrypoint.run(
+        "--recovery=live", "--", entrypoint.script("train.py", program),
+        env={"TRAINWRIGHT_METRICS_DIR": str(entrypoint.folder)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (path,) = entrypoint.folder.glob("*.jsonl")
+    events = [event for event in read(path) if isinstance(event, Event)]
+    assert [event.name for event in events] == ["start", "failure", "restart", "end"]
+    assert (events[1].fields["error"], events[1].fields["exit_code"]) == ("killed by SIGKILL", 137)
+
+
 def test_under_another_agent_the_training_process_reports_itself(entrypoint: Entrypoint) -> None:
     script = entrypoint.script("train.py", "open('/absent')")
     log = entrypoint.folder / "log"

@@ -178,13 +178,27 @@ def shortened(text: str) -> str:
 
 def report(failure: Failure, environ: Mapping[str, str]) -> int:
     """Log it, leave it for Kubernetes and in the metrics; its exit code."""
-    public = replace(
+    public = _public(failure, environ)
+    _log.error("%s", public.sentence())
+    write_message(public, environ)
+    _append(public, environ)
+    return public.exit_code
+
+
+def note(failure: Failure, environ: Mapping[str, str]) -> None:
+    """Leave it in the metrics alone: training goes on."""
+    _append(_public(failure, environ), environ)
+
+
+def _public(failure: Failure, environ: Mapping[str, str]) -> Failure:
+    return replace(
         failure,
         error=shortened(redact(failure.error, environ)),
         detail=redact(failure.detail, environ),
     )
-    _log.error("%s", public.sentence())
-    write_message(public, environ)
+
+
+def _append(public: Failure, environ: Mapping[str, str]) -> None:
     folder = environ.get("TRAINWRIGHT_METRICS_DIR")
     if folder and public.worker:
         event = Event(
@@ -198,7 +212,6 @@ def report(failure: Failure, environ: Mapping[str, str]) -> int:
             },
         )
         append(Path(folder) / f"{public.worker}.jsonl", event)
-    return public.exit_code
 
 
 # --- the termination message ---------------------------------------------------------------------

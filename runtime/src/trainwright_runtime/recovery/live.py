@@ -364,11 +364,13 @@ class _Team:
             _log.warning("%s lost (%s) once training was over", process.name, how)
             return None
         child.count()
-        limit = self.max_restarts
+        limit, found = self.max_restarts, failure_of(process, self.node)
         if exit_codes.DONE < code < exit_codes.RETRY or child.restarts > limit:
-            return failure.report(failure_of(process, self.node), self.environ) or exit_codes.FAILED
+            return failure.report(found, self.environ) or exit_codes.FAILED
+        early = code == exit_codes.DONE
+        failure.note(replace(found, how=_EARLY) if early else found, self.environ)
         child.schedule()
-        how = _EARLY if code == exit_codes.DONE else process.how_it_ended()
+        how = _EARLY if early else process.how_it_ended()
         _log.warning("%s lost (%s), restart %d of %d", process.name, how, child.restarts, limit)
         return None
 
