@@ -162,5 +162,5 @@ def _post(url: str, certificate: Path, token: Path, status: Mapping[str, Any]) -
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT, context=context):  # noqa: S310
             pass
-    except http.client.HTTPException as error:  # what the server says is not HTTP
+    except http.client.HTTPException as error:  # what the server sends is not HTTP
         raise OSError(f"{type(error).__name__}: {error}") from error

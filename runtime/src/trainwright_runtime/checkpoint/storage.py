@@ -8,8 +8,8 @@ import io
 import os
 import pickle
 from collections.abc import Generator
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from io import FileIO
 from pathlib import Path
 from queue import SimpleQueue
@@ -82,21 +82,23 @@ class _Digesting(filesystem.FileSystem):
             with super().create_stream(path, mode) as plain:
                 yield plain
             return
+        sizes: SimpleQueue[int | None] = SimpleQueue()
         try:
             with (
-                ThreadPoolExecutor(1) as threads,
                 Path(path).open(mode) as file,
                 Path(path).open("rb", buffering=0) as written,
+                ThreadPoolExecutor(1) as threads,
+                ExitStack() as last,
             ):
-                stream = _Digest(file, self, threads, written)
-                try:
-                    yield stream
-                finally:
-                    digest = stream.end()
+                last.callback(sizes.put, None)  # whatever ends this: the thread is waited for
+                digest = threads.submit(_digest, written, sizes)
+                stream = _Digest(file, self, sizes)
+                yield stream
+                stream.end()
+                self.digests[Path(path).name] = digest.result()
         except OSError as error:
             self.error = self.error or error
             raise
-        self.digests[Path(path).name] = digest
 
     def rename(self, path: str | os.PathLike[str], new_path: str | os.PathLike[str]) -> None:
         super().rename(path, new_path)
@@ -110,20 +112,16 @@ class _Digest(io.IOBase):
     what torch gives to `write` is torch's again as soon as that returns, and a digest takes longer.
     """
 
-    def __init__(
-        self, file: IO[bytes], files: _Digesting, threads: Executor, written: FileIO
-    ) -> None:
-        self._file, self._files = file, files
-        self._size = self._told = 0  # bytes
-        self._sizes: SimpleQueue[int | None] = SimpleQueue()
-        self._digest = threads.submit(_digest, written, self._sizes)
+    def __init__(self, file: IO[bytes], files: _Digesting, sizes: SimpleQueue[int | None]) -> None:
+        self._file, self._files, self._sizes = file, files, sizes
+        self._size = self._announced = 0  # bytes
 
     def write(self, data: bytes) -> int:
         try:
             written = self._file.write(data)
             self._size += written
-            if self._size - self._told >= _PIECE:
-                self._tell()
+            if self._size - self._announced >= _PIECE:
+                self._announce()
         except OSError as error:
             self._files.error = self._files.error or error
             raise
@@ -133,24 +131,21 @@ class _Digest(io.IOBase):
         return self._file.tell()
 
     def fileno(self) -> int:
-        self._tell()  # torch gets it to sync the file
+        self._announce()  # torch gets it to sync the file
         return self._file.fileno()
 
     def flush(self) -> None:
         if not self._file.closed:
             self._file.flush()
 
-    def end(self) -> str:
-        """The digest of all that was written. OSError if it cannot be written or read back."""
-        try:
-            self._tell()
-        finally:
-            self._sizes.put(None)
-        return self._digest.result()
+    def end(self) -> None:
+        """Nothing is written after this. OSError if what was written cannot be."""
+        self._announce()
+        self._sizes.put(None)
 
-    def _tell(self) -> None:
+    def _announce(self) -> None:
         self._file.flush()
-        self._told = self._size
+        self._announced = self._size
         self._sizes.put(self._size)
 
 
