@@ -33,18 +33,17 @@ def _runnable(page: Path) -> list[Block]:
     return [block for block in blocks(page) if block.language == "console" and not block.not_run]
 
 
-PAGES = {
-    page.relative_to(ROOT).as_posix(): found
-    for page in pages()
-    if (found := _runnable(page)) and page.name != Path(_RUN_BY_ITSELF).name
-}
-
-
 def test_every_page_with_commands_is_prepared() -> None:
-    assert set(PREPARED) == set(PAGES)
+    found = {page.relative_to(ROOT).as_posix() for page in pages() if _runnable(page)}
+    assert set(PREPARED) == found - {_RUN_BY_ITSELF}
 
 
-@pytest.mark.parametrize("page", PAGES)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test per page that is prepared, without reading any while tests are collected."""
+    if "page" in metafunc.fixturenames:
+        metafunc.parametrize("page", PREPARED)
+
+
 def test_the_commands_of_a_page_work(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,8 +56,8 @@ def test_the_commands_of_a_page_work(
     folder.mkdir()
     monkeypatch.chdir(folder)
     PREPARED[page](folder)
-    for block in PAGES[page]:
-        BEFORE.get((page, PAGES[page].index(block)), lambda _: None)(folder)
+    for number, block in enumerate(_runnable(ROOT / page)):
+        BEFORE.get((page, number), lambda _: None)(folder)
         for step in steps(block):
             code, printed = _typed(_COMMENTS.sub("", step.command), monkeypatch)
             assert code in ((0, 1) if step.shown else (0,)), (block.place, step.command, printed)
@@ -198,7 +197,7 @@ def _one_job(folder: Path) -> None:
 def _the_session(folder: Path) -> None:
     """The file that the README shows, before it is committed."""
     repository = _environment(folder, targets=_TARGETS.replace(', trainjob: {version: "2.3"}', ""))
-    first = next(steps(PAGES["README.md"][0]))
+    first = next(steps(_runnable(ROOT / "README.md")[0]))
     repository.write("prod/jobs/resnet.yaml", "\n".join(first.shown).strip() + "\n")
     init(folder)
     _with_a_remote(folder)
