@@ -121,6 +121,35 @@ def test_two_nodes_of_a_pytorchjob_meet(entrypoint: Entrypoint) -> None:
     assert one.stdout == "[rank 1] 2 1 0 2 1 1 1\n"
 
 
+MEETS_AGAIN = """
+import os, torch, torch.distributed as dist
+host, port = os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]
+init = {{"0": None, "1": f"tcp://[{{host}}]:{{port}}"}}[os.environ["TORCHELASTIC_RESTART_COUNT"]]
+ranks = {{name: int(os.environ[name.upper()]) for name in ("rank", "world_size")}} if init else {{}}
+dist.init_process_group("gloo", init_method=init, **ranks)
+dist.barrier()
+if init is None and dist.get_rank() == {loses}:
+    os.kill(os.getpid(), 9)
+dist.barrier()
+print(host, flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loses", [0, 1])
+def test_nodes_meet_again_in_another_store_at_an_ipv6_address(
+    loses: int, entrypoint: Entrypoint
+) -> None:
+    script = entrypoint.script("train.py", MEETS_AGAIN.format(loses=loses))
+    job = {"MASTER_ADDR": "::1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    argv = ("--recovery=restart", "--", script)
+    nodes = [entrypoint.start(*argv, env={**job, "RANK": str(n)}) for n in (1, 0)]
+    for done in [finish(node) for node in nodes]:
+        assert done.returncode == 0, done.stderr
+        assert "::1" in done.stdout
+        assert "restart 1 of" in done.stderr
+
+
 @pytest.mark.slow
 def test_a_process_that_torchrun_has_placed_is_left_as_it_is(entrypoint: Entrypoint) -> None:
     script = entrypoint.script("train.py", TRAIN)
