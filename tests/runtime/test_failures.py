@@ -601,10 +601,11 @@ def test_the_metrics_file_of_the_rank_has_the_failure(entrypoint: Entrypoint) ->
 def test_the_metrics_file_of_a_replaced_worker_has_each_of_its_ends(entrypoint: Entrypoint) -> None:
     """Training goes on without it, so that nothing else records that it was lost."""
     program = """
-import os, signal
+import os, signal, sys
 from trainwright_runtime.metrics import Metrics
 with Metrics.from_environment():
     if not os.path.exists("again"):
+        print("all is well", file=sys.stderr, flush=True)
         open("again", "w").close()
         os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -616,7 +617,8 @@ with Metrics.from_environment():
     (path,) = entrypoint.folder.glob("*.jsonl")
     events = [event for event in read(path) if isinstance(event, Event)]
     assert [event.name for event in events] == ["start", "failure", "restart", "end"]
-    assert (events[1].fields["error"], events[1].fields["exit_code"]) == ("killed by SIGKILL", 137)
+    assert events[1].fields["error"] == "killed by SIGKILL; last line: all is well"
+    assert events[1].fields["exit_code"] == 137
 
 
 def test_under_another_agent_the_training_process_reports_itself(entrypoint: Entrypoint) -> None:

@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,23 @@ def test_without_matplotlib_there_is_text_and_one_line(tmp_path: Path) -> None:
     assert done.stderr == (
         "error: no picture: matplotlib is not installed; pip install 'trainwright-runtime[report]'\n"
     )
+
+
+def test_what_is_lost_by_rounding_alone_is_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A restart that went on right after the last step took no step back."""
+    lines: list[Record] = [_event(0, "start")]
+    for at in range(1, 60):
+        step = _steps(at, 10 * at)
+        lines.append(replace(step, seconds=0.1 * at / 3))
+        if at == 30:
+            lines.append(_event(30.5, "restart"))
+    run = _write(tmp_path / "run.jsonl", lines)
+    assert main([str(run)]) == 0
+    assert "trained again  0 ms of steps that restarts took back\n" in capsys.readouterr().out
+    assert main([str(run), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["split"]["recovery"] >= 0
 
 
 def test_a_folder_is_all_workers_of_the_run_that_it_is_named_after(

@@ -30,6 +30,8 @@ _log = logging.getLogger(f"{logs.ROOT}.entrypoint")
 TERMINATION_BYTES = 4096
 TERMINATION_LOG = "/dev/termination-log"
 
+KILLED = "killed by "  # how a process ended by a signal, before its name
+
 _LONGEST = 600  # characters of an error: more is in the log
 _RECORD_BYTES = 4096  # PIPE_BUF of Linux: one write to a pipe is whole up to here
 
@@ -206,12 +208,19 @@ def _append(public: Failure, environ: Mapping[str, str]) -> None:
             name="failure",
             fields={
                 "cause": public.cause.name if public.cause else "unknown",
-                "error": public.error or public.how,
+                "error": _error(public),
                 "exit_code": public.exit_code,
                 "node": public.node.name,
             },
         )
         append(Path(folder) / f"{public.worker}.jsonl", event)
+
+
+def _error(public: Failure) -> str:
+    """Why it ended, in a line: the last one of a process that was killed is seldom why."""
+    if public.error and public.how.startswith(KILLED):
+        return f"{public.how}; last line: {public.error}"
+    return public.error or public.how
 
 
 # --- the termination message ---------------------------------------------------------------------

@@ -23,7 +23,7 @@ from types import FrameType
 from typing import IO, BinaryIO
 
 from trainwright_runtime import cgroup, errors, exit_codes, logs, metrics, stacks
-from trainwright_runtime.failure import Record
+from trainwright_runtime.failure import KILLED, Record
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -213,7 +213,7 @@ class Process:
     def how(self) -> str:
         """The exit code or the signal."""
         if self.signal is not None:
-            return f"killed by {_signal_name(self.signal)}"
+            return f"{KILLED}{_signal_name(self.signal)}"
         code = self._popen.returncode
         return f"exit code {self.record.exit_code if self.record and code is None else code}"
 

@@ -89,7 +89,7 @@ def rate(samples: int, seconds: float) -> str:
 def duration(seconds: float) -> str:
     """Two units at most, three digits at most."""
     if seconds < 0.9995:
-        return f"{seconds * 1000:.3g} ms"
+        return f"{round(max(seconds, 0.0) * 1000, 3):.3g} ms"  # less is an error of rounding
     if seconds < 60:
         return f"{seconds:.3g} s"
     minutes, rest = divmod(round(seconds), 60)
