@@ -235,6 +235,46 @@ def test_a_model_that_is_sharded_or_wrapped_is_refused_with_what_to_do(tmp_path:
         dist.destroy_process_group()
 
 
+def test_a_node_as_a_replica_takes_what_its_processes_shard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINWRIGHT_REPLICA_PROCESSES", "1")
+    dist.init_process_group("gloo", f"file://{tmp_path / 'meeting'}", rank=0, world_size=1)
+    try:
+        for wrap, words in (
+            (lambda model: model, r"fully_shard\(model\), the root too, or leave the option out"),
+            (_only_a_layer, "the root too"),
+            (_fsdp1, "FullyShardedDataParallel, .* no live recovery: .* --recovery=restart"),
+            (_hsdp, "weight is .*Replicate.* for any other mesh, .* --recovery=restart"),
+            (_with_a_whole_parameter, "scale is a whole tensor"),
+        ):
+            model = wrap(torch.nn.Linear(1, 1))
+            with pytest.raises(TypeError, match=words):
+                _open(model, torch.optim.SGD(model.parameters(), lr=0.1))
+        model = fully_shard(torch.nn.Linear(1, 1))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        shards = elastic.Shards(names=["a"], open=lambda name, skip: [])
+        for name, options in (
+            ("scaler=", {"scaler": torch.amp.GradScaler("cpu")}),
+            ("synchronize=", {"synchronize": elastic.LocalSGD(every=2)}),
+            ("elastic.Shards", {"data": shards}),
+        ):
+            with pytest.raises(TypeError, match=f"{name}: not with a model that is sharded"):
+                _open(model, optimizer, **options)
+    finally:
+        dist.destroy_process_group()
+
+
+def _only_a_layer(model: torch.nn.Module) -> torch.nn.Module:
+    return torch.nn.Sequential(fully_shard(model))
+
+
+def _with_a_whole_parameter(model: torch.nn.Module) -> torch.nn.Module:
+    scale = torch.nn.Parameter(torch.ones(1))
+    model.register_parameter("scale", scale)
+    return fully_shard(model, ignored_params={scale})
+
+
 def _fsdp1(model: torch.nn.Module) -> torch.nn.Module:
     cpu = torch.device("cpu")
     return FullyShardedDataParallel(

@@ -319,3 +319,45 @@ def test_shards_have_names_of_their_own(names: list[str]) -> None:
 def test_an_empty_dataset_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one record"):
         cursor(Numbers(0))
+
+
+# --- several processes in a replica --------------------------------------------------------------
+
+
+@given(
+    length=st.integers(1, 40),
+    batch=st.integers(1, 16),
+    micro_batch=st.integers(1, 5),
+    nodes=st.integers(1, 3),
+    processes=st.integers(2, 4),
+)
+def test_the_processes_of_a_replica_go_through_the_model_together(
+    length: int, batch: int, micro_batch: int, nodes: int, processes: int
+) -> None:
+    """FSDP's collectives need all of them; each record counts once all the same."""
+    batching = Batching(collate=list, micro_batch=micro_batch)
+    names = tuple(f"w{rank}" for rank in range(nodes * processes))
+    ranks = range(len(names))
+    sources = [
+        cursors({"train": Numbers(length)}, batching, seed=1, shuffle=True)["train"] for _ in ranks
+    ]
+    members = [Members(quorum=1, rank=rank, names=names, processes=processes) for rank in ranks]
+    read: list[Record] = []
+    try:
+        while not sources[0].finished:
+            taken = [source.take(m, batch) for source, m in zip(sources, members, strict=True)]
+            for share, pieces in taken:
+                counted = [piece for records, piece in pieces if records]
+                assert sum(map(len, counted)) == len(share)
+                assert all(len(piece) == 1 for records, piece in pieces if not records)
+                read += chain.from_iterable(counted)
+            counts = [len(pieces) for _, pieces in taken]
+            for first in range(0, len(names), processes):
+                assert len(set(counts[first : first + processes])) == 1
+            assert all(0 not in [n for n, _ in p[:1]] for share, p in taken if len(share))
+            for source, m in zip(sources, members, strict=True):
+                source.commit(m, batch, [])
+    finally:
+        for source in sources:
+            source.close()
+    assert sorted(index for _, index in read) == list(range(length))

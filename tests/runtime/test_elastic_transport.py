@@ -6,16 +6,21 @@ import os
 import pickle
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchft")
 
+import torch.distributed as dist  # noqa: E402
+from torch.distributed.fsdp import fully_shard  # noqa: E402
+from torch.distributed.tensor import DTensor  # noqa: E402
 from torchft.checkpointing import http_transport  # noqa: E402
 from torchft.coordination import LighthouseClient, ManagerServer  # noqa: E402
 
 from trainwright_runtime import coordinator  # noqa: E402
+from trainwright_runtime.checkpoint import CheckpointError  # noqa: E402
 from trainwright_runtime.elastic.transport import Transport, pack, unpack  # noqa: E402
 
 PATIENCE = timedelta(seconds=30)
@@ -48,6 +53,30 @@ def test_a_state_arrives_to_the_bit() -> None:
     received = _sent(state)
     assert str(received) == str(state)
     assert torch.equal(received["model"]["weight"], model.weight)  # type: ignore[index]
+
+
+@pytest.mark.filterwarnings("ignore:The given buffer is not writable")
+def test_of_a_sharded_state_the_shards_arrive(tmp_path: Path) -> None:
+    dist.init_process_group("gloo", f"file://{tmp_path / 'meeting'}", rank=0, world_size=1)
+    try:
+        model = fully_shard(torch.nn.Linear(3, 2))
+        optimizer = torch.optim.Adam(model.parameters())
+        model(torch.ones(1, 3)).sum().backward()
+        optimizer.step()
+        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+        packed = pack(state)
+        assert not any(isinstance(value, DTensor) for value in packed["tensors"].values())
+        received = unpack(packed, model.weight.device_mesh)
+        assert str(received) == str(_plain(state))
+        assert isinstance(received["optimizer"]["state"][0]["exp_avg"], DTensor)
+        with pytest.raises(CheckpointError, match="'/model/weight' of the state is a DTensor of"):
+            unpack(packed)
+    finally:
+        dist.destroy_process_group()
+
+
+def _plain(state: dict[str, Any]) -> dict[str, Any]:
+    return {name: dict(part) for name, part in state.items()}
 
 
 class Bomb:

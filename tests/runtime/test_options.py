@@ -70,6 +70,7 @@ def test_the_coordinators_port_comes_from_the_environment_unless_it_is_given() -
         ("--rendezvous-timeout=inf -- t.py", "'inf' is not a number of seconds"),
         ("--coordinator-port=70000 -- t.py", "'70000' is not a port"),
         ("--max-restarts=3 -- t.py", "--recovery=none"),
+        ("--replica=node -- t.py", "--replica=node is for --recovery=live"),
         ("--grace=3 -- t.py", "unrecognized arguments: --grace=3"),
     ],
 )

@@ -183,7 +183,8 @@ CAUSES = (
         r"|KeyError: '((LOCAL_)?RANK|(LOCAL_)?WORLD_SIZE|MASTER_ADDR|MASTER_PORT)'",
         remedy="the processes of --recovery=live have no ranks and no process group: use "
         "--recovery=restart for FSDP, HSDP and other programs with a process group of their own, "
-        "or take the loop from trainwright_runtime.elastic",
+        "or take the loop from trainwright_runtime.elastic, with --replica=node for FSDP2 over the "
+        "processes of a node",
     ),
     Cause(
         name="wrong-world-size",

@@ -13,6 +13,7 @@ from trainwright_runtime.errors import UsageError
 BACKENDS = ("auto", "nccl", "gloo")
 PROCS_WORDS = ("auto", "gpu", "cpu")
 RECOVERIES = ("none", "restart", "live")
+REPLICAS = ("process", "node")
 LOG_FORMATS = ("text", "json")
 DEFAULT_RESTARTS = 10
 
@@ -67,6 +68,7 @@ class Options:
     nnodes: Nodes | None
     grace_period: float  # seconds
     recovery: str
+    replica: str
     max_restarts: int | None
     rendezvous_timeout: float  # seconds
     coordinator_port: int | None
@@ -88,6 +90,11 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
     found = argument_parser(environ).parse_args(own)
     if found.recovery == "none" and found.max_restarts:
         raise UsageError("--max-restarts restarts nothing with --recovery=none, choose restart")
+    if found.replica == "node" and found.recovery != "live":
+        raise UsageError(
+            "--replica=node is for --recovery=live, where replicas come and go; with "
+            f"--recovery={found.recovery} a mesh over all ranks has replicas of its own"
+        )
     if found.log_format not in LOG_FORMATS:  # argparse does not check defaults
         raise UsageError(f"TRAINWRIGHT_LOG_FORMAT is {found.log_format!r}, expected text or json")
     return Options(**vars(found), program=_program(program))
@@ -137,6 +144,9 @@ def argument_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--recovery", choices=RECOVERIES, default="none",
         help="none ends with the first failure; restart starts all ranks again; live replaces "
         "only the lost one (scripts on trainwright_runtime.elastic)")
+    add("--replica", choices=REPLICAS, default="process",
+        help="what --recovery=live replaces: a process, or a node, whose processes shard one model "
+        "by FSDP2 (%(default)s)")
     add("--max-restarts", type=_count, default=None, metavar="N",
         help=f"before giving up ({DEFAULT_RESTARTS}, or what the launcher sets)")
     add("--rendezvous-timeout", type=_seconds, default=600.0, metavar="SECONDS",

@@ -148,6 +148,7 @@ _TRAINWRIGHT = Launcher(
     name="trainwright",
     options={
         "recovery": ("none", "restart"),
+        "replica": ("process", "node"),
         "max-restarts": _COUNT,
         "rendezvous-timeout": NUMBER,
         "coordinator-port": _PORT,

@@ -10,9 +10,10 @@ from __future__ import annotations
 import random
 import sys
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Protocol
 
 import torch
@@ -189,11 +190,15 @@ class Cursor:
         """
         end = len(self.order) if end is None else end
         total = max(0, min(batch * max(1, self._local_steps), end - step))
-        first = step + total * members.rank // members.world
-        last = step + total * (members.rank + 1) // members.world
+
+        def part(rank: int) -> int:
+            return step + total * rank // members.world
+
+        first, last = part(members.rank), part(members.rank + 1)
         steps = self._steps(batch, step, end)
         cuts = [first + (last - first) * cut // steps for cut in (number, number + 1)]
-        return Span(self.name, epoch, step, cuts[0], cuts[1], end, number)
+        most, spare = _of_replica(part, members)
+        return Span(self.name, epoch, step, cuts[0], cuts[1], end, number, most, spare)
 
     def following(self, span: Span, members: Members, batch: int) -> Span | None:
         """What comes next in this dataset if no worker comes or goes."""
@@ -286,7 +291,10 @@ class _Ring:
         if self._epochs is not None and span.epoch >= self._epochs:
             return Plan(span.dataset, [])
         order = self.cursors[span.dataset].order.of(span.epoch)
-        return Plan(span.dataset, order[span.first : span.last].tolist())
+        indices = order[span.first : span.last].tolist()
+        if not span.most:
+            return Plan(span.dataset, indices)
+        return Plan(span.dataset, indices, most=span.most, spare=int(order[span.spare]))
 
     def close(self) -> None:
         if self.reader is not None:
@@ -301,6 +309,15 @@ class _Ring:
         place = names.index(span.dataset) + 1
         epoch = span.epoch + place // len(names)
         return self.cursors[names[place % len(names)]].span(members, batch, epoch, 0)
+
+
+def _of_replica(part: Callable[[int], int], members: Members) -> tuple[int, int]:
+    """The most records of a process of this replica, and the replica's first; of several alone."""
+    if members.processes == 1:
+        return 0, 0
+    begin = members.replica * members.processes
+    cuts = [part(rank) for rank in range(begin, begin + members.processes + 1)]
+    return max(after - before for before, after in pairwise(cuts)), cuts[0]
 
 
 def permutation(records: int, seed: int, epoch: int) -> torch.Tensor:

@@ -13,6 +13,34 @@ class TrainingOver(Exception):
     """Every epoch is committed, and another worker has run the program's end."""
 
 
+class ProcessLost(errors.RuntimeFailure):
+    """Another process of this replica has ended: what is left of the replica cannot go on."""
+
+    exit_code = errors.PEER_LOST
+
+    def __init__(self, why: object) -> None:
+        super().__init__(f"another process of this node was lost: {why}")
+
+
+class NotLoaded(errors.RuntimeFailure):
+    """The state of the others does not fit, and may have been loaded in part."""
+
+    exit_code = errors.FAILED
+
+
+class OtherReplica(errors.RuntimeFailure):
+    """The replicas of one training have different numbers of processes."""
+
+    exit_code = errors.USAGE
+
+    def __init__(self, theirs: int, own: int) -> None:
+        super().__init__(
+            f"a replica of this training is {theirs} processes on other nodes and {own} on this "
+            "one, and shards are exchanged between processes of the same local rank: set the same "
+            "--replica and --nproc-per-node on all nodes"
+        )
+
+
 class Fenced(errors.RuntimeFailure):
     """No other worker has the state that would replace this one's: only a new process can begin."""
 

@@ -10,9 +10,13 @@ there, and always in the same order on every replica.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.distributed.tensor import DTensor
+
+from trainwright_runtime.elastic.shards import like, local
 
 BUCKET_BYTES = 25 * 1024 * 1024
 FIRST_BUCKET_BYTES = 1024 * 1024
@@ -24,7 +28,9 @@ Reduce = Callable[[torch.Tensor], Any]
 class Gradients:
     """The gradients of `parameters`; `reduce(tensor)` starts summing a bucket and can be waited on.
 
-    A replica without records in a step takes part with zeros.
+    A replica without records in a step takes part with zeros. Of a sharded parameter (DTensor) the
+    shards of this process are summed, all of them once backward is done: until then FSDP itself
+    sums them over the processes of the node, in streams of its own.
     """
 
     def __init__(self, parameters: Iterable[torch.nn.Parameter], reduce: Reduce) -> None:
@@ -35,7 +41,8 @@ class Gradients:
         self._works: list[Any] = []
         for bucket in self._buckets:
             for parameter in bucket.views:
-                parameter.register_post_accumulate_grad_hook(self._hook(bucket))  # type: ignore[no-untyped-call]
+                if not isinstance(parameter, DTensor):
+                    parameter.register_post_accumulate_grad_hook(self._hook(bucket))  # type: ignore[no-untyped-call]
 
     def clear(self) -> None:
         """Begin a step: no gradients, nothing sent yet."""
@@ -87,7 +94,8 @@ class Gradients:
     def _send(self, bucket: _Bucket) -> None:
         self._next += 1
         bucket.gather()
-        self._works.append(self._reduce(bucket.flat))
+        if bucket.flat.numel():  # the last shards of small parameters are empty
+            self._works.append(self._reduce(bucket.flat))
 
 
 class Averages:
@@ -96,16 +104,26 @@ class Averages:
     Each replica's follow its own records; averaged by how many it had, they follow all of them.
     """
 
-    def __init__(self, buffers: Iterable[torch.Tensor], reduce: Reduce) -> None:
+    def __init__(
+        self, buffers: Iterable[torch.Tensor], total: Callable[[torch.Tensor], None]
+    ) -> None:
         self._buffers = [buffer for buffer in buffers if buffer.is_floating_point()]
-        self._reduce = reduce
+        self._total = total
         self._flat = torch.empty(0)
 
     def exchange(self, records: int) -> None:
         """Sum over the replicas, this one having had so many records."""
         if self._buffers:
             self._flat = torch.cat([buffer.flatten() for buffer in self._buffers]) * records
-            self._reduce(self._flat).wait()
+            self._total(self._flat)
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """What is read meanwhile leaves them as they are."""
+        before = [buffer.clone() for buffer in self._buffers]
+        yield
+        for buffer, value in zip(self._buffers, before, strict=True):
+            buffer.copy_(value)
 
     def adopt(self, records: int) -> None:
         """Take the average over the records of all replicas."""
@@ -121,13 +139,13 @@ class _Bucket:
 
     def __init__(self, parameters: list[torch.nn.Parameter]) -> None:
         first = parameters[0]
-        self.flat = torch.zeros(
-            sum(p.numel() for p in parameters), dtype=first.dtype, device=first.device
-        )
-        ends = torch.tensor([p.numel() for p in parameters]).cumsum(0).tolist()
+        shards = [local(p) for p in parameters]
+        sizes = [shard.numel() for shard in shards]
+        self.flat = torch.zeros(sum(sizes), dtype=first.dtype, device=first.device)
+        parts = torch.split(self.flat, sizes)
         self.views = {
-            p: self.flat[end - p.numel() : end].view_as(p)
-            for p, end in zip(parameters, ends, strict=True)
+            p: like(p, part.view_as(shard))
+            for p, part, shard in zip(parameters, parts, shards, strict=True)
         }
         self.missing = 0
         self.used: set[torch.nn.Parameter] = set()
@@ -145,7 +163,10 @@ class _Bucket:
         gradient = parameter.grad
         if gradient is not view:
             if gradient is None:
-                view.zero_()
+                local(view).zero_()
+            elif isinstance(gradient, DTensor):
+                local(view).copy_(local(gradient))
+                self.used.add(parameter)
             else:
                 view.copy_(gradient.to_dense() if gradient.is_sparse else gradient)
             parameter.grad = view
@@ -164,7 +185,7 @@ def grouped(parameters: Iterable[torch.nn.Parameter]) -> Iterator[list[torch.nn.
         size, limit = 0, FIRST_BUCKET_BYTES
         for parameter in reversed([p for p in trained if (p.device, p.dtype) == kind]):
             bucket.append(parameter)
-            size += parameter.numel() * parameter.element_size()
+            size += local(parameter).numel() * parameter.element_size()
             if size >= limit:
                 yield bucket
                 bucket, size, limit = [], 0, BUCKET_BYTES

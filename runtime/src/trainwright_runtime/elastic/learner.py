@@ -14,6 +14,7 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from trainwright_runtime.elastic.gradients import Averages, Gradients
 from trainwright_runtime.elastic.local import Synchronizer
 from trainwright_runtime.elastic.membership import Membership
+from trainwright_runtime.elastic.shards import reshard
 
 T = TypeVar("T")
 
@@ -62,7 +63,7 @@ class Learner:
         return Gradients(self.model.parameters(), group.reduce)
 
     def averages(self, group: Membership) -> Averages:
-        return Averages(self.model.buffers(), group.reduce)
+        return Averages(self.model.buffers(), group.sum)
 
     def scaled(self, loss: torch.Tensor) -> torch.Tensor:
         return loss if self.scaler is None else self.scaler.scale(loss)
@@ -74,6 +75,7 @@ class Learner:
 
     def step(self, rate: float) -> None:
         """Go along the gradients, with the learning rate multiplied by `rate`."""
+        reshard(self.model)
         if self.scaler is not None:
             for optimizer in self._stepped():
                 self.scaler.unscale_(optimizer)

@@ -12,7 +12,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypedDict
 
 import torch
@@ -43,6 +43,8 @@ class LoaderOptions(TypedDict, total=False):
 class Span:
     """Positions `first` to `last` in the order of a dataset, of a step that begins at `step`.
 
+    Where a replica is several processes, each has as many pieces as that of them with the `most`
+    records; `spare` is a position of the replica's, for those that have fewer.
     Of local steps, `step` is where all of them begin that are committed together, and this is the
     one of that `number`; none of them is of records after `end`.
     """
@@ -54,6 +56,8 @@ class Span:
     last: int
     end: int
     number: int = 0
+    most: int = 0
+    spare: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,10 @@ class Plan:
     indices: list[int]
     generation: int = 0
     """Of the prediction that this is part of."""
+    most: int = 0
+    """Records of that process of the replica which has the most."""
+    spare: int = 0
+    """A record to read again where this process has fewer pieces than that one."""
 
 
 Following = Callable[[Span], Span]
@@ -92,13 +100,24 @@ class Records:
             return []
         dataset = self._datasets[plan.dataset]
         if together := getattr(dataset, "__getitems__", None):
-            return self._batching.pieces(together(plan.indices))
+            return self._filled(plan, self._batching.pieces(together(plan.indices)))
         samples = []
         for index in plan.indices:
             if self._obsolete(plan):  # a sample may take as long as a step
                 return []
             samples.append(dataset[index])
-        return self._batching.pieces(samples)
+        return self._filled(plan, self._batching.pieces(samples))
+
+    def _filled(self, plan: Plan, pieces: list[Piece]) -> list[Piece]:
+        """With pieces of no weight: all processes of a replica go through a sharded model together.
+
+        Those have one record, which another process of the replica may train in this step.
+        """
+        missing = -(-plan.most // self._batching.micro_batch) - len(pieces)
+        if missing <= 0:
+            return pieces
+        collated = self._batching.collate([self._datasets[plan.dataset][plan.spare]])
+        return [*pieces, *[(0, collated)] * missing]
 
     def _obsolete(self, plan: Plan) -> bool:
         return bool(plan.generation != self.generation.value)
@@ -206,7 +225,7 @@ class _Schedule:
             return Plan("", [], generation - 1)
         self._next = self.following(span)
         plan = self._plan(span)
-        return Plan(plan.dataset, plan.indices, generation)
+        return replace(plan, generation=generation)
 
 
 @dataclass(frozen=True)

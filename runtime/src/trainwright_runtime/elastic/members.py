@@ -15,10 +15,17 @@ class Members:
     quorum: int
     rank: int
     names: tuple[str, ...]
+    processes: int = 1
+    """Of each replica; their ranks follow each other."""
 
     @property
     def world(self) -> int:
         return len(self.names)
+
+    @property
+    def replica(self) -> int:
+        """Which replica this worker is of."""
+        return self.rank // self.processes
 
 
 class Work(Protocol):

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Collection, Mapping
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
 
 from trainwright_runtime.elastic.errors import StoppedWaiting
 from trainwright_runtime.elastic.members import Members, State, Work
@@ -22,9 +23,18 @@ from trainwright_runtime.timeouts import Timeouts
 __all__ = ["FixedWorld", "Members", "Membership", "SingleProcess", "StoppedWaiting", "membership"]
 
 
+T = TypeVar("T")
+
+PROCESSES = "TRAINWRIGHT_REPLICA_PROCESSES"
+
+
 class Membership(Protocol):
     fixed_world: bool
     """All workers are there from the first step to the last, or none is."""
+    processes: int
+    """Of a replica, which hold its state together."""
+    local_rank: int
+    """Of this process in its replica; the first one speaks for it."""
 
     @property
     def lineage(self) -> str:
@@ -41,7 +51,13 @@ class Membership(Protocol):
         """
 
     def reduce(self, tensor: torch.Tensor) -> Work:
-        """Start summing over the members, in place. A failure shows in `commit`."""
+        """Start summing over the replicas, in place. A failure shows in `commit`."""
+
+    def sum(self, tensor: torch.Tensor) -> None:
+        """Sum over all members, in place, those of the same replica too."""
+
+    def once(self, work: Callable[[], T]) -> T:
+        """What `work` gives in one process of this replica, in all of them."""
 
     def local_step(self) -> None:
         """This worker begins a step of its own, before it joins again."""
@@ -94,8 +110,19 @@ class _Fixed:
     """What is the same wherever no worker comes or goes."""
 
     fixed_world = True
+    processes = 1
+    local_rank = 0
     lineage = ""
     _members: Members
+
+    def reduce(self, tensor: torch.Tensor) -> Work:
+        return _Done()
+
+    def sum(self, tensor: torch.Tensor) -> None:
+        self.reduce(tensor).wait()
+
+    def once(self, work: Callable[[], T]) -> T:
+        return work()
 
     def resume(self, lineage: str) -> None: ...
 
@@ -138,9 +165,6 @@ class SingleProcess(_Fixed):
     def __init__(self, name: str) -> None:
         self._members = Members(quorum=0, rank=0, names=(name,))
 
-    def reduce(self, tensor: torch.Tensor) -> Work:
-        return _Done()
-
     def leave(self) -> None: ...
 
 
@@ -172,17 +196,21 @@ def membership(
     load: Callable[[State], None],
     stopping: Callable[[], bool],
     position: Callable[[], str],
+    mesh: DeviceMesh | None = None,
 ) -> Membership:
     """What the environment configures: a coordinator, a fixed world, or neither.
 
     `dump` and `load` are the state that newcomers get, `position` identifies it among those after
-    as many steps; `stopping` is whether to give up waiting.
+    as many steps; `stopping` is whether to give up waiting. `mesh` is what the model is sharded
+    over, of the processes of this node.
     """
     backend = environ.get("TRAINWRIGHT_BACKEND") or (
         "nccl" if torch.cuda.is_available() else "gloo"
     )
     if "TRAINWRIGHT_COORDINATOR" in environ:
         os.environ.setdefault("RUST_LOG", "error")  # torchft reads it at import
+        from trainwright_runtime.elastic.node import Node, NodeMember, NodePeers
+        from trainwright_runtime.elastic.peers import ProcessPeers
         from trainwright_runtime.elastic.replica import Address, Replica
 
         address = Address(
@@ -191,11 +219,28 @@ def membership(
             min_replicas=int(environ.get("TRAINWRIGHT_MIN_REPLICAS", "1")),
             backend=backend,
             timeouts=Timeouts.of(environ),
+            processes=1 if mesh is None else mesh.size(),
         )
-        return Replica(address, dump=dump, load=load, stopping=stopping, position=position)
+        states: Any = {"dump": dump, "load": load}
+        if mesh is None:
+            return Replica(address, **states, stopping=stopping, position=position)
+        node = Node(environ)
+        own = ProcessPeers(backend, address.patience, **states, local_rank=node.rank, mesh=mesh)
+        peers = NodePeers(node, own)
+        replica = (
+            Replica(address, **states, stopping=stopping, position=position, peers=peers)
+            if node.leads
+            else None
+        )
+        return NodeMember(node, peers, replica)
     if int(environ.get("WORLD_SIZE", "1")) > 1:
         return FixedWorld(backend)
     return SingleProcess(worker_name(environ))
+
+
+def processes_of_replica(environ: Mapping[str, str]) -> int | None:
+    """How many processes a replica has where it is a node; None where it is a process."""
+    return int(environ[PROCESSES]) if PROCESSES in environ else None
 
 
 def worker_name(environ: Mapping[str, str]) -> str:

@@ -25,30 +25,26 @@ from datetime import timedelta
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-import torch.distributed as dist
 from torch._C._distributed_c10d import TCPStore
-from torchft import ProcessGroupGloo, ProcessGroupNCCL
 from torchft.coordination import LighthouseClient, ManagerServer
-from torchft.process_group import ProcessGroup, create_store_client
 
 from trainwright_runtime.coordination.protocol import Answer, generation
 from trainwright_runtime.coordination.registry import IN_PROGRAM, IN_STEP, WAITING
-from trainwright_runtime.elastic import sockets
-from trainwright_runtime.elastic.errors import Fenced, StoppedWaiting, TrainingOver
+from trainwright_runtime.elastic.errors import Fenced, OtherReplica, StoppedWaiting, TrainingOver
 from trainwright_runtime.elastic.members import Members, State, Work
+from trainwright_runtime.elastic.peers import FAILURES, Peers, ProcessPeers
 from trainwright_runtime.elastic.session import Session
-from trainwright_runtime.elastic.sockets import Socket
-from trainwright_runtime.elastic.transport import Transport
 from trainwright_runtime.errors import Unreachable
 from trainwright_runtime.timeouts import Timeouts
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 _PAUSE = 0.1  # seconds before the next request to the registry or the coordinator
-_FAILURES = (TimeoutError, RuntimeError, OSError, dist.DistError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +57,20 @@ class Address:
     min_replicas: int
     backend: str
     timeouts: Timeouts
+    processes: int = 1
+    """Of each replica."""
+
+    @property
+    def patience(self) -> timedelta:
+        return timedelta(seconds=self.timeouts.collective)
 
 
 class Replica:
     """Joins quorums and reduces over them; see `membership` for the functions."""
 
     fixed_world = False
+    processes = 1
+    local_rank = 0
 
     def __init__(
         self,
@@ -76,12 +80,14 @@ class Replica:
         load: Callable[[State], None],
         stopping: Callable[[], bool],
         position: Callable[[], str] = str,
+        peers: Peers | None = None,
     ) -> None:
         self._address = address
+        self._peers = peers or ProcessPeers(address.backend, address.patience, dump=dump, load=load)
+        self._states: list[str] = []  # where newcomers find them
         # A worker that was replaced while it was paused must not be taken for its successor.
         self._name = f"{address.name}-{uuid.uuid4().hex[:8]}"
-        self._dump, self._load, self._stopping = dump, load, stopping
-        self._position = position
+        self._stopping, self._position = stopping, position
         candidates = address.coordinator.split(",")
         self._session = Session(candidates, self._name, address.timeouts.quorum)
         self._after = 0
@@ -89,12 +95,9 @@ class Replica:
         # also when it comes from a checkpoint, which may hold a step that no other committed.
         self._step = 0
         self._links: _Links | None = None
-        self._group: _Named | None = None
-        self._transport: Transport | None = None
         self._token = 0  # of the group that is formed; 0 when it is not to be used any more
         self._formed = 0
         self._members: Members | None = None
-        self._error: Exception | None = None
         self._postponed = 0.0  # since when; 0 after a commit
         _quieten()
 
@@ -121,7 +124,7 @@ class Replica:
                 answered = time.monotonic()
                 # Others may be about to come; a step with them leaves nothing to be saved alone.
                 patient = answered - began < timeouts.quorum
-            except _FAILURES as error:
+            except FAILURES as error:
                 patient = False
                 if time.monotonic() - answered > timeouts.coordinator:
                     raise Unreachable(
@@ -136,19 +139,26 @@ class Replica:
             self._pause(patient=patient)
 
     def reduce(self, tensor: torch.Tensor) -> Work:
-        return _Reduction(self, tensor)
+        return self._peers.reduce(tensor)
+
+    def sum(self, tensor: torch.Tensor) -> None:
+        self.reduce(tensor).wait()
 
     def local_step(self) -> None:
         self._session.doing = IN_STEP
         self._session.local_steps += 1
 
-    def report(self, error: Exception) -> None:
-        """Let the step under way not count."""
-        self._error = self._error or error
-
     def abandon(self) -> None:
-        self.report(RuntimeError("the training loop left this step"))
+        self._peers.report(RuntimeError("the training loop left this step"))
         self.commit()
+
+    def abandoned(self) -> None:
+        """The step was given up, and its connections are not to be used any more."""
+        self._session.doing = IN_PROGRAM
+        self._token = 0
+
+    def once(self, work: Callable[[], T]) -> T:
+        return work()
 
     def awaits(self, workers: Collection[str]) -> bool:
         late = set(self._session.late.split(", "))
@@ -169,20 +179,11 @@ class Replica:
 
     def _arrived(self) -> bool:
         """Whether everything reduced in this step did."""
-        assert self._group is not None
-        assert self._transport is not None
+        arrived = self._peers.arrived()
         self._session.doing = IN_PROGRAM
-        try:
-            error = self._error or self._group.errored()
-        except _FAILURES as raised:
-            error = raised
-        self._transport.disallow_checkpoint()
-        if error is None:
-            return True
-        if not isinstance(error, (TimeoutError, RuntimeError)):
-            raise error
-        self._give_up()
-        return False
+        if not arrived:
+            self._token = 0
+        return arrived
 
     def complete(self) -> bool | None:
         """Every epoch is committed: whether this worker leads the program's end.
@@ -230,10 +231,9 @@ class Replica:
         return None if self._session.behind else bool(answer is Answer.OVER)
 
     def leave(self) -> None:
-        self._disconnect()
-        if self._transport is not None:
-            self._transport.shutdown(wait=False)
-            self._transport = None
+        self._unlink()
+        self._token, self._states = 0, []
+        self._peers.close()
 
     def close(self) -> None:
         self._session.close()
@@ -254,6 +254,8 @@ class Replica:
         lineages = {member.data["lineage"] for member in members if member.data} - {""}
         if lineages != {self._session.lineage}:
             self._admitted()  # the lineage may be a new one
+            return None
+        if not self._fits(members):
             return None
         same = self._same_group(members)
         counts = same and not self._session.uncertain
@@ -283,7 +285,6 @@ class Replica:
 
     def _question(self) -> dict[str, Any]:
         """What the members of the next step have to know of this worker."""
-        assert self._transport is not None
         return {
             "replica_id": self._name,
             "step": self._step,
@@ -293,9 +294,20 @@ class Replica:
                 "group": self._token,
                 "formed": self._formed,
                 "position": self._position(),
-                "state": self._transport.metadata(),
+                "state": " ".join(self._states),
             },
         }
+
+    def _fits(self, members: Sequence[Any]) -> bool:
+        """Whether all of them are as many processes as this one, so that shards are the same.
+
+        Raises OtherReplica in the one that came last.
+        """
+        counts = {len(member.data["state"].split()) for member in members if member.data}
+        others = counts - {self._address.processes}
+        if others and not self._session.holds:
+            raise OtherReplica(others.pop(), self._address.processes)
+        return not others
 
     def _same_group(self, members: Sequence[Any]) -> bool:
         """Whether all of them are still in the group that this worker is in."""
@@ -307,7 +319,6 @@ class Replica:
 
     def _form(self, members: Sequence[Any], quorum: int) -> None:
         """Connect with the members of a quorum."""
-        assert self._group is not None
         names = tuple(str(member.replica_id) for member in members)
         # No two groups may meet under the same name: not in one life of a coordinator, nor in two.
         formed = [(m.replica_id, m.data["formed"] if m.data else 0) for m in members]
@@ -315,12 +326,8 @@ class Replica:
         first = max(members, key=lambda member: int(member.step))
         before, self._members, self._token = self._members, None, 0
         self._formed += 1
-        if torch.accelerator.is_available():
-            torch.accelerator.synchronize()
-        address = f"{first.store_address}/trainwright/{token}"
-        rank, world = names.index(self._name), len(names)
-        self._group.configure(address, self._name, rank, world, token, 0, 1, list(range(world)))
-        self._error = None
+        rank = names.index(self._name)
+        self._peers.form(first.store_address, self._name, rank, len(names), token)
         self._token = token
         self._members = Members(quorum=token, rank=rank, names=names)
         if rank == 0:
@@ -328,46 +335,37 @@ class Replica:
 
     def _heal(self, members: Sequence[Any]) -> None:
         """Give the state to members that are behind; take it from one that is ahead."""
-        assert self._transport is not None
         step = max(int(member.step) for member in members)
         ahead = [m for m in members if m.step == step]
         # Two groups of a lineage may each have taken the step of this number: one of them counts.
         ahead = [m for m in ahead if _position(m) == _position(ahead[0])]
         names = {m.replica_id for m in ahead}
         behind = [m for m in members if m.replica_id not in names]
-        self._error = None
         try:
             sources = [ahead[index % len(ahead)] for index in range(len(behind))]
             if self._name in {source.replica_id for source in sources}:
-                self._transport.send_checkpoint([], step, self._dump(), self._patience)
+                self._peers.send(step)
             for member, source in zip(behind, sources, strict=True):
                 if member.replica_id == self._name:
-                    url = source.data["state"]
-                    state = self._transport.recv_checkpoint(0, url, step, self._patience)
-                    self._load(state)
+                    self._peers.receive(source.data["state"].split(), step)
+                    self._peers.load()
                     self._step = step
                     self._session.hold()
-        except _FAILURES:
+        except FAILURES:
             self._give_up()
             raise
 
     def _give_up(self) -> None:
         """Let no other wait for this worker in a step that does not count here."""
         self._token = 0
-        if self._group is not None:
-            self._group.sever()
-
-    @property
-    def _patience(self) -> timedelta:
-        return timedelta(seconds=self._address.timeouts.collective)
+        self._peers.sever()
 
     def _connect(self) -> _Links:
         address = self._address
         coordinator, life = self._session.reach()
         host = _own_address(coordinator)
-        if self._transport is None:
-            self._transport = Transport(host, self._patience)
-            self._group = _GROUPS[address.backend](self._patience)
+        if not self._states:
+            self._states = self._peers.open(host)
         _wait_for(coordinator)
         self._links = _Links(
             coordinator,
@@ -380,11 +378,14 @@ class Replica:
 
     def _disconnect(self) -> None:
         """Be no member any more; what is held stays."""
+        self._unlink()
+        if self._token:
+            self._give_up()
+
+    def _unlink(self) -> None:
         if self._links is not None:
             self._links.close()
             self._links = None
-        if self._token:
-            self._give_up()
 
     def _persist(self, report: Callable[[], Any], patience: float) -> Any:
         """Report to the registry what must not be lost."""
@@ -487,69 +488,6 @@ class _Nobody:
 
 
 _NOBODY = _Nobody()
-
-
-class _Reduction:
-    """A sum under way; the replica learns what fails, so that the step is not committed."""
-
-    def __init__(self, replica: Replica, tensor: torch.Tensor) -> None:
-        self._replica = replica
-        self._work: Any = None
-        if replica._error is None and replica._group is not None:
-            options = dist.AllreduceOptions()
-            options.reduceOp = dist.ReduceOp(dist.ReduceOp.SUM)
-            try:
-                self._work = replica._group.allreduce([tensor], options)
-            except (TimeoutError, RuntimeError) as error:
-                replica.report(error)
-
-    def wait(self) -> None:
-        try:
-            if self._work is not None:
-                self._work.wait()
-        except (TimeoutError, RuntimeError) as error:
-            self._replica.report(error)
-
-
-class _Named(ProcessGroup):
-    """A group that knows its own connections, and can end them."""
-
-    def __init__(self, timeout: timedelta) -> None:
-        super().__init__(timeout)
-        self._patience = timeout
-        self._sockets: frozenset[Socket] = frozenset()
-
-    def configure(
-        self, store_addr: str, replica_id: str, rank: int, world_size: int, *rest: Any
-    ) -> None:
-        before = sockets.connected()
-        super().configure(store_addr, replica_id, rank, world_size, *rest)
-        opened = sockets.connected() - before
-        store = create_store_client(store_addr, timeout=self._patience)
-        store.set(f"sockets/{rank}", json.dumps([item.ends for item in opened]))
-        others = [json.loads(store.get(f"sockets/{other}")) for other in range(world_size)]
-        self._sockets = sockets.between(opened, [pair for pairs in others for pair in pairs])
-
-    def sever(self) -> None:
-        """Let no other wait for this worker in a step that it gave up.
-
-        gloo fails only in the neighbours of a dead process. Who waits for a neighbour that has left
-        the step would wait for the whole time-out, since neither `abort` nor dropping the group
-        ends a pending operation: closed connections do.
-        """
-        sockets.shut(self._sockets)
-        self._sockets = frozenset()
-
-
-class _Gloo(_Named, ProcessGroupGloo):
-    pass
-
-
-class _Nccl(_Named, ProcessGroupNCCL):
-    pass
-
-
-_GROUPS = {"gloo": _Gloo, "nccl": _Nccl}
 
 
 def _position(member: Any) -> str:

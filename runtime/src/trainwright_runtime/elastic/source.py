@@ -10,7 +10,10 @@ from trainwright_runtime.elastic.members import Members
 
 Collate = Callable[[list[Any]], Any]
 Piece = tuple[int, Any]
-"""How many records a replica forwards at once, and the records as `collate` gives them."""
+"""How many records a replica forwards at once, and the records as `collate` gives them.
+
+Of no records it holds one that does not count: see `loading.Records`.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

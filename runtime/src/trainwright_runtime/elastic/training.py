@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import torch
 from torch.amp.grad_scaler import GradScaler
-from torch.distributed.fsdp import FullyShardedDataParallel
-from torch.distributed.tensor import DTensor
+from torch.distributed.device_mesh import DeviceMesh
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
@@ -35,8 +35,13 @@ from trainwright_runtime.elastic.leases import Leases, Shards
 from trainwright_runtime.elastic.loading import LoaderOptions, MapDataset
 from trainwright_runtime.elastic.local import DiLoCo, LocalSGD, Synchronizer
 from trainwright_runtime.elastic.members import Members, State
-from trainwright_runtime.elastic.membership import membership, worker_name
+from trainwright_runtime.elastic.membership import (
+    membership,
+    processes_of_replica,
+    worker_name,
+)
 from trainwright_runtime.elastic.progress import Progress
+from trainwright_runtime.elastic.shards import mesh_of, prepare, refuse
 from trainwright_runtime.elastic.source import NOTHING, Batching, Collate, Piece, Share, Source
 from trainwright_runtime.metrics import Metrics
 
@@ -124,7 +129,8 @@ def training(  # noqa: PLR0913 - the whole of what there is to choose
     Without a coordinator in the environment it trains alone, or in the fixed world that RANK and
     WORLD_SIZE describe. Checkpoints, metrics and the audit log follow TRAINWRIGHT_* variables.
     """
-    _require_whole(model)
+    _require_unwrapped(model)
+    mesh = mesh_of(model, processes_of_replica(os.environ))
     optimizers, schedulers = named("optimizer", optimizer), named("scheduler", scheduler)
     taken = {**optimizers, **schedulers, **({} if scaler is None else {"scaler": scaler})}
     if isinstance(synchronize, DiLoCo):
@@ -146,6 +152,12 @@ def training(  # noqa: PLR0913 - the whole of what there is to choose
     batching = Batching(collate=collate, micro_batch=micro_batch or batch_size)
     first = next(iter(given))
     local_steps = synchronize.every if synchronize else 0
+    if mesh is not None:
+        sharded = any(isinstance(data, Shards) for data in given.values())
+        refuse(
+            {"elastic.Shards": sharded, "scaler=": bool(scaler), "synchronize=": bool(synchronize)}
+        )
+        prepare(model, mesh.size())
     with ExitStack() as resources:
         # The loader's processes start before this one opens connections that they would inherit.
         sources: dict[str, Source] = {
@@ -175,23 +187,15 @@ def training(  # noqa: PLR0913 - the whole of what there is to choose
         for source in sources.values():
             resources.callback(source.close)
         progress = Progress({name: sources[name] for name in given}, totals)
-        yield Training(learner, progress, steps, resources, synchronize)
+        yield Training(learner, progress, steps, resources, synchronize, mesh)
 
 
-def _require_whole(model: torch.nn.Module) -> None:
-    """Raises TypeError for a model that lies on several processes, or that wraps another."""
+def _require_unwrapped(model: torch.nn.Module) -> None:
+    """Raises TypeError for a model that wraps another."""
     if isinstance(model, DistributedDataParallel):
         raise TypeError(
             "the model is wrapped in DistributedDataParallel, which is made for one world: pass "
             "the model itself, whose gradients elastic.training() sums over all workers present"
-        )
-    if any(isinstance(parameter, DTensor) for parameter in model.parameters()) or any(
-        isinstance(module, FullyShardedDataParallel) for module in model.modules()
-    ):
-        raise TypeError(
-            "the model is sharded (fully_shard, FullyShardedDataParallel, parallelize_module), and "
-            "a replica of elastic training is one process: train it with --recovery=restart, HSDP "
-            "too, and trainwright_runtime.checkpoint, which loads it in any world size"
         )
 
 
@@ -223,11 +227,13 @@ class Training:
         steps: Steps,
         resources: ExitStack,
         synchronize: LocalSGD | DiLoCo | None = None,
+        mesh: DeviceMesh | None = None,
     ) -> None:
         self._learner, self._progress, self._steps = learner, progress, steps
         self._trained = next(iter(progress.sources))
         self._epoch = -1  # that the program is in; the training may be further
         self._weight = 0.0
+        self._counts = True  # the piece that the program has, and what it adds
         self._sums = dict.fromkeys(progress.totals(self._trained), 0.0)
         self._members: Members | None = None
         self._last: Members | None = None
@@ -240,6 +246,7 @@ class Training:
             load=self._load,
             stopping=lambda: self._stop.noted,
             position=lambda: progress.position,
+            mesh=mesh,
         )
         resources.callback(self._group.leave)
         self._leave_if_recorded()
@@ -255,7 +262,7 @@ class Training:
         self._stop = resources.enter_context(StopSignal())
         resources.callback(self._note_saved)  # once the last one is on the disk
         self._checkpoints = resources.enter_context(
-            Checkpoints.from_environment(collective=self._group.fixed_world)
+            Checkpoints.from_environment(collective=self._group.fixed_world or mesh is not None)
         )
         step = self._checkpoints.load(self._parts())
         if step is not None:
@@ -339,7 +346,8 @@ class Training:
         for name, value in sums.items():
             if name not in self._sums:
                 raise KeyError(f"{name} is not among the totals that training() was given")
-            self._sums[name] += float(value)
+            if self._counts:
+                self._sums[name] += float(value)
 
     def totals(self, dataset: str | None = None) -> dict[str, float]:
         """Sums over all workers of what was added in this epoch, in committed steps."""
@@ -374,13 +382,23 @@ class Training:
             for number, (records, piece) in enumerate(pieces, start=1):
                 if number == len(pieces):
                     self._gradients.send_when_ready()
-                self._weight = records / batch
-                yield piece
+                # FSDP takes the mean over the processes of a replica.
+                self._weight = records / batch * self._group.processes
+                yield from [piece] if records else self._without_weight(piece)
             left = False
         finally:
             if left:  # by break, return or an exception
                 self._group.abandon()
             self._members = None
+
+    def _without_weight(self, piece: Any) -> Iterator[Any]:
+        """Hand out a piece for which other processes of this replica have records."""
+        with self._averages.kept():
+            self._counts = False
+            try:
+                yield piece
+            finally:
+                self._counts = True
 
     def _take_local(self, synchronizer: Synchronizer, members: Members) -> Iterator[Any]:
         """Commit what was done since the last synchronisation, then take local steps.
@@ -507,20 +525,20 @@ class Training:
         if not numbers:
             return [[] for _ in lists]
         tensor = torch.tensor(numbers, dtype=torch.float64, device=self._learner.device)
-        self._group.reduce(tensor).wait()
+        self._group.sum(tensor)
         summed = iter(tensor.tolist())
         return [list(islice(summed, len(part))) for part in lists]
 
     def _save(self, members: Members, *, due: bool = True) -> None:
         """Save when it is time to; on SIGTERM save, and leave with a code that requests a retry.
 
-        In an elastic world all hold the same state: the first of the quorum saves it, and who is
-        to stop goes alone. The last one is the first of its quorum: nothing is lost.
+        In an elastic world all hold the same state: the first replica of the quorum saves it, and
+        who is to stop goes alone. The last one is the first of its quorum: nothing is lost.
         """
         stopping = self._stop.agreed()
         if stopping and not self._group.fixed_world:
             self._group.leave()  # the others do not wait while this one saves
-        one_of_them = self._group.fixed_world or members.rank == 0
+        one_of_them = self._group.fixed_world or members.replica == 0
         if one_of_them and (stopping or (due and self._checkpoints.due(self.step))):
             self._write(wait=stopping)
         if stopping:
@@ -538,10 +556,11 @@ class Training:
             self._members = None
         if self._leads is None:
             return False
-        self._life = Life(stage=Stage.COMPLETE, step=self._life.step, leads=self._leads)
+        leads = self._leads and self._group.local_rank == 0
+        self._life = Life(stage=Stage.COMPLETE, step=self._life.step, leads=leads)
         if self._leads:
             recovers = self._checkpoints.every and not self._group.fixed_world
-            if recovers and (self._checkpoints.latest() or 0) != self.step:
+            if recovers and self._saved() != self.step:
                 self._write(wait=True)
             self._group.lead()
         ending.note(self._life)
@@ -553,6 +572,8 @@ class Training:
         if not self._leads:
             return
         over, step = self._group.finish(), self._life.step
+        if self._group.local_rank:  # another process notes it for this replica
+            return
         if over:
             self._audit.end(self._progress.lineage, self.step, self._progress.epoch + 1)
         if self._group.fixed_world:
@@ -569,7 +590,7 @@ class Training:
         """A worker that comes late ends well, also where none is left to learn it from."""
         folder = _path("TRAINWRIGHT_CHECKPOINT_DIR")
         if folder and not self._group.fixed_world:
-            epochs = ending.recorded_epochs(folder)
+            epochs = self._group.once(partial(ending.recorded_epochs, folder))
             if epochs >= self._steps.epochs:
                 self._leave(f"as {folder} records: delete finished.json there to train again")
 
@@ -585,6 +606,10 @@ class Training:
         with self._metrics.stall():
             self._checkpoints.save(self.step, self._parts(), wait=wait)
         self._note_saved()
+
+    def _saved(self) -> int:
+        """The step of the newest checkpoint; 0 without one."""
+        return self._group.once(self._checkpoints.latest) or 0
 
     def _note_saved(self) -> None:
         for saved in self._checkpoints.saved():
@@ -615,7 +640,7 @@ class Training:
         except StoppedWaiting:
             # All are stopped some seconds apart: those who went first made the others wait
             # for them, and were not the first of their quorum, who saves.
-            if self._last is not None and self.step > (self._checkpoints.latest() or 0):
+            if self._last is not None and self.step > self._saved():
                 self._write(wait=True)
             self._end()
 

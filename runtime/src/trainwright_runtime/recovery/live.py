@@ -6,6 +6,9 @@ nodes or more the first three run candidates for it, and one of them may be lost
 
 An exit code of 0 does not end the job: a worker ends well once every epoch is committed, which it
 notes in a file of its own (`coordination.ending`). One that ends with 0 before is a lost one.
+
+With --replica=node the processes of this node are one worker: they have ranks in a world of their
+own, and where one of them is lost all are started again.
 """
 
 from __future__ import annotations
@@ -19,13 +22,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import Empty
+from typing import TYPE_CHECKING
 
 from trainwright_runtime import coordinator, exit_codes, failure, logs
 from trainwright_runtime.coordination import ending
 from trainwright_runtime.coordination.ending import Life, Stage
 from trainwright_runtime.coordination.lease import needed
 from trainwright_runtime.diagnosis import failure_of
-from trainwright_runtime.errors import EnvironmentMistake, Unreachable
+from trainwright_runtime.errors import EnvironmentMistake, Unreachable, UsageError
 from trainwright_runtime.failure import Node
 from trainwright_runtime.launchers import Placement, is_host, is_ip, is_loopback
 from trainwright_runtime.layout import Layout
@@ -38,11 +42,15 @@ from trainwright_runtime.processes import (
     Failed,
     Process,
     Signalled,
+    first_failure,
     signals_to,
     stop,
 )
 from trainwright_runtime.recovery import node_processes
 from trainwright_runtime.timeouts import Timeouts
+
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import TCPStore
 
 _log = logging.getLogger(__name__)
 
@@ -143,6 +151,13 @@ def _run(layout: Layout, options: Options, environ: Mapping[str, str], notes: Pa
         node=node_processes.node_of(layout.placement),
         environ=environ,
     )
+    if options.replica == "node":
+        if layout.placement.per_process:
+            raise UsageError(
+                f"--replica=node, but {layout.placement.launcher} starts each process by itself: "
+                "let the entrypoint start those of a node (--nproc-per-node)"
+            )
+        team.meeting = _Meeting(team.max_restarts)
     with signals_to(team.events):
         if candidates.own is not None:
             team.coordinator = _coordinator(candidates, layout, options, environ)
@@ -151,14 +166,14 @@ def _run(layout: Layout, options: Options, environ: Mapping[str, str], notes: Pa
             node_processes.watch(candidates.places, options.rendezvous_timeout, team.events)
         for child in _workers(layout, options, environ, candidates.seen_from_here, notes):
             team.workers.append(child)
-            team.start(child)
+        team.start_workers()
         try:
             return team.train()
         finally:
             team.end()
 
 
-def _min_replicas(layout: Layout, environ: Mapping[str, str]) -> int:
+def _min_replicas(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
     """What the manifest sets, or as many as need the fewest nodes that there may be.
 
     Of a node that is there, one process may be lost and on its way back.
@@ -169,13 +184,18 @@ def _min_replicas(layout: Layout, environ: Mapping[str, str]) -> int:
         return int(least)
     if layout.placement.per_process:
         return layout.placement.world_size or 1
-    return (layout.nodes.low - 1) * layout.nproc + 1
+    return (layout.nodes.low - 1) * _replicas(layout, options) + 1
 
 
-def _max_replicas(layout: Layout) -> int:
+def _replicas(layout: Layout, options: Options) -> int:
+    """On this node."""
+    return 1 if options.replica == "node" else layout.nproc
+
+
+def _max_replicas(layout: Layout, options: Options) -> int:
     if layout.placement.per_process:
         return layout.placement.world_size or 1
-    return layout.nodes.high * layout.nproc
+    return layout.nodes.high * _replicas(layout, options)
 
 
 def _workers(
@@ -195,7 +215,8 @@ def _workers(
             **node_processes.common(layout, options, environ, local_rank),
             "TRAINWRIGHT_COORDINATOR": coordinator,
             "TRAINWRIGHT_REPLICA": replica,
-            "TRAINWRIGHT_MIN_REPLICAS": str(_min_replicas(layout, environ)),
+            "TRAINWRIGHT_MIN_REPLICAS": str(_min_replicas(layout, options, environ)),
+            **(_ranks(layout, local_rank) if options.replica == "node" else {}),
             ending.VARIABLE: str(notes / str(local_rank)),
         }
         children.append(
@@ -209,6 +230,48 @@ def _workers(
     return children
 
 
+def _ranks(layout: Layout, local_rank: int) -> dict[str, str]:
+    """The place of a process in the world of its node, which `_Meeting` completes."""
+    rank, world = str(local_rank), str(layout.nproc)
+    return {
+        "RANK": rank,
+        "WORLD_SIZE": world,
+        "GROUP_RANK": "0",
+        "GROUP_WORLD_SIZE": "1",
+        "ROLE_NAME": node_processes.ROLE,
+        "ROLE_RANK": rank,
+        "ROLE_WORLD_SIZE": world,
+        "TORCHELASTIC_RUN_ID": node_processes.RUN_ID,
+        "TRAINWRIGHT_REPLICA_PROCESSES": world,
+    }
+
+
+class _Meeting:
+    """Where the processes of a node that is one replica meet: a store for each of their lives.
+
+    A process of a life before cannot be met there, and its port is free.
+    """
+
+    def __init__(self, max_restarts: int) -> None:
+        self._max_restarts = max_restarts
+        self._lives = 0
+        self._store: TCPStore | None = None
+
+    def again(self) -> dict[str, str]:
+        """The variables by which `init_process_group` finds a new one."""
+        from torch._C._distributed_c10d import TCPStore
+
+        self._store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+        self._lives += 1
+        return {
+            "MASTER_ADDR": "localhost",
+            "MASTER_PORT": str(self._store.port),
+            "TORCHELASTIC_RESTART_COUNT": str(self._lives - 1),
+            "TORCHELASTIC_MAX_RESTARTS": str(self._max_restarts),
+            "TORCHELASTIC_USE_AGENT_STORE": "True",
+        }
+
+
 def _coordinator(
     candidates: _Candidates, layout: Layout, options: Options, environ: Mapping[str, str]
 ) -> _Child:
@@ -216,8 +279,9 @@ def _coordinator(
     port = candidates.places[candidates.own][1]
     # As a training process, so that it does not outlive a killed entrypoint and keep the port.
     argv = [sys.executable, "-u", "-m", "trainwright_runtime.process", "-m", "trainwright_runtime"]
-    argv += ["coordinator", f"--port={port}", f"--min-replicas={_min_replicas(layout, environ)}"]
-    argv += [f"--max-replicas={_max_replicas(layout)}"]
+    argv += ["coordinator", f"--port={port}"]
+    argv += [f"--min-replicas={_min_replicas(layout, options, environ)}"]
+    argv += [f"--max-replicas={_max_replicas(layout, options)}"]
     if layout.nodes.high > 1:
         argv += [f"--recovery={_OTHER_NODES:g}"]
     if len(candidates.addresses) > 1:
@@ -280,6 +344,15 @@ class _Team:
     events: Events = field(default_factory=Events)
     finish_by: float | None = None  # set when training is over
     elastic: bool = False  # a worker has entered `elastic.training`
+    meeting: _Meeting | None = None  # where the workers are one replica
+
+    def start_workers(self) -> None:
+        """Start all of this node."""
+        variables = {} if self.meeting is None else self.meeting.again()
+        for child in self.workers:
+            child.environ = {**child.environ, **variables}
+            child.done = False
+            self.start(child)
 
     def start(self, child: _Child) -> None:
         """Start it now."""
@@ -338,8 +411,12 @@ class _Team:
     def _start_what_is_due(self) -> None:
         now = time.monotonic()
         for child in [*self.workers, *([self.coordinator] if self.coordinator else [])]:
-            if child.due is not None and child.due <= now:
+            if child.due is None or child.due > now:
+                continue
+            if self.meeting is None or child is self.coordinator:
                 self.start(child)
+            else:
+                self.start_workers()
 
     def _is_coordinator(self, process: Process) -> bool:
         return self.coordinator is not None and process is self.coordinator.process
@@ -355,7 +432,9 @@ class _Team:
 
     def _worker_ended(self, process: Process) -> int | None:
         """The exit code if training cannot go on, else None."""
-        child = next(child for child in self.workers if child.process is process)
+        child = next((child for child in self.workers if child.process is process), None)
+        if child is None:
+            return None  # of a node that was lost: all of its processes were ended
         life, code = child.life, process.exit_code
         if code == exit_codes.DONE and self._ended_well(child, life):
             return None
@@ -363,6 +442,8 @@ class _Team:
             how = process.how_it_ended()
             _log.warning("%s lost (%s) once training was over", process.name, how)
             return None
+        if self.meeting is not None:
+            return self._node_lost(process)
         child.count()
         limit, found = self.max_restarts, failure_of(process, self.node)
         if exit_codes.DONE < code < exit_codes.RETRY or child.restarts > limit:
@@ -373,6 +454,32 @@ class _Team:
         how = _EARLY if early else process.how_it_ended()
         _log.warning("%s lost (%s), restart %d of %d", process.name, how, child.restarts, limit)
         return None
+
+    def _node_lost(self, process: Process) -> int | None:
+        """One process of a node that is one replica has ended: the others cannot go on.
+
+        The exit code if training cannot go on, else None.
+        """
+        processes = [child.process for child in self.workers if child.process is not None]
+        first = first_failure(processes) or process
+        self._end_node()
+        code, limit = first.record.exit_code if first.record else first.exit_code, self.max_restarts
+        restarts = max(child.restarts for child in self.workers)
+        if errors.DONE < code < errors.RETRY or restarts > limit:
+            return failure.report(failure_of(first, self.node), self.environ) or errors.FAILED
+        self.workers[0].schedule()  # and all others with it
+        how = _EARLY if code == errors.DONE else first.how_it_ended()
+        _log.warning(
+            "%s lost (%s), and this node with it, restart %d of %d",
+            first.name, how, restarts, limit,
+        )  # fmt: skip
+        return None
+
+    def _end_node(self) -> None:
+        stop(self._running(self.workers), signal.SIGKILL, 0)
+        for child in self.workers:
+            child.count()
+            child.process = None
 
     def _ended_well(self, child: _Child, life: Life) -> bool:
         """Whether a worker that ended with 0 has done its part; training is over when it led."""
@@ -412,6 +519,10 @@ class _Team:
     def _go_on(self) -> None:
         """A program that seemed to know nothing of elastic training was only early to end."""
         self.finish_by = None
+        if self.meeting is not None:
+            self._end_node()
+            self.workers[0].schedule()
+            return
         for child in self.workers:
             if child.done or child.process not in self._running([child]):
                 child.done = False

@@ -1,0 +1,114 @@
+"""A model that FSDP2 shards over the processes of a node, which are one replica then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
+from torch.distributed.tensor import DTensor, Shard
+
+_NODE = "--recovery=live --replica=node"
+_RESTART = (
+    "train it with --recovery=restart, HSDP too, and trainwright_runtime.checkpoint, which loads "
+    "it in any world size"
+)
+
+
+def mesh_of(model: torch.nn.Module, processes: int | None) -> DeviceMesh | None:
+    """What the model is sharded over; None for a whole one.
+
+    `processes` is how many a replica has where it is a node, None where it is a process. Raises
+    TypeError for a model that does not lie on one replica as it should.
+    """
+    fsdp1 = any(isinstance(module, FullyShardedDataParallel) for module in model.modules())
+    if processes is not None:
+        reshard(model)
+    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    sharded = {name: p for name, p in trained.items() if isinstance(p, DTensor)}
+    if processes is None:
+        if sharded or fsdp1:
+            raise TypeError(
+                "the model is sharded (fully_shard, FullyShardedDataParallel, parallelize_module), "
+                "and a replica of elastic training is one process: make the processes of a node "
+                f"one replica ({_NODE}) where fully_shard shards it over these, else {_RESTART}"
+            )
+        return None
+    if not sharded or fsdp1 or not _is_sharded(model):
+        raise TypeError(
+            "--replica=node makes the processes of a node one replica, which share a model: "
+            "fully_shard(model), the root too, or leave the option out; what is sharded otherwise "
+            f"(FullyShardedDataParallel, parallelize_module) has no live recovery: {_RESTART}"
+        )
+    for name, parameter in trained.items():
+        if name not in sharded or not _whole_node(parameter, processes):
+            raise TypeError(
+                f"{name} is {_placed(parameter)}: with --replica=node each parameter that is "
+                f"trained is sharded by fully_shard alone, over the {processes} processes of the "
+                f"node; for any other mesh, {_RESTART}"
+            )
+    return next(p.device_mesh for p in trained.values() if isinstance(p, DTensor))
+
+
+def refuse(given: Mapping[str, bool]) -> None:
+    """Raises TypeError for what a sharded model cannot be trained with yet."""
+    if found := [name for name, is_given in given.items() if is_given]:
+        raise TypeError(
+            f"{', '.join(found)}: not with a model that is sharded over the processes of a node "
+            f"(--replica=node); leave it out, or {_RESTART}"
+        )
+
+
+def prepare(model: torch.nn.Module, processes: int) -> None:
+    """Let FSDP average gradients over the processes of the node, whatever was set before."""
+    for module in _modules(model) if processes > 1 else ():
+        module.set_gradient_divide_factor(float(processes))
+
+
+def reshard(model: torch.nn.Module) -> None:
+    """Give up whole parameters that a forward pass has left, which an update makes obsolete."""
+    for module in _modules(model) if _is_sharded(model) else ():
+        module.reshard()
+
+
+def local(tensor: torch.Tensor) -> torch.Tensor:
+    """The shard of this process; the tensor itself where it is whole."""
+    if not isinstance(tensor, DTensor):
+        return tensor
+    sharded: Any = tensor.detach()
+    found: torch.Tensor = sharded.to_local()
+    return found
+
+
+def like(parameter: torch.Tensor, shard: torch.Tensor) -> torch.Tensor:
+    """A gradient of the parameter, made of its shard in this process."""
+    if not isinstance(parameter, DTensor):
+        return shard
+    found: torch.Tensor = DTensor.from_local(
+        shard, parameter.device_mesh, parameter.placements, run_check=False,
+        shape=parameter.shape, stride=parameter.stride(),
+    )  # fmt: skip
+    return found
+
+
+def _is_sharded(model: torch.nn.Module) -> bool:
+    return isinstance(getattr(model, "_orig_mod", model), FSDPModule)
+
+
+def _modules(model: torch.nn.Module) -> Iterable[FSDPModule]:
+    return [module for module in model.modules() if isinstance(module, FSDPModule)]
+
+
+def _whole_node(parameter: torch.Tensor, processes: int) -> bool:
+    if not isinstance(parameter, DTensor):
+        return False
+    mesh, placements = parameter.device_mesh, parameter.placements
+    return mesh.ndim == 1 and mesh.size() == processes and type(placements[0]) is Shard
+
+
+def _placed(parameter: torch.Tensor) -> str:
+    if not isinstance(parameter, DTensor):
+        return "a whole tensor"
+    return f"{parameter.placements} over {parameter.device_mesh}"
