@@ -177,7 +177,7 @@ def test_stopped_nodes_go_on_from_a_checkpoint_of_all_shards(
 ) -> None:
     nodes = Nodes(entrypoint, "12", "0.1")
     nodes.environ["TRAINWRIGHT_CHECKPOINT_DIR"] = str(entrypoint.folder / "checkpoints")
-    nodes.environ["TRAINWRIGHT_CHECKPOINT_EVERY"] = "3"
+    nodes.environ["TRAINWRIGHT_CHECKPOINT_EVERY"] = "10"
     for node in range(2):
         nodes.start(node)
     nodes.wait_for_commit(7)

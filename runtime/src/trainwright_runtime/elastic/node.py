@@ -178,8 +178,8 @@ class NodePeers:
                 raise _ENDINGS[arguments[0]]
             with suppress(*FAILURES):  # local rank 0 knows, and decides what follows from it
                 self._run(do, arguments)
-            if do == "open":
-                self._node.gather(self._own.address)
+                if do == "open":
+                    self._node.gather(self._own.address)
 
     def _together(self, do: str, *arguments: Any) -> None:
         self._node.broadcast([do, *arguments])
