@@ -175,7 +175,7 @@ def test_a_lost_process_is_a_lost_node(entrypoint: Entrypoint, killed: int) -> N
 def test_stopped_nodes_go_on_from_a_checkpoint_of_all_shards(
     entrypoint: Entrypoint, tmp_path: Path
 ) -> None:
-    nodes = Nodes(entrypoint, "12", "0.1")
+    nodes = Nodes(entrypoint, "6", "0.1")
     nodes.environ["TRAINWRIGHT_CHECKPOINT_DIR"] = str(entrypoint.folder / "checkpoints")
     nodes.environ["TRAINWRIGHT_CHECKPOINT_EVERY"] = "10"
     for node in range(2):
@@ -188,9 +188,9 @@ def test_stopped_nodes_go_on_from_a_checkpoint_of_all_shards(
     assert len(reports) == 4
     calm = tmp_path / "calm"
     calm.mkdir()
-    _same(reports, _calm(calm, "12", "0"))
+    _same(reports, _calm(calm, "6", "0"))
     assert min(epoch for report in reports for epoch, _ in report["losses"]) > 0  # it went on
     verdict = audit.verify(nodes.audit)
     assert not verdict.problems
     assert not verdict.lost
-    assert verdict.epochs == {"train": 12, "validation": 12}
+    assert verdict.epochs == {"train": 6, "validation": 6}

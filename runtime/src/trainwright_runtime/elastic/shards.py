@@ -29,7 +29,7 @@ def mesh_of(model: torch.nn.Module, processes: int | None) -> DeviceMesh | None:
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     sharded = {name: p for name, p in trained.items() if isinstance(p, DTensor)}
     if processes is None:
-        if sharded or fsdp1:
+        if fsdp1 or any(isinstance(parameter, DTensor) for parameter in model.parameters()):
             raise TypeError(
                 "the model is sharded (fully_shard, FullyShardedDataParallel, parallelize_module), "
                 "and a replica of elastic training is one process: make the processes of a node "
