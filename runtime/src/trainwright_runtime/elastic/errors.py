@@ -16,7 +16,7 @@ class TrainingOver(Exception):
 class ProcessLost(errors.RuntimeFailure):
     """Another process of this replica has ended: what is left of the replica cannot go on."""
 
-    exit_code = errors.PEER_LOST
+    exit_code = exit_codes.PEER_LOST
 
     def __init__(self, why: object) -> None:
         super().__init__(f"another process of this node was lost: {why}")
@@ -25,13 +25,13 @@ class ProcessLost(errors.RuntimeFailure):
 class NotLoaded(errors.RuntimeFailure):
     """The state of the others does not fit, and may have been loaded in part."""
 
-    exit_code = errors.FAILED
+    exit_code = exit_codes.FAILED
 
 
 class OtherReplica(errors.RuntimeFailure):
     """The replicas of one training have different numbers of processes."""
 
-    exit_code = errors.USAGE
+    exit_code = exit_codes.USAGE
 
     def __init__(self, theirs: int, own: int) -> None:
         super().__init__(

@@ -465,10 +465,13 @@ class _Team:
         self._end_node()
         code, limit = first.record.exit_code if first.record else first.exit_code, self.max_restarts
         restarts = max(child.restarts for child in self.workers)
-        if errors.DONE < code < errors.RETRY or restarts > limit:
-            return failure.report(failure_of(first, self.node), self.environ) or errors.FAILED
+        found = failure_of(first, self.node)
+        if exit_codes.DONE < code < exit_codes.RETRY or restarts > limit:
+            return failure.report(found, self.environ) or exit_codes.FAILED
+        early = code == exit_codes.DONE
+        failure.note(replace(found, how=_EARLY) if early else found, self.environ)
         self.workers[0].schedule()  # and all others with it
-        how = _EARLY if code == errors.DONE else first.how_it_ended()
+        how = _EARLY if early else first.how_it_ended()
         _log.warning(
             "%s lost (%s), and this node with it, restart %d of %d",
             first.name, how, restarts, limit,
