@@ -50,7 +50,7 @@ class ResolvedJob:
     """A job as far as it can be known without rendering it.
 
     `sources` is None for a broken one, and `findings` say why. `record` is that of the run it has,
-    `decision` what becomes of that; None where it was not asked for.
+    `decision` what follows from that; None where it was not asked for.
     """
 
     loaded: LoadedJob
@@ -340,7 +340,7 @@ class Workspace:
         return self._folders[environment]
 
     def job(self, file: JobFile) -> ResolvedJob:
-        """A job merged and resolved, with what becomes of its run, once."""
+        """A job merged and resolved, with what happens to its run, once."""
         if file not in self._jobs:
             self._jobs[file] = self._resolved(file)
         return self._jobs[file]

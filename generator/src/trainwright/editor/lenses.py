@@ -1,4 +1,4 @@
-"""What becomes of a job, beside its name; and how far a shared value reaches."""
+"""What happens to a job, beside its name; and how far a shared value reaches."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandReader:
-    """One command that starts training: the words it begins with, and what becomes of the rest."""
+    """One command that starts training: the words it begins with, and what the rest is."""
 
     begins: tuple[str, ...]
     read: Callable[[Line], Source]

@@ -125,7 +125,7 @@ class Kind:
     templates: ClassVar[Part[Mapping[GroupKind, Finder]]] = Part(
         "TEMPLATES", module="pod_templates"
     )
-    # What becomes of edits of those objects, what servers write where they say nothing, and the
+    # The outcome of edits of those objects, what servers write where they say nothing, and the
     # rules that report such edits.
     edits: ClassVar[Part[tuple[EditRow, ...]]] = Part("EDITS")
     defaults: ClassVar[Part[Mapping[GroupKind, tuple[Default, ...]]]] = Part(

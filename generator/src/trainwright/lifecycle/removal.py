@@ -17,7 +17,7 @@ from trainwright.runs.recorded_job import CannotAdjust, recorded_job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """What becomes of a run's object, and the command that ends it where no engine does."""
+    """What happens to a run's object, and the command that ends it where no engine does."""
 
     leaving: Departure
     command: str = ""

@@ -113,7 +113,7 @@ class Subject:
 
     @property
     def decision(self) -> Decision:
-        """What becomes of the job's run. Raises SourceError when the job is not valid."""
+        """What happens to the job's run. Raises SourceError when the job is not valid."""
         return decide(self.sources, self.record, self.ledger)
 
     @property

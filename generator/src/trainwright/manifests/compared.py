@@ -1,4 +1,4 @@
-"""Findings about objects that are other than at a git revision: what becomes of live ones."""
+"""Findings about objects that are other than at a git revision: what happens to live ones."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def decide(
 ) -> PlannedAction:
     """The action and, in one clause, why.
 
-    `after` is None when the spec is gone. What becomes of an edit depends on the versions that
+    `after` is None when the spec is gone. The outcome of an edit depends on the versions that
     the environment has installed.
     """
     had, has = before is not None and before.object, after is not None and after.object
@@ -78,7 +78,7 @@ def goes_on(before: PlannedRun | None, after: PlannedRun | None) -> bool:
 
 
 def removed(before: PlannedRun) -> str:
-    """What becomes of an object that leaves git."""
+    """What happens to an object that leaves git."""
     for manifest in manifests(before).values():
         if manifest.name == before.object:
             for outcome in outcomes.evaluate(manifest, None):

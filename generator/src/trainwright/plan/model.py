@@ -75,7 +75,7 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobChange:
-    """What becomes of one job; `before` is None for a new one, `after` for one that is gone."""
+    """What happens to one job; `before` is None for a new one, `after` for one that is gone."""
 
     file: JobFile
     action: Action

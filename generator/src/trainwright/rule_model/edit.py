@@ -14,7 +14,7 @@ Path = tuple[str, ...]
 
 
 class Verdict(enum.StrEnum):
-    """What becomes of an edit, the worst first."""
+    """The outcome of an edit, the worst first."""
 
     REJECTED = "rejected"  # the API server refuses the whole object, and the sync fails
     REFUSED_BELOW = "refused-below"  # accepted; what its controller makes of it is refused
@@ -103,10 +103,10 @@ class EditSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditRule:
-    """One thing that may become of an edit; the table of edits says of which fields.
+    """One outcome of an edit; the table of edits has the fields.
 
-    The text fields are those of a rule. `removal` says for which objects, and why, it is what
-    becomes of a removal. The passing sample gives another verdict or none.
+    The text fields are those of a rule. `removal` has the objects whose removal has this outcome,
+    and why. The passing sample gives another verdict or none.
     """
 
     id: str

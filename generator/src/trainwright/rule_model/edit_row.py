@@ -1,4 +1,4 @@
-"""The rows of the table of edits: what becomes of an edit of one field of a live object."""
+"""The rows of the table of edits: the outcome of an edit of one field of a live object."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIELD_IS_IMMUTABLE = "the API server refuses it: the field is immutable"
 
 
 class Basis(enum.StrEnum):
-    """How it is known what becomes of an edit."""
+    """By what the outcome of an edit is known."""
 
     OBSERVED = "observed"  # on a real API server with the controllers
     READ = "read"  # in the source, or in the rules of the definition
@@ -74,7 +74,7 @@ RUNNING = Condition(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditRow:
-    """A field of a kind, and what becomes of an edit of it under some conditions.
+    """A field of a kind, and the outcome of an edit of it under some conditions.
 
     `path` are keys, * for any key or index, and stands for all that is below it. Of several rows
     for a difference the first counts whose conditions all hold. `rule` is what reports it.
@@ -103,7 +103,7 @@ class EditRow:
 
 @dataclass(frozen=True, slots=True)
 class EditSource:
-    """Where it is written what becomes of edits of some kinds; its methods make rows by basis."""
+    """A source of the outcomes of edits of some kinds; its methods make rows by basis."""
 
     kinds: tuple[GroupKind, ...]
     text: str

@@ -64,7 +64,7 @@ _FORCE = "kustomize.toolkit.fluxcd.io/force"
 
 
 class Departure(enum.StrEnum):
-    """What becomes of an object in the cluster when it leaves git."""
+    """What happens to an object in the cluster when it leaves git."""
 
     PRUNED = "pruned"
     CONFIRMED = "confirmed"  # pruned once it is confirmed in Argo CD

@@ -1,4 +1,4 @@
-"""How it is decided what becomes of a job, by what is written and recorded of it."""
+"""How it is decided what happens to a job, by what is written and recorded of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WITHOUT_A_RUN = IN_PLACE | {"gitops"}
 
 
 def decide(sources: Sources, record: Record | None, ledger: Ledger) -> Decision:
-    """What becomes of a job whose sources are sound."""
+    """What happens to a job whose sources are sound."""
     job = sources.job
     asked = record is None or asks(sources, record)
     forgotten = record is not None and _is_forgotten(record, job.name, ledger)
@@ -54,7 +54,7 @@ def _finished_before(sources: Sources, ledger: Ledger) -> str:
 
 
 def unchanged(record: Record) -> Decision:
-    """What becomes of a job where nothing is written otherwise than when its run began."""
+    """What happens to a job where nothing is written otherwise than when its run began."""
     step = Step.END if record.state in ENDED else Step.KEEP
     return Decision(step=step, name=record.object, state=record.state, record=record)
 

@@ -1,4 +1,4 @@
-"""What becomes of a job: another run, the one that is recorded, or none."""
+"""What happens to a job: another run, the one that is recorded, or none."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from trainwright.model import JOB_FIELDS
 
 
 class Effect(enum.StrEnum):
-    """What becomes of the run."""
+    """What happens to the run."""
 
     NEW_RUN = "new run"
     IN_PLACE = "in place"  # the same run, with that place of its manifest changed

@@ -55,7 +55,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """The runs that there are, as "env/job", by what becomes of them.
+    """The runs that there are, as "env/job", by what happens to them.
 
     `changed` would be rendered differently because of the upgrade, `started` too where
     `sharedChanges: start` asks for that. `pending` are rendered differently by both versions: their

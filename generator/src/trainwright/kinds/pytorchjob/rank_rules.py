@@ -1,4 +1,4 @@
-"""PyTorchJob v1: what the webhook lets through, and what becomes of the ranks then."""
+"""PyTorchJob v1: what the webhook lets through, and which ranks follow."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Edits of live objects: the table of what becomes of each, and the rules that report it."""
+"""Edits of live objects: the table of their outcomes, and the rules that report it."""

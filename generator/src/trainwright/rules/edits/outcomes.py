@@ -27,7 +27,7 @@ _ORDER = tuple(Verdict)  # the worst first
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditOutcome:
-    """What becomes of one part of an edit, why, and where that was read.
+    """The outcome of one part of an edit, why, and where that was read.
 
     `pointer` is a JSON pointer into the object after the edit, or before it for a removal.
     """
@@ -45,7 +45,7 @@ class EditOutcome:
 def evaluate(
     before: Manifest | None, after: Manifest | None, environment: Environment | None = None
 ) -> tuple[EditOutcome, ...]:
-    """What becomes of each part of an edit of one object, the worst first.
+    """The outcome of each part of an edit of one object, the worst first.
 
     Nothing for a new object, or for one that stays as it is. Two objects of different identity
     are the removal of the first. What is refused leaves nothing else to happen.

@@ -1,4 +1,4 @@
-"""The table of edits: what becomes of an edit of a live object, field by field, by its kind.
+"""The table of edits: the outcome of an edit of a live object, field by field, by its kind.
 
 Rules about edits, `plan`, the verbs and the documentation read it. The rows of a kind are in
 `edits.py` of its folder, the more special before the more general.
@@ -33,7 +33,7 @@ _DEFAULTS[PERSISTENTVOLUMECLAIM] = core.DEFAULTS
 
 
 def row_for(edit: Edit, path: Path) -> EditRow:
-    """The row that says what becomes of a difference."""
+    """The row with the outcome of a difference."""
     return next(row for row in EDITS if row.covers(edit, path))
 
 
