@@ -30,7 +30,8 @@ from sync_requests import Tree, jobs, own_path
 
 from trainwright.render import job as render
 from trainwright.render.history import History
-from trainwright.runs import adjust, decision
+from trainwright.runs import adjust
+from trainwright.runs.decide import decide
 from trainwright.runs.record import Recorded
 from trainwright.specs.layout import JobFile
 from trainwright.specs.ledger import EMPTY
@@ -137,7 +138,6 @@ def _stays_whatever_its_file_says(workspace: Workspace, file: JobFile, recorded:
 
 
 _STAYS = Workspace.stays
-_DECIDE = decision.decide
 # Each takes away one thing that the promise rests on: what is replaced, by what, and what is found.
 _WITHOUT: dict[str, tuple[object, str, object, str]] = {
     "the digest of a job's own file": (
@@ -149,13 +149,13 @@ _WITHOUT: dict[str, tuple[object, str, object, str]] = {
     "the ledger": (
         render,
         "decide",
-        lambda sources, record, _ledger: _DECIDE(sources, record, EMPTY),
+        lambda sources, record, _ledger: decide(sources, record, EMPTY),
         "has ended, and is still rendered",
     ),
     "records": (
         render,
         "decide",
-        lambda sources, _record, ledger: _DECIDE(sources, None, ledger),
+        lambda sources, _record, ledger: decide(sources, None, ledger),
         "another run that nobody asked for",
     ),
     "git's history": (
