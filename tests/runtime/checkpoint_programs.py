@@ -170,12 +170,12 @@ def save_step_to_objects(url: str, environ: dict[str, str], step: int) -> None:
         checkpoints.save(step, uniform(step), wait=True)
 
 
-def killed_before_it_puts() -> None:
+def killed_before_it_puts(temporary: str) -> None:
     def kill(*_arguments: object, **_options: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     MemoryFileSystem.put_file = kill
-    tempfile.tempdir = os.environ["TMPDIR"]
+    tempfile.tempdir = temporary
     with Checkpoints("memory://bucket/run") as checkpoints:
         checkpoints.save(1, uniform(1), wait=True)
 

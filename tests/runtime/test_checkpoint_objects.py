@@ -210,8 +210,7 @@ def test_what_came_to_nothing_goes_with_the_next(url: str, monkeypatch) -> None:
 
 def test_what_a_killed_writer_left_on_the_disk_is_removed(url: str, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    assert wait([start(killed_before_it_puts)]) == [-signal.SIGKILL]
+    assert wait([start(killed_before_it_puts, str(tmp_path))]) == [-signal.SIGKILL]
     assert [path for path in tmp_path.rglob("*.distcp") if path.stat().st_size]
     save(url, 1)
     assert not list(tmp_path.rglob("*.distcp"))

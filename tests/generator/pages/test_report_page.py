@@ -236,7 +236,9 @@ def test_the_goodput_of_runs(visit: Visit, repository: Repository, tmp_path: Pat
     row = page.locator("details.row", has_text="prod/llm")
     assert "goodput 0.810" in row.locator("summary").inner_text()
     row.locator("summary").click()
-    cells = row.locator("table", has_text="Goodput").locator("tbody td").all_inner_texts()
+    table = row.locator("table", has_text="Goodput")
+    table.wait_for()  # it is made when the row is opened
+    cells = table.locator("tbody td").all_inner_texts()
     assert cells[:6] == [now["llm"], "0.810", "0.800", "0.400", "1:02:06", "2"]
     shown = ["scheduling 10.0%", "start 5.0%", "stall 5.0%", "training 80.0%"]
     assert all(part in cells[6] for part in shown)
