@@ -381,7 +381,7 @@ def _built(folder: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_the_wheel_holds_all_modules_types_and_the_licence(wheels: Path) -> None:
+def test_the_wheel_holds_all_modules_types_pages_and_the_licence(wheels: Path) -> None:
     (wheel,) = wheels.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
@@ -389,10 +389,9 @@ def test_the_wheel_holds_all_modules_types_and_the_licence(wheels: Path) -> None
         headers = HeaderParser().parsestr(archive.read(information).decode())
         licence = archive.read(information.replace("METADATA", "licenses/LICENSE"))
     source = CONTEXT / "src"
-    modules = {p.relative_to(source).as_posix() for p in source.rglob("*.py")}
-    assert modules | {"trainwright_runtime/py.typed"} == {
-        n for n in names if ".dist-info/" not in n
-    }
+    files = {p for kind in ("*.py", "*.html", "*.css", "py.typed") for p in source.rglob(kind)}
+    held = {n for n in names if ".dist-info/" not in n}
+    assert held == {p.relative_to(source).as_posix() for p in files}
     assert headers["Version"] == trainwright_runtime.__version__
     assert licence == (ROOT / "LICENSE").read_bytes()
 

@@ -95,11 +95,11 @@ def test_the_other_way_round_and_by_each_way_to_name_a_version(
 def test_a_rule_that_weighs_more_blocks(repository: Repository, tmp_path: Path) -> None:
     """Runs stay nevertheless, and the other jobs are compared."""
     stricter = second_version.install(tmp_path / "stricter")
-    rule = 'name="host-path-on-several-nodes",\n    severity=Severity.'
+    rule = '(\n    id="TW717",'
     path = stricter.folder / "source/trainwright/rules/pods.py"
     text = path.read_text(encoding="utf-8")
-    assert f"{rule}WARNING" in text
-    path.write_text(text.replace(f"{rule}WARNING", f"{rule}ERROR"), encoding="utf-8")
+    assert f"@warning{rule}" in text
+    path.write_text(text.replace(f"@warning{rule}", f"@error{rule}"), encoding="utf-8")
     repository.environment("prod", "podSecurity: privileged\n")
     repository.job("prod/many", "volumes: {data: {hostPath: {path: /data}, mountPath: /data}}\n")
     assert repository.run("render").exit_code == 0
