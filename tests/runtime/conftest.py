@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import multiprocessing.util
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from containers import Entrypoint
+
+# Sockets of processes that are forked are in it, whose paths are short; a test may set another
+# folder for temporary files, whose path is not.
+multiprocessing.util.get_temp_dir()
 
 
 class _WithoutTorch(pytest.Module):

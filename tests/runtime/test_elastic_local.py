@@ -197,7 +197,7 @@ def test_of_two_groups_that_synchronised_nothing_one_counts(tmp_path: Path) -> N
     environ = {"TRAINWRIGHT_QUORUM_TIMEOUT": "3", "TRAINWRIGHT_MIN_REPLICAS": "2"}
     names = "w0 w1 w2"
     with workers(tmp_path, names, "torn", script=PROGRAM, environ=environ) as group:
-        assert set(group.wait(60).values()) == {0}, group.logs()
+        assert set(group.wait().values()) == {0}, group.logs()
     verdict = audit.verify(group.audit)
     assert not verdict.problems, "\n".join(verdict.problems[:10])
     assert verdict.records == 24
@@ -212,7 +212,7 @@ def test_those_without_a_shard_wait_for_who_reads_one(tmp_path: Path) -> None:
     environ = {"TRAINWRIGHT_QUORUM_TIMEOUT": "3"}
     names = "w0 w1 w2"
     with workers(tmp_path, names, "shard", script=PROGRAM, environ=environ) as group:
-        assert set(group.wait(60).values()) == {0}, group.logs()
+        assert set(group.wait().values()) == {0}, group.logs()
     verdict = audit.verify(group.audit)
     assert not verdict.problems, "\n".join(verdict.problems[:10])
     assert verdict.records == 36
@@ -228,7 +228,7 @@ def test_those_without_a_shard_go_on_where_who_read_it_is_lost(tmp_path: Path) -
         wait_for(lambda: bool(list(tmp_path.glob("reads-*"))), group)
         reader = next(tmp_path.glob("reads-*")).name.removeprefix("reads-")
         group.processes[reader].kill()
-        codes = group.wait(60)
+        codes = group.wait()
     assert codes.pop(reader) == -signal.SIGKILL
     assert set(codes.values()) == {0}, group.logs()
     verdict = audit.verify(group.audit)

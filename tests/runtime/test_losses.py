@@ -34,7 +34,8 @@ def start(world: int, *arguments: object, **environment: str) -> list[subprocess
             probe.bind(("127.0.0.1", 0))
             port = str(probe.getsockname()[1])
         common |= {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    command = [sys.executable, str(LOSSES / "digits.py"), *map(str, arguments)]
+    module = "trainwright_runtime.process"  # which ends without the interpreter's own clean-up
+    command = [sys.executable, "-m", module, str(LOSSES / "digits.py"), *map(str, arguments)]
     return [
         subprocess.Popen(
             command,
