@@ -42,7 +42,7 @@ def tear() -> None:
     def failing(replica: Replica) -> bool:
         first = next(commits) == 0
         if first:
-            replica.report(RuntimeError("connection lost"))
+            replica._peers.report(RuntimeError("connection lost"))
         committed = commit(replica)
         Path("failed" if first else "committed").touch()
         return committed
