@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -99,6 +100,22 @@ def step_of(state: dict) -> int:
         found |= set(weight.unique().tolist())
     assert len(found) == 1, f"a mixture of steps {sorted(found)}"
     return int(found.pop())
+
+
+def save(url: str, *numbers: int, **options: Any) -> None:
+    """Save `uniform` states, of which two stay."""
+    with Checkpoints(url, **{"keep": 2, **options}) as checkpoints:
+        for step in numbers:
+            checkpoints.save(step, uniform(step))
+
+
+def load(url: str) -> int | None:
+    """The step of the checkpoint that is loaded, of which everything is."""
+    state = uniform(0)
+    with Checkpoints(url) as checkpoints:
+        step = checkpoints.load(state)
+    assert step is None or step == step_of(state)
+    return step
 
 
 def save_for_ever(directory: Path, seed: int) -> None:

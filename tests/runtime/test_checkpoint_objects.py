@@ -10,7 +10,7 @@ from typing import Any
 
 import fsspec
 import pytest
-from checkpoint_programs import killed_before_it_puts, start, step_of, uniform, wait
+from checkpoint_programs import killed_before_it_puts, load, save, start, step_of, uniform, wait
 from click.testing import CliRunner
 from fsspec.implementations.memory import MemoryFileSystem
 
@@ -35,20 +35,6 @@ def files(url: str) -> list[str]:
 def steps(url: str) -> list[int]:
     names = [name for name in files(url) if name.endswith("SHA256SUMS")]
     return sorted(int(name.split("-")[1].split(".")[0]) for name in names)
-
-
-def save(url: str, *numbers: int, **options: Any) -> None:
-    with Checkpoints(url, **{"keep": 2, **options}) as checkpoints:
-        for step in numbers:
-            checkpoints.save(step, uniform(step))
-
-
-def load(url: str) -> int | None:
-    state = uniform(0)
-    with Checkpoints(url) as checkpoints:
-        step = checkpoints.load(state)
-    assert step is None or step == step_of(state)
-    return step
 
 
 def test_the_newest_are_kept_and_found_again(url: str, tmp_path: Path, monkeypatch) -> None:

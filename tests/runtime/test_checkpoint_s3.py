@@ -13,7 +13,7 @@ from typing import Any
 import checkpoint_programs as programs
 import pytest
 import torch
-from checkpoint_programs import step_of, uniform
+from checkpoint_programs import load, save, step_of, uniform
 from click.testing import CliRunner
 from object_store import WEED, Relay, environment, serving
 
@@ -109,20 +109,6 @@ def uploads(store: Any, url: str) -> list[str]:
 
 def _path(url: str) -> str:
     return url.removeprefix(f"s3://{BUCKET}/")
-
-
-def save(url: str, *numbers: int, **options: Any) -> None:
-    with Checkpoints(url, **{"keep": 2, **options}) as checkpoints:
-        for step in numbers:
-            checkpoints.save(step, uniform(step))
-
-
-def load(url: str) -> int | None:
-    state = uniform(0)
-    with Checkpoints(url) as checkpoints:
-        step = checkpoints.load(state)
-    assert step is None or step == step_of(state)
-    return step
 
 
 def test_the_newest_are_kept_and_found_again(store: Any, url: str, tmp_path: Path) -> None:
