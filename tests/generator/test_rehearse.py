@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import pty
@@ -724,6 +725,21 @@ def test_a_signal_ends_everything(
     assert stderr.splitlines()[-1] == (
         f"trainwright: dev/mnist was stopped by signal {number:d}: exit code {exit_code}"
     )
+
+
+def test_a_signal_that_does_not_wake_the_main_thread_ends_everything(
+    repository: Repository, code: Path
+) -> None:
+    """To another thread, which stands for the moment before the main one begins to wait."""
+    (code / "train.py").write_text(STRAY)
+    _job(repository)
+    started, pids = _start(repository)
+    thread = max(int(task.name) for task in Path(f"/proc/{started.pid}/task").iterdir())
+    assert thread != started.pid
+    assert ctypes.CDLL(None).tgkill(started.pid, thread, signal.SIGTERM) == 0
+    started.communicate(timeout=PATIENCE)
+    assert _alive(pids) == []
+    assert started.returncode == 143
 
 
 def test_who_does_not_listen_is_killed_after_its_grace_period(

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +15,16 @@ from pathlib import Path
 import pytest
 
 from trainwright_runtime import exit_codes
-from trainwright_runtime.processes import Ended, Events, Process, first_failure, stop
+from trainwright_runtime.processes import (
+    STOP_SIGNALS,
+    Ended,
+    Events,
+    Process,
+    Signalled,
+    first_failure,
+    signals_to,
+    stop,
+)
 
 Start = Callable[..., Process]
 WAIT = 60.0  # seconds: generous, so that only a hang runs into it
@@ -191,6 +201,19 @@ while True: time.sleep(0.1)
         assert events.empty()
     stop([polite, deaf], signal.SIGTERM, 5)
     assert (polite.exit_code, deaf.exit_code) == (143, 137)
+
+
+@pytest.mark.parametrize("number", STOP_SIGNALS)
+def test_a_signal_that_does_not_wake_the_main_thread_is_heard(number: int, events: Events) -> None:
+    """To another thread, which stands for the moment before the main one begins to wait."""
+
+    def receive() -> None:
+        time.sleep(0.2)  # the main thread waits by now; if it does not, it hears in any case
+        signal.pthread_kill(threading.get_ident(), number)
+
+    with signals_to(events):
+        threading.Thread(target=receive).start()
+        assert events.get(timeout=WAIT) == Signalled(number)
 
 
 def test_children_do_not_outlive_their_process_nor_hold_its_output(

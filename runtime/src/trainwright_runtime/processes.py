@@ -321,10 +321,31 @@ def _earliest(processes: Iterable[Process]) -> Process | None:
 
 @contextmanager
 def signals_to(events: Events) -> Iterator[None]:
-    """Put SIGTERM and SIGINT on the queue instead of ending this process."""
+    """Put SIGTERM and SIGINT on the queue instead of ending this process.
 
-    with handling(lambda number, _: events.put(Signalled(number))):
-        yield
+    By a thread, and a descriptor that is written to in any case: Python's own handlers wait for the
+    main thread, which a signal does not wake when it comes in the moment before the thread begins
+    to wait for an event. https://docs.python.org/3/library/signal.html#signal.set_wakeup_fd
+    """
+    heard, written = os.pipe()
+    os.set_blocking(written, False)
+
+    def listen() -> None:
+        while number := os.read(heard, 1):
+            if number[0] in STOP_SIGNALS:
+                events.put(Signalled(number[0]))
+        os.close(heard)
+
+    listener = threading.Thread(target=listen, daemon=True, name="signals")
+    listener.start()
+    wakeup = signal.set_wakeup_fd(written)
+    try:
+        with handling(lambda *_: None):
+            yield
+    finally:
+        signal.set_wakeup_fd(wakeup)
+        os.close(written)
+        listener.join()
 
 
 @contextmanager

@@ -85,16 +85,36 @@ def run(
 
 @contextmanager
 def _signals(handler: Callable[[int], None]) -> Iterator[None]:
-    """What asks this process to end, to a handler for the time being."""
+    """What asks this process to end, to a handler for the time being, in a thread of its own.
+
+    Python's own handlers wait for the main thread, which a signal does not wake when it comes in
+    the moment before the thread begins to wait. The descriptor is written to in any case.
+    https://docs.python.org/3/library/signal.html#signal.set_wakeup_fd
+    """
     asked = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     # Under nohup, and behind the & of a script, some of them are ignored on purpose.
     caught = [number for number in asked if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, lambda n, _: handler(n)) for number in caught}
+    heard, written = os.pipe()
+    os.set_blocking(written, False)
+
+    def listen() -> None:
+        while number := os.read(heard, 1):
+            if number[0] in caught:
+                handler(number[0])
+        os.close(heard)
+
+    listener = Thread(target=listen, daemon=True)
+    listener.start()
+    wakeup = signal.set_wakeup_fd(written)
+    before = {number: signal.signal(number, lambda *_: None) for number in caught}
     try:
         yield
     finally:
         for number, was in before.items():
             signal.signal(number, was)
+        signal.set_wakeup_fd(wakeup)
+        os.close(written)
+        listener.join()
 
 
 @dataclass(frozen=True, slots=True)

@@ -391,13 +391,20 @@ def _mark(path: Path) -> _Mark:
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process that leads a group, and whatever it started."""
+    """End a process that leads a group, and then whatever it started.
+
+    Not all at once: git that begins to take back its locks because its hook was killed, and is
+    killed meanwhile, leaves one of them behind, once in 2,000 times with git 2.39.
+    """
     if process.poll() is None:
-        os.killpg(process.pid, signal.SIGTERM)
+        process.terminate()
         try:
             process.wait(_GRACE)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
+        else:
+            with contextlib.suppress(ProcessLookupError):  # it started nothing that is left
+                os.killpg(process.pid, signal.SIGTERM)
 
 
 def find(folder: Path) -> tuple[Repository, str]:
