@@ -122,10 +122,10 @@ def profile(folder: Path) -> None:
         marks.append((name, time.perf_counter()))
 
     from trainwright import rules
+    from trainwright.datatypes.model import Manifest
     from trainwright.kinds.subjects import subject_of
     from trainwright.manifests import checking, reading, run
     from trainwright.manifests.catalog import Catalog
-    from trainwright.model import Manifest
     from trainwright.rules.registry import RULES
 
     mark("import")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from generated import ROOT, main
 
-from trainwright.pointer import Pointer
+from trainwright.datatypes.pointer import Pointer
 from trainwright.specs.fields import Field, field
 
 PAGE = ROOT / "docs" / "schema.md"

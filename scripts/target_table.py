@@ -12,9 +12,9 @@ from pathlib import Path
 
 from generated import ROOT, main
 
+from trainwright.datatypes.model import Finding, Severity
 from trainwright.helm import engines
 from trainwright.kinds import TARGETS
-from trainwright.model import Finding, Severity
 from trainwright.render import job as render
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs import load, resolve, schema

@@ -26,7 +26,7 @@ from helm_chart import (
     render,
     text,
 )
-from trainwright.model import Data
+from trainwright.datatypes.model import Data
 from trainwright.specs import schema
 
 KUBERNETES = range(29, 38)

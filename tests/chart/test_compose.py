@@ -8,8 +8,8 @@ import compose_spec
 import pytest
 
 from helm_chart import CHART, IMAGE, ROOT, body, load, text
+from trainwright.datatypes.model import Data
 from trainwright.kinds import TARGETS
-from trainwright.model import Data
 from trainwright.specs import schema
 
 SCENARIO = load(CHART / "ci/compose.yaml")

@@ -11,7 +11,7 @@ import jsonschema_rs
 import pytest
 
 from helm_chart import CHART, IMAGE, SCENARIOS, body, load, render
-from trainwright.model import Data
+from trainwright.datatypes.model import Data
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 LONG = "a" * 64

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given as examples
 from hypothesis import strategies as st
 
-from trainwright.model import Entrypoint, Image, Job
+from trainwright.datatypes.model import Entrypoint, Image, Job
 from trainwright.pods import command, flags
 from trainwright.pods.launchers import LAUNCHERS, NUMBER, SWITCH, Spelled, Takes, Whole
 

@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from trainwright.model import NOT_WRITTEN, Elastic, Pool, TargetOptions, Volume, spelled, written
+from trainwright.datatypes.model import (
+    NOT_WRITTEN,
+    Elastic,
+    Pool,
+    TargetOptions,
+    Volume,
+    spelled,
+    written,
+)
 from trainwright.specs import convert
 
 

@@ -12,7 +12,7 @@ import git_repository
 from git_repository import git
 from repository import JOB as JOB_TEXT
 from repository import Repository
-from trainwright.model import Elastic, Entrypoint, Image, Job, Pool, Resources
+from trainwright.datatypes.model import Elastic, Entrypoint, Image, Job, Pool, Resources
 from trainwright.specs import capacity, demand
 from trainwright.specs.demand import NOTHING, Demand, Range
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainwright.model import Data
+from trainwright.datatypes.model import Data
 from trainwright.specs import yamlio
 from trainwright.specs.dialect import GO
 from trainwright.specs.yamlio import Document

@@ -15,12 +15,12 @@ import yaml
 
 import crds
 from trainwright import equivalence, values
+from trainwright.datatypes.model import Environment, Job, Manifest, TargetOptions
+from trainwright.datatypes.pointer import Pointer
 from trainwright.equivalence import Difference, NormalForm
 from trainwright.equivalence.comparison import values as leaves
 from trainwright.helm import engines
 from trainwright.kinds import TARGETS, unsupported
-from trainwright.model import Environment, Job, Manifest, TargetOptions
-from trainwright.pointer import Pointer
 from trainwright.runs import identity
 from trainwright.specs import load, resolve, schema, yamlio
 from trainwright.specs.load import Reader

@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from repository import Repository
+from trainwright.datatypes.model import Manifest
 from trainwright.kinds import TARGETS
 from trainwright.kinds.subjects import pod_templates
-from trainwright.model import Manifest
 from trainwright.objects.bundle import Bundle
 from trainwright.render import build
 from trainwright.specs import allowed, fabrics, schema

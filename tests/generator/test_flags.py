@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from repository import Repository
-from trainwright.model import FlagStyle
+from trainwright.datatypes.model import FlagStyle
 from trainwright.pods.flags import Arguments, flag_arguments, parse_arguments
 
 

@@ -1,4 +1,4 @@
-"""`trainwright.frozen` makes what the standard library makes, in less time."""
+"""`trainwright.datatypes.frozen` makes what the standard library makes, in less time."""
 
 import dataclasses
 import pickle
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trainwright import frozen
+from trainwright.datatypes import frozen
 
 Decorator = Callable[..., Callable[[type], type]]
 BOTH: list[Decorator] = [dataclasses.dataclass, frozen.dataclass]

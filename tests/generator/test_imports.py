@@ -23,7 +23,7 @@ _FINDS_OUT = (
     "trainwright.helm",
     "trainwright.kinds",
     "trainwright.lifecycle",
-    "trainwright.model",
+    "trainwright.datatypes.model",
     "trainwright.objects",
     "trainwright.render",
     "trainwright.reports",

@@ -18,7 +18,7 @@ import yaml
 from click.testing import Result
 
 from repository import Repository
-from trainwright.model import Data, Manifest
+from trainwright.datatypes.model import Data, Manifest
 from trainwright.rule_model.edit import Verdict
 from trainwright.rules.edits import outcomes
 

@@ -15,9 +15,9 @@ import yaml
 import crds
 import helm_chart
 from repository import Repository
+from trainwright.datatypes.model import Data
 from trainwright.helm import engines
 from trainwright.kinds import TARGETS
-from trainwright.model import Data
 from trainwright.rules import images
 from trainwright.specs import schema, yamlio
 

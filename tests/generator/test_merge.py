@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainwright.pointer import leaves, lookup
+from trainwright.datatypes.pointer import leaves, lookup
 from trainwright.specs import yamlio
 from trainwright.specs.merge import Layer, merge, stack
 

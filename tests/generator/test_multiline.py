@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from repository import EVERY_TARGET, Repository
+from trainwright.datatypes.model import Manifest
 from trainwright.equivalence import normal_form
 from trainwright.helm.engines import engine
 from trainwright.kinds import TARGETS
-from trainwright.model import Manifest
 from trainwright.specs import yamlio
 
 ENVIRONMENT = (

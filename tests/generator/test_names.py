@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repository import Repository
-from trainwright.model import Data
+from trainwright.datatypes.model import Data
 
 FULL: dict[str, Data] = {
     "apiVersion": "trainwright.io/v1alpha1",

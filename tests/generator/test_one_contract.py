@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from repository import EVERY_TARGET, Repository
 from schema_values import Drawing
+from trainwright.datatypes.model import Finding
 from trainwright.helm import engines
-from trainwright.model import Finding
 from trainwright.render import job as render
 from trainwright.specs.layout import JobFile, environment_path
 from trainwright.specs.tree import Edited, Folder

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 import crds
+from trainwright.datatypes.model import Data, Manifest
 from trainwright.kinds import TARGETS, operators
-from trainwright.model import Data, Manifest
 from trainwright.pods import command as commands
 from trainwright.pods import ranks
 from trainwright.pods.pod import Deadline, EnvVar, Gang, ManifestError, Pod, Restart, expand

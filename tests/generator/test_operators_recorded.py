@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
+from trainwright.datatypes.model import Manifest
 from trainwright.kinds import operators
-from trainwright.model import Manifest
 from trainwright.pods import ranks
 from trainwright.pods.pod import Pod, Workload
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repository import Repository
-from trainwright.model import Finding
-from trainwright.pointer import leaves
+from trainwright.datatypes.model import Finding
+from trainwright.datatypes.pointer import leaves
 from trainwright.render import build as plan
 from trainwright.runs.record import RECORD_FILE
 from trainwright.specs import redundant

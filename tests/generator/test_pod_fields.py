@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from repository import Repository
+from trainwright.datatypes.model import Data, Manifest
 from trainwright.equivalence import differences, normal_form
-from trainwright.model import Data, Manifest
 
 EVERYWHERE = (
     "targets: {pytorchjob: {version: '1.9', restrictedInitContainer: true}, trainjob: {version:"

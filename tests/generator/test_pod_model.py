@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainwright.cluster import pods as live
+from trainwright.datatypes.model import Data, Environment, Location, Manifest
+from trainwright.datatypes.pointer import lookup
 from trainwright.equivalence import form
 from trainwright.importing import ImportInput, candidate
 from trainwright.importing.choice import choices
@@ -22,10 +24,8 @@ from trainwright.importing.trial import ImportContext
 from trainwright.kinds import KINDS, SERVED, TARGETS, operators
 from trainwright.kinds.reading import ImportingError, SourceObject
 from trainwright.kinds.subjects import subject_of
-from trainwright.model import Data, Environment, Location, Manifest
 from trainwright.pods.pod import ManifestError
 from trainwright.pods.requests import pod_requests
-from trainwright.pointer import lookup
 from trainwright.specs.tree import Folder
 
 ENVIRONMENT = Environment(

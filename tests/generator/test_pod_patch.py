@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from repository import Repository
+from trainwright.datatypes.model import JOB_FIELDS
 from trainwright.kinds import TARGETS as KNOWN
-from trainwright.model import JOB_FIELDS
 from trainwright.render import patched
 
 TARGETS = {

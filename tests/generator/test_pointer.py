@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repository import Repository
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer, leaves, lookup
 from trainwright.errors import SelectionError
-from trainwright.model import Data
-from trainwright.pointer import Pointer, leaves, lookup
 from trainwright.specs import explain, load, yamlio
 from trainwright.specs.layout import JobFile
 from trainwright.specs.merge import Layer, stack

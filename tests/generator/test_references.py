@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from repository import EVERY_TARGET, Repository
+from trainwright.datatypes.model import Manifest
 from trainwright.equivalence import normal_form
 from trainwright.kinds import TARGETS
-from trainwright.model import Manifest
 from trainwright.pods.references import REFERENCES, find, nearest, replace
 from trainwright.specs import yamlio
 

@@ -16,8 +16,8 @@ import yaml
 
 import crds
 from repository import Repository
+from trainwright.datatypes.model import Data
 from trainwright.kinds import TARGETS
-from trainwright.model import Data
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts/target_table.py"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from repository import EVERY_TARGET, Repository
+from trainwright.datatypes.model import Manifest
 from trainwright.kinds import TARGETS, operators
-from trainwright.model import Manifest
 from trainwright.specs import yamlio
 
 ENVIRONMENT = (

@@ -14,8 +14,8 @@ import yaml
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
-from trainwright.model import Data
-from trainwright.pointer import Pointer
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer
 from trainwright.specs import schema
 from trainwright.specs.schema import Schema
 

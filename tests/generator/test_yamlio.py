@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repository import Repository
-from trainwright.model import Finding
+from trainwright.datatypes.model import Finding
 from trainwright.specs import yamlio
 
 REFUSED = {

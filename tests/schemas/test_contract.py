@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from trainwright import model
+from trainwright.datatypes import model
 
 ROOT = Path(__file__).parents[2]
 JOB = json.loads((ROOT / "schemas/job.schema.json").read_text())

@@ -19,9 +19,9 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Finding, Location, Severity
 from trainwright.errors import SelectionError, TrainwrightError
-from trainwright.frozen import dataclass
-from trainwright.model import Finding, Location, Severity
 
 if TYPE_CHECKING:
     from trainwright.plan.model import Plan

@@ -9,10 +9,10 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Self
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Environment, Finding, Job
 from trainwright.errors import SelectionError
-from trainwright.frozen import dataclass
 from trainwright.kinds import attempts
-from trainwright.model import Data, Environment, Finding, Job
 from trainwright.runs import identity, meaning
 from trainwright.runs.adoption import adopt, begun
 from trainwright.runs.decide import decide, finished_as, unchanged

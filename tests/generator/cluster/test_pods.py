@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from trainwright.cluster.pods import assign_slots, pod_slots, read
+from trainwright.datatypes.model import Manifest
 from trainwright.kinds import SERVED
-from trainwright.model import Manifest
 
 Shared = Callable[[str], Path]
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -15,10 +15,10 @@ from trainwright.cluster import intent, status
 from trainwright.cluster.client import Access, Cluster
 from trainwright.cluster.intent import DesiredRun
 from trainwright.cluster.text import sentence
+from trainwright.datatypes.model import Data, Manifest
 from trainwright.kinds import SERVED
 from trainwright.kinds.operators import find
 from trainwright.kinds.state import Phase
-from trainwright.model import Data, Manifest
 from trainwright.specs.layout import JobFile
 from trainwright.workspace import RunState
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainwright.datatypes.pointer import Pointer
 from trainwright.editor.actions import difference, offset
 from trainwright.editor.text import Position, read
-from trainwright.pointer import Pointer
 from trainwright.specs.load import read_spec
 from trainwright.specs.yamlio import Document
 

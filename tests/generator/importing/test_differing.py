@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from repository import Repository
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer
 from trainwright.equivalence import Difference
 from trainwright.importing.differing import severity
 from trainwright.kinds.reading import Loss
-from trainwright.model import Data
-from trainwright.pointer import Pointer
 
 JOB = {
     "apiVersion": "batch/v1",

@@ -13,12 +13,12 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from repository import Repository
+from trainwright.datatypes.pointer import Pointer
 from trainwright.equivalence.comparison import values
 from trainwright.errors import TrainwrightError
 from trainwright.importing import ImportInput
 from trainwright.importing.batch import ImportBatch, ImportOptions, run
 from trainwright.kinds.reading import Loss
-from trainwright.pointer import Pointer
 
 HERE = Path(__file__).parent
 SCHEMA = json.loads((HERE.parents[2] / "schemas/import.schema.json").read_text(encoding="utf-8"))

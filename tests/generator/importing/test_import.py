@@ -20,6 +20,9 @@ import yaml
 
 from repository import Repository
 from trainwright import equivalence
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.pointer import lookup
+from trainwright.datatypes.tolerant import mapping
 from trainwright.equivalence import NormalForm
 from trainwright.equivalence.comparison import values
 from trainwright.errors import TrainwrightError
@@ -31,11 +34,8 @@ from trainwright.importing.convert import Imported
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
 from trainwright.manifests import reading
-from trainwright.model import Data, Manifest
-from trainwright.pointer import lookup
 from trainwright.specs import yamlio
 from trainwright.specs.tree import Folder
-from trainwright.tolerant import mapping
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]

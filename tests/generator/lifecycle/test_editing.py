@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainwright.pointer import leaves
+from trainwright.datatypes.pointer import leaves
 from trainwright.specs import editing, yamlio
 from trainwright.specs.editing import EditError
 

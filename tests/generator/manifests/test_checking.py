@@ -9,13 +9,13 @@ import pytest
 from hypothesis import settings
 
 from mutated import mutations
-from trainwright.groupkind import GroupKind
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.model import Finding, Severity
 from trainwright.manifests import checking, crds, reading, run, webhooks
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.checking import CheckContext, CheckedText
 from trainwright.manifests.crds import Crd
 from trainwright.manifests.reading import Source
-from trainwright.model import Finding, Severity
 
 SETTING = CheckContext(environment=run.nowhere("1.31"), catalog=Catalog("1.31"))
 

@@ -15,11 +15,11 @@ from click.testing import CliRunner, Result
 import git_repository
 from git_repository import git
 from trainwright.cli import main
-from trainwright.groupkind import GroupKind
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.model import Manifest
 from trainwright.manifests import crd_edits, crds, webhooks
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.crd_edits import Refusal
-from trainwright.model import Manifest
 
 KUBERNETES = "1.33"
 TRAINJOB = """\

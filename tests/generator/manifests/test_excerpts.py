@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
+from trainwright.datatypes.model import Finding, Location
 from trainwright.findings import diagnostics as dx
 from trainwright.manifests import excerpts
 from trainwright.manifests.reading import Source
-from trainwright.model import Finding, Location
 
 
 def at(file: str, line: int) -> Finding:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import settings
 
 from mutated import documents, mutations
+from trainwright.datatypes.model import Data, Finding
 from trainwright.manifests import fast_yaml
-from trainwright.model import Data, Finding
 from trainwright.specs import yamlio
 from trainwright.specs.dialect import GO
 from trainwright.specs.yamlio import Document

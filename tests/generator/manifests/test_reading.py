@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from trainwright.datatypes.model import Data
 from trainwright.errors import SourceError
 from trainwright.manifests import reading
 from trainwright.manifests.reading import Source
-from trainwright.model import Data
 from trainwright.specs.yamlio import Document
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from trainwright.datatypes.model import Severity
 from trainwright.manifests import run
 from trainwright.manifests.run import ManifestOptions
-from trainwright.model import Severity
 from trainwright.specs import kubernetes_schemas
 from trainwright.specs.kubernetes_values import KEY_DEFAULTS, VALUES
 

@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 from repository import Repository
 from trainwright.cli import check as command
 from trainwright.cli import main
+from trainwright.datatypes.model import Finding, Severity
 from trainwright.manifests import fast_yaml, parallel, run
 from trainwright.manifests.run import ManifestOptions
-from trainwright.model import Finding, Severity
 from trainwright.specs import kubernetes_schemas
 
 TODAY = "2026-06-01"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from trainwright.datatypes.model import Finding, Severity
 from trainwright.errors import SourceError
 from trainwright.importing import ImportInput
 from trainwright.manifests import run
 from trainwright.manifests.run import ManifestOptions
-from trainwright.model import Finding, Severity
 
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}\n"
 PATCH = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 3}\n"

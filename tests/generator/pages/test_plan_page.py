@@ -13,7 +13,8 @@ import git_repository
 from git_repository import git
 from opened_page import Visit
 from repository import Repository
-from trainwright.model import Finding, Location, Severity
+from trainwright.datatypes.model import Finding, Location, Severity
+from trainwright.datatypes.pointer import Pointer
 from trainwright.plan import html
 from trainwright.plan.format import Style
 from trainwright.plan.model import (
@@ -25,7 +26,6 @@ from trainwright.plan.model import (
     PlannedRun,
     SharedFileImpact,
 )
-from trainwright.pointer import Pointer
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
 from trainwright.specs.layout import JobFile

@@ -13,7 +13,7 @@ import git_repository
 import trainwright.api
 from opened_page import Visit
 from repository import Repository
-from trainwright.model import Location
+from trainwright.datatypes.model import Location
 from trainwright.overview import page as pages
 from trainwright.overview.collect import overview, with_goodput
 from trainwright.overview.goodput import parse

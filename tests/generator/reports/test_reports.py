@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator
 from markdown_it import MarkdownIt
 
-from trainwright.model import Finding, Location, Related, Severity
-from trainwright.pointer import Pointer
+from trainwright.datatypes.model import Finding, Location, Related, Severity
+from trainwright.datatypes.pointer import Pointer
 from trainwright.reports import FORMATS
 from trainwright.reports.markdown import LIMIT
 from trainwright.reports.report import Report

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 import git_repository
 from git_repository import git
 from repository import Copied, Repository
-from trainwright.model import Finding, Location, Severity
+from trainwright.datatypes.model import Finding, Location, Severity
+from trainwright.datatypes.pointer import Pointer
 from trainwright.plan import markdown
 from trainwright.plan.format import Style
 from trainwright.plan.model import (
@@ -27,7 +28,6 @@ from trainwright.plan.model import (
     PlannedRun,
     SharedFileImpact,
 )
-from trainwright.pointer import Pointer
 from trainwright.reports.comment import LIMIT
 from trainwright.specs import schema
 from trainwright.specs.capacity import CapacityCheck

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from trainwright.datatypes.model import Data, Manifest
 from trainwright.kinds.subjects import subject_of
 from trainwright.manifests.run import nowhere
-from trainwright.model import Data, Manifest
 from trainwright.rules.registry import RULES
 
 

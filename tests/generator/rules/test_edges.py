@@ -11,9 +11,9 @@ import yaml
 
 from crds import TRAINJOBS
 from trainwright import rules
+from trainwright.datatypes.model import Environment, Manifest
 from trainwright.kinds.subjects import subject_of
 from trainwright.kinds.trainjob import spec_rules as trainjob
-from trainwright.model import Environment, Manifest
 from trainwright.objects.bundle import Bundle
 from trainwright.rule_model.subject import Hit
 from trainwright.rules.registry import RULES

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crds import CRDS, TRAINJOBS
-from trainwright.model import Data, Environment, Manifest
-from trainwright.pointer import lookup
+from trainwright.datatypes.model import Data, Environment, Manifest
+from trainwright.datatypes.pointer import lookup
 from trainwright.rule_model.edit import EditRule, EditSample, Verdict
 from trainwright.rules.edits.outcomes import EDIT_RULES, EditOutcome, evaluate
 from trainwright.rules.registry import RULES

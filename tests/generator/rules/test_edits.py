@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from crds import CRDS, TRAINJOBS
+from trainwright.datatypes.model import Data, Environment, Manifest
 from trainwright.manifests import cel, crds
-from trainwright.model import Data, Environment, Manifest
 from trainwright.rule_model.edit import Verdict
 from trainwright.rule_model.edit_row import Basis
 from trainwright.rules.edits.outcomes import EDIT_RULES, evaluate

@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from trainwright import rules
+from trainwright.datatypes.model import Manifest
 from trainwright.kinds.subjects import subject_of
-from trainwright.model import Manifest
 from trainwright.objects.bundle import Bundle
 from trainwright.rule_model.rule import pod
 from trainwright.specs import resolve

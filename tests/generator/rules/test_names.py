@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from trainwright.datatypes.model import Manifest
 from trainwright.kinds.subjects import subject_of
 from trainwright.manifests.run import nowhere
-from trainwright.model import Manifest
 from trainwright.rules.registry import RULES
 
 

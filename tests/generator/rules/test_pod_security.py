@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.pointer import leaves, lookup
 from trainwright.kinds import KINDS
 from trainwright.kinds.subjects import subject_of
 from trainwright.manifests.run import nowhere
-from trainwright.model import Data, Manifest
-from trainwright.pointer import leaves, lookup
 from trainwright.rules import pod_security
 from trainwright.rules.registry import RULES
 

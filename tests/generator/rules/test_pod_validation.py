@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from repository import Repository
+from trainwright.datatypes.model import Manifest
 from trainwright.kinds.subjects import subject_of
 from trainwright.manifests.run import nowhere
-from trainwright.model import Manifest
 from trainwright.rules import pod_validation
 from trainwright.rules.registry import RULES
 from trainwright.specs import kubernetes_schemas

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainwright import rules
+from trainwright.datatypes.model import Data, Environment, Manifest
+from trainwright.datatypes.pointer import lookup
 from trainwright.findings import credentials
 from trainwright.kinds import KINDS as WORKLOADS
 from trainwright.kinds.subjects import subject_of
-from trainwright.model import Data, Environment, Manifest
 from trainwright.objects.bundle import Bundle
-from trainwright.pointer import lookup
 from trainwright.rule_model.rule import Rule, Sample
 from trainwright.rule_model.subject import Subject
 from trainwright.rules.edits.outcomes import EDIT_RULES

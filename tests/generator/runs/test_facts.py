@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from trainwright import values
+from trainwright.datatypes.model import Environment, Job
 from trainwright.kinds import TARGETS, unsupported
-from trainwright.model import Environment, Job
 from trainwright.runs import identity
 from trainwright.specs import resolve, yamlio
 from trainwright.specs.load import Reader

@@ -23,10 +23,10 @@ from sync_repository import (
 )
 from sync_requests import ENVIRONMENT, Requests, Tree, jobs, own_path, spec
 
+from trainwright.datatypes.model import Manifest
 from trainwright.errors import TrainwrightError
 from trainwright.lifecycle import extend, rerun, retire, states, subject
 from trainwright.lifecycle.subject import Step, Subject
-from trainwright.model import Manifest
 from trainwright.rule_model.edit import Verdict
 from trainwright.rules.edits import outcomes
 from trainwright.specs.layout import JobFile

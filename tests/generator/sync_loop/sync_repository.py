@@ -18,8 +18,8 @@ import yaml
 from sync_cluster import Body, Identity
 from sync_requests import Tree
 
+from trainwright.datatypes.model import Environment
 from trainwright.helm import engines, own_chart
-from trainwright.model import Environment
 from trainwright.render import build as plan
 from trainwright.render.history import History
 from trainwright.runs import adoption

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from trainwright.model import Location, Severity
+from trainwright.datatypes.model import Location, Severity
 from trainwright.upgrade.comparison import Environments, compare
 from trainwright.upgrade.format import Style
 from trainwright.upgrade.formats import FORMATS

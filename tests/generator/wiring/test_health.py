@@ -15,9 +15,9 @@ import yaml
 
 import crds
 import gitops_engines
+from trainwright.datatypes.model import Environment, Location, TargetOptions
 from trainwright.gitops.wiring import customizations, workload
 from trainwright.kinds import SERVED, TARGETS
-from trainwright.model import Environment, Location, TargetOptions
 from trainwright.specs import yamlio
 
 HERE = Path(__file__).parent

@@ -16,8 +16,8 @@ from mcp.types import ToolAnnotations
 from trainwright import __version__
 from trainwright.api import Check, Repository
 from trainwright.assistants.search import search
+from trainwright.datatypes.model import Data
 from trainwright.errors import TrainwrightError
-from trainwright.model import Data
 from trainwright.reports.json import finding_data
 
 P = ParamSpec("P")

@@ -27,8 +27,8 @@ from trainwright.cli.suggestions import Choice
 
 if TYPE_CHECKING:
     from trainwright.cli.memory import Printed
+    from trainwright.datatypes.model import Finding
     from trainwright.manifests.run import ManifestOptions
-    from trainwright.model import Finding
     from trainwright.specs.tree import Tree
 
 FORMATS = ("text", "json", "sarif", "github", "junit", "markdown")

@@ -35,7 +35,7 @@ _COLORS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red")
 
 def _seconds(_: click.Context, __: click.Parameter, written: str | None) -> int | None:
     """30s, 10m, 1h30m: the durations of a job spec."""
-    from trainwright import quantity
+    from trainwright.datatypes import quantity
 
     if written is None:
         return None

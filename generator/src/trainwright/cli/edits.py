@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from trainwright.cli.common import FINDINGS, Context, errors, helm_binary, planning, report
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
 
 if TYPE_CHECKING:
     from trainwright.lifecycle.session import Act, Committing, Outcome

@@ -92,8 +92,8 @@ def extend(context: Context, /, selections: tuple[str, ...], duration: str, **op
 
     DURATION may also come first, as in `extend +6h prod/llm`.
     """
+    from trainwright.datatypes.quantity import is_duration
     from trainwright.lifecycle.extend import extend as act
-    from trainwright.quantity import is_duration
 
     first, *others = selections
     if is_duration(first.removeprefix("+")) and not is_duration(duration.removeprefix("+")):

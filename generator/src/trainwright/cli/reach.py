@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
 
 if TYPE_CHECKING:
     from trainwright.cli.common import Context
     from trainwright.cluster.client import Cluster
     from trainwright.cluster.intent import DesiredState
     from trainwright.cluster.sessions import Session
-    from trainwright.model import Environment
+    from trainwright.datatypes.model import Environment
 
 
 def reaching(command: Callable[..., None]) -> Callable[..., None]:

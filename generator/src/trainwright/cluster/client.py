@@ -24,8 +24,8 @@ from trainwright.cluster.errors import (
     failed,
     unreachable,
 )
-from trainwright.frozen import dataclass
-from trainwright.model import Data
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
 
 if TYPE_CHECKING:
     from kubernetes.dynamic import DynamicClient

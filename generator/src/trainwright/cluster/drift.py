@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright import quantity
-from trainwright.model import Data
-from trainwright.pointer import Pointer
+from trainwright.datatypes import quantity
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer
 
 # What identifies the items of lists; others are compared by where they stand.
 _KEYS = ("name", "mountPath", "containerPort", "manager", "key")

@@ -15,10 +15,10 @@ from __future__ import annotations
 import json
 import re
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
 from trainwright.errors import TrainwrightError
 from trainwright.findings.credentials import redact
-from trainwright.frozen import dataclass
-from trainwright.model import Data
 
 LOG = "pods/log"
 

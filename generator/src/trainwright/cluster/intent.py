@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Environment, Manifest
 from trainwright.errors import SelectionError, SourceError
-from trainwright.frozen import dataclass
 from trainwright.kinds import SERVED, TARGETS
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.operators import OPERATORS
-from trainwright.model import Environment, Manifest
 from trainwright.runs.decision import Held
 from trainwright.runs.record import VALUES_FILE, RunFiles
 from trainwright.specs import yamlio

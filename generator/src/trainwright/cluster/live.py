@@ -8,13 +8,13 @@ from pathlib import Path
 
 from trainwright.cluster.client import Cluster
 from trainwright.cluster.errors import NoKind, Refused
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Finding, Location, Manifest
+from trainwright.datatypes.pointer import Pointer, typed
 from trainwright.findings.credentials import HIDDEN
 from trainwright.findings.diagnostics import REFUSED
 from trainwright.findings.redaction import unified_diff
-from trainwright.frozen import dataclass
 from trainwright.kinds import TARGETS
-from trainwright.model import Data, Finding, Location, Manifest
-from trainwright.pointer import Pointer, typed
 from trainwright.render.build import EnvironmentBuild
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs import yamlio

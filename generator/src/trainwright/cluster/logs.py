@@ -11,8 +11,8 @@ from trainwright.cluster.client import Cluster
 from trainwright.cluster.errors import ClusterError, NoLog, Unknown, Unreachable, Waiting
 from trainwright.cluster.observe import first_failure
 from trainwright.cluster.pods import LivePod
+from trainwright.datatypes.frozen import dataclass
 from trainwright.findings.credentials import redact
-from trainwright.frozen import dataclass
 
 _PAUSE = 2.0  # seconds before a container that has not started is asked again
 _LOOK = 15.0  # seconds without a line before the pods are looked at again

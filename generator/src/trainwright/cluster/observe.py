@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from trainwright.cluster import kueue
 from trainwright.cluster.pods import UNSCHEDULED, LivePod, Termination, clean
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.state import Phase, State
-from trainwright.model import Data
 from trainwright.objects.kueue import QUEUE_LABEL
 
 # What keeps a pod from starting, the most telling first: of several pods one is shown.

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trainwright.cluster.termination import RankFailure, parse
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.tolerant import amount, dig, mapping, mappings, text, texts
 from trainwright.findings.credentials import redact
-from trainwright.frozen import dataclass
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.operators import workload
-from trainwright.model import Data, Manifest
 from trainwright.pods import ranks
 from trainwright.pods.pod import ManifestError
 from trainwright.pods.template import PodTemplate
-from trainwright.tolerant import amount, dig, mapping, mappings, text, texts
 
 RUN_LABEL = "app.kubernetes.io/instance"  # of pods: the object they belong to
 _INDEX_LABEL = "batch.kubernetes.io/job-completion-index"

@@ -12,7 +12,7 @@ from trainwright.cluster.intent import DesiredRun, DesiredState
 from trainwright.cluster.logs import LogLine, LogOptions
 from trainwright.cluster.pods import LivePod
 from trainwright.cluster.status import BROKEN, LiveObject, RunStatus
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
 from trainwright.kinds.state import Phase
 from trainwright.reports.report import visible
 

@@ -13,12 +13,12 @@ from trainwright.cluster.intent import DesiredRun, DesiredState
 from trainwright.cluster.logs import GONE
 from trainwright.cluster.observe import POD_GROUP, Notice, Observation, current, is_unexplained
 from trainwright.cluster.pods import RUN_LABEL, LivePod, assign_slots, clean, pod_slots, read
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.model import Data, Manifest
 from trainwright.findings.credentials import redact
-from trainwright.frozen import dataclass
-from trainwright.groupkind import GroupKind
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.state import Phase, State
-from trainwright.model import Data, Manifest
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.runs.decision import Held
 from trainwright.workspace import RunState

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 
+from trainwright.datatypes.frozen import dataclass
 from trainwright.findings.credentials import redact
-from trainwright.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from trainwright.cluster.pods import LivePod, Termination
 from trainwright.cluster.status import LastLines, RunStatus
+from trainwright.datatypes.model import Data
 from trainwright.kinds.state import Phase, State
-from trainwright.model import Data
 from trainwright.reports import terminal
 from trainwright.reports.report import visible
 

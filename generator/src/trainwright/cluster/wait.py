@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 from trainwright.cluster.client import Cluster, Resource
 from trainwright.cluster.errors import Expired, Unreachable
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
 from trainwright.kinds.state import Phase, State
-from trainwright.model import Data
 
 _WINDOW = 20  # seconds of one watch, after which pods are looked at again
 _PATIENCE = 60  # attempts to come back to a cluster that was there, five seconds apart

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Literal
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.editor import names
 from trainwright.editor.place import Place, job_at, kind_of, spec_root
 from trainwright.editor.text import Position, Span, read
-from trainwright.frozen import dataclass
-from trainwright.model import Data
-from trainwright.pointer import Pointer, lookup
 from trainwright.specs import yamlio
 from trainwright.specs.fields import Field, field
 from trainwright.specs.violation import show

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from lsprotocol import types
 
+from trainwright.datatypes.model import Finding, Location, Severity
 from trainwright.editor.session import Session
 from trainwright.editor.text import Position, Span
 from trainwright.findings import diagnostics as dx
-from trainwright.model import Finding, Location, Severity
 from trainwright.reports.report import help_uri, visible
 
 _SEVERITIES = {

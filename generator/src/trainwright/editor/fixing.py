@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from difflib import SequenceMatcher
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Finding, Severity
 from trainwright.editor.actions import Action, remedies
 from trainwright.editor.session import Session
-from trainwright.frozen import dataclass
-from trainwright.model import Finding, Severity
 
 _MOST = 10_000  # remedies of one call
 

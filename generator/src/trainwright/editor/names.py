@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.editor.place import Place, Target, environment_document, layered, target, value_at
 from trainwright.editor.session import Session, job_of
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
-from trainwright.frozen import dataclass
 from trainwright.kinds import TARGETS
-from trainwright.model import Data
-from trainwright.pointer import Pointer, lookup
 from trainwright.rule_model.edit import EditRule
 from trainwright.rule_model.rule import Rule
 from trainwright.specs import fabrics

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.editor import names
 from trainwright.editor.place import (
     Place,
@@ -15,8 +17,6 @@ from trainwright.editor.place import (
     target,
 )
 from trainwright.editor.session import Session, job_of
-from trainwright.model import Data
-from trainwright.pointer import Pointer, lookup
 from trainwright.specs.layout import JobFile, environment_path
 from trainwright.specs.merge import BUILT_IN, Layered
 

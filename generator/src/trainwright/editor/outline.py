@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer, leaves, lookup
 from trainwright.editor.place import Place, job_at, kind_of
 from trainwright.editor.session import Session
 from trainwright.editor.text import Entry, Position, Span, Text
-from trainwright.frozen import dataclass
-from trainwright.model import Data
-from trainwright.pointer import Pointer, leaves, lookup
 from trainwright.specs.fields import field
 from trainwright.specs.merge import BUILT_IN, Layered
 from trainwright.specs.violation import show

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.editor.session import Session, job_of
 from trainwright.editor.text import Entry, Position, Span, Text
-from trainwright.frozen import dataclass
-from trainwright.model import Data
-from trainwright.pointer import Pointer, lookup
 from trainwright.specs import layers
 from trainwright.specs.fields import Field, field
 from trainwright.specs.layout import (

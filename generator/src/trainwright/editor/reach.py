@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
+from trainwright.datatypes.frozen import dataclass
 from trainwright.editor.session import Session
-from trainwright.frozen import dataclass
 from trainwright.runs.decision import Step
 from trainwright.runs.record import ENDED
 from trainwright.specs.layout import JobFile

@@ -7,14 +7,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.editor import navigation
 from trainwright.editor.names import VOLUME_NAMES
 from trainwright.editor.place import Place, Target, layered, target
 from trainwright.editor.session import Session, job_of
 from trainwright.editor.text import Span
 from trainwright.errors import TrainwrightError
-from trainwright.frozen import dataclass
-from trainwright.pointer import Pointer, lookup
 from trainwright.specs import layers, yamlio
 from trainwright.specs.layout import ENVIRONMENTS, JobFile
 from trainwright.specs.merge import Layer

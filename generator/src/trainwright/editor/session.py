@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from trainwright.datatypes.model import Finding
 from trainwright.editor.text import Text, read
 from trainwright.errors import TrainwrightError
-from trainwright.model import Finding
 from trainwright.render.incremental import IncrementalCheck
 from trainwright.specs.entry import ignore_file
 from trainwright.specs.git import Settings

@@ -11,9 +11,9 @@ from typing import Literal
 
 from yaml.nodes import MappingNode, Node, SequenceNode
 
-from trainwright.frozen import dataclass
-from trainwright.model import Finding
-from trainwright.pointer import Pointer
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Finding
+from trainwright.datatypes.pointer import Pointer
 from trainwright.specs import yamlio
 from trainwright.specs.load import read_spec
 from trainwright.specs.yamlio import Document

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer
 from trainwright.equivalence.form import NormalForm
 from trainwright.findings.credentials import HIDDEN, kind, named, redact
-from trainwright.frozen import dataclass
-from trainwright.model import Data
-from trainwright.pointer import Pointer
 
 _POD = re.compile(r"/pods/\d+/")
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from trainwright import quantity
+from trainwright.datatypes import quantity
+from trainwright.datatypes.model import Data, file_digest
+from trainwright.datatypes.tolerant import mapping, mappings, text
 from trainwright.equivalence.programs import UNBUFFERED
-from trainwright.model import Data, file_digest
 from trainwright.pods import command
 from trainwright.pods.pod import Configs, EnvVar, Mount, Pod
 from trainwright.pods.template import Container
-from trainwright.tolerant import mapping, mappings, text
 
 # Variables by which operators and launchers place a process; `programs` says what comes of them.
 _PLACING = frozenset(

@@ -11,17 +11,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import Literal
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.groupkind import CONFIGMAP, NETWORKPOLICY, PODGROUPS, RUNTIMES, SERVICE
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.tolerant import dig, text, texts
 from trainwright.equivalence import containers, others, programs
 from trainwright.equivalence.programs import Process, Program
-from trainwright.frozen import dataclass
-from trainwright.groupkind import CONFIGMAP, NETWORKPOLICY, PODGROUPS, RUNTIMES, SERVICE
 from trainwright.kinds import operators
-from trainwright.model import Data, Manifest
 from trainwright.objects.kueue import GROUP, PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.pods.pod import Configs, Workload
 from trainwright.pods.pod import Pod as OperatedPod
 from trainwright.pods.pod import Restart as OperatedRestart
-from trainwright.tolerant import dig, text, texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.tolerant import dig, mapping, text, texts
 from trainwright.equivalence import containers
-from trainwright.model import Data
 from trainwright.pods.pod import Pod
 from trainwright.pods.template import Container
-from trainwright.tolerant import dig, mapping, text, texts
 
 _SAID = frozenset(
     {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
 from trainwright.pods import command as commands
 from trainwright.pods import ranks
 from trainwright.pods.flags import Mention, parse_arguments

@@ -5,9 +5,9 @@ Rules about rendered objects live in `rules/`; these cannot be, since there is n
 
 from __future__ import annotations
 
-from trainwright.frozen import dataclass
-from trainwright.model import Finding, Location, Related, Severity
-from trainwright.pointer import Pointer
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Finding, Location, Related, Severity
+from trainwright.datatypes.pointer import Pointer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

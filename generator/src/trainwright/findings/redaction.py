@@ -6,8 +6,8 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 
+from trainwright.datatypes.model import Data
 from trainwright.findings.credentials import HIDDEN, given, named, redact, suspicious
-from trainwright.model import Data
 
 _KEY_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
 _KEY_END = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")

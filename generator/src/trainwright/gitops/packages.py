@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Finding, Related, file_digest
+from trainwright.datatypes.pointer import Pointer
 from trainwright.errors import TrainwrightError
 from trainwright.findings import diagnostics as dx
-from trainwright.frozen import dataclass
 from trainwright.helm import sdk
-from trainwright.model import Data, Finding, Related, file_digest
-from trainwright.pointer import Pointer
 from trainwright.specs import filetree, git
 from trainwright.specs.yamlio import Document, parse
 

@@ -16,10 +16,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
 from trainwright.errors import EngineError
-from trainwright.frozen import dataclass
 from trainwright.helm import own_chart, sdk
-from trainwright.model import Data
 from trainwright.specs import schema
 from trainwright.specs.tree import read_given
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from trainwright.datatypes.groupkind import PODGROUPS, RUNTIMES, SERVICE, GroupKind
+from trainwright.datatypes.model import Finding, Location, Manifest
 from trainwright.findings import diagnostics as dx
-from trainwright.groupkind import PODGROUPS, RUNTIMES, SERVICE, GroupKind
 from trainwright.importing import docker, elasticdl, foreign
 from trainwright.importing.commandline import CommandReader, Line, lines
 from trainwright.importing.reader import source_of, with_beside
@@ -18,7 +19,6 @@ from trainwright.kinds import KINDS, SERVED
 from trainwright.kinds.reading import ImportingError, NotImported, SourceObject
 from trainwright.manifests import reading
 from trainwright.manifests.unrendered import Whole, gather
-from trainwright.model import Finding, Location, Manifest
 from trainwright.specs.yamlio import Document
 
 COMMANDS: tuple[CommandReader, ...] = (docker.COMMAND, elasticdl.COMMAND)

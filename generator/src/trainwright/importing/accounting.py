@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.equivalence import form
 from trainwright.equivalence.comparison import in_every_pod, values
-from trainwright.frozen import dataclass
 from trainwright.importing.source import Source, read
 from trainwright.kinds.reading import ImportingError
-from trainwright.model import Data, Manifest
-from trainwright.pointer import Pointer, lookup
 
 Fate = Literal["carried", "default", "left"]
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.groupkind import RUNTIMES
 from trainwright.errors import OutputError
-from trainwright.frozen import dataclass
-from trainwright.groupkind import RUNTIMES
 from trainwright.importing import ImportInput, text
 from trainwright.importing.convert import Imported, convert, job_name
 from trainwright.importing.reader import with_entrypoint, with_image

@@ -5,6 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.model import (
+    CONTAINER_FIELDS,
+    JOB_FIELDS,
+    POD_FIELDS,
+    Data,
+    Environment,
+    Pool,
+    spelled,
+)
+from trainwright.datatypes.tolerant import dig, mappings, sequence, text
 from trainwright.equivalence import NormalForm
 from trainwright.findings import credentials
 from trainwright.importing import companions, containers
@@ -15,22 +25,12 @@ from trainwright.importing.names import Names, referring
 from trainwright.importing.source import Source
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS, operators
-from trainwright.model import (
-    CONTAINER_FIELDS,
-    JOB_FIELDS,
-    POD_FIELDS,
-    Data,
-    Environment,
-    Pool,
-    spelled,
-)
 from trainwright.pods import command as commands
 from trainwright.pods.flags import Mention, parse_arguments
 from trainwright.pods.launchers import LAUNCHERS, SWITCH, Launcher
 from trainwright.pods.pod import Mount, Pod
 from trainwright.specs.merge import merge
 from trainwright.specs.yamlio import Block
-from trainwright.tolerant import dig, mappings, sequence, text
 
 _API = {"apiVersion": "trainwright.io/v1alpha1", "kind": "JobSpec"}
 _TOPOLOGY = "kueue.x-k8s.io/podset-{}-topology"

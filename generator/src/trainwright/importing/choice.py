@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Environment, Pool
 from trainwright.kinds.reading import ImportingError
-from trainwright.model import Environment, Pool
 from trainwright.pods.pod import Pod
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 import click
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Location
 from trainwright.importing.source import Source
 from trainwright.kinds.reading import ImportingError, Loss, NotImported, shown
-from trainwright.model import Data, Location
 
 _PROMPT = re.compile(r"^\s*(?:[$>]\s+)?(?:sudo\s+)?")
 _WORDS = "words"

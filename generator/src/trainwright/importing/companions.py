@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.tolerant import dig, mapping, text
 from trainwright.equivalence import NormalForm, containers, form, programs
 from trainwright.findings import credentials
 from trainwright.importing import fetched, monitors
 from trainwright.importing.fetched import Fetched
 from trainwright.importing.names import Names, anonymous
 from trainwright.kinds import operators
-from trainwright.model import Data, Manifest
 from trainwright.pods.command import SCRIPT_PATH
 from trainwright.pods.pod import Mount, Pod, Workload
-from trainwright.tolerant import dig, mapping, text
 
 SCRIPT = SCRIPT_PATH  # where a script that the spec holds is rendered to
 _MOST = 131_072  # characters of such a script

@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from trainwright import equivalence
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer
 from trainwright.equivalence import Difference, NormalForm
 from trainwright.equivalence.comparison import values
-from trainwright.frozen import dataclass
 from trainwright.importing import accounting, candidate, companions, differing, reasons, shortest
 from trainwright.importing.accounting import Account
 from trainwright.importing.choice import choices
@@ -19,8 +21,6 @@ from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
 from trainwright.kinds.reading import ImportingError, Loss, NotImported
 from trainwright.kinds.target import Unsupported
-from trainwright.model import Data
-from trainwright.pointer import Pointer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

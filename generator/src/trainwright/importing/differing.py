@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.pointer import Pointer
 from trainwright.equivalence import Difference
-from trainwright.frozen import dataclass
 from trainwright.importing import reasons
 from trainwright.kinds.reading import Loss
-from trainwright.pointer import Pointer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

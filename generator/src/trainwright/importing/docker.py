@@ -11,12 +11,12 @@ from typing import Any
 
 import click
 
+from trainwright.datatypes.model import Data
 from trainwright.importing.commandline import CommandReader, Line, call, parse, taken_literally
 from trainwright.importing.source import Source
 from trainwright.kinds.compose import KIND
 from trainwright.kinds.compose.import_ import READER, services
 from trainwright.kinds.reading import ImportingError, Loss, NotImported, SourceObject, shown
-from trainwright.model import Data
 
 # Options that a service of a compose file has: its key, and whether there may be several.
 _SERVICE = {

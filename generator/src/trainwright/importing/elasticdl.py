@@ -13,11 +13,11 @@ from collections.abc import Iterator
 
 import click
 
+from trainwright.datatypes.model import Data
 from trainwright.importing.commandline import CommandReader, Line, call, parse, taken_literally
 from trainwright.importing.source import Source
 from trainwright.kinds.pytorchjob import KIND
 from trainwright.kinds.reading import ImportingError, Loss, NotImported, Reason, SourceObject, shown
-from trainwright.model import Data
 
 _READ = """
 --job_name --image_name --worker_image --job_command --num_workers --namespace --image_pull_policy

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from trainwright.groupkind import GroupKind
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.model import Data, Location, Manifest
+from trainwright.datatypes.pointer import Pointer
 from trainwright.importing.accounting import leaves
 from trainwright.kinds import SERVED
 from trainwright.kinds.pytorchjob import KIND as PYTORCHJOB
@@ -22,9 +24,7 @@ from trainwright.kinds.reading import (
     shown,
 )
 from trainwright.kinds.roles import described, roles
-from trainwright.model import Data, Location, Manifest
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.pointer import Pointer
 
 # https://project-codeflare.github.io/appwrapper/
 _APPWRAPPER = GroupKind("workload.codeflare.dev", "AppWrapper")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from trainwright.datatypes.model import Data
 from trainwright.findings.credentials import redact
 from trainwright.importing import ImportInput
 from trainwright.importing.batch import ImportBatch
 from trainwright.importing.convert import Imported
 from trainwright.kinds.reading import Loss, NotImported
-from trainwright.model import Data
 from trainwright.reports.json import finding_data, place_of
 from trainwright.reports.report import dump
 

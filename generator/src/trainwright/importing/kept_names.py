@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from trainwright.datatypes.pointer import Pointer
 from trainwright.importing.accounting import leaves
 from trainwright.importing.names import RANK0, Names
 from trainwright.kinds.reading import Loss, NotImported, SourceObject, shown
 from trainwright.pods.pod import Workload
-from trainwright.pointer import Pointer
 
 
 def staying(

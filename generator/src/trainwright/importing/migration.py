@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright import equivalence
+from trainwright.datatypes.frozen import dataclass
 from trainwright.equivalence import NormalForm
 from trainwright.errors import SourceError
-from trainwright.frozen import dataclass
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
 from trainwright.kinds.reading import ImportingError

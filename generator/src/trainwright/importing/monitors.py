@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.tolerant import mapping, mappings, text
 from trainwright.kinds import KINDS
-from trainwright.model import Data, Manifest
 from trainwright.pods.pod import Pod
-from trainwright.tolerant import mapping, mappings, text
 
 GROUP, KIND = "monitoring.coreos.com", "PodMonitor"
 VARIABLE = "TRAINWRIGHT_METRICS_PORT"

@@ -12,10 +12,10 @@ from dataclasses import replace
 from functools import cached_property
 from os.path import commonprefix
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
 from trainwright.equivalence import form
 from trainwright.equivalence.programs import Program
-from trainwright.frozen import dataclass
-from trainwright.model import Data
 from trainwright.pods.pod import Workload
 
 RANK0 = "${{ rank0.address }}"

@@ -6,12 +6,12 @@ import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from trainwright.datatypes.model import Data
 from trainwright.importing import companions, services
 from trainwright.importing.source import Source, naming
 from trainwright.kinds import TARGETS, operators
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.reading import ImportingError, SourceObject
-from trainwright.model import Data
 from trainwright.pods.pod import Workload
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.groupkind import CONFIGMAP
+from trainwright.datatypes.model import CONTAINER_FIELDS, POD_FIELDS, Data, Manifest, spelled
+from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.equivalence.comparison import in_every_pod
 from trainwright.equivalence.containers import places
 from trainwright.findings import credentials
-from trainwright.frozen import dataclass
-from trainwright.groupkind import CONFIGMAP
 from trainwright.importing.accounting import Account
 from trainwright.importing.generated import is_generated
 from trainwright.importing.source import Source
 from trainwright.kinds.reading import Loss, NotImported, Reason, mapping, shown
 from trainwright.kinds.target import Deviation
-from trainwright.model import CONTAINER_FIELDS, POD_FIELDS, Data, Manifest, spelled
-from trainwright.pointer import Pointer, lookup
 
 _KUBECTL = Pointer.of("metadata", "annotations", "kubectl.kubernetes.io/*")
 _CHART = Pointer.of("metadata", "labels", "helm.sh/chart")

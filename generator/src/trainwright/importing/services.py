@@ -10,15 +10,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from trainwright.frozen import dataclass
-from trainwright.groupkind import SERVICE
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.groupkind import SERVICE
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.tolerant import mapping, mappings
 from trainwright.importing.accounting import leaves, with_value
 from trainwright.importing.kept_names import is_text
 from trainwright.kinds import KINDS
 from trainwright.kinds.reading import SourceObject
-from trainwright.model import Data, Manifest
 from trainwright.pods.pod import Pod, Workload
-from trainwright.tolerant import mapping, mappings
 
 _DOMAINS = tuple({domain for kind in KINDS.values() for domain in kind.domains})
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from trainwright.datatypes.model import Data
 from trainwright.equivalence import NormalForm
 from trainwright.equivalence.comparison import values
 from trainwright.kinds.target import Unsupported
-from trainwright.model import Data
 
 # The target is kept although one pod is the same training on all of them: it was chosen once.
 _KEPT = frozenset({"apiVersion", "kind", "name", "target"})

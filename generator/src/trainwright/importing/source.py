@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Location, Manifest
 from trainwright.equivalence import NormalForm, form
 from trainwright.errors import TrainwrightError
-from trainwright.frozen import dataclass
 from trainwright.importing import companions
 from trainwright.kinds import operators
 from trainwright.kinds.reading import ImportingError, NotImported, Reason, SourceObject
-from trainwright.model import Data, Location, Manifest
 from trainwright.pods.pod import Pod, Workload
 from trainwright.specs import schema
 

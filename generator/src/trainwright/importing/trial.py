@@ -8,15 +8,15 @@ from dataclasses import field
 from functools import cached_property
 
 from trainwright import equivalence
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Environment, Job, Manifest
+from trainwright.datatypes.pointer import Pointer
 from trainwright.equivalence import NormalForm
-from trainwright.frozen import dataclass
 from trainwright.helm import engines
 from trainwright.importing import companions
 from trainwright.kinds import operators
 from trainwright.kinds.reading import ImportingError
 from trainwright.kinds.target import Unsupported
-from trainwright.model import Data, Environment, Job, Manifest
-from trainwright.pointer import Pointer
 from trainwright.render import objects
 from trainwright.runs import identity
 from trainwright.specs import layers, load, resolve, schema, yamlio

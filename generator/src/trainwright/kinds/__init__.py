@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 
-from trainwright.groupkind import GroupKind, recognize
+from trainwright.datatypes.groupkind import GroupKind, recognize
+from trainwright.datatypes.model import Environment, Job
+from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import queueing
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.target import Target, Unsupported
-from trainwright.model import Environment, Job
 from trainwright.pods import code
-from trainwright.pointer import Pointer
 
 _FOLDERS = (
     "pytorchjob",

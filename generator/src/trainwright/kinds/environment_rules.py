@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from trainwright.groupkind import GroupKind
-from trainwright.model import Severity
-from trainwright.pointer import Pointer
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.model import Severity
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import text
 from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.tolerant import text
 
 RESERVED = frozenset(["MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK"])
 

@@ -6,9 +6,9 @@ A value stands for all that render the same, so that no name depends on how a fa
 
 from __future__ import annotations
 
+from trainwright.datatypes.model import Data, Environment, Job
 from trainwright.kinds import queueing
 from trainwright.kinds.target import POOL, Fact
-from trainwright.model import Data, Environment, Job
 from trainwright.pods import code
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.datatypes.model import Data, Environment, Job
 from trainwright.kinds import queueing
 from trainwright.kinds.target import Deviation, Meeting, Unsupported, one_process
-from trainwright.model import Data, Environment, Job
 from trainwright.pods import command as launch
 from trainwright.pods.references import Variable
 

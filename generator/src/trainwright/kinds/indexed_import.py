@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from trainwright.groupkind import PODGROUPS
+from trainwright.datatypes.groupkind import PODGROUPS
+from trainwright.datatypes.model import Data, Manifest
 from trainwright.kinds.indexed_pods import GROUP_ANNOTATION, POD_GROUP_LABEL
 from trainwright.kinds.reading import ImportingError, SourceObject, mapping
 from trainwright.kinds.roles import Role, described, roles
-from trainwright.model import Data, Manifest
 
 _TPU = "google.com/tpu"
 

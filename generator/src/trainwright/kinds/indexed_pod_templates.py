@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright.frozen import dataclass
-from trainwright.model import Data
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.tolerant import amount, dig, integer, mapping, mappings, text
 from trainwright.pods.template import PodTemplate, claim_names
-from trainwright.tolerant import amount, dig, integer, mapping, mappings, text
 
 BACKOFF_LIMIT = 6  # the default of batch/v1
 

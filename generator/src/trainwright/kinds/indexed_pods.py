@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from trainwright.groupkind import PODGROUP_OF_PLUGINS, PODGROUP_OF_VOLCANO
+from trainwright.datatypes.groupkind import PODGROUP_OF_PLUGINS, PODGROUP_OF_VOLCANO
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.tolerant import amount, dig, mapping, mappings, sequence, text
 from trainwright.kinds import labels
 from trainwright.kinds.indexed_pod_templates import (
     BACKOFF_LIMIT,
@@ -16,11 +18,9 @@ from trainwright.kinds.indexed_pod_templates import (
     completions,
     replicated_jobs,
 )
-from trainwright.model import Data, Manifest
 from trainwright.pods import build
 from trainwright.pods.pod import Deadline, EnvVar, Gang, Pod, Restart, Workload
 from trainwright.pods.template import Container, PodTemplate
-from trainwright.tolerant import amount, dig, mapping, mappings, sequence, text
 
 _INDEX = f"{labels.DOMAIN}job-completion-index"
 

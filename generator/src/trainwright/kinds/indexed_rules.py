@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from trainwright.frozen import dataclass
-from trainwright.groupkind import GroupKind
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.model import Data, Severity
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import dig, integer, mapping, mappings, sequence, text
 from trainwright.kinds.indexed_pod_templates import replicated_jobs
-from trainwright.model import Data, Severity
 from trainwright.objects import forms
 from trainwright.pods.launching import options, torchruns, trains_together
 from trainwright.pods.template import PodTemplate
-from trainwright.pointer import Pointer
 from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.tolerant import dig, integer, mapping, mappings, sequence, text
 
 _JOB = "https://kubernetes.io/docs/concepts/workloads/controllers/job/"
 EXAMPLES = "kubernetes-sigs/jobset@v0.12.0:site/static/examples/pytorch"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from trainwright.datatypes.model import Data
 from trainwright.kinds.state import Phase, State, first, holding, status_of, suspended
-from trainwright.model import Data
 
 
 def of_jobs(jobs: Sequence[Mapping[str, Data]] | None, *, restarts: int = 0) -> State:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from trainwright.frozen import cached_property, dataclass
-from trainwright.groupkind import GroupKind
-from trainwright.model import Manifest
+from trainwright.datatypes.frozen import cached_property, dataclass
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.model import Manifest
 
 if TYPE_CHECKING:  # each part is imported when it is asked for: most verbs need few of them
     from trainwright.kinds.health import Health

@@ -6,11 +6,11 @@ Which operator makes pods of a kind is in `pods.py` of its folder.
 import base64
 from dataclasses import replace
 
-from trainwright.groupkind import CONFIGMAP, SERVICEACCOUNT
+from trainwright.datatypes.groupkind import CONFIGMAP, SERVICEACCOUNT
+from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.tolerant import texts
 from trainwright.kinds import KINDS
-from trainwright.model import Manifest
 from trainwright.pods.pod import Configs, ManifestError, Operator, Pod, Workload
-from trainwright.tolerant import texts
 
 OPERATORS: dict[tuple[str, str], Operator] = {
     known: kind.operator for kind in KINDS.values() for known in (*kind.aliases, kind.group_kind)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.groupkind import PODGROUP_OF_PLUGINS, PODGROUP_OF_VOLCANO, GroupKind
+from trainwright.datatypes.groupkind import PODGROUP_OF_PLUGINS, PODGROUP_OF_VOLCANO, GroupKind
+from trainwright.datatypes.model import Data, Environment, Job
+from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds.target import Deviation, Unsupported
-from trainwright.model import Data, Environment, Job
 from trainwright.objects.kueue import GROUP
-from trainwright.pointer import Pointer
 
 # The scheduler's name as each project's own chart installs it.
 _SCHEDULERS = {"volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Location, Manifest, ObjectBody
 from trainwright.errors import TrainwrightError
 from trainwright.findings import credentials
-from trainwright.frozen import dataclass
-from trainwright.model import Data, Location, Manifest, ObjectBody
 
 
 class ImportingError(TrainwrightError):

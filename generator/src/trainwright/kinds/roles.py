@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
 from trainwright.kinds.reading import mapping, shown
-from trainwright.model import Data
 
 _COUNTS = ("replicas", "completions", "parallelism", "size")
 _OF_NO_ROLE = frozenset({"spec", "template", "jobTemplate", "podTemplate", "workload"})

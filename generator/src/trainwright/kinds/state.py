@@ -6,9 +6,9 @@ import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 
-from trainwright.frozen import dataclass
-from trainwright.groupkind import GroupKind
-from trainwright.model import Data
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.model import Data
 
 
 class Phase(enum.StrEnum):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trainwright.datatypes.model import Environment, Job, Manifest
 from trainwright.kinds import OWNERS
-from trainwright.model import Environment, Job, Manifest
 from trainwright.objects.bundle import Bundle
 from trainwright.pods.template import PodTemplate
 from trainwright.rule_model.subject import Subject

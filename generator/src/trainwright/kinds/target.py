@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from trainwright.frozen import dataclass
-from trainwright.groupkind import GroupKind
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.model import GIVEN, Data, Environment, Job, spelled
+from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds.kind import Kind
-from trainwright.model import GIVEN, Data, Environment, Job, spelled
 from trainwright.pods.flags import flag_words
 from trainwright.pods.launchers import own_options, plain
 from trainwright.pods.references import NotKnown, RunFact
-from trainwright.pointer import Pointer
 
 
 @dataclass(frozen=True, slots=True)

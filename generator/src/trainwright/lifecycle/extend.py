@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from trainwright.datatypes.quantity import seconds
 from trainwright.errors import TrainwrightError
 from trainwright.lifecycle.subject import Step, Subject
-from trainwright.quantity import seconds
 from trainwright.specs import editing, schema
 
 _FIELD = "/maxDuration"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.pointer import Pointer
 from trainwright.errors import TrainwrightError
-from trainwright.frozen import dataclass
 from trainwright.lifecycle.subject import Step, Subject
-from trainwright.pointer import Pointer
 from trainwright.rules.images import split
 from trainwright.specs import editing, image_lock, yamlio
 

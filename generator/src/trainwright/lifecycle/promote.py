@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import reduce
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer, leaves, lookup
 from trainwright.errors import TrainwrightError
 from trainwright.findings import credentials
-from trainwright.frozen import dataclass
 from trainwright.lifecycle.subject import Step, Subject, load
-from trainwright.model import Data
-from trainwright.pointer import Pointer, leaves, lookup
 from trainwright.render.history import History
 from trainwright.specs import editing, layers
 from trainwright.specs.editing import EditError

@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 
 from trainwright import values
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Environment, Job
 from trainwright.gitops.wiring import fluxcd
 from trainwright.gitops.wiring.wiring import Site
 from trainwright.kinds import TARGETS
 from trainwright.lifecycle.subject import Subject
-from trainwright.model import Environment, Job
 from trainwright.rules.gitops import Departure, leaving
 from trainwright.runs.recorded_job import CannotAdjust, recorded_job
 

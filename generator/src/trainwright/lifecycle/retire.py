@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
 from trainwright.errors import TrainwrightError
 from trainwright.findings import credentials
-from trainwright.frozen import dataclass
 from trainwright.lifecycle import removal
 from trainwright.lifecycle.subject import Step, Subject
-from trainwright.model import Data
 from trainwright.specs import editing, ledger, yamlio
 
 _HEAD = """\

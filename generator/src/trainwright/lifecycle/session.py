@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Environment, Manifest
 from trainwright.errors import OutputError, TrainwrightError
-from trainwright.frozen import dataclass
 from trainwright.lifecycle.subject import Step
-from trainwright.model import Environment, Manifest
 from trainwright.render import build as plan
 from trainwright.render.build import Build, EnvironmentBuild
 from trainwright.render.history import History

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from functools import cached_property
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Environment
+from trainwright.datatypes.pointer import lookup
 from trainwright.errors import SourceError
-from trainwright.frozen import dataclass
-from trainwright.model import Data, Environment
-from trainwright.pointer import lookup
 from trainwright.render.history import History
 from trainwright.runs.decide import asks, decide
 from trainwright.runs.decision import Decision, Sources

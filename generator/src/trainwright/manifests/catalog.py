@@ -7,11 +7,11 @@ from dataclasses import field, replace
 from difflib import get_close_matches
 from functools import cached_property
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
 from trainwright.kinds import SERVED
 from trainwright.manifests import structural
 from trainwright.manifests.crds import Crd
-from trainwright.model import Data
 from trainwright.specs import kubernetes_schemas, schema
 from trainwright.specs.list_maps import ListMaps
 from trainwright.specs.schema import Schema

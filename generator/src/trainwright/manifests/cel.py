@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, TypeAlias
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer
 from trainwright.manifests import celfunctions, celvalues
 from trainwright.manifests.crds import Crd
 from trainwright.manifests.structural import Structural
-from trainwright.model import Data
-from trainwright.pointer import Pointer
 
 _RULES = "x-kubernetes-validations"
 _OLD = re.compile(r"\boldSelf\b")

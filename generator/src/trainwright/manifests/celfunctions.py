@@ -15,8 +15,8 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from trainwright import quantity
-from trainwright.model import Data
+from trainwright.datatypes import quantity
+from trainwright.datatypes.model import Data
 
 _EXTENSIONS = ("strings", "lists", "sets", "math", "optional", "bindings", "two-var-comprehensions")
 _VARIABLES = ("self", "oldSelf", "previous")

@@ -9,8 +9,8 @@ import base64
 import binascii
 from collections.abc import Mapping
 
+from trainwright.datatypes.model import Data
 from trainwright.manifests.structural import Structural
-from trainwright.model import Data
 
 _RESERVED = frozenset(
     "true false null in as break const continue else for function if import let loop package "

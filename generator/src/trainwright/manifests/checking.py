@@ -9,15 +9,15 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from trainwright import rules
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Environment, Finding, Location, Manifest, Severity
+from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings import diagnostics as dx
-from trainwright.frozen import dataclass
 from trainwright.kinds.subjects import subject_of
 from trainwright.manifests import reading, webhooks
 from trainwright.manifests.catalog import Catalog, KnownKind
 from trainwright.manifests.reading import Chunk, Object
-from trainwright.model import Data, Environment, Finding, Location, Manifest, Severity
 from trainwright.objects.bundle import Bundle
-from trainwright.pointer import Pointer, lookup
 from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit
 from trainwright.rules.gitops import duplicate_object

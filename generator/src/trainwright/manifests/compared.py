@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Finding, Location, Manifest
 from trainwright.manifests import checking, crd_edits, earlier
 from trainwright.manifests.checking import CheckContext, CheckedText, UnknownKind
 from trainwright.manifests.earlier import Pair
 from trainwright.manifests.reading import Chunk
-from trainwright.model import Finding, Location, Manifest
 from trainwright.rule_model.edit import Verdict
 from trainwright.rules.edits import outcomes
 from trainwright.rules.edits.outcomes import EditOutcome

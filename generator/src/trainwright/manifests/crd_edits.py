@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Finding, Location, Manifest
 from trainwright.findings import diagnostics as dx
 from trainwright.findings.credentials import redact
-from trainwright.frozen import dataclass
 from trainwright.manifests import cel, webhooks
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.cel import Broken, Skipped
 from trainwright.manifests.crds import Crd
-from trainwright.model import Finding, Location, Manifest
 
 REMEDY = "Leave it as it was, or make another object under another name."
 _ALL = "the rules that compare with the object before"

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Finding
 from trainwright.errors import SourceError
 from trainwright.findings import diagnostics as dx
-from trainwright.frozen import dataclass
 from trainwright.manifests import reading, structural, unrendered
 from trainwright.manifests.reading import Chunk
 from trainwright.manifests.structural import Structural
-from trainwright.model import Data, Finding
 from trainwright.specs import kubernetes_schemas
 from trainwright.specs.schema import Schema, with_kubernetes
 

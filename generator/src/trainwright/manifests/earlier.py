@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Manifest
 from trainwright.manifests import reading
 from trainwright.manifests.checking import ObjectLocation
 from trainwright.manifests.reading import Chunk, Source
-from trainwright.model import Manifest
 from trainwright.specs import git
 
 _Identity = tuple[str, str, str, str]

@@ -6,11 +6,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
+from trainwright.datatypes.model import Finding
 from trainwright.findings.credentials import redact
 from trainwright.findings.redaction import redact_lines
 from trainwright.manifests import reading
 from trainwright.manifests.reading import Source
-from trainwright.model import Finding
 
 _SECRET = re.compile(rb"""["']?kind["']?:[ ]*["']?Secret\b""")
 _BLOCK = 16_384  # bytes

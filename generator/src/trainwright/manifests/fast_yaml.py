@@ -12,7 +12,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from trainwright.model import Data
+from trainwright.datatypes.model import Data
 from trainwright.specs.dialect import number
 
 _loads: Any

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from trainwright.datatypes.model import Environment
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.checking import CheckContext, CheckedText, check_text
 from trainwright.manifests.crds import Crd
 from trainwright.manifests.reading import Chunk
-from trainwright.model import Environment
 from trainwright.objects.bundle import Bundle
 from trainwright.tasks.processors import exit_on_interrupt, processors, starting_workers
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from trainwright.datatypes.model import Data
 from trainwright.errors import SourceError
-from trainwright.model import Data
 from trainwright.specs import filetree, yamlio
 from trainwright.specs.filetree import Changes
 

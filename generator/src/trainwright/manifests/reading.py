@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Finding
 from trainwright.errors import SourceError
-from trainwright.frozen import dataclass
 from trainwright.manifests import fast_yaml
-from trainwright.model import Data, Finding
 from trainwright.specs import yamlio
 from trainwright.specs.dialect import GO, MAX_DOCUMENT
 from trainwright.specs.tree import read_given

@@ -8,9 +8,18 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import (
+    Environment,
+    Finding,
+    GitOps,
+    Location,
+    Manifest,
+    Related,
+    Severity,
+)
 from trainwright.errors import SourceError
 from trainwright.findings import diagnostics as dx
-from trainwright.frozen import dataclass
 from trainwright.kinds import SERVED
 from trainwright.manifests import checking, crds, excerpts, reading, unrendered
 from trainwright.manifests.catalog import Catalog
@@ -24,7 +33,6 @@ from trainwright.manifests.crds import Crd
 from trainwright.manifests.parallel import look_at_all, undisturbed
 from trainwright.manifests.reading import Chunk, Source
 from trainwright.manifests.unrendered import Gathered
-from trainwright.model import Environment, Finding, GitOps, Location, Manifest, Related, Severity
 from trainwright.objects.bundle import Bundle
 from trainwright.rules.gitops import duplicate_object
 from trainwright.rules.policy import JobFindings, apply_policy

@@ -13,11 +13,11 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.tolerant import mapping, mappings, sequence
 from trainwright.manifests import reading
 from trainwright.manifests.reading import Source
-from trainwright.model import Data
-from trainwright.tolerant import mapping, mappings, sequence
 
 _CHART = "Chart.yaml"
 _VALUES = re.compile(r"values[^/]*\.(?:ya?ml|json)")

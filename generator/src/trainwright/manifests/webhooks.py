@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 
-from trainwright.groupkind import GroupKind
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.model import Data, Finding, Severity
+from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.kinds import SERVED
-from trainwright.model import Data, Finding, Severity
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.pointer import Pointer, lookup
 
 UNLESS = "unless the webhook fills it"
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import TypeVar, cast
 
-from trainwright.groupkind import GroupKind
-from trainwright.model import Manifest
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.model import Manifest
 
 Value = TypeVar("Value")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
 
 # What Helm, envsubst or Flux (https://fluxcd.io/flux/components/kustomize/kustomizations/) fill in
 # before it is applied.

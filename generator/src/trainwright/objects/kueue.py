@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from trainwright.model import Environment
+from trainwright.datatypes.model import Environment
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trainwright.model import Data
-from trainwright.tolerant import text
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.tolerant import text
 
 OPTIONS = "argocd.argoproj.io/sync-options"
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import NoReturn
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
 from trainwright.errors import SourceError
 from trainwright.findings.credentials import redact
-from trainwright.frozen import dataclass
-from trainwright.model import Data
 from trainwright.reports.report import visible
 from trainwright.specs import schema, yamlio
 from trainwright.specs.violation import Violation

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
 from trainwright.runs.record import RECORD_FILE
 from trainwright.specs import git
 from trainwright.specs.git import GitError

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from trainwright.cluster.status import RunStatus
-from trainwright.frozen import dataclass
-from trainwright.model import Finding, Job
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Finding, Job
 from trainwright.overview.goodput import RunGoodput
 from trainwright.overview.history import Event
 from trainwright.specs.capacity import CapacityCheck

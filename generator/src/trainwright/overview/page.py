@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, timedelta
 
-from trainwright.frozen import dataclass
-from trainwright.model import Data, Severity
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Severity
 from trainwright.overview.collect import outcomes
 from trainwright.overview.goodput import PARTS, RunGoodput, total_ettr
 from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.model import Environment, Manifest
 from trainwright.kinds import TARGETS
-from trainwright.model import Environment, Manifest
 from trainwright.plan.model import Action, PlannedRun
 from trainwright.rule_model.edit import Verdict
 from trainwright.rules.edits import outcomes

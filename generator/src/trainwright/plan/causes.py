@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.model import ORDERED, Location
+from trainwright.datatypes.model import ORDERED, Location
+from trainwright.datatypes.pointer import Pointer, leaves, lookup
 from trainwright.plan.model import Cause
-from trainwright.pointer import Pointer, leaves, lookup
 from trainwright.runs import meaning
 from trainwright.runs.record import Record
 from trainwright.specs import files

@@ -9,8 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from trainwright.frozen import dataclass
-from trainwright.model import Environment, Finding, Job, Location, Severity
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Environment, Finding, Job, Location, Severity
+from trainwright.datatypes.pointer import Pointer
 from trainwright.plan import actions, affected, causes, object_changes
 from trainwright.plan.earlier import Earlier
 from trainwright.plan.memo import Memo
@@ -26,7 +27,6 @@ from trainwright.plan.model import (
     SharedFileImpact,
 )
 from trainwright.plan.revision import Revision
-from trainwright.pointer import Pointer
 from trainwright.render.history import History
 from trainwright.render.job import Rendered
 from trainwright.render.policy import has_unknown_run, unknown_run

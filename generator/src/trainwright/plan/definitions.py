@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from trainwright.datatypes.model import Data, Finding, Location, Manifest
+from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.datatypes.quantity import seconds
 from trainwright.findings import diagnostics as dx
 from trainwright.kinds import TARGETS
 from trainwright.manifests import crd_edits, crds
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.crd_edits import Refusal
-from trainwright.model import Data, Finding, Location, Manifest
 from trainwright.plan import actions
 from trainwright.plan.model import Action, Cause, CrdVerdict, JobChange
-from trainwright.pointer import Pointer, lookup
-from trainwright.quantity import seconds
 from trainwright.specs import kubernetes_schemas
 
 _DURATIONS = ("/maxDuration", "/gracePeriod")  # which are seconds in objects

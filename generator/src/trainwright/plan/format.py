@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
 from trainwright.plan.model import Plan
 
 

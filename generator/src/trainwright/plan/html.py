@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from trainwright.model import Data
+from trainwright.datatypes.model import Data
 from trainwright.plan import words
 from trainwright.plan.format import Format, Style
 from trainwright.plan.model import (

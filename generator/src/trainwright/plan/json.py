@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainwright.model import Data
+from trainwright.datatypes.model import Data
 from trainwright.plan import words
 from trainwright.plan.format import Format, Style
 from trainwright.plan.model import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.model import Finding, Location
+from trainwright.datatypes.model import Finding, Location
 from trainwright.plan import words
 from trainwright.plan.format import Format, Style
 from trainwright.plan.model import JobChange, Plan

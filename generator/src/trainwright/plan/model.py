@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Literal
 
-from trainwright.frozen import dataclass
-from trainwright.model import Data, Finding, Location, Severity
-from trainwright.pointer import Pointer
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Finding, Location, Severity
+from trainwright.datatypes.pointer import Pointer
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
 from trainwright.specs.layout import JobFile

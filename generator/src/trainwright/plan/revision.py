@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Self
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
 from trainwright.plan.model import PlannedRun
 from trainwright.render import batch
 from trainwright.render.job import Rendered

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from trainwright.datatypes.model import Finding, Severity
 from trainwright.findings import diagnostics as dx
-from trainwright.model import Finding, Severity
 from trainwright.plan import words
 from trainwright.plan.format import Format, Style
 from trainwright.plan.model import Cause, JobChange, Plan

@@ -6,9 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
+from trainwright.datatypes.model import Data, Severity
+from trainwright.datatypes.pointer import Pointer
 from trainwright.findings.credentials import HIDDEN, named, redact
 from trainwright.findings.redaction import unified_diff
-from trainwright.model import Data, Severity
 from trainwright.plan.model import (
     Action,
     Cause,
@@ -17,7 +18,6 @@ from trainwright.plan.model import (
     PlannedRun,
     SharedFileImpact,
 )
-from trainwright.pointer import Pointer
 from trainwright.runs.record import RECORD_FILE
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand, Range

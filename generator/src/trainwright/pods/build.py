@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from trainwright.model import Data
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.quantity import count
+from trainwright.datatypes.tolerant import amount, integer, mapping, mappings, text, texts
 from trainwright.pods.pod import Deadline, EnvVar, ManifestError, Mount, Pod, Port, Restart
 from trainwright.pods.template import Container, PodTemplate
-from trainwright.quantity import count
-from trainwright.tolerant import amount, integer, mapping, mappings, text, texts
 
 
 def main_container(template: PodTemplate, name: str = "") -> Container:

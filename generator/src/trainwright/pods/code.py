@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trainwright.model import Code, Container, Environment, GitCode, Job, Mount, SecretKey, Volume
+from trainwright.datatypes.model import (
+    Code,
+    Container,
+    Environment,
+    GitCode,
+    Job,
+    Mount,
+    SecretKey,
+    Volume,
+)
 
 # v4.5.0, by the digest under which Kubernetes' registry has it:
 # https://github.com/kubernetes/k8s.io/blob/main/registry.k8s.io/images/k8s-staging-git-sync/images.yaml

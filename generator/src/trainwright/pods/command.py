@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import Literal, TypeAlias
 
-from trainwright.frozen import dataclass
-from trainwright.model import Data, Job
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Job
 from trainwright.pods.launchers import LAUNCHERS, SWITCH, own_options, plain
 
 LauncherName: TypeAlias = Literal[

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright.groupkind import GroupKind
-from trainwright.model import Manifest
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import amount, dig, mapping, mappings
 from trainwright.pods.template import PodTemplate, claim_names
-from trainwright.pointer import Pointer
-from trainwright.tolerant import amount, dig, mapping, mappings
 
 _TEMPLATE = Pointer("/spec/template")
 _AT: Mapping[GroupKind, Pointer] = {

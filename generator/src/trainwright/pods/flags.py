@@ -8,8 +8,8 @@ from decimal import Decimal
 from functools import cache
 from typing import TypeAlias
 
-from trainwright.frozen import dataclass
-from trainwright.model import Data, FlagStyle
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, FlagStyle
 
 PLAIN = "k=v"  # of Hydra and OmegaConf: https://hydra.cc/docs/advanced/override_grammar/basic/
 # What an item of `flags` may be instead of a value, for a flag with a form of its own.

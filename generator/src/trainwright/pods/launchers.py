@@ -14,8 +14,8 @@ from dataclasses import field
 from difflib import get_close_matches
 from typing import TypeAlias
 
-from trainwright.frozen import dataclass
-from trainwright.model import Data, Job
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Job
 
 SWITCH, TEXT, NUMBER = "a switch", "text", "a number, 0 or more"
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Literal, TypeAlias
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.tolerant import dig, text
 from trainwright.errors import TrainwrightError
-from trainwright.frozen import dataclass
-from trainwright.model import Data, Manifest
 from trainwright.pods.template import Container
-from trainwright.tolerant import dig, text
 
 
 class ManifestError(TrainwrightError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
 from trainwright.pods import command as commands
 from trainwright.pods.command import Command
 from trainwright.pods.pod import Pod

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
 
 # What can be referred to, and what it stands for. Facts that a spec has are called as their fields.
 REFERENCES: Mapping[str, str] = {

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import TypeAlias
 
-from trainwright import quantity
-from trainwright.model import Data
+from trainwright.datatypes import quantity
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.tolerant import dig, mapping
 from trainwright.pods.template import PodTemplate
-from trainwright.tolerant import dig, mapping
 
 Amounts: TypeAlias = Mapping[str, Decimal]  # by resource
 _NONE = Decimal()

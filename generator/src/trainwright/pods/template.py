@@ -6,10 +6,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 
-from trainwright.frozen import cached_property, dataclass
-from trainwright.model import Data, ObjectBody
-from trainwright.quantity import count
-from trainwright.tolerant import dig, extended, is_accelerator, mapping, mappings, sequence, text
+from trainwright.datatypes.frozen import cached_property, dataclass
+from trainwright.datatypes.model import Data, ObjectBody
+from trainwright.datatypes.quantity import count
+from trainwright.datatypes.tolerant import (
+    dig,
+    extended,
+    is_accelerator,
+    mapping,
+    mappings,
+    sequence,
+    text,
+)
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the path of it everywhere
 

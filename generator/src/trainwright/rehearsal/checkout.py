@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from trainwright.model import Code, GitCode
+from trainwright.datatypes.model import Code, GitCode
 from trainwright.rehearsal import RehearsalError
 from trainwright.specs import git
 

@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import IO, Protocol
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
 from trainwright.pods.pod import Restart, Workload
 from trainwright.rehearsal import RehearsalError
 from trainwright.rehearsal.staging import MARK, LocalProcess

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Job, Manifest
 from trainwright.helm import engines
-from trainwright.model import Data, Job, Manifest
 from trainwright.rehearsal import RehearsalError
 from trainwright.render import objects
 from trainwright.runs import identity

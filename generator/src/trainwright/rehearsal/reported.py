@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from trainwright.frozen import dataclass
-from trainwright.model import Data
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
 from trainwright.pods.pod import Pod
 from trainwright.pods.ranks import Process
 from trainwright.rehearsal.staging import report_folder

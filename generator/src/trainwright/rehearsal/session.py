@@ -14,9 +14,9 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Job
 from trainwright.kinds import operators
-from trainwright.model import Job
 from trainwright.pods import ranks
 from trainwright.pods.pod import Configs, Workload
 from trainwright.pods.ranks import Process

@@ -8,8 +8,8 @@ from dataclasses import field
 from pathlib import Path
 from typing import TypeVar
 
+from trainwright.datatypes.frozen import dataclass
 from trainwright.findings.credentials import named
-from trainwright.frozen import dataclass
 from trainwright.pods import command as commands
 from trainwright.pods import ranks
 from trainwright.pods.code import NAME as CODE

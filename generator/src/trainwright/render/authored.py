@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from trainwright.model import Data, Manifest
-from trainwright.pointer import Pointer, lookup
-from trainwright.tolerant import mapping, mappings, text
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.datatypes.tolerant import mapping, mappings, text
 
 FIELDS = ("initContainers", "sidecars")  # of a spec
 _RENDERED = "initContainers"  # of a pod

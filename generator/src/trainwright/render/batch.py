@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
 from trainwright.helm import engines
 from trainwright.render import job as render
 from trainwright.runs import record as records

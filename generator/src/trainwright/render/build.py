@@ -7,8 +7,8 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainwright.frozen import dataclass
-from trainwright.model import Finding, Severity
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Finding, Severity
 from trainwright.render import batch, cache
 from trainwright.render import job as render
 from trainwright.render.cache import Remembered

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from trainwright.frozen import dataclass
-from trainwright.model import Data, Finding, Location, Related, Severity, Waiver
-from trainwright.pointer import Pointer
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Finding, Location, Related, Severity, Waiver
+from trainwright.datatypes.pointer import Pointer
 from trainwright.specs import memory
 
 

@@ -11,9 +11,9 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Finding
 from trainwright.helm import engines
-from trainwright.model import Finding
 from trainwright.render import cache
 from trainwright.render import job as render
 from trainwright.render.cache import Remembered

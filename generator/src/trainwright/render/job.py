@@ -7,15 +7,23 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from trainwright import rules
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import (
+    Environment,
+    Finding,
+    Job,
+    Location,
+    Manifest,
+    Related,
+    Waiver,
+)
+from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings import diagnostics as dx
-from trainwright.frozen import dataclass
 from trainwright.helm.engines import ChartRefusal, Engine
 from trainwright.kinds import TARGETS, placed_by_kueue
 from trainwright.kinds.subjects import subject_of
 from trainwright.kinds.target import Target, Unsupported
-from trainwright.model import Environment, Finding, Job, Location, Manifest, Related, Waiver
 from trainwright.pods.flags import flag_words, is_ambiguous
-from trainwright.pointer import Pointer, lookup
 from trainwright.render import authored, objects
 from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from trainwright import values
+from trainwright.datatypes.model import Environment, Job, Manifest
+from trainwright.datatypes.pointer import Pointer
 from trainwright.errors import EngineError
 from trainwright.findings import diagnostics as dx
 from trainwright.helm.engines import Engine
 from trainwright.kinds import TARGETS, unsupported
 from trainwright.kinds.target import Unsupported
-from trainwright.model import Environment, Job, Manifest
-from trainwright.pointer import Pointer
 from trainwright.runs import identity
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs import yamlio

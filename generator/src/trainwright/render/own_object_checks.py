@@ -7,13 +7,13 @@ from dataclasses import replace
 from functools import cache
 
 from trainwright import rules
+from trainwright.datatypes.groupkind import EXTERNALSECRET, SEALEDSECRET, SECRET, GroupKind
+from trainwright.datatypes.model import Environment, Finding, Location, Related
+from trainwright.datatypes.pointer import Pointer
 from trainwright.findings import diagnostics as dx
-from trainwright.groupkind import EXTERNALSECRET, SEALEDSECRET, SECRET, GroupKind
 from trainwright.kinds import TRAINING
 from trainwright.kinds.subjects import subject_of
-from trainwright.model import Environment, Finding, Location, Related
 from trainwright.objects.bundle import Bundle
-from trainwright.pointer import Pointer
 from trainwright.runs.record import Record
 from trainwright.specs import kubernetes_schemas, schema
 from trainwright.specs.list_maps import ListMaps

@@ -12,11 +12,8 @@ from dataclasses import field, fields
 from decimal import Decimal
 from functools import cached_property
 
-from trainwright.findings import diagnostics as dx
-from trainwright.frozen import dataclass
-from trainwright.kinds import TARGETS, placed_by_kueue
-from trainwright.kinds.subjects import pod_templates
-from trainwright.model import (
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import (
     CONTAINER_FIELDS,
     POD_FIELDS,
     Data,
@@ -27,15 +24,18 @@ from trainwright.model import (
     Security,
     spelled,
 )
+from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.datatypes.tolerant import dig, is_accelerator, mappings
+from trainwright.findings import diagnostics as dx
+from trainwright.kinds import TARGETS, placed_by_kueue
+from trainwright.kinds.subjects import pod_templates
 from trainwright.objects.bundle import Bundle
 from trainwright.pods.requests import pod_requests
 from trainwright.pods.template import Container, PodTemplate
-from trainwright.pointer import Pointer, lookup
 from trainwright.specs import allowed, pod_patch
 from trainwright.specs.containers import UNCOUNTED
 from trainwright.specs.merge import DIRECTIVE, Layered
 from trainwright.specs.pod_patch import AT, Item
-from trainwright.tolerant import dig, is_accelerator, mappings
 
 _CONTAINERS = ("containers", "initContainers")
 # Where a pod template begins in an object of any kind.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Finding, Location
 from trainwright.findings import diagnostics as dx
-from trainwright.frozen import dataclass
-from trainwright.model import Finding, Location
 from trainwright.render import own_object_checks
 from trainwright.render.cache import Remembered
 from trainwright.rules.policy import JobFindings, apply_policy

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
 
+from trainwright.datatypes.model import Finding, Location
 from trainwright.findings.credentials import redact
-from trainwright.model import Finding, Location
 from trainwright.reports.report import Format, Report
 
 _NAMES = ("text", "json", "sarif", "github", "junit", "markdown")  # each one's module as well

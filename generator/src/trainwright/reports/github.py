@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from trainwright.model import Finding, Severity
+from trainwright.datatypes.model import Finding, Severity
 from trainwright.reports.report import Format, Report, visible
 
 # Annotations of one level that a step may have; the rest would be dropped without a word.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainwright.model import Data, Finding, Location, Severity
+from trainwright.datatypes.model import Data, Finding, Location, Severity
 from trainwright.reports.report import Format, Report, dump, help_uri, rule
 
 SCHEMA = "https://trainwright.io/schemas/v1alpha1/report.schema.json"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainwright.model import Finding
+from trainwright.datatypes.model import Finding
 from trainwright.reports.comment import ICONS, LIMIT, cell, code, fitting, html
 from trainwright.reports.report import Format, Report, help_uri
 

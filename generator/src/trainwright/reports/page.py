@@ -17,9 +17,9 @@ from functools import cache, cached_property
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Finding, Location
 from trainwright.findings.redaction import redact_lines
-from trainwright.frozen import dataclass
-from trainwright.model import Data, Finding, Location
 from trainwright.reports.report import help_uri, rule, visible
 
 if TYPE_CHECKING:

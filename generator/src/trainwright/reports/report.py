@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Finding, Location, Severity
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
-from trainwright.frozen import dataclass
-from trainwright.model import Data, Finding, Location, Severity
 
 if TYPE_CHECKING:
     from trainwright.rule_model.edit import EditRule

@@ -10,7 +10,7 @@ from collections import Counter
 from urllib.parse import quote
 
 from trainwright import __version__
-from trainwright.model import Data, Finding, Location, Severity
+from trainwright.datatypes.model import Data, Finding, Location, Severity
 from trainwright.reports.report import HOME, Format, Report, dump, help_uri, rule
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}

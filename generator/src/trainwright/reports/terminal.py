@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer
 from trainwright.findings import redaction
 from trainwright.findings.credentials import HIDDEN, named, redact
-from trainwright.model import Data
-from trainwright.pointer import Pointer
 from trainwright.reports.json import place_of
 from trainwright.reports.report import cells, visible
 from trainwright.runs.decision import Held

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from trainwright.model import Finding, Location, Severity
+from trainwright.datatypes.model import Finding, Location, Severity
 from trainwright.reports.report import Format, Report, cells, visible
 
 _COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "blue"}

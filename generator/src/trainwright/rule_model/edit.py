@@ -6,9 +6,9 @@ import enum
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
-from trainwright.frozen import dataclass
-from trainwright.model import Data, Environment, Manifest, Severity
-from trainwright.tolerant import mapping
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Environment, Manifest, Severity
+from trainwright.datatypes.tolerant import mapping
 
 Path = tuple[str, ...]
 

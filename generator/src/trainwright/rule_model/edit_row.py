@@ -6,12 +6,12 @@ import enum
 from collections.abc import Callable
 from functools import partialmethod
 
-from trainwright.frozen import dataclass
-from trainwright.groupkind import GroupKind
-from trainwright.model import Data
-from trainwright.pointer import Pointer
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import dig
 from trainwright.rule_model.edit import Edit, Path, Verdict
-from trainwright.tolerant import dig
 
 IMMUTABLE = "TW504"
 IN_PLACE = "TW514"

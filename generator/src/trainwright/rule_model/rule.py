@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Required, TypedDict, Unpack
 
-from trainwright.frozen import dataclass
-from trainwright.groupkind import GroupKind
-from trainwright.model import Severity
-from trainwright.pointer import Pointer
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.model import Severity
+from trainwright.datatypes.pointer import Pointer
 from trainwright.rule_model.subject import Hit, Subject
 
 

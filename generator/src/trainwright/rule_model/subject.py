@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 
-from trainwright.frozen import cached_property, dataclass
-from trainwright.groupkind import GroupKind
-from trainwright.model import Data, Environment, Job, Manifest, ObjectBody
+from trainwright.datatypes.frozen import cached_property, dataclass
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.model import Data, Environment, Job, Manifest, ObjectBody
+from trainwright.datatypes.pointer import Pointer
 from trainwright.objects.bundle import Bundle
 from trainwright.pods.core_templates import core_templates
 from trainwright.pods.template import Container, PodTemplate
-from trainwright.pointer import Pointer
 
 
 @dataclass(frozen=True, slots=True)

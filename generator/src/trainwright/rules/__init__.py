@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from trainwright.groupkind import GroupKind
+from trainwright.datatypes.groupkind import GroupKind
 from trainwright.kinds import OWNERS
 from trainwright.rule_model.rule import Rule, united
 from trainwright.rule_model.subject import Hit, Subject

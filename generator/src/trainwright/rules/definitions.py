@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright.groupkind import GroupKind
-from trainwright.model import Data
-from trainwright.pointer import Pointer
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
 from trainwright.rule_model.rule import defined_in, error
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.tolerant import dig, mapping, mappings, sequence, text
 
 DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 _UNTYPED = ("x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright.groupkind import (
+from trainwright.datatypes.groupkind import (
     APPLICATION,
     APPLICATIONSET,
     CONFIGMAP,
@@ -16,12 +16,12 @@ from trainwright.groupkind import (
     KUSTOMIZATION,
     GroupKind,
 )
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
 from trainwright.kinds import SERVED, TRAINING
 from trainwright.kinds.kind import Kind
-from trainwright.model import Data
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.tolerant import dig, mapping, mappings, sequence, text
 
 _CHART = "training-job"
 _COMPARE = "argocd.argoproj.io/compare-options"

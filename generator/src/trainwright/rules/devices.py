@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright import quantity
+from trainwright.datatypes import quantity
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import dig, mappings, text
 from trainwright.pods.template import Container
-from trainwright.pointer import Pointer
 from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.tolerant import dig, mappings, text
 
 _PAGES = "hugepages-"
 

@@ -9,11 +9,11 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from trainwright import quantity
-from trainwright.model import Data
+from trainwright.datatypes import quantity
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import integer, sequence, text
 from trainwright.objects.forms import Form, is_template, key_problem
-from trainwright.pointer import Pointer
-from trainwright.tolerant import integer, sequence, text
 
 Problem = tuple[Pointer, str]  # where in the mapping, and what is wrong there
 Check = Callable[[Mapping[str, Data]], Iterator[Problem]]

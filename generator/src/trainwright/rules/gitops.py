@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 
-from trainwright.groupkind import (
+from trainwright.datatypes.groupkind import (
     CONFIGMAP,
     LOCALQUEUE,
     PERSISTENTVOLUMECLAIM,
@@ -14,14 +14,14 @@ from trainwright.groupkind import (
     SERVICEACCOUNT,
     GroupKind,
 )
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
 from trainwright.kinds import SERVED, TRAINING
-from trainwright.model import Data, Manifest
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.sync import OPTIONS, sync_options
-from trainwright.pointer import Pointer
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.tolerant import dig, mapping, mappings, sequence, text
 
 _WAVE = "argocd.argoproj.io/sync-wave"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.groupkind import TRAININGRUNTIME
+from trainwright.datatypes.groupkind import TRAININGRUNTIME
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import text
 from trainwright.pods.template import Container
-from trainwright.pointer import Pointer
 from trainwright.rule_model.rule import defined_in, error, pod
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.tolerant import text
 
 # Tags that are moved by convention, so that a restarted rank may run other code.
 _MOVING = frozenset(["latest", "main", "master", "dev", "nightly", "edge", "stable"])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from trainwright.groupkind import CLUSTERQUEUE, LOCALQUEUE, RESOURCEFLAVOR, GroupKind
+from trainwright.datatypes.groupkind import CLUSTERQUEUE, LOCALQUEUE, RESOURCEFLAVOR, GroupKind
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import mapping, text
 from trainwright.kinds import SERVED
 from trainwright.objects.kueue import (
     GROUP,
@@ -17,10 +19,8 @@ from trainwright.objects.kueue import (
     version_of,
 )
 from trainwright.pods.template import PodTemplate
-from trainwright.pointer import Pointer
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.tolerant import mapping, text
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _OBJECTS = (

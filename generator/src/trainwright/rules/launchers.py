@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import TRAINING
 from trainwright.pods.command import read_world_info
 from trainwright.pods.launching import alone, options
 from trainwright.pods.template import Container
-from trainwright.pointer import Pointer
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
 

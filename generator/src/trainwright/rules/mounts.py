@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright.frozen import dataclass
-from trainwright.model import Data
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.pods.template import PodTemplate
-from trainwright.pointer import Pointer
 from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.tolerant import dig, mapping, mappings, text
 
 _FILES = "trainwright-files"  # the volume of a run's own files
 _KEYED = ("configMap", "secret")

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright.groupkind import SERVICE, GroupKind
+from trainwright.datatypes.groupkind import SERVICE, GroupKind
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import dig, mappings, text
 from trainwright.kinds import KINDS
-from trainwright.model import Data
 from trainwright.objects import forms
 from trainwright.objects.forms import Form
 from trainwright.pods.template import PodTemplate
-from trainwright.pointer import Pointer
 from trainwright.rule_model.rule import defined_in, error
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.definitions import DEFINITION
-from trainwright.tolerant import dig, mappings, text
 
 _NAMES = "https://kubernetes.io/docs/concepts/overview/working-with-objects/names/"
 _LABELS = "https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.quantity import count
+from trainwright.datatypes.tolerant import dig, mappings, sequence, text
 from trainwright.pods.template import PodTemplate
-from trainwright.pointer import Pointer
-from trainwright.quantity import count
 from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates
-from trainwright.tolerant import dig, mappings, sequence, text
 
 _DNS = "https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
-from trainwright import quantity
+from trainwright.datatypes import quantity
+from trainwright.datatypes.model import Node, Pool
+from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import TRAINING
-from trainwright.model import Node, Pool
 from trainwright.pods.requests import Amounts, pod_requests, requests
 from trainwright.pods.template import PodTemplate
-from trainwright.pointer import Pointer
 from trainwright.rule_model.rule import defined_in, error, pod
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates

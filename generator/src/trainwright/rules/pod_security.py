@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from trainwright.frozen import dataclass
-from trainwright.model import Data
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
 from trainwright.pods.template import Container, PodTemplate
-from trainwright.pointer import Pointer
 from trainwright.rule_model.subject import Hit
-from trainwright.tolerant import dig, mapping, mappings, sequence, text
 
 BASELINE, RESTRICTED = "baseline", "restricted"
 _CAPABILITIES = Pointer("/security/capabilities")

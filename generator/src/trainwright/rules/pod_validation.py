@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
-from trainwright import quantity
-from trainwright.model import Data
+from trainwright.datatypes import quantity
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import dig, integer, mapping, mappings, sequence, text
 from trainwright.objects import forms
 from trainwright.pods.template import PodTemplate
-from trainwright.pointer import Pointer
 from trainwright.rules.field_checks import (
     Check,
     Problem,
@@ -37,7 +38,6 @@ from trainwright.rules.field_checks import (
     relative,
 )
 from trainwright.specs import kubernetes_schemas
-from trainwright.tolerant import dig, integer, mapping, mappings, sequence, text
 
 _CORE = "io.k8s.api.core.v1."
 _LAST = 2**31 - 1

@@ -6,14 +6,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.quantity import count
+from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
 from trainwright.pods.launching import SHELLS, script_trains
 from trainwright.pods.template import PodTemplate
-from trainwright.pointer import Pointer
-from trainwright.quantity import count
 from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates
-from trainwright.tolerant import dig, mapping, mappings, sequence, text
 
 _CHECKPOINTS = re.compile(r"checkpoint|ckpt", re.IGNORECASE)
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from trainwright import quantity
-from trainwright.groupkind import CLUSTERQUEUE, LOCALQUEUE, RESOURCEFLAVOR, RESOURCEQUOTA
+from trainwright.datatypes import quantity
+from trainwright.datatypes.groupkind import CLUSTERQUEUE, LOCALQUEUE, RESOURCEFLAVOR, RESOURCEQUOTA
+from trainwright.datatypes.model import Data, Manifest, Pool
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.quantity import count
+from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.kinds import TRAINING
-from trainwright.model import Data, Manifest, Pool
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.pods.template import PodTemplate
-from trainwright.pointer import Pointer
-from trainwright.quantity import count
 from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.capacity import nodes, pool_shortages, shortage
-from trainwright.tolerant import dig, mapping, mappings, text
 
 _GPU = "resources: {limits: {nvidia.com/gpu: %d}}"
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from trainwright import quantity
+from trainwright.datatypes import quantity
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.quantity import count
+from trainwright.datatypes.tolerant import dig, extended, mapping, mappings, sequence, text
 from trainwright.kinds import SERVED, TRAINING
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.pods.launching import options
 from trainwright.pods.template import SHARED_MEMORY, Container, PodTemplate
-from trainwright.pointer import Pointer
-from trainwright.quantity import count
 from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.fabrics import nics
-from trainwright.tolerant import dig, extended, mapping, mappings, sequence, text
 
 # A device of one has two cores, each with a process; one process drives all chips of the other.
 # https://awsdocs-neuron.readthedocs-hosted.com/en/latest/about-neuron/arch/neuron-hardware/trn1-arch.html

@@ -9,14 +9,14 @@ import base64
 import re
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.groupkind import CONFIGMAP, EXTERNALSECRET, SEALEDSECRET, SECRET
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer, leaves
+from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.findings.credentials import RANDOM, given, kind, named, shows, suspicious
-from trainwright.groupkind import CONFIGMAP, EXTERNALSECRET, SEALEDSECRET, SECRET
-from trainwright.model import Data
 from trainwright.pods.template import Container
-from trainwright.pointer import Pointer, leaves
 from trainwright.rule_model.rule import defined_in, error, pod
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.tolerant import dig, mapping, mappings, text
 
 CREDENTIAL = "TW710"
 _BY_NAME = "a credential, by its name"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import is_for_clusters
-from trainwright.pointer import Pointer
 from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules import pod_security

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.model import CONTAINER_FIELDS, POD_FIELDS, spelled
+from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.datatypes.tolerant import mapping, text
 from trainwright.kinds import is_for_clusters
-from trainwright.model import CONTAINER_FIELDS, POD_FIELDS, spelled
 from trainwright.pods.template import Container, PodTemplate
-from trainwright.pointer import Pointer, lookup
 from trainwright.rule_model.rule import defined_in, error, pod
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules import pod_validation
-from trainwright.tolerant import mapping, text
 
 _SOURCE = (
     "https://github.com/kubernetes/kubernetes/blob/master/pkg/apis/core/validation/validation.go"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from trainwright.datatypes.model import Job
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import mappings, sequence, text
 from trainwright.kinds import SERVED
-from trainwright.model import Job
 from trainwright.pods.launching import SHELLS
 from trainwright.pods.template import Container, PodTemplate
-from trainwright.pointer import Pointer
 from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.tolerant import mappings, sequence, text
 
 _REFERENCE = re.compile(r"\$?\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 _OF_SERVICES = re.compile(r".*_(?:SERVICE_HOST|SERVICE_PORT(?:_.*)?|PORT(?:_.*)?)")

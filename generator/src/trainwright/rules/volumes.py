@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import mappings, text
 from trainwright.pods import code
 from trainwright.pods.template import Container, PodTemplate
-from trainwright.pointer import Pointer
 from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.tolerant import mappings, text
 
 _VOLUMES = "https://kubernetes.io/docs/concepts/storage/volumes/"
 _MOUNTING = ("volumeMounts", "volumeDevices")

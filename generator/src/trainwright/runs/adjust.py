@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from trainwright.model import Environment, Job
-from trainwright.pointer import Pointer
+from trainwright.datatypes.model import Environment, Job
+from trainwright.datatypes.pointer import Pointer
 from trainwright.runs import meaning, threeway
 from trainwright.runs.recorded_job import CannotAdjust, RecordedJob
 from trainwright.specs import editing, yamlio

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.model import Finding, Location, Related
 from trainwright.findings import diagnostics as dx
-from trainwright.model import Finding, Location, Related
 from trainwright.runs.record import Record
 from trainwright.specs.layout import JobFile
 from trainwright.specs.load import Reader

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright.model import Data, Location
-from trainwright.pointer import Pointer, lookup
+from trainwright.datatypes.model import Data, Location
+from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.runs import identity, meaning
 from trainwright.runs.decision import Decision, Held, Sources, Step
 from trainwright.runs.fields import IN_PLACE

@@ -5,9 +5,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 
-from trainwright.frozen import dataclass
-from trainwright.model import Data, Environment, Job, Location
-from trainwright.pointer import Pointer
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Environment, Job, Location
+from trainwright.datatypes.pointer import Pointer
 from trainwright.runs import meaning
 from trainwright.runs.record import Record, State
 from trainwright.specs import layers

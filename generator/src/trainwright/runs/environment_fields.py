@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
 from trainwright.kinds import TARGETS
 from trainwright.kinds.target import POOL
 from trainwright.runs.fields import Effect

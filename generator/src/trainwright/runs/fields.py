@@ -8,8 +8,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 
-from trainwright.frozen import dataclass
-from trainwright.model import JOB_FIELDS
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import JOB_FIELDS
 
 
 class Effect(enum.StrEnum):

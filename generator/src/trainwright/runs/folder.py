@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
 from trainwright.errors import OutputError
-from trainwright.frozen import dataclass
-from trainwright.model import Data
 from trainwright.runs import identity
 from trainwright.runs import record as records
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE

@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import is_dataclass
 from typing import Any
 
-from trainwright import quantity
+from trainwright.datatypes import quantity
+from trainwright.datatypes.model import NOT_IDENTITY, ChartSource, Data, Environment, Job
 from trainwright.kinds import TARGETS
 from trainwright.kinds.target import POOL, Fact
-from trainwright.model import NOT_IDENTITY, ChartSource, Data, Environment, Job
 from trainwright.pods.flags import flag_arguments
 from trainwright.values.canonical import canonical
 

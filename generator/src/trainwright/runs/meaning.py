@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from trainwright.model import ORDERED, Data
+from trainwright.datatypes.model import ORDERED, Data
 from trainwright.runs.fields import ABOUT_THE_FILE, IN_PLACE
 from trainwright.runs.record import Record
 

@@ -8,8 +8,8 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import field, replace
 from typing import Literal
 
-from trainwright.frozen import dataclass
-from trainwright.model import ORDERED, Data, Manifest
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import ORDERED, Data, Manifest
 from trainwright.specs import schema
 from trainwright.specs.layout import ENVIRONMENTS, RENDERED
 from trainwright.specs.merge import merge

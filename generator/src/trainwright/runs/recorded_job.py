@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Environment, GitOps, Job, Pool, TargetOptions
 from trainwright.errors import TrainwrightError
-from trainwright.frozen import dataclass
-from trainwright.model import Data, Environment, GitOps, Job, Pool, TargetOptions
 from trainwright.runs.record import API_VERSION, Record
 from trainwright.specs import convert, resolve, schema
 from trainwright.specs.layout import JobFile

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from trainwright import quantity, values
-from trainwright.frozen import dataclass
-from trainwright.model import Data, Environment, Job
+from trainwright import values
+from trainwright.datatypes import quantity
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Environment, Job
 from trainwright.pods.flags import spelled_as
 from trainwright.runs import identity
 from trainwright.specs import resolve, schema

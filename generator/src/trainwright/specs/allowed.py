@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.model import Data, Environment, Finding
+from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings import diagnostics as dx
-from trainwright.model import Data, Environment, Finding
-from trainwright.pointer import Pointer, lookup
 from trainwright.specs.merge import Layered
 
 # Layers that other people write than those who write environment.yaml.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from trainwright.frozen import dataclass
-from trainwright.model import Environment, Job, Pool
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Environment, Job, Pool
 from trainwright.specs.demand import Demand, total
 
 # --- one job -------------------------------------------------------------------------------------

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
+from trainwright.datatypes.model import Claim, Container, Environment, Finding, Job, Mount
+from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.datatypes.tolerant import dig, mapping
 from trainwright.findings import diagnostics as dx
-from trainwright.model import Claim, Container, Environment, Finding, Job, Mount
 from trainwright.pods.command import SCRIPT_PATH
 from trainwright.pods.requests import requests
-from trainwright.pointer import Pointer, lookup
 from trainwright.specs.merge import Layered
-from trainwright.tolerant import dig, mapping
 
 UNCOUNTED = "plans and quotas count the accelerators of resources.gpu, and no others"
 

@@ -9,7 +9,7 @@ from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from trainwright.model import Data, spelled
+from trainwright.datatypes.model import Data, spelled
 
 T = TypeVar("T")
 Read: TypeAlias = Callable[[Data], Any] | None  # None where data is the value already

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from functools import reduce
 from operator import add
 
-from trainwright.frozen import dataclass
-from trainwright.model import Job
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Job
 
 _HOUR = 3600  # seconds
 

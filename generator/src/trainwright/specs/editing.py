@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 
 from yaml.nodes import MappingNode, Node, SequenceNode
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer
 from trainwright.errors import TrainwrightError
-from trainwright.frozen import dataclass
-from trainwright.model import Data
-from trainwright.pointer import Pointer
 from trainwright.specs import yamlio
 from trainwright.specs.yamlio import Document
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Literal
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
 
 # special: a pipe, a socket or a device, which are never opened. Empty: nothing there, or nothing
 # that can be read.

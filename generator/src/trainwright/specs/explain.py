@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer, Step, leaves, lookup, typed
 from trainwright.errors import SelectionError
-from trainwright.frozen import dataclass
-from trainwright.model import Data
-from trainwright.pointer import Pointer, Step, leaves, lookup, typed
 from trainwright.specs.merge import BUILT_IN, Layer, Layered
 
 _META = frozenset({"apiVersion", "kind", "extends"})

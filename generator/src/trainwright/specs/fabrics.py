@@ -13,9 +13,9 @@ from functools import cache
 from math import prod
 from pathlib import Path
 
-from trainwright.frozen import dataclass
-from trainwright.model import NOT_WRITTEN, Pool
-from trainwright.pointer import Pointer
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import NOT_WRITTEN, Pool
+from trainwright.datatypes.pointer import Pointer
 from trainwright.specs import convert
 from trainwright.specs.merge import Layer
 from trainwright.specs.yamlio import Document, parse

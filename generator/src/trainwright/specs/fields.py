@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
-from trainwright.frozen import dataclass
-from trainwright.model import Data
-from trainwright.pointer import Pointer
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer
 from trainwright.specs import schema
 
 Kind = str  # of a file that people write: "job", "environment", "defaults", "ledger", "lock"

@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, File, Finding, Location, file_digest
+from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings import diagnostics as dx
-from trainwright.frozen import dataclass
-from trainwright.model import Data, File, Finding, Location, file_digest
-from trainwright.pointer import Pointer, lookup
 from trainwright.specs import layers
 from trainwright.specs.entry import above
 from trainwright.specs.layout import ENVIRONMENTS

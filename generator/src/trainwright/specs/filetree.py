@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from trainwright.datatypes.frozen import dataclass
 from trainwright.errors import OutputError
-from trainwright.frozen import dataclass
 from trainwright.specs.tree import SCRATCH, read_regular
 
 try:

@@ -18,8 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
+from trainwright.datatypes.frozen import dataclass
 from trainwright.errors import SourceError
-from trainwright.frozen import dataclass
 from trainwright.specs.entry import Entry, Kind, above, within
 from trainwright.specs.layout import ENVIRONMENTS
 

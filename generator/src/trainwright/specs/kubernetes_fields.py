@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

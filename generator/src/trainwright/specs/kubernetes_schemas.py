@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer
 from trainwright.errors import SourceError
-from trainwright.model import Data
-from trainwright.pointer import Pointer
 from trainwright.specs.kubernetes_values import VALUES
 
 VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # what may be asked for

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trainwright.model import Data
-from trainwright.pointer import Pointer, lookup
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.specs import fabrics
 from trainwright.specs.merge import Layer, Layered, stack
 from trainwright.specs.yamlio import Document

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
 
 ENVIRONMENTS = "environments"
 ENVIRONMENT_FILE = "environment.yaml"

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field
 from typing import Literal
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Finding, Location
 from trainwright.findings import diagnostics as dx
-from trainwright.frozen import dataclass
-from trainwright.model import Finding, Location
 from trainwright.specs import schema
 from trainwright.specs.layout import ENVIRONMENTS
 from trainwright.specs.load import Reader, violations

@@ -9,9 +9,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-from trainwright.frozen import dataclass
-from trainwright.model import Data
-from trainwright.pointer import Pointer
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer
 from trainwright.specs import kubernetes_schemas
 from trainwright.specs.kubernetes_values import KEY_DEFAULTS
 from trainwright.specs.violation import Violation

@@ -11,11 +11,11 @@ from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Finding, Location
+from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.errors import SelectionError, SourceError
 from trainwright.findings import diagnostics as dx
-from trainwright.frozen import dataclass
-from trainwright.model import Data, Finding, Location
-from trainwright.pointer import Pointer, lookup
 from trainwright.specs import files, layers, schema
 from trainwright.specs.entry import is_ignore_file, within
 from trainwright.specs.layout import (

@@ -11,9 +11,9 @@ from dataclasses import field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from trainwright.frozen import dataclass
-from trainwright.model import Data, Finding, Location
-from trainwright.pointer import Pointer, lookup
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Finding, Location
+from trainwright.datatypes.pointer import Pointer, lookup
 
 if TYPE_CHECKING:
     from trainwright.findings.diagnostics import Diagnostic

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Finding, Location, Manifest
 from trainwright.findings import diagnostics as dx
-from trainwright.frozen import dataclass
-from trainwright.model import Data, Finding, Location, Manifest
 from trainwright.specs import yamlio
 from trainwright.specs.dialect import GO
 from trainwright.specs.layout import ENVIRONMENTS, OBJECTS

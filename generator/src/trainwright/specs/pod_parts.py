@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Finding
+from trainwright.datatypes.pointer import Pointer
 from trainwright.findings import diagnostics as dx
-from trainwright.frozen import dataclass
-from trainwright.model import Data, Finding
-from trainwright.pointer import Pointer
 from trainwright.specs import kubernetes_schemas, schema
 from trainwright.specs.list_maps import ListMaps
 from trainwright.specs.merge import Layered

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Finding
+from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings import diagnostics as dx
-from trainwright.frozen import dataclass
-from trainwright.model import Data, Finding
-from trainwright.pointer import Pointer, lookup
 from trainwright.specs import kubernetes_schemas, schema
 from trainwright.specs.merge import DIRECTIVE, PATCH, Layered
 

@@ -12,10 +12,10 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from functools import reduce
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import DERIVED, Data, Environment, Finding, Job, Related
+from trainwright.datatypes.pointer import Pointer, leaves, lookup
 from trainwright.findings import diagnostics as dx
-from trainwright.frozen import dataclass
-from trainwright.model import DERIVED, Data, Environment, Finding, Job, Related
-from trainwright.pointer import Pointer, leaves, lookup
 from trainwright.specs import resolve, schema
 from trainwright.specs.layout import ENVIRONMENTS, environment_path
 from trainwright.specs.load import Reader

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from trainwright.findings import diagnostics as dx
-from trainwright.model import (
+from trainwright.datatypes.model import (
     CONTAINER_FIELDS,
     CONTAINER_PARTS,
     POD_FIELDS,
@@ -26,10 +25,12 @@ from trainwright.model import (
     Waiver,
     spelled,
 )
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import mapping
+from trainwright.findings import diagnostics as dx
 from trainwright.pods.command import SCRIPT_PATH
 from trainwright.pods.flags import misplaced, unfit_style
 from trainwright.pods.launchers import LAUNCHERS, plain
-from trainwright.pointer import Pointer
 from trainwright.specs import (
     allowed,
     capacity,
@@ -43,7 +44,6 @@ from trainwright.specs import (
 )
 from trainwright.specs.merge import Layered, merge
 from trainwright.specs.pod_parts import PodPart
-from trainwright.tolerant import mapping
 
 if TYPE_CHECKING:
     from trainwright.specs.load import LoadedEnvironment

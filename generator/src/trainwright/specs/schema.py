@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 import jsonschema_rs
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer
 from trainwright.errors import SourceError
-from trainwright.frozen import dataclass
-from trainwright.model import Data
-from trainwright.pointer import Pointer
 from trainwright.specs import kubernetes_schemas
 from trainwright.specs.merge import PATCH
 from trainwright.specs.violation import Violation

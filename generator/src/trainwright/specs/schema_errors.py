@@ -11,10 +11,10 @@ from urllib.parse import urljoin
 
 import jsonschema_rs
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings import credentials
-from trainwright.frozen import dataclass
-from trainwright.model import Data
-from trainwright.pointer import Pointer, lookup
 from trainwright.specs import kubernetes_fields
 from trainwright.specs.violation import Violation, show
 from trainwright.specs.yaml_syntax import missing_space

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from trainwright.frozen import dataclass
-from trainwright.model import Data
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
 from trainwright.specs import filetree
 from trainwright.specs.schema import FOLDER
 

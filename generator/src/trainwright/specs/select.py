@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
+from trainwright.datatypes.frozen import dataclass
 from trainwright.errors import SelectionError
-from trainwright.frozen import dataclass
 from trainwright.specs.layout import NO_ENVIRONMENT, JobFile
 
 

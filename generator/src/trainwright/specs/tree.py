@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from trainwright.datatypes.frozen import dataclass
 from trainwright.errors import SourceError
-from trainwright.frozen import dataclass
 from trainwright.specs.entry import Entry, Kind, above, within
 from trainwright.specs.layout import ENVIRONMENTS
 

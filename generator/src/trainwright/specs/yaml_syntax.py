@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from trainwright.datatypes.frozen import dataclass
 from trainwright.findings.credentials import named, suspicious
-from trainwright.frozen import dataclass
 
 Place = tuple[int, int]  # line and column from 0
 

@@ -12,10 +12,10 @@ import yaml
 from yaml.constructor import ConstructorError, SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Finding, Location
+from trainwright.datatypes.pointer import Pointer
 from trainwright.findings import diagnostics as dx
-from trainwright.frozen import dataclass
-from trainwright.model import Data, Finding, Location
-from trainwright.pointer import Pointer
 from trainwright.specs.yaml_syntax import Fault, explain, missing_space
 from trainwright.specs.yamltext import HalfCharacterError, Masked, masked
 

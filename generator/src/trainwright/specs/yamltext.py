@@ -12,7 +12,7 @@ from dataclasses import field, replace
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
 
 # Line ends in YAML 1.1 and libyaml, which folds them and drops the blanks around them; content in
 # YAML 1.2 and JSON. https://yaml.org/spec/1.2.2/#54-line-break-characters

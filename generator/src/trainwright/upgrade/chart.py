@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from trainwright.datatypes.model import Location
 from trainwright.findings import diagnostics as dx
 from trainwright.helm.engines import ChartRefusal, OtherChart
-from trainwright.model import Location
 from trainwright.runs.folder import folder_of
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs import yamlio

@@ -7,8 +7,8 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from trainwright.datatypes.frozen import dataclass
 from trainwright.findings.redaction import unified_diff
-from trainwright.frozen import dataclass
 from trainwright.runs.record import VALUES_FILE
 from trainwright.upgrade.model import (
     Difference,

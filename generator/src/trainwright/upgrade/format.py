@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
 from trainwright.reports.terminal import plural
 from trainwright.upgrade.model import FindingChange, Upgrade
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainwright.model import Data
+from trainwright.datatypes.model import Data
 from trainwright.reports.json import place_of
 from trainwright.reports.report import dump
 from trainwright.upgrade.format import Style

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from trainwright.frozen import dataclass
-from trainwright.model import Location, Severity
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Location, Severity
 from trainwright.reports.report import WEIGHT
 
 Files = Mapping[str, str]  # texts, or SHA-256 sums, by file name

@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from trainwright.model import Data, Location, Severity
-from trainwright.pointer import lookup
+from trainwright.datatypes.model import Data, Location, Severity
+from trainwright.datatypes.pointer import lookup
 from trainwright.runs.folder import RenderedFolder, folder_of
 from trainwright.specs import files
 from trainwright.specs.layout import DEFAULTS, ENVIRONMENTS, environment_path

@@ -12,8 +12,8 @@ from dataclasses import field
 from pathlib import Path
 
 import trainwright
+from trainwright.datatypes.frozen import dataclass
 from trainwright.errors import TrainwrightError
-from trainwright.frozen import dataclass
 from trainwright.specs.git import end_group
 
 _TIMEOUT = 3600.0  # seconds for one verb; thousands of jobs take some ten

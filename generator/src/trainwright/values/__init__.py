@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from posixpath import join
 
-from trainwright import quantity
+from trainwright.datatypes import quantity
+from trainwright.datatypes.model import GIVEN, Data, Environment, File, Job, Volume
+from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import TARGETS, indexed, placed_by_kueue, queueing
 from trainwright.kinds.target import Target, Unsupported
-from trainwright.model import GIVEN, Data, Environment, File, Job, Volume
 from trainwright.objects.kueue import PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.pods import code, command
 from trainwright.pods.flags import flag_arguments
-from trainwright.pointer import Pointer
 from trainwright.specs.merge import merge
 from trainwright.specs.yamlio import Block
 from trainwright.values import containers, references, variables

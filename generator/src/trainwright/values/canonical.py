@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any, TypeVar
 
-from trainwright.model import (
+from trainwright.datatypes.model import (
     Container,
     Data,
     File,

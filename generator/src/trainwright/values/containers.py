@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.model import Container, Data, Job, Mount, Security
+from trainwright.datatypes.model import Container, Data, Job, Mount, Security
 from trainwright.values import variables
 
 

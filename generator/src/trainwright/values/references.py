@@ -14,10 +14,11 @@ from functools import cache
 from posixpath import join
 from typing import TypeAlias
 
+from trainwright.datatypes.model import Checkpoint, Data, Environment, Job, spelled
+from trainwright.datatypes.pointer import Pointer
 from trainwright.findings import diagnostics as dx
 from trainwright.kinds import TARGETS
 from trainwright.kinds.target import Unsupported
-from trainwright.model import Checkpoint, Data, Environment, Job, spelled
 from trainwright.pods.command import MeetingPlace
 from trainwright.pods.references import (
     REFERENCES,
@@ -28,7 +29,6 @@ from trainwright.pods.references import (
     nearest,
     replace,
 )
-from trainwright.pointer import Pointer
 
 Problem: TypeAlias = tuple[dx.Diagnostic, Unsupported]
 Visit: TypeAlias = Callable[[Pointer, str], str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from trainwright.model import Data, SecretKey, ValueFrom, Variable
+from trainwright.datatypes.model import Data, SecretKey, ValueFrom, Variable
 
 # By the key of a variable's source, the chart's values that hold such variables.
 _GROUPS = {"resourceFieldRef": "resourceEnv", "configMapKeyRef": "configMapEnv"}

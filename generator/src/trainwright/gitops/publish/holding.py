@@ -7,7 +7,7 @@ from dataclasses import field
 from functools import cached_property
 from pathlib import PurePosixPath
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
 from trainwright.gitops.publish import traces
 from trainwright.gitops.publish.model import PublishError
 from trainwright.gitops.publish.traces import METADATA

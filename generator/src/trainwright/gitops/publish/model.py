@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from trainwright.datatypes.frozen import dataclass
 from trainwright.errors import OutputError, TrainwrightError
-from trainwright.frozen import dataclass
 from trainwright.render import build as plan
 from trainwright.render.build import Build
 

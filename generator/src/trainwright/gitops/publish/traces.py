@@ -7,9 +7,9 @@ import json
 from collections.abc import Collection, Iterator
 from urllib.parse import urlsplit, urlunsplit
 
+from trainwright.datatypes.model import Data
 from trainwright.findings import credentials
 from trainwright.gitops.publish.model import PublishError
-from trainwright.model import Data
 from trainwright.specs.git import GitError, Repository
 
 # What Argo CD's hydrator leaves at the top of a branch and in each path, and GitOps Promoter reads.

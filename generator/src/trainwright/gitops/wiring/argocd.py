@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer
 from trainwright.gitops.wiring import kinds
 from trainwright.gitops.wiring.naming import bounded
 from trainwright.gitops.wiring.wiring import InvalidSetting, Site
 from trainwright.kinds.kind import Kind
-from trainwright.model import Data
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.pointer import Pointer
 from trainwright.runs.record import RECORD_FILE, VALUES_FILE
 
 NAMESPACE = "argocd"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from trainwright.datatypes.model import ChartSource, Data
+from trainwright.datatypes.pointer import Pointer
 from trainwright.gitops.wiring import argocd, charts
 from trainwright.gitops.wiring.wiring import Files, InvalidSetting, Site, Wiring
-from trainwright.model import ChartSource, Data
-from trainwright.pointer import Pointer
 from trainwright.runs.adoption import UNKNOWN
 
 # What a record says of the chart, in the Go templates of an ApplicationSet, which have sprig.

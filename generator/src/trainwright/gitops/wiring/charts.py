@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from trainwright.datatypes.model import ChartSource, Data, GitOps
+from trainwright.datatypes.pointer import Pointer
 from trainwright.gitops.wiring.wiring import InvalidSetting, Site
-from trainwright.model import ChartSource, Data, GitOps
-from trainwright.pointer import Pointer
 from trainwright.runs.adoption import UNKNOWN
 from trainwright.runs.record import Record
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from trainwright.datatypes.model import Data, Environment
 from trainwright.gitops.wiring import kinds, workload
 from trainwright.kinds import SERVED
-from trainwright.model import Data, Environment
 from trainwright.specs import yamlio
 from trainwright.specs.yamlio import Block
 

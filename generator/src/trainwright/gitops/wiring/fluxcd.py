@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer
 from trainwright.gitops.wiring.argocd import MISSING_URL
 from trainwright.gitops.wiring.naming import bounded
 from trainwright.gitops.wiring.wiring import InvalidSetting, Site
-from trainwright.model import Data
-from trainwright.pointer import Pointer
 
 NAMESPACE = "flux-system"
 INTERVAL = "10m0s"  # between two looks at the cluster

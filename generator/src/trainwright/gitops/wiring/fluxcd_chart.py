@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
+from trainwright.datatypes.model import ChartSource, Data
+from trainwright.datatypes.pointer import Pointer
 from trainwright.gitops.wiring import charts, fluxcd, kinds
 from trainwright.gitops.wiring.naming import bounded
 from trainwright.gitops.wiring.wiring import Files, InvalidSetting, Site, WiredRun, Wiring
-from trainwright.model import ChartSource, Data
-from trainwright.pointer import Pointer
 
 _LONGEST_RELEASE = 53  # Helm's limit
 

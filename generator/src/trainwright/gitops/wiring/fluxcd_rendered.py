@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
+from trainwright.datatypes.model import Data
 from trainwright.gitops.wiring import charts, fluxcd, kinds
 from trainwright.gitops.wiring.naming import LABEL, bounded
 from trainwright.gitops.wiring.wiring import Files, Site, Wiring
-from trainwright.model import Data
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.specs.yamlio import Block
 

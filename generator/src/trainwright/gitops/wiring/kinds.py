@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.datatypes.model import Environment
 from trainwright.kinds import SERVED
 from trainwright.kinds.kind import Kind
-from trainwright.model import Environment
 
 # Group and kind of what comes with a run of any target that is a Kubernetes object.
 _SUPPORTING = (

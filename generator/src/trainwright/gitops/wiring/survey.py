@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Environment, Finding, Location, Related, Severity
+from trainwright.datatypes.pointer import Pointer
 from trainwright.errors import SelectionError
 from trainwright.findings import diagnostics as dx
-from trainwright.frozen import dataclass
 from trainwright.gitops.wiring import WIRINGS, charts
 from trainwright.gitops.wiring.wiring import Site, WiredRun
-from trainwright.model import Data, Environment, Finding, Location, Related, Severity
-from trainwright.pointer import Pointer
 from trainwright.runs import record as records
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import VALUES_FILE

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from posixpath import join
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.model import ChartSource, Data, Environment, GitOps
+from trainwright.datatypes.pointer import Pointer
 from trainwright.gitops.wiring.naming import bounded
-from trainwright.groupkind import GroupKind
-from trainwright.model import ChartSource, Data, Environment, GitOps
-from trainwright.pointer import Pointer
 from trainwright.specs.layout import ENVIRONMENTS, RENDERED
 from trainwright.specs.own_objects import COPIES
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from trainwright.datatypes.model import Data
 from trainwright.gitops.wiring import WIRINGS, customizations
 from trainwright.gitops.wiring.survey import LoadedSites
 from trainwright.gitops.wiring.wiring import Site
-from trainwright.model import Data
 from trainwright.specs import filetree, yamlio
 from trainwright.specs.filetree import Changes
 from trainwright.specs.layout import environment_path

@@ -1,6 +1,6 @@
 """Everything about a Compose file, which no API server serves."""
 
-from trainwright.groupkind import GroupKind
+from trainwright.datatypes.groupkind import GroupKind
 from trainwright.kinds.kind import Kind
 
 KIND = Kind(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from trainwright.datatypes.model import Data, Location
 from trainwright.kinds.compose.target import as_object
 from trainwright.kinds.reading import Loss, Reader, Reason, SourceObject, mapping
-from trainwright.model import Data, Location
 
 
 def services(part: SourceObject) -> Iterator[tuple[str, SourceObject]]:

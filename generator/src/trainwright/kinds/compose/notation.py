@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from trainwright.model import Data
-from trainwright.tolerant import sequence
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.tolerant import sequence
 
 # `$$` is a dollar sign; $NAME and ${NAME...} are taken from the shell that starts it all.
 _INTERPOLATION = re.compile(r"\$(?:\$|([A-Za-z_]\w*)|\{([A-Za-z_]\w*)[^}]*\})")

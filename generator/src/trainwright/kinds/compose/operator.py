@@ -10,8 +10,9 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.tolerant import amount, dig, mapping, mappings, sequence, text
 from trainwright.kinds.compose import notation
-from trainwright.model import Data, Manifest
 from trainwright.pods.pod import (
     EnvVar,
     ManifestError,
@@ -22,7 +23,6 @@ from trainwright.pods.pod import (
     Restart,
     Workload,
 )
-from trainwright.tolerant import amount, dig, mapping, mappings, sequence, text
 
 _GRACE = 10  # seconds, the default of stop_grace_period
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")

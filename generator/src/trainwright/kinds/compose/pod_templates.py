@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import mapping, sequence, text
 from trainwright.kinds.compose import KIND, notation
-from trainwright.model import Data, Manifest
 from trainwright.objects.bundle import Bundle
 from trainwright.pods.template import PodTemplate
-from trainwright.pointer import Pointer
-from trainwright.tolerant import mapping, sequence, text
 
 
 def _compose(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:

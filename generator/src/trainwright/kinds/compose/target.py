@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright import quantity
+from trainwright.datatypes import quantity
+from trainwright.datatypes.model import Data, Environment, Job, ValueFrom, Volume
+from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import indexed
 from trainwright.kinds.compose import KIND
 from trainwright.kinds.target import (
@@ -20,9 +22,7 @@ from trainwright.kinds.target import (
     one_process,
     own_rendezvous,
 )
-from trainwright.model import Data, Environment, Job, ValueFrom, Volume
 from trainwright.pods import command
-from trainwright.pointer import Pointer
 
 _NVIDIA = "nvidia.com/gpu"  # the only accelerators that Docker reserves by number
 _OF_DOCKER = frozenset(

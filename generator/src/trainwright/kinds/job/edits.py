@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from trainwright.datatypes.model import Data, Severity
+from trainwright.datatypes.tolerant import mapping
 from trainwright.kinds.job import KIND
-from trainwright.model import Data, Severity
 from trainwright.rule_model.defaults import defaults, of_pods
 from trainwright.rule_model.edit import EditRule, EditSample, Verdict, job
 from trainwright.rule_model.edit_row import (
@@ -13,7 +14,6 @@ from trainwright.rule_model.edit_row import (
     Difference,
     EditSource,
 )
-from trainwright.tolerant import mapping
 
 _KINDS = (KIND.group_kind,)
 _VALIDATION = EditSource(_KINDS, "kubernetes/kubernetes:pkg/apis/batch/validation/validation.go")

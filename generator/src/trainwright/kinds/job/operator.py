@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trainwright.datatypes.model import Manifest
 from trainwright.kinds import indexed_pods
 from trainwright.kinds.job.pod_templates import pod_template
-from trainwright.model import Manifest
 from trainwright.pods import build
 from trainwright.pods.pod import Operator, Workload
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright.groupkind import SERVICE
+from trainwright.datatypes.groupkind import SERVICE
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.tolerant import mapping, text
 from trainwright.kinds.indexed_rules import BatchJob, about_gangs, about_jobs, headless_service
 from trainwright.kinds.job import KIND
-from trainwright.model import Data
 from trainwright.pods.launching import addresses, trains_together
 from trainwright.pods.template import PodTemplate
 from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.tolerant import mapping, text
 
 
 def _itself(subject: Subject) -> tuple[BatchJob, ...]:

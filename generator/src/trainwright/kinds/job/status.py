@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from trainwright.datatypes.model import Data
 from trainwright.kinds.state import Phase, State, Status, first, holding, status_of, suspended
-from trainwright.model import Data
 
 
 def _state_of(body: Mapping[str, Data]) -> State:

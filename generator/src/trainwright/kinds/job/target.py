@@ -6,11 +6,11 @@ https://kubernetes.io/docs/tasks/job/pod-failure-policy/
 
 from __future__ import annotations
 
-from trainwright.groupkind import SERVICE
+from trainwright.datatypes.groupkind import SERVICE
+from trainwright.datatypes.model import Data, Environment, Job
 from trainwright.kinds import facts, indexed, labels, queueing
 from trainwright.kinds.job import KIND
 from trainwright.kinds.target import Deviation, Target
-from trainwright.model import Data, Environment, Job
 from trainwright.pods import command
 
 

@@ -13,9 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from trainwright.kinds.jobset import KIND
-from trainwright.kinds.target import Fact, Unsupported
-from trainwright.model import (
+from trainwright.datatypes.model import (
     Container,
     Data,
     Environment,
@@ -25,9 +23,11 @@ from trainwright.model import (
     ValueFrom,
     Volume,
 )
+from trainwright.datatypes.pointer import Pointer
+from trainwright.kinds.jobset import KIND
+from trainwright.kinds.target import Fact, Unsupported
 from trainwright.pods import command
 from trainwright.pods.pod import PERMANENT
-from trainwright.pointer import Pointer
 
 # Exit codes of the entrypoint that blame the node, so that a new pod may go to another one: a check
 # before training failed, or the GPU or the network did. See docs/runtime.md.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from trainwright.datatypes.model import Manifest
 from trainwright.kinds import indexed_pods
-from trainwright.model import Manifest
 from trainwright.pods.pod import Operator, Workload
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.datatypes.model import Manifest
 from trainwright.kinds.indexed_pod_templates import replicated
 from trainwright.kinds.jobset import KIND
-from trainwright.model import Manifest
 from trainwright.objects.bundle import Bundle
 from trainwright.pods.template import PodTemplate
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import dig, mapping, text
 from trainwright.kinds.indexed_rules import (
     EXAMPLES,
     TORCHRUN,
@@ -16,10 +18,8 @@ from trainwright.kinds.indexed_rules import (
 from trainwright.kinds.jobset import KIND
 from trainwright.pods.launching import options, trains_together
 from trainwright.pods.template import PodTemplate
-from trainwright.pointer import Pointer
 from trainwright.rule_model.rule import Rule, error, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.tolerant import dig, mapping, text
 
 
 def _jobs(subject: Subject) -> Iterator[BatchJob]:

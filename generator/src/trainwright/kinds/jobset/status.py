@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from trainwright.groupkind import GroupKind
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.tolerant import mapping
 from trainwright.kinds import indexed_status
 from trainwright.kinds.indexed_pod_templates import ReplicatedJob, completions, replicated_jobs
 from trainwright.kinds.state import Phase, State, Status, holding, status_of
-from trainwright.model import Data
-from trainwright.tolerant import mapping
 
 _JOB = GroupKind("batch", "Job")
 

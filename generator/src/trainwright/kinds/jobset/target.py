@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.datatypes.model import Data, Environment, Job
 from trainwright.kinds import facts, indexed, labels, queueing
 from trainwright.kinds.jobset import KIND, in_place
 from trainwright.kinds.target import Deviation, Target, Unsupported
-from trainwright.model import Data, Environment, Job
 from trainwright.pods import command
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from trainwright.datatypes.model import Data, Severity
+from trainwright.datatypes.tolerant import dig, mapping
 from trainwright.kinds.pytorchjob import KIND
-from trainwright.model import Data, Severity
 from trainwright.rule_model.defaults import defaults
 from trainwright.rule_model.edit import EditRule, EditSample, Verdict, image
 from trainwright.rule_model.edit_row import (
@@ -13,7 +14,6 @@ from trainwright.rule_model.edit_row import (
     Difference,
     EditSource,
 )
-from trainwright.tolerant import dig, mapping
 
 _KINDS = (KIND.group_kind,)
 _OPERATOR = EditSource(_KINDS, "kubeflow/trainer@v1.9.4:pkg/controller.v1/common/pod.go")

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.tolerant import dig, integer, mapping, mappings, text, texts
 from trainwright.kinds.pytorchjob import KIND
 from trainwright.kinds.pytorchjob.pod_templates import pod_templates
-from trainwright.model import Data, Manifest
 from trainwright.pods import build
 from trainwright.pods.pod import (
     PERMANENT,
@@ -26,7 +27,6 @@ from trainwright.pods.pod import (
     Workload,
 )
 from trainwright.pods.template import Container, PodTemplate
-from trainwright.tolerant import dig, integer, mapping, mappings, text, texts
 
 PORT = Port("pytorchjob-port", 23456, meets=True)
 _INIT_IMAGE = "alpine:3.10"  # the operator's flag --pytorch-init-container-image

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.quantity import count
+from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.kinds.environment_rules import RESERVED, reserved_env
 from trainwright.kinds.pytorchjob import KIND
 from trainwright.kinds.pytorchjob.spec_rules import (
@@ -18,11 +21,8 @@ from trainwright.kinds.pytorchjob.spec_rules import (
     trainers,
 )
 from trainwright.pods.launching import launches
-from trainwright.pointer import Pointer
-from trainwright.quantity import count
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.tolerant import dig, mapping, mappings, text
 
 
 @warning(

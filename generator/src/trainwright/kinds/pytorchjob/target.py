@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.datatypes.model import Data, Elastic, Environment, Job
+from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import facts, queueing
 from trainwright.kinds.pytorchjob import KIND
 from trainwright.kinds.target import (
@@ -21,10 +23,8 @@ from trainwright.kinds.target import (
     recursively_read_only,
     sidecars,
 )
-from trainwright.model import Data, Elastic, Environment, Job
 from trainwright.pods import command
 from trainwright.pods.references import Variable
-from trainwright.pointer import Pointer
 
 PORT = 23456  # the operator's default; named, or the Service it makes is invalid
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trainwright.groupkind import GroupKind
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.model import Severity
 from trainwright.kinds.trainingjob import KIND
-from trainwright.model import Severity
 from trainwright.rule_model.defaults import Default
 from trainwright.rule_model.edit import EditRule, EditSample, Verdict, image
 from trainwright.rule_model.edit_row import EditSource

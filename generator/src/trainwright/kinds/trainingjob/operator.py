@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.tolerant import dig, integer, mapping
 from trainwright.kinds.trainingjob.pod_templates import pod_template
-from trainwright.model import Data, Manifest
 from trainwright.pods import build
 from trainwright.pods.pod import PERMANENT, EnvVar, ManifestError, Operator, Pod, Restart, Workload
 from trainwright.pods.template import Container, PodTemplate
-from trainwright.tolerant import dig, integer, mapping
 
 # The agents agree on a free port at each rendezvous; no manifest shows it.
 _AGENT_PORT = 29500

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.quantity import count
 from trainwright.kinds.environment_rules import RESERVED, reserved_env
 from trainwright.kinds.trainingjob import KIND
 from trainwright.kinds.trainingjob.target import SHELL_SAFE
-from trainwright.pointer import Pointer
-from trainwright.quantity import count
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from trainwright.datatypes.model import Data
 from trainwright.kinds.state import Phase, State, Status, first, holding, status_of
-from trainwright.model import Data
 
 _STAGES = {
     "Waiting": (Phase.QUEUED, "Lattice has not given it any pods yet"),

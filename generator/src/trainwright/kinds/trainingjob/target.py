@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from trainwright.datatypes.model import Data, Environment, Job
+from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import facts, indexed
 from trainwright.kinds.target import (
     Deviation,
@@ -24,10 +26,8 @@ from trainwright.kinds.target import (
     sidecars,
 )
 from trainwright.kinds.trainingjob import KIND
-from trainwright.model import Data, Environment, Job
 from trainwright.pods import command
 from trainwright.pods.references import NotKnown
-from trainwright.pointer import Pointer
 
 # The operator joins the arguments by spaces into one bash line, so quoting is lost.
 SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")

@@ -1,6 +1,6 @@
 """Everything about a TrainJob of Kubeflow Trainer v2."""
 
-from trainwright.groupkind import RUNTIMES
+from trainwright.datatypes.groupkind import RUNTIMES
 from trainwright.kinds import labels
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.trainjob.runtime import references

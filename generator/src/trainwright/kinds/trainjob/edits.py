@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from trainwright.groupkind import RUNTIMES
+from trainwright.datatypes.groupkind import RUNTIMES
+from trainwright.datatypes.model import Severity
+from trainwright.datatypes.tolerant import mapping, sequence
 from trainwright.kinds.trainjob import KIND, runtime_edits
 from trainwright.kinds.trainjob.runtime import patches
 from trainwright.kinds.trainjob.spec_rules import installed_minor
-from trainwright.model import Severity
 from trainwright.rule_model.defaults import defaults
 from trainwright.rule_model.edit import EditRule, EditSample, Verdict
 from trainwright.rule_model.edit_row import (
@@ -19,7 +20,6 @@ from trainwright.rule_model.edit_row import (
     Difference,
     EditSource,
 )
-from trainwright.tolerant import mapping, sequence
 
 _KINDS = (KIND.group_kind,)
 _TYPES = EditSource(_KINDS, "kubeflow/trainer@v2.3.0:pkg/apis/trainer/v1alpha1/trainjob_types.go")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trainwright.groupkind import GroupKind
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds.indexed_import import refuse_roles
 from trainwright.kinds.reading import (
     ImportingError,
@@ -17,8 +19,6 @@ from trainwright.kinds.reading import (
     mapping,
 )
 from trainwright.kinds.trainjob import KIND
-from trainwright.model import Data, Manifest
-from trainwright.pointer import Pointer
 
 _ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
 _GROUPS = "/spec/template/spec/replicatedJobs"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.tolerant import amount, dig, mapping, mappings, sequence, text
 from trainwright.kinds.indexed_pod_templates import ReplicatedJob, replicated_jobs
 from trainwright.kinds.trainjob.runtime import patches
-from trainwright.model import Data, Manifest
-from trainwright.tolerant import amount, dig, mapping, mappings, sequence, text
 
 
 def job_set(runtime: Mapping[str, Data]) -> Mapping[str, Data]:

@@ -11,8 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from trainwright import quantity
-from trainwright.groupkind import RUNTIMES
+from trainwright.datatypes import quantity
+from trainwright.datatypes.groupkind import RUNTIMES
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
 from trainwright.kinds import indexed_pods
 from trainwright.kinds.indexed_pod_templates import ReplicatedJob
 from trainwright.kinds.trainjob import KIND
@@ -25,11 +27,9 @@ from trainwright.kinds.trainjob.layers import (
     upserted,
 )
 from trainwright.kinds.trainjob.runtime import runtime_of
-from trainwright.model import Data, Manifest
 from trainwright.pods import build
 from trainwright.pods.pod import Gang, ManifestError, Operator, Workload
 from trainwright.pods.template import PodTemplate
-from trainwright.tolerant import dig, mapping, mappings, sequence, text
 
 _ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
 _CONTAINER = KIND.container

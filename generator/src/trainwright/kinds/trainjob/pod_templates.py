@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright.groupkind import RUNTIMES, GroupKind
+from trainwright.datatypes.groupkind import RUNTIMES, GroupKind
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.tolerant import mapping, mappings
 from trainwright.kinds.trainjob import KIND
 from trainwright.kinds.trainjob.layers import (
     nodes_of,
@@ -13,10 +15,8 @@ from trainwright.kinds.trainjob.layers import (
     trained,
 )
 from trainwright.kinds.trainjob.runtime import runtime_of
-from trainwright.model import Data, Manifest
 from trainwright.objects.bundle import Bundle
 from trainwright.pods.template import PodTemplate
-from trainwright.tolerant import mapping, mappings
 
 _NODE = KIND.container
 

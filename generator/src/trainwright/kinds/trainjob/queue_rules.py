@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.groupkind import APPLICATION
+from trainwright.datatypes.groupkind import APPLICATION
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import dig, sequence
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.sync import sync_options
-from trainwright.pointer import Pointer
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.tolerant import dig, sequence
 
 
 @warning(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright.groupkind import CLUSTERTRAININGRUNTIME, GroupKind
+from trainwright.datatypes.groupkind import CLUSTERTRAININGRUNTIME, GroupKind
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.kinds.kind import Reference
-from trainwright.model import Data, Manifest
-from trainwright.tolerant import dig, mapping, mappings, text
 
 
 def runtime_of(trainjob: Manifest) -> tuple[GroupKind, str]:

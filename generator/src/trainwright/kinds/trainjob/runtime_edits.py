@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainwright.groupkind import RUNTIMES
+from trainwright.datatypes.groupkind import RUNTIMES
 from trainwright.kinds import indexed_edits
 from trainwright.rule_model.edit import Verdict
 from trainwright.rule_model.edit_row import CHANGED, FIELD_IS_IMMUTABLE, EditSource

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from trainwright.groupkind import RUNTIMES, TRAININGRUNTIME
+from trainwright.datatypes.groupkind import RUNTIMES, TRAININGRUNTIME
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.kinds.indexed_rules import about_jobs, jobs_of
 from trainwright.kinds.trainjob.runtime import patches, runtime_of
 from trainwright.kinds.trainjob.spec_rules import installed_minor, runtime
-from trainwright.model import Data, Manifest
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.tolerant import dig, mapping, mappings, text
 
 _ABOVE = "/spec/template/spec"
 _JOBS = f"{_ABOVE}/replicatedJobs"

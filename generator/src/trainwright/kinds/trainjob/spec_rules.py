@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from trainwright.datatypes.model import Environment, Manifest
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import dig, integer, mapping, mappings, text
 from trainwright.kinds.trainjob import KIND
 from trainwright.kinds.trainjob.runtime import patches, runtime_of
-from trainwright.model import Environment, Manifest
 from trainwright.pods.launching import launches
-from trainwright.pointer import Pointer
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.tolerant import dig, integer, mapping, mappings, text
 
 _TYPES = "kubeflow/trainer@v2.3.0:pkg/apis/trainer/v1alpha1/trainjob_types.go"
 _TORCH = "kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/torch/torch.go"

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from trainwright.groupkind import GroupKind
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.model import Data
 from trainwright.kinds import indexed_status
 from trainwright.kinds.state import State, Status, status_of
-from trainwright.model import Data
 
 _SET, _JOB = GroupKind("jobset.x-k8s.io", "JobSet"), GroupKind("batch", "Job")
 

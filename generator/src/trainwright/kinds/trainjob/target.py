@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from trainwright.groupkind import TRAININGRUNTIME, GroupKind
+from trainwright.datatypes.groupkind import TRAININGRUNTIME, GroupKind
+from trainwright.datatypes.model import Data, Environment, Job
+from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import facts, indexed, labels, queueing
 from trainwright.kinds.target import Deviation, Fact, Target, Unsupported, given
 from trainwright.kinds.trainjob import KIND
-from trainwright.model import Data, Environment, Job
 from trainwright.pods import command
-from trainwright.pointer import Pointer
 from trainwright.specs.merge import DIRECTIVE
 
 _DEFAULT_GRACE = 30  # seconds, where nothing sets terminationGracePeriodSeconds

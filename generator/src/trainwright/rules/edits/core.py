@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from trainwright import quantity
-from trainwright.groupkind import CONFIGMAP, PERSISTENTVOLUMECLAIM, SECRET
+from trainwright.datatypes import quantity
+from trainwright.datatypes.groupkind import CONFIGMAP, PERSISTENTVOLUMECLAIM, SECRET
+from trainwright.datatypes.tolerant import dig
 from trainwright.rule_model.defaults import defaults
 from trainwright.rule_model.edit import Verdict
 from trainwright.rule_model.edit_row import Condition, Difference, EditSource
-from trainwright.tolerant import dig
 
 _CORE = "kubernetes/kubernetes:pkg/apis/core/validation/validation.go"
 _CONFIGS = EditSource((CONFIGMAP, SECRET), _CORE)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import dig, mapping
 from trainwright.kinds import SERVED
 from trainwright.kinds.kind import Kind
-from trainwright.pointer import Pointer
 from trainwright.rule_model.edit import Verdict
 from trainwright.rule_model.edit_row import (
     RUNNING,
@@ -15,7 +16,6 @@ from trainwright.rule_model.edit_row import (
     EditRow,
     EditSource,
 )
-from trainwright.tolerant import dig, mapping
 
 _WEBHOOK = EditSource((), "kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework/validation.go")
 _GROUP = "kueue.x-k8s.io"

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.frozen import dataclass
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Environment, Manifest
+from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import SERVED
-from trainwright.model import Environment, Manifest
-from trainwright.pointer import Pointer
 from trainwright.rule_model.edit import Edit, EditRule, Verdict
 from trainwright.rules.edits import rules, table
 

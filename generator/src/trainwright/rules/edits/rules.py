@@ -5,9 +5,9 @@ Of which fields of which kinds it is what, the table of edits says.
 
 from __future__ import annotations
 
-from trainwright.groupkind import PERSISTENTVOLUMECLAIM
+from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM
+from trainwright.datatypes.model import Manifest, Severity
 from trainwright.kinds import TRAINING
-from trainwright.model import Manifest, Severity
 from trainwright.rule_model.edit import EditRule, EditSample, Verdict, image, job
 from trainwright.rules.gitops import Departure, leaving
 

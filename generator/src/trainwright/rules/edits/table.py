@@ -4,9 +4,9 @@ Rules about edits, `plan`, the verbs and the documentation read it. The rows of 
 `edits.py` of its folder, the more special before the more general.
 """
 
-from trainwright.groupkind import PERSISTENTVOLUMECLAIM, GroupKind
+from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM, GroupKind
+from trainwright.datatypes.model import Manifest
 from trainwright.kinds import SERVED
-from trainwright.model import Manifest
 from trainwright.rule_model.defaults import Default, filled
 from trainwright.rule_model.edit import Edit, Path, Verdict
 from trainwright.rule_model.edit_row import IN_PLACE, Basis, EditRow

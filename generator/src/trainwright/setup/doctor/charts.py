@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from trainwright.datatypes.model import Environment
 from trainwright.gitops.wiring import charts
 from trainwright.helm import own_chart
-from trainwright.model import Environment
 from trainwright.render.build import BuildOptions
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
 from trainwright.specs.tree import Folder

@@ -6,8 +6,8 @@ import enum
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from trainwright.frozen import dataclass
-from trainwright.model import Location
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Location
 from trainwright.render.build import BuildOptions
 
 

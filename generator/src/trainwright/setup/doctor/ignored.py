@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
-from trainwright.frozen import dataclass
-from trainwright.model import Location
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Location
 from trainwright.reports.terminal import plural
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE

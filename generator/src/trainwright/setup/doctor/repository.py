@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainwright.frozen import dataclass
-from trainwright.model import Severity
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Severity
 from trainwright.render import build as plan
 from trainwright.render.build import BuildOptions
 from trainwright.reports.terminal import plural

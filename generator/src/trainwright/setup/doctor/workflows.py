@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from trainwright.frozen import dataclass
-from trainwright.model import Data
-from trainwright.pointer import lookup
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import lookup
+from trainwright.datatypes.tolerant import mapping
 from trainwright.render.build import BuildOptions
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
 from trainwright.setup.init.repository import SOURCE
 from trainwright.specs import git
 from trainwright.specs.yamlio import Document, parse
-from trainwright.tolerant import mapping
 
 WORKFLOWS = ".github/workflows"
 _ACTION = re.compile(r"(?P<name>[\w.-]+/trainwright)@(?P<ref>.+)")

@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 from string import Template
 
 from trainwright import __version__
+from trainwright.datatypes.frozen import dataclass
 from trainwright.errors import OutputError, TrainwrightError
-from trainwright.frozen import dataclass
 from trainwright.kinds import TARGETS
 from trainwright.specs import schema
 from trainwright.specs.layout import environment_path

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
+from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.tolerant import amount, dig
 from trainwright.kinds import indexed_pods
 from trainwright.kinds.toy import KIND
 from trainwright.kinds.toy.pod_templates import pod_template
-from trainwright.model import Manifest
 from trainwright.pods.pod import Operator, Restart, Workload
-from trainwright.tolerant import amount, dig
 
 
 def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Workload:

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
+from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.tolerant import amount, mapping
 from trainwright.kinds.toy import KIND
-from trainwright.model import Manifest
 from trainwright.objects.bundle import Bundle
 from trainwright.pods.template import PodTemplate
-from trainwright.tolerant import amount, mapping
 
 
 def pod_template(manifest: Manifest) -> PodTemplate:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from trainwright.datatypes.model import Severity
 from trainwright.kinds.toy import KIND
-from trainwright.model import Severity
 from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
 

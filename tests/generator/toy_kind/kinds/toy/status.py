@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from trainwright.datatypes.model import Data
 from trainwright.kinds.state import Phase, State, Status, status_of
-from trainwright.model import Data
 
 
 def _state_of(body: Mapping[str, Data]) -> State:

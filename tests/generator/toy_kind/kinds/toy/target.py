@@ -1,9 +1,9 @@
 """Toys: pods in a row, for tests."""
 
+from trainwright.datatypes.model import Data, Environment, Job
 from trainwright.kinds import facts, indexed
 from trainwright.kinds.target import Target
 from trainwright.kinds.toy import KIND
-from trainwright.model import Data, Environment, Job
 
 
 def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from trainwright.frozen import cached_property, dataclass
-from trainwright.groupkind import GroupKind
-from trainwright.pointer import Pointer
-from trainwright.quantity import seconds
-from trainwright.tolerant import mapping, text
+from trainwright.datatypes.frozen import cached_property, dataclass
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.quantity import seconds
+from trainwright.datatypes.tolerant import mapping, text
 
 # Plain data as YAML and JSON know it. `Any` stops here: everything past `resolve` is typed.
 Data: TypeAlias = Any
