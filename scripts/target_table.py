@@ -17,13 +17,13 @@ from trainwright.helm import engines
 from trainwright.kinds import TARGETS
 from trainwright.render import job as render
 from trainwright.runs.record import VALUES_FILE
+from trainwright.runs.workspace import resolved
 from trainwright.specs import load, resolve, schema
 from trainwright.specs.layout import JobFile
 from trainwright.specs.load import LoadedJob, Reader
 from trainwright.specs.merge import Layer, stack
 from trainwright.specs.tree import Folder
 from trainwright.specs.yamlio import Document, parse
-from trainwright.workspace import resolved
 
 PAGE = ROOT / "docs" / "targets.md"
 COMMAND = "python scripts/target_table.py"

@@ -17,8 +17,8 @@ import git_repository as git
 from repository import Repository
 from trainwright.kinds import TARGETS
 from trainwright.render.incremental import IncrementalCheck
+from trainwright.runs.workspace import Workspace
 from trainwright.specs.tree import Folder
-from trainwright.workspace import Workspace
 
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/config-files"
 TEXT = "stage: 2\nname: ünï\n"

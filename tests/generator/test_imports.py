@@ -30,7 +30,6 @@ _FINDS_OUT = (
     "trainwright.rules",
     "trainwright.runs",
     "trainwright.specs.load",
-    "trainwright.workspace",
 )
 _LIBRARIES = (
     "helm_python",

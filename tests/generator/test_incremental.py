@@ -14,8 +14,8 @@ from trainwright.errors import SelectionError
 from trainwright.render import build
 from trainwright.render.build import BuildOptions
 from trainwright.render.incremental import IncrementalCheck
+from trainwright.runs.workspace import Workspace
 from trainwright.specs.tree import Edited, Folder
-from trainwright.workspace import Workspace
 
 TODAY = "2026-06-01"
 

@@ -17,9 +17,9 @@ from schema_values import Drawing
 from trainwright.datatypes.model import Finding
 from trainwright.helm import engines
 from trainwright.render import job as render
+from trainwright.runs.workspace import Workspace
 from trainwright.specs.layout import JobFile, environment_path
 from trainwright.specs.tree import Edited, Folder
-from trainwright.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 TARGETS = "pytorchjob trainingjob trainjob jobset job compose".split()

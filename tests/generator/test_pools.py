@@ -12,9 +12,9 @@ import yaml
 
 from repository import Repository
 from trainwright.render import build
+from trainwright.runs.workspace import Workspace
 from trainwright.specs.layout import JobFile
 from trainwright.specs.tree import Folder
-from trainwright.workspace import Workspace
 
 POOLS = """\
 defaults: {shm: 2Gi, env: {NCCL_DEBUG: WARN, TEAM: ml}}

@@ -26,9 +26,9 @@ from trainwright.errors import SelectionError, TrainwrightError
 if TYPE_CHECKING:
     from trainwright.plan.model import Plan
     from trainwright.render.build import Build, BuildOptions
+    from trainwright.runs.workspace import JobRun
     from trainwright.specs.explain import Explanation
     from trainwright.specs.tree import Tree
-    from trainwright.workspace import JobRun
 
 __all__ = [
     "Check",
@@ -101,8 +101,8 @@ class Repository:
 
     def jobs(self) -> dict[str, JobRun]:
         """The run of every job by "env/job": its object, its state, and what it is behind."""
+        from trainwright.runs.workspace import Workspace
         from trainwright.specs.tree import Folder
-        from trainwright.workspace import Workspace
 
         workspace = Workspace(Folder(self.root))
         files = (file for files in workspace.survey.jobs.values() for file in files)

@@ -19,8 +19,8 @@ from trainwright.datatypes.model import Data, Manifest
 from trainwright.kinds import SERVED
 from trainwright.kinds.operators import find
 from trainwright.kinds.state import Phase
+from trainwright.runs.workspace import RunState
 from trainwright.specs.layout import JobFile
-from trainwright.workspace import RunState
 
 Shared = Callable[[str], Path]
 Recorded = Callable[[str], status.RunStatus]

@@ -19,10 +19,10 @@ from trainwright.overview.collect import overview, with_goodput
 from trainwright.overview.goodput import parse
 from trainwright.overview.history import Event, events
 from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview
+from trainwright.runs.workspace import JobRun, RunState
 from trainwright.specs.demand import Demand, Range
 from trainwright.specs.layout import JobFile
 from trainwright.specs.ledger import LedgerEntry
-from trainwright.workspace import JobRun, RunState
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
 

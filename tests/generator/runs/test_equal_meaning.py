@@ -16,11 +16,11 @@ from trainwright import values
 from trainwright.kinds import TARGETS, unsupported
 from trainwright.runs import identity
 from trainwright.runs.decision import Sources, Step
+from trainwright.runs.workspace import Workspace
 from trainwright.specs import schema
 from trainwright.specs.layout import JobFile
 from trainwright.specs.merge import merge
 from trainwright.specs.tree import Folder
-from trainwright.workspace import Workspace
 
 Spec: TypeAlias = dict[str, Any]
 Pair: TypeAlias = tuple[Spec, Spec]  # what a job says, and what is laid over it

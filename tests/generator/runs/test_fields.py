@@ -22,10 +22,10 @@ from trainwright.runs.environment_fields import ENVIRONMENT, EnvironmentField
 from trainwright.runs.fields import JOB, Effect
 from trainwright.runs.record import VALUES_FILE
 from trainwright.runs.same_spec import Surroundings
+from trainwright.runs.workspace import ResolvedJob, Workspace
 from trainwright.specs import schema
 from trainwright.specs.layout import JobFile
 from trainwright.specs.tree import Folder
-from trainwright.workspace import ResolvedJob, Workspace
 
 ROOT = Path(__file__).resolve().parents[3]
 Schema = Mapping[str, Any]

@@ -13,11 +13,11 @@ import yaml
 
 from repository import Copied, Repository
 from trainwright.runs import identity as names
+from trainwright.runs.workspace import Workspace
 from trainwright.setup.init import repository as new
 from trainwright.specs.filetree import digest
 from trainwright.specs.layout import JobFile
 from trainwright.specs.tree import Folder
-from trainwright.workspace import Workspace
 
 ATTRIBUTES = (new.FILES / ".gitattributes").read_text(encoding="utf-8")
 LIST = "environments/prod/rendered/kustomization.yaml"

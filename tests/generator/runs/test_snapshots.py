@@ -402,9 +402,9 @@ def as_before(repository: Repository) -> None:
 def rename(repository: Repository) -> None:
     """Runs under the names that they had before they were recorded."""
     from trainwright.runs import identity
+    from trainwright.runs.workspace import Workspace
     from trainwright.specs.layout import JobFile
     from trainwright.specs.tree import Folder
-    from trainwright.workspace import Workspace
 
     workspace = Workspace(Folder(repository.root))
     for path in sorted((repository.root / "environments/prod/rendered").glob("*/run.lock")):

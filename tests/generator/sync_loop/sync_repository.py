@@ -25,11 +25,11 @@ from trainwright.render.history import History
 from trainwright.runs import adoption
 from trainwright.runs.folder import INDEX_FILE
 from trainwright.runs.record import RECORD_FILE
+from trainwright.runs.workspace import Workspace
 from trainwright.specs import load, resolve, yamlio
 from trainwright.specs.layout import JobFile, environment_files
 from trainwright.specs.load import LoadedEnvironment, Reader
 from trainwright.specs.tree import NOTHING, Edited
-from trainwright.workspace import Workspace
 
 RENDERED = "environments/prod/rendered"
 LIST = f"{RENDERED}/kustomization.yaml"

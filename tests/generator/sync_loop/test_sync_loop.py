@@ -33,9 +33,9 @@ from trainwright.render.history import History
 from trainwright.runs import adjust
 from trainwright.runs.decide import decide
 from trainwright.runs.record import Recorded
+from trainwright.runs.workspace import Workspace
 from trainwright.specs.layout import JobFile
 from trainwright.specs.ledger import EMPTY
-from trainwright.workspace import Workspace
 
 SEQUENCES = 10 * settings.default.max_examples  # 10,000 each night
 SHARDS = 8

@@ -12,10 +12,10 @@ import yaml
 import gitops_engines
 from repository import Repository
 from trainwright.runs import identity
+from trainwright.runs.workspace import Workspace
 from trainwright.specs import filetree
 from trainwright.specs.layout import JobFile
 from trainwright.specs.tree import Folder
-from trainwright.workspace import Workspace
 
 REPOSITORY = "https://git.example.com/ml/training.git"
 CHARTS = "https://git.example.com/ml/charts.git"

@@ -185,8 +185,8 @@ def _diff_live(
 ) -> int:
     """Differences to stdout, what the API server refuses to stderr; -1 lines mean names only."""
     from trainwright.cluster import live
+    from trainwright.runs.workspace import Workspace
     from trainwright.specs.tree import Folder
-    from trainwright.workspace import Workspace
 
     workspace = Workspace(Folder(context.root))
     findings, differ = [], False

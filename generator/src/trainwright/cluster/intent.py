@@ -7,18 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Environment, Manifest
+from trainwright.datatypes.model import Environment, Held, Manifest
 from trainwright.errors import SelectionError, SourceError
 from trainwright.kinds import SERVED, TARGETS
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.operators import OPERATORS
-from trainwright.runs.decision import Held
 from trainwright.runs.record import VALUES_FILE, RunFiles
+from trainwright.runs.workspace import RunState, Workspace
 from trainwright.specs import yamlio
 from trainwright.specs.layout import JobFile
 from trainwright.specs.select import Selection, select
 from trainwright.specs.tree import Folder
-from trainwright.workspace import RunState, Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

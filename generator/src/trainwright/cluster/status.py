@@ -15,13 +15,12 @@ from trainwright.cluster.observe import POD_GROUP, Notice, Observation, current,
 from trainwright.cluster.pods import RUN_LABEL, LivePod, assign_slots, clean, pod_slots, read
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.model import Data, Held, Manifest
 from trainwright.findings.credentials import redact
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.state import Phase, State
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.runs.decision import Held
-from trainwright.workspace import RunState
+from trainwright.runs.workspace import RunState
 
 JOB_LABEL = "app.kubernetes.io/name"
 BROKEN = (Phase.FAILED, Phase.RESTARTING)

@@ -76,6 +76,19 @@ class Finding:
         return (self.place, self.rule, self.pointer, self.message)
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A value that changed around a run and that its next run will take up, and where it stands.
+
+    None is a value that is not there.
+    """
+
+    path: Pointer
+    before: Data
+    after: Data
+    place: Location
+
+
 class ObjectBody:
     """What has `spec` and `metadata`, as objects and pod templates do: reading never raises."""
 

@@ -11,11 +11,11 @@ from trainwright.datatypes.model import Finding
 from trainwright.editor.text import Text, read
 from trainwright.errors import TrainwrightError
 from trainwright.render.incremental import IncrementalCheck
+from trainwright.runs.workspace import Workspace
 from trainwright.specs.entry import ignore_file
 from trainwright.specs.git import Settings
 from trainwright.specs.layout import ENVIRONMENTS, RENDERED, JobFile
 from trainwright.specs.tree import Edited, Folder, Tree
-from trainwright.workspace import Workspace
 
 _LOG = logging.getLogger(__name__)
 _REMEMBERED = 64  # texts, of which an editor shows a few

@@ -19,13 +19,13 @@ from trainwright.kinds.reading import ImportingError
 from trainwright.kinds.target import Unsupported
 from trainwright.render import objects
 from trainwright.runs import identity
+from trainwright.runs.workspace import Workspace
 from trainwright.specs import layers, load, resolve, schema, yamlio
 from trainwright.specs.layout import JobFile
 from trainwright.specs.load import read_spec
 from trainwright.specs.merge import Layer, Layered, stack
 from trainwright.specs.tree import Edited, Tree
 from trainwright.specs.yamlio import Document
-from trainwright.workspace import Workspace
 
 _REFUSED = re.compile(r"at '/(\w+)")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
+from trainwright.datatypes.model import Held
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.gitops.wiring import WIRINGS
 from trainwright.kinds import TARGETS
@@ -13,11 +14,10 @@ from trainwright.rule_model.edit import EditRule
 from trainwright.rule_model.rule import Rule
 from trainwright.rules.edits.outcomes import EDIT_RULES
 from trainwright.rules.registry import RULES
-from trainwright.runs.decision import Held
+from trainwright.runs.workspace import Workspace
 from trainwright.specs import fabrics, load
 from trainwright.specs.layout import environment_path
 from trainwright.specs.tree import Tree
-from trainwright.workspace import Workspace
 
 Cell: TypeAlias = str | tuple[Held, ...]  # the latter is what a run is behind
 Rows: TypeAlias = tuple[tuple[str, ...], Sequence[tuple[Cell, ...]]]

@@ -20,10 +20,10 @@ from trainwright.rules.edits import outcomes
 from trainwright.runs import folder
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import VALUES_FILE
+from trainwright.runs.workspace import Workspace
 from trainwright.specs import filetree, git, yamlio
 from trainwright.specs.layout import ENVIRONMENTS, JobFile
 from trainwright.specs.tree import Edited, Folder, Snapshot, Tree
-from trainwright.workspace import Workspace
 
 Act = Callable[[Tree, JobFile, History], Step]
 

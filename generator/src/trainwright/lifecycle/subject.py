@@ -14,6 +14,7 @@ from trainwright.render.history import History
 from trainwright.runs.decide import asks, decide
 from trainwright.runs.decision import Decision, Sources
 from trainwright.runs.record import Record
+from trainwright.runs.workspace import ResolvedJob, Workspace, resolved
 from trainwright.specs import layers
 from trainwright.specs.layout import JobFile
 from trainwright.specs.ledger import Ledger
@@ -21,7 +22,6 @@ from trainwright.specs.load import LoadedJob, one_job, read_spec, unusable
 from trainwright.specs.merge import Layered
 from trainwright.specs.tree import Tree
 from trainwright.specs.yamlio import Document
-from trainwright.workspace import ResolvedJob, Workspace, resolved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -119,8 +119,8 @@ def nowhere(kubernetes: str) -> Environment:
 
 def environment(root: Path, name: str) -> Environment:
     """An environment of a repository. Raises SelectionError or SourceError for none."""
+    from trainwright.runs.workspace import Workspace
     from trainwright.specs.tree import Folder  # 60 ms, and most manifests belong to none
-    from trainwright.workspace import Workspace
 
     return Workspace(Folder(root)).environment(name)
 

@@ -13,11 +13,11 @@ from trainwright.overview.history import events
 from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview
 from trainwright.render.build import Build
 from trainwright.reports import redacted
+from trainwright.runs.workspace import Workspace
 from trainwright.specs import demand
 from trainwright.specs.capacity import check_capacity
 from trainwright.specs.layout import JobFile
 from trainwright.specs.ledger import LedgerEntry
-from trainwright.workspace import Workspace
 
 
 def overview(

@@ -35,12 +35,12 @@ from trainwright.rules.policy import JobFindings, apply_policy, distinct
 from trainwright.runs import record as records
 from trainwright.runs.decide import asks, finished_as
 from trainwright.runs.decision import Decision, Step
+from trainwright.runs.workspace import Asking, ResolvedJob
 from trainwright.specs import capacity, demand, files
 from trainwright.specs.demand import NOTHING, Demand
 from trainwright.specs.layout import JobFile
 from trainwright.specs.select import select
 from trainwright.specs.tree import Tree
-from trainwright.workspace import Asking, ResolvedJob
 
 _Value = TypeVar("_Value")
 

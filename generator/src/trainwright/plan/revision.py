@@ -14,11 +14,11 @@ from trainwright.render import batch
 from trainwright.render.job import Rendered
 from trainwright.runs.decision import Step
 from trainwright.runs.record import Recorded, Unrecorded
+from trainwright.runs.workspace import ResolvedJob, Workspace
 from trainwright.specs.demand import NOTHING
 from trainwright.specs.layout import JobFile
 from trainwright.specs.tree import Tree
 from trainwright.tasks import progress
-from trainwright.workspace import ResolvedJob, Workspace
 
 # What may be the name of a spec, <folder>/<job>, wherever it stands in a file.
 _NAMED = re.compile(rb"([A-Za-z0-9-]+)/([A-Za-z0-9-]+)")

@@ -12,9 +12,9 @@ from trainwright.helm import engines
 from trainwright.rehearsal import RehearsalError
 from trainwright.render import objects
 from trainwright.runs import identity
+from trainwright.runs.workspace import Workspace
 from trainwright.specs.layout import JobFile
 from trainwright.specs.tree import Folder
-from trainwright.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

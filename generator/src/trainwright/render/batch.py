@@ -10,11 +10,11 @@ from trainwright.helm import engines
 from trainwright.render import job as render
 from trainwright.runs import record as records
 from trainwright.runs.record import Recorded, Unrecorded
+from trainwright.runs.workspace import Workspace
 from trainwright.specs import ledger
 from trainwright.specs.layout import JobFile, environment_files
 from trainwright.specs.tree import Tree
 from trainwright.tasks.processors import exit_on_interrupt, processors, starting_workers
-from trainwright.workspace import Workspace
 
 # Below this many jobs a second process costs more to start than it saves.
 _WORTH_A_PROCESS = 150

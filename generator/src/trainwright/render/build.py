@@ -19,6 +19,7 @@ from trainwright.runs import kustomization
 from trainwright.runs import record as records
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, Record, Recorded, Unrecorded
+from trainwright.runs.workspace import Workspace
 from trainwright.specs import filetree, memory, own_objects, redundant
 from trainwright.specs.filetree import Changes
 from trainwright.specs.layout import JobFile
@@ -26,7 +27,6 @@ from trainwright.specs.load import state_of
 from trainwright.specs.select import Selection, select
 from trainwright.specs.tree import Folder, Snapshot, Tree
 from trainwright.tasks import progress
-from trainwright.workspace import Workspace
 
 if TYPE_CHECKING:
     from trainwright.render.history import History

@@ -16,10 +16,10 @@ from pathlib import Path
 from trainwright.runs.decide import asks
 from trainwright.runs.folder import INDEX_FILE, folder_of
 from trainwright.runs.record import RECORD_FILE, Record, Recorded, path
+from trainwright.runs.workspace import Workspace
 from trainwright.specs import git
 from trainwright.specs.git import GitError, Repository
 from trainwright.specs.layout import RENDERED, JobFile
-from trainwright.workspace import Workspace
 
 
 class History:

@@ -21,13 +21,13 @@ from trainwright.render.policy import EnvironmentCheck, has_unknown_run
 from trainwright.rules.policy import distinct
 from trainwright.runs import record as records
 from trainwright.runs.record import Record
+from trainwright.runs.workspace import Workspace
 from trainwright.specs import files, ledger, memory, redundant
 from trainwright.specs.entry import above, ignore_file, is_ignore_file
 from trainwright.specs.layout import DEFAULTS, ENVIRONMENTS, RENDERED, JobFile, environment_path
 from trainwright.specs.load import Inventory
 from trainwright.specs.redundant import Inherited
 from trainwright.specs.tree import Tree
-from trainwright.workspace import Workspace
 
 _NOWHERE = ""  # where findings are of no environment
 _ByFile = Mapping[str, tuple[Finding, ...]]

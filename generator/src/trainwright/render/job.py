@@ -35,6 +35,7 @@ from trainwright.runs.decide import decide, next_name
 from trainwright.runs.decision import Decision, Sources, Step
 from trainwright.runs.record import Record, Recorded, Unrecorded
 from trainwright.runs.recorded_job import CannotAdjust, recorded_job
+from trainwright.runs.workspace import ResolvedJob
 from trainwright.specs import files, ledger, redundant, schema
 from trainwright.specs.filetree import digest
 from trainwright.specs.layout import JobFile
@@ -42,7 +43,6 @@ from trainwright.specs.ledger import EMPTY, Ledger
 from trainwright.specs.load import LoadedJob
 from trainwright.specs.merge import BUILT_IN, Layered
 from trainwright.specs.violation import show
-from trainwright.workspace import ResolvedJob
 
 if TYPE_CHECKING:
     from trainwright.render.patched import Patched

@@ -15,10 +15,10 @@ from trainwright.runs import collisions
 from trainwright.runs import record as records
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import Record
+from trainwright.runs.workspace import Workspace
 from trainwright.specs import ledger
 from trainwright.specs.layout import JobFile
 from trainwright.specs.own_objects import NONE
-from trainwright.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

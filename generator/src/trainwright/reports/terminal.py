@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.model import Data, Held
 from trainwright.datatypes.pointer import Pointer
 from trainwright.findings import redaction
 from trainwright.findings.credentials import HIDDEN, named, redact
 from trainwright.reports.json import place_of
 from trainwright.reports.report import cells, visible
-from trainwright.runs.decision import Held
 from trainwright.specs.explain import Explanation, Setting
 from trainwright.specs.violation import show
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright.datatypes.model import Data, Location
+from trainwright.datatypes.model import Data, Held, Location
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.runs import identity, meaning
-from trainwright.runs.decision import Decision, Held, Sources, Step
+from trainwright.runs.decision import Decision, Sources, Step
 from trainwright.runs.fields import IN_PLACE
 from trainwright.runs.record import ENDED, Record, State
 from trainwright.runs.recorded_job import CannotAdjust, began_in, recorded_job

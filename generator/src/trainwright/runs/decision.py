@@ -6,8 +6,7 @@ import enum
 from collections.abc import Mapping
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Environment, Job, Location
-from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.model import Data, Environment, Held, Job
 from trainwright.runs import meaning
 from trainwright.runs.record import Record, State
 from trainwright.specs import layers
@@ -22,19 +21,6 @@ class Step(enum.StrEnum):
     KEEP = "keep"  # the recorded run, byte for byte
     ADJUST = "adjust"  # the recorded run, with another `state` or `maxDuration`
     END = "end"  # cancelled or finished: nothing to apply
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A value that changed around a run and that its next run will take up, and where it stands.
-
-    None is a value that is not there.
-    """
-
-    path: Pointer
-    before: Data
-    after: Data
-    place: Location
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,11 @@ from tempfile import TemporaryDirectory
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.helm import engines
+from trainwright.runs.workspace import Workspace
 from trainwright.specs.select import select
 from trainwright.specs.tree import Folder
 from trainwright.upgrade import chart, comparison, staging, versions
 from trainwright.upgrade.model import Upgrade
-from trainwright.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

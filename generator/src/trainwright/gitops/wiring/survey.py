@@ -17,13 +17,13 @@ from trainwright.runs import record as records
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import VALUES_FILE
 from trainwright.runs.recorded_job import began_in
+from trainwright.runs.workspace import Workspace
 from trainwright.specs import layers
 from trainwright.specs.layout import ENVIRONMENTS, NO_ENVIRONMENT, RENDERED, JobFile
 from trainwright.specs.load import LoadedEnvironment, Reader
 from trainwright.specs.merge import Layer, Layered, stack
 from trainwright.specs.tree import Folder
 from trainwright.specs.yamlio import Document
-from trainwright.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

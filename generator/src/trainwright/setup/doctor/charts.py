@@ -9,9 +9,9 @@ from trainwright.datatypes.model import Environment
 from trainwright.gitops.wiring import charts
 from trainwright.helm import own_chart
 from trainwright.render.build import BuildOptions
+from trainwright.runs.workspace import Workspace
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
 from trainwright.specs.tree import Folder
-from trainwright.workspace import Workspace
 
 
 def chart_sources(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:

@@ -10,13 +10,13 @@ from functools import cached_property
 from typing import Self
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Environment, Finding, Job
+from trainwright.datatypes.model import Data, Environment, Finding, Held, Job
 from trainwright.errors import SelectionError
 from trainwright.kinds import attempts
 from trainwright.runs import identity, meaning
 from trainwright.runs.adoption import adopt, begun
 from trainwright.runs.decide import decide, finished_as, unchanged
-from trainwright.runs.decision import Decision, Held, Sources, Step
+from trainwright.runs.decision import Decision, Sources, Step
 from trainwright.runs.folder import INDEX_FILE, RenderedFolder
 from trainwright.runs.record import ENDED, Record, Recorded, RunFiles
 from trainwright.runs.recorded_job import CannotAdjust, job_of, recorded_job
