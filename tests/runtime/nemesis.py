@@ -184,8 +184,10 @@ class _Training:
         """Of each process: whether its code is true, and whether it is gone."""
         for worker, code in self._codes.items():
             log = max(self._folder.glob(f"w{worker}-*.log"), key=lambda p: p.stat().st_mtime)
-            asked = FAILURE in log.read_text() or "No space left on device" in log.read_text()
-            if code != int(asked):
+            text = log.read_text()
+            # A later save makes up for one that the full disk was to blame for.
+            unsaved = text.rfind(" could not be saved ") > text.rfind(" saved the checkpoint of ")
+            if code != int(FAILURE in text or unsaved):
                 yield f"worker {worker} ended with {code}"
         if self._pids or self._coordinators:
             yield f"processes are left: workers {self._pids}, coordinators {self._coordinators}"

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from containers import Entrypoint
+from preloaded import Script
 from workers import SCRIPT, digits, workers
 
 from trainwright_runtime.coordination import ending
@@ -238,54 +239,122 @@ def test_a_latecomer_ends_with_0_where_no_other_is_left_to_ask(tmp_path: Path) -
     assert ending.read(tmp_path / "life").stage is Stage.OVER
 
 
-DISPLACED = """
-import sys
+# A worker and its coordinator in one process, with what happens to either of them meanwhile: once
+# the worker has read its checkpoint, after a step, and at the end.
+WITH_COORDINATOR = """
+import os, shutil, signal, sys, threading, time
 from dataclasses import replace
+from pathlib import Path
 import torch
 from trainwright_runtime import coordinator, elastic
+from trainwright_runtime.coordination import ending
 from trainwright_runtime.coordination.registry import Registry
-port, change = int(sys.argv[1]), sys.argv[2]
+from trainwright_runtime.elastic.session import Session
+port, read, stepped, ended = int(sys.argv[1]), *sys.argv[2:]
+folder = Path(os.environ["TRAINWRIGHT_CHECKPOINT_DIR"])
+def restart():
+    time.sleep(0.5)
+    return Registry(port, recovery=0, silence=60)
+def lose():
+    registry.close()
+    for connection in list(registry._connections.values()):
+        connection.shutdown(2)
 registry = Registry(port, recovery=0, silence=60)
 lighthouse = coordinator._lighthouse(bind=f"[::]:{port}", min_replicas=1, join_timeout_ms=100)
 model = torch.nn.Linear(1, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-with elastic.training(model, optimizer, torch.ones(4, 1), batch_size=4, epochs=1) as run:
+with elastic.training(model, optimizer, torch.ones(8, 1), batch_size=4, epochs=1) as run:
+    exec(read)
     for epoch in run.epochs():
         for batch in run.batches():
             run.backward(model(batch).sum())
+            exec(stepped)
 assert run.rank == 0
-with registry._lock:  # as when this worker was cut off, and has not heard of it yet
-    registry._run = replace(registry._run, **{change: "2/other-1"})
+exec(ended)
 """
 
 
-@pytest.mark.parametrize("change", ["lineage", "leader"])
-def test_a_worker_whose_end_is_refused_records_none(change: str, tmp_path: Path) -> None:
-    port = free_port()
-    checkpoints, audited = tmp_path / "checkpoints", tmp_path / "audit"
-    ended = subprocess.run(
-        [sys.executable, "-c", DISPLACED, str(port), change],
+def _with_coordinator(
+    folder: Path, *, read: str = "", stepped: str = "", ended: str = ""
+) -> tuple[int, str]:
+    """The exit code and the log."""
+    port, log = free_port(), folder / "log"
+    (folder / "train.py").write_text(WITH_COORDINATOR)
+    process = Script(
+        folder / "train.py",
+        (str(port), read, stepped, ended),
+        cwd=folder,
         env={
             **os.environ,
             "TRAINWRIGHT_COORDINATOR": f"127.0.0.1:{port}",
             "TRAINWRIGHT_BACKEND": "gloo",
             "TRAINWRIGHT_REPLICA": "w0",
-            "TRAINWRIGHT_CHECKPOINT_DIR": str(checkpoints),
-            "TRAINWRIGHT_AUDIT_DIR": str(audited),
-            "TRAINWRIGHT_LIFE_FILE": str(tmp_path / "life"),
+            "TRAINWRIGHT_CHECKPOINT_DIR": str(folder / "checkpoints"),
+            "TRAINWRIGHT_CHECKPOINT_EVERY": "100",
+            "TRAINWRIGHT_AUDIT_DIR": str(folder / "audit"),
+            "TRAINWRIGHT_LIFE_FILE": str(folder / "life"),
+            "TRAINWRIGHT_QUORUM_TIMEOUT": "2",
         },
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+        log=log,
     )
-    assert ended.returncode == 0, ended.stderr
+    return process.wait(120), log.read_text()
+
+
+@pytest.mark.parametrize("change", ["lineage", "leader"])
+def test_a_worker_whose_end_is_refused_records_none(change: str, tmp_path: Path) -> None:
+    checkpoints, audited = tmp_path / "checkpoints", tmp_path / "audit"
+    # As when this worker was cut off, and has not heard of it yet.
+    displaced = f"registry._run = replace(registry._run, {change}='2/other-1')"
+    code, log = _with_coordinator(tmp_path, ended=displaced)
+    assert code == 0, log
     life = ending.read(tmp_path / "life")
     # Another one runs the end of the same training, or trains on, which this one has to join.
     assert life.stage is (Stage.COMPLETE if change == "leader" else Stage.COMMITTED)
     assert not life.leads
     assert ending.recorded_epochs(checkpoints) == 0
     assert '"end"' not in "".join(file.read_text() for file in audited.iterdir())
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    ["ending.record(folder, 1, 2)", "shutil.copytree(folder.with_name('later'), folder)"],
+)
+def test_a_worker_does_not_begin_where_training_went_on_since_it_read_its_checkpoint(
+    meanwhile: str, tmp_path: Path
+) -> None:
+    """The others trained on and ended, and the coordinator, which is another one, knows nothing."""
+    code, log = _with_coordinator(tmp_path)
+    assert code == 0, log
+    (tmp_path / "checkpoints/finished.json").unlink()
+    (tmp_path / "checkpoints").rename(tmp_path / "later")
+    code, log = _with_coordinator(tmp_path, read=meanwhile)
+    assert "training went on without the steps that this worker holds" in log
+    assert "beginning" not in log
+    code, log = _with_coordinator(tmp_path)
+    assert code == 0, log
+
+
+def test_the_last_checkpoint_waits_for_a_coordinator_that_is_away(tmp_path: Path) -> None:
+    leads = """
+complete = Session.complete
+def lose_the_coordinator(self, first):
+    answer = complete(self, first)
+    lose()
+    threading.Thread(target=restart).start()
+    return answer
+Session.complete = lose_the_coordinator
+"""
+    code, log = _with_coordinator(tmp_path, read=leads)
+    assert code == 0, log
+    assert (tmp_path / "checkpoints/step-0000000002").is_dir()
+    assert ending.recorded_epochs(tmp_path / "checkpoints") == 1
+
+
+def test_a_stopped_worker_saves_where_the_coordinator_was_stopped_first(tmp_path: Path) -> None:
+    code, log = _with_coordinator(tmp_path, stepped="lose(); os.kill(os.getpid(), signal.SIGTERM)")
+    assert code == 143, log
+    assert (tmp_path / "checkpoints/step-0000000001").is_dir()
+    assert "the coordinator was not reached before a last checkpoint" in log
 
 
 # --- whole trainings -----------------------------------------------------------------------------

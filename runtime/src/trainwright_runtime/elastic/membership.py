@@ -90,8 +90,12 @@ class Membership(Protocol):
     def lead(self) -> None:
         """What the program's end needs is saved: no other worker has to stay for it."""
 
-    def confirm(self) -> bool:
-        """Whether the steps of this worker count, as far as can be known."""
+    def confirm(self, *, last: bool) -> bool:
+        """Whether the steps of this worker count, as far as can be known.
+
+        Where no coordinator answers they may not, so that another worker saves; they do for the
+        `last` checkpoint, after some patience: there may be no other worker left.
+        """
 
     def finish(self) -> bool | None:
         """The program of the worker that leads has ended well: whether training is over.
@@ -144,7 +148,7 @@ class _Fixed:
     def complete(self) -> bool | None:
         return self._members.rank == 0
 
-    def confirm(self) -> bool:
+    def confirm(self, *, last: bool) -> bool:
         return True
 
     @property
@@ -196,13 +200,15 @@ def membership(
     load: Callable[[State], None],
     stopping: Callable[[], bool],
     position: Callable[[], str],
+    outdated: Callable[[], bool],
     mesh: DeviceMesh | None = None,
 ) -> Membership:
     """What the environment configures: a coordinator, a fixed world, or neither.
 
     `dump` and `load` are the state that newcomers get, `position` identifies it among those after
-    as many steps; `stopping` is whether to give up waiting. `mesh` is what the model is sharded
-    over, of the processes of this node.
+    as many steps; `stopping` is whether to give up waiting, `outdated` whether the checkpoint that
+    this worker read is not the last one any more. `mesh` is what the model is sharded over, of the
+    processes of this node.
     """
     backend = environ.get("TRAINWRIGHT_BACKEND") or (
         "nccl" if torch.cuda.is_available() else "gloo"
@@ -222,16 +228,13 @@ def membership(
             processes=1 if mesh is None else mesh.size(),
         )
         states: Any = {"dump": dump, "load": load}
+        asked: Any = {"stopping": stopping, "position": position, "outdated": outdated}
         if mesh is None:
-            return Replica(address, **states, stopping=stopping, position=position)
+            return Replica(address, **states, **asked)
         node = Node(environ)
         own = ProcessPeers(backend, address.patience, **states, local_rank=node.rank, mesh=mesh)
         peers = NodePeers(node, own)
-        replica = (
-            Replica(address, **states, stopping=stopping, position=position, peers=peers)
-            if node.leads
-            else None
-        )
+        replica = Replica(address, **states, **asked, peers=peers) if node.leads else None
         return NodeMember(node, peers, replica)
     if int(environ.get("WORLD_SIZE", "1")) > 1:
         return FixedWorld(backend)

@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -258,8 +259,8 @@ class NodeMember:
         if self._replica is not None:
             self._replica.lead()
 
-    def confirm(self) -> bool:
-        return bool(self._decided(Replica.confirm))
+    def confirm(self, *, last: bool) -> bool:
+        return bool(self._decided(partial(Replica.confirm, last=last)))
 
     def finish(self) -> bool | None:
         """The end of a program is that of all processes of the node."""

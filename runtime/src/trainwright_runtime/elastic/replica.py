@@ -80,6 +80,7 @@ class Replica:
         load: Callable[[State], None],
         stopping: Callable[[], bool],
         position: Callable[[], str] = str,
+        outdated: Callable[[], bool] = bool,
         peers: Peers | None = None,
     ) -> None:
         self._address = address
@@ -87,7 +88,7 @@ class Replica:
         self._states: list[str] = []  # where newcomers find them
         # A worker that was replaced while it was paused must not be taken for its successor.
         self._name = f"{address.name}-{uuid.uuid4().hex[:8]}"
-        self._stopping, self._position = stopping, position
+        self._stopping, self._position, self._outdated = stopping, position, outdated
         candidates = address.coordinator.split(",")
         self._session = Session(candidates, self._name, address.timeouts.quorum)
         self._after = 0
@@ -216,11 +217,14 @@ class Replica:
     def lead(self) -> None:
         self._persist(self._session.lead, self._address.timeouts.coordinator)
 
-    def confirm(self) -> bool:
+    def confirm(self, *, last: bool) -> bool:
+        patience = self._address.timeouts.quorum if last else 0
         try:
-            return self._session.confirm()
-        except OSError:
-            return False
+            return bool(self._persist(self._session.confirm, patience))
+        except Unreachable as error:
+            if last:
+                log.warning("the coordinator was not reached before a last checkpoint: %s", error)
+            return last
 
     def finish(self) -> bool | None:
         try:
@@ -275,6 +279,9 @@ class Replica:
         if answer is Answer.RESTART:
             raise Fenced
         if answer is Answer.FOUND:
+            # Others may have trained on, and be gone with all that the coordinator knew, since.
+            if self._outdated():
+                raise Fenced
             self._step = 1
             log.info("beginning training as its first worker, generation %s", self.lineage)
         elif not self._session.holds:

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -246,6 +245,7 @@ class Training:
             load=self._load,
             stopping=lambda: self._stop.noted,
             position=lambda: progress.position,
+            outdated=self._outdated,
             mesh=mesh,
         )
         resources.callback(self._group.leave)
@@ -264,6 +264,7 @@ class Training:
         self._checkpoints = resources.enter_context(
             Checkpoints.from_environment(collective=self._group.fixed_world or mesh is not None)
         )
+        self._newest = self._saved()
         step = self._checkpoints.load(self._parts())
         if step is not None:
             log.info("going on from the checkpoint of step %d", step)
@@ -588,11 +589,18 @@ class Training:
 
     def _leave_if_recorded(self) -> None:
         """A worker that comes late ends well, also where none is left to learn it from."""
+        if not self._group.fixed_world and self._group.once(self._recorded):
+            folder = _path("TRAINWRIGHT_CHECKPOINT_DIR")
+            self._leave(f"as {folder} records: delete finished.json there to train again")
+
+    def _recorded(self) -> bool:
+        """Whether training is over, as the checkpoint folder has it."""
         folder = _path("TRAINWRIGHT_CHECKPOINT_DIR")
-        if folder and not self._group.fixed_world:
-            epochs = self._group.once(partial(ending.recorded_epochs, folder))
-            if epochs >= self._steps.epochs:
-                self._leave(f"as {folder} records: delete finished.json there to train again")
+        return folder is not None and ending.recorded_epochs(folder) >= self._steps.epochs
+
+    def _outdated(self) -> bool:
+        """Whether training went on, or ended, since this worker read its checkpoint."""
+        return self._recorded() or (self._checkpoints.latest() or 0) > self._newest
 
     def _leave(self, why: str) -> NoReturn:
         log.info("training of %d epochs is over, %s", self._steps.epochs, why)
@@ -600,7 +608,7 @@ class Training:
         sys.exit(0)
 
     def _write(self, *, wait: bool) -> None:
-        if not self._group.confirm():
+        if not self._group.confirm(last=wait):
             return  # others went on without this worker: its state is not the one to go on from
         self._audit.flush()
         with self._metrics.stall():
