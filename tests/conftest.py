@@ -38,7 +38,7 @@ _PROFILE = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.register_profile("quick", _PROFILE, max_examples=30)
-settings.register_profile("thorough", _PROFILE, max_examples=100)
+settings.register_profile("thorough", _PROFILE, max_examples=60)
 settings.register_profile("nightly", _PROFILE, max_examples=1000)
 settings.load_profile("quick")
 
