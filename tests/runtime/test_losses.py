@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import socket
-import subprocess
-import sys
+import signal
+import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from preloaded import Script
+
+from trainwright_runtime.machine import free_port
 
 # Found and not imported, which takes a second: the programs import it.
 if importlib.util.find_spec("sklearn") is None:
@@ -26,49 +29,68 @@ STEPS = 60
 TOLERANCE = 1e-4
 
 
-def start(world: int, *arguments: object, **environment: str) -> list[subprocess.Popen[str]]:
-    """The ranks of one run, as the entrypoint would start them."""
+@dataclass(frozen=True)
+class Run:
+    """The ranks of one run; rank 0 reports into a log."""
+
+    ranks: list[Script]
+    log: Path
+
+    def report(self) -> str:
+        return self.log.read_text() if self.log.exists() else ""
+
+    def wait_for(self, words: str) -> None:
+        deadline = time.monotonic() + TIMEOUT
+        while words not in self.report():
+            assert self.ranks[0].poll() is None, f"it ended too early:\n{self.report()}"
+            assert time.monotonic() < deadline, self.report()
+            time.sleep(0.01)
+
+    def finish(self, code: int = 0) -> dict[int, float]:
+        """What rank 0 has reported, once all ranks have ended with this code."""
+        try:
+            codes = [rank.wait(TIMEOUT) for rank in self.ranks]
+        finally:
+            for rank in self.ranks:
+                rank.kill()
+        assert codes == [code] * len(self.ranks), self.report()
+        return losses(self.report())
+
+
+def start(folder: Path, world: int, *arguments: object, **environment: str) -> Run:
+    """The ranks of one run, as the entrypoint would start them but for their imports."""
+    folder.mkdir()
     common = {**os.environ, **environment}
     if world > 1:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = str(probe.getsockname()[1])
-        common |= {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    module = "trainwright_runtime.process"  # which ends without the interpreter's own clean-up
-    command = [sys.executable, "-m", module, str(LOSSES / "digits.py"), *map(str, arguments)]
-    return [
-        subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            text=True,
+        common |= {
+            "WORLD_SIZE": str(world),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(free_port()),
+        }
+    ranks = [
+        Script(
+            LOSSES / "digits.py",
+            [*map(str, arguments)],
+            cwd=folder,
             env=common | ({"RANK": str(rank)} if world > 1 else {}),
+            log=folder / f"{rank}.log",
         )
         for rank in range(world)
     ]
-
-
-def finish(ranks: list[subprocess.Popen[str]], code: int = 0) -> dict[int, float]:
-    """What rank 0 still reports, once all ranks have ended with this code."""
-    try:
-        outputs = [rank.communicate(timeout=TIMEOUT)[0] for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
-    assert [rank.returncode for rank in ranks] == [code] * len(ranks)
-    return losses(outputs[0])
+    return Run(ranks, folder / "0.log")
 
 
 def losses(text: str) -> dict[int, float]:
-    lines = (line.split() for line in text.splitlines())
+    lines = (line.split() for line in text.splitlines() if line.startswith("step "))
     return {int(step): float(loss) for _, step, loss in lines}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", [1, 2])
 def test_the_losses_of_a_fixed_seed_are_what_they_were(
-    world: int, request: pytest.FixtureRequest
+    world: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    found = finish(start(world, STEPS))
+    found = start(tmp_path / "run", world, STEPS).finish()
     golden = LOSSES / f"digits-{world}.txt"
     if request.config.getoption("--update-golden"):
         golden.write_text("".join(f"step {step} {loss!r}\n" for step, loss in found.items()))
@@ -89,18 +111,16 @@ def test_a_run_that_was_stopped_goes_on_with_the_very_same_losses(
     world: int, tmp_path: Path
 ) -> None:
     """With dropout, so that random numbers matter too; to the last bit, on one machine."""
-    undisturbed = finish(start(world, STEPS, 0.3))
-    saving = {"TRAINWRIGHT_CHECKPOINT_DIR": str(tmp_path), "TRAINWRIGHT_CHECKPOINT_EVERY": "7"}
-    ranks = start(world, STEPS, 0.3, 0.03, **saving)
-    assert ranks[0].stdout is not None
-    seen = ""
-    while "step 17 " not in seen:
-        line = ranks[0].stdout.readline()
-        assert line, "it ended too early"
-        seen += line
-    ranks[-1].terminate()
-    stopped = losses(seen) | finish(ranks, 143)
+    undisturbed = start(tmp_path / "undisturbed", world, STEPS, 0.3).finish()
+    saving = {
+        "TRAINWRIGHT_CHECKPOINT_DIR": str(tmp_path / "checkpoints"),
+        "TRAINWRIGHT_CHECKPOINT_EVERY": "7",
+    }
+    running = start(tmp_path / "stopped", world, STEPS, 0.3, 0.03, **saving)
+    running.wait_for("step 17 ")
+    running.ranks[-1].send_signal(signal.SIGTERM)
+    stopped = running.finish(143)
     assert 17 <= max(stopped) < STEPS
-    resumed = finish(start(world, STEPS, 0.3, **saving))
+    resumed = start(tmp_path / "resumed", world, STEPS, 0.3, **saving).finish()
     assert min(resumed) == max(stopped) + 1
     assert stopped | resumed == undisturbed
