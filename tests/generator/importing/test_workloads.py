@@ -72,7 +72,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@cache
 def imported(root: Path, path: Path) -> tuple[ImportInput, ImportBatch]:
+    """What becomes of a file: several tests read the same."""
     found = ImportInput()
     found.files((str(path),))
     try:
