@@ -418,6 +418,34 @@ def test_a_stopped_rank_is_named_as_well(entrypoint: Entrypoint) -> None:
     assert "stopped by a signal (state T)" in str(reported["message"])
 
 
+HANGS_IN_A_NODE = """
+import os, time
+from pathlib import Path
+loading = Path("loading-" + os.environ["TORCHELASTIC_RESTART_COUNT"])
+def load():
+    loading.touch()
+    while True: time.sleep(0.1)
+if os.environ["LOCAL_RANK"] == "1": load()
+while not loading.exists(): time.sleep(0.01)
+os._exit({code})
+"""
+
+
+@pytest.mark.slow
+def test_who_hangs_in_a_node_that_is_a_replica_is_named_before_it_is_killed(
+    entrypoint: Entrypoint,
+) -> None:
+    """What the watchdog ends is the process that speaks for the node, whichever of them hangs."""
+    text = HANGS_IN_A_NODE.format(code=exit_codes.STALLED)
+    argv = ("--recovery=live", "--replica=node", "--nproc-per-node=2", "--max-restarts=1")
+    done, reported = _fails(entrypoint, text, *argv)
+    assert done.returncode == reported["exitCode"] == exit_codes.STALLED
+    assert reported["cause"] == "hang"
+    where = "at train.py:7 in load, while replica pod-0-0 waited for it"
+    assert f"replica pod-0-1 on node 0 (pod-0) failed: {where} (cause" in str(reported["message"])
+    assert f"replica pod-0-1 lost ({where}" in done.stderr
+
+
 @pytest.mark.slow
 def test_nodes_tell_the_cause_from_what_followed(entrypoint: Entrypoint) -> None:
     text = MEETS.format(prepare="import torch") + (

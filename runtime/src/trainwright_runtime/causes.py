@@ -304,7 +304,7 @@ HANG = Cause(
     title="it hangs",
     signs="the other ranks of its node ran into the time-out of a collective, this one is not "
     "in any",
-    exit_code=exit_codes.PEER_LOST,
+    exit_code=None,  # of the rank that waited for it
     remedy="its stack is in the log: look there for a wait of its own, for data or for storage",
 )
 

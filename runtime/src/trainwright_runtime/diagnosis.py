@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trainwright_runtime import causes, stacks
+from trainwright_runtime import causes, exit_codes, stacks
 from trainwright_runtime.causes import Evidence
 from trainwright_runtime.failure import Failure, Node
 from trainwright_runtime.processes import Process, first_failure
@@ -15,10 +15,14 @@ from trainwright_runtime.processes import Process, first_failure
 def diagnose(processes: Sequence[Process], node: Node) -> Failure | None:
     """The first failure of these processes, or None while all is well."""
     first = first_failure(processes)
-    if first is None:
-        return None
+    return None if first is None else failure_among(processes, first, node)
+
+
+def failure_among(processes: Sequence[Process], first: Process, node: Node) -> Failure:
+    """The failure of the first of these, or of the one that it waited for in vain."""
     failure = failure_of(first, node)
-    if failure.cause is not None and failure.cause.name == "collective-timeout":
+    timed_out = failure.cause is not None and failure.cause.name == "collective-timeout"
+    if timed_out or failure.own_exit_code == exit_codes.STALLED:
         return _hanging(processes, node, failure) or failure
     return failure
 
@@ -66,8 +70,9 @@ def _hanging(processes: Sequence[Process], node: Node, victim: Failure) -> Failu
             worker=process.worker,
             how=_where(state, frames),
             error="",
+            own_exit_code=victim.exit_code,
             cause=causes.HANG,
-            detail=f"while {victim.who} waited for it: {victim.error}",
+            detail=": ".join(filter(None, (f"while {victim.who} waited for it", victim.error))),
         )
     return None
 

@@ -74,7 +74,10 @@ TABLE = (
         "Training went on without this worker's steps, and only a new process can join it.",
     ),
     ExitCode(
-        "176", STALLED, "This worker hung in a step while others waited; its stacks are in the log."
+        "176",
+        STALLED,
+        "This worker hung while others waited for it, or a process of its node did; stacks are in "
+        "the log.",
     ),
 )
 

@@ -19,6 +19,7 @@ _FRAME = re.compile(r'  File "(.+)", line (\d+) in (.+)')
 
 _LIBRARIES = (sysconfig.get_paths()["stdlib"], "<frozen", "/site-packages/", "/dist-packages/")
 _OURS = str(Path(__file__).parent)
+_NODE = str(Path(__file__).parent / "elastic" / "node.py")  # collectives of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +93,10 @@ def _in_library(file: str) -> bool:
     return any(file.startswith(part) or part in file for part in _LIBRARIES)
 
 
-def waits_for_peers(frames: Iterable[Frame]) -> bool:
+def waits_for_peers(frames: Sequence[Frame]) -> bool:
     """Whether the process is in a collective, or in a backward pass, which may wait in one."""
+    if frames and frames[0].file == _NODE:
+        return True
     return any(
         "/torch/distributed/" in frame.file or "/torch/autograd/" in frame.file for frame in frames
     )

@@ -51,6 +51,11 @@ class Timeouts:
         return self.quorum * 2 / 3
 
     @property
+    def operation(self) -> float:
+        """For so long a process of a node waits for the others in what depends on peers alone."""
+        return self.collective + self.stall
+
+    @property
     def newcomer(self) -> float:
         """For so long a newcomer waits for the next step before it requests it again."""
         return self.quorum / 3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from trainwright_runtime import errors, exit_codes
 
 
@@ -20,6 +22,15 @@ class ProcessLost(errors.RuntimeFailure):
 
     def __init__(self, why: object) -> None:
         super().__init__(f"another process of this node was lost: {why}")
+
+
+class ProcessHangs(errors.RuntimeFailure):
+    """Another process of this replica is not where the others of it wait for it."""
+
+    exit_code = exit_codes.STALLED
+
+    def __init__(self, waited: timedelta, who: str = "another process") -> None:
+        super().__init__(f"waited {waited.total_seconds():g} s for {who} of this node")
 
 
 class NotLoaded(errors.RuntimeFailure):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Collection, Mapping
+from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -64,6 +65,9 @@ class Membership(Protocol):
 
     def commit(self) -> bool:
         """Whether everything reduced in this step arrived here, so that it counts."""
+
+    def updated(self) -> None:
+        """The update of the step that was committed is made: what follows is the program's."""
 
     def awaits(self, workers: Collection[str]) -> bool:
         """Whether one of these workers is alive and still in its local steps, as far as known."""
@@ -135,6 +139,8 @@ class _Fixed:
 
     def commit(self) -> bool:
         return True
+
+    def updated(self) -> None: ...
 
     def abandon(self) -> None: ...
 
@@ -215,7 +221,7 @@ def membership(
     )
     if "TRAINWRIGHT_COORDINATOR" in environ:
         os.environ.setdefault("RUST_LOG", "error")  # torchft reads it at import
-        from trainwright_runtime.elastic.node import Node, NodeMember, NodePeers
+        from trainwright_runtime.elastic.node import Node, NodeMember, NodePeers, time_out_of
         from trainwright_runtime.elastic.peers import ProcessPeers
         from trainwright_runtime.elastic.replica import Address, Replica
 
@@ -231,9 +237,9 @@ def membership(
         asked: Any = {"stopping": stopping, "position": position, "outdated": outdated}
         if mesh is None:
             return Replica(address, **states, **asked)
-        node = Node(environ)
+        node = Node(environ, time_out_of(mesh))
         own = ProcessPeers(backend, address.patience, **states, local_rank=node.rank, mesh=mesh)
-        peers = NodePeers(node, own)
+        peers = NodePeers(node, own, timedelta(seconds=address.timeouts.operation))
         replica = Replica(address, **states, **asked, peers=peers) if node.leads else None
         return NodeMember(node, peers, replica)
     if int(environ.get("WORLD_SIZE", "1")) > 1:

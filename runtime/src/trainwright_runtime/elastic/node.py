@@ -6,12 +6,15 @@ rank: HSDP, whose replicas come and go. torchft's Manager divides it likewise: o
 replica group, and a process group for each of its ranks
 (https://github.com/meta-pytorch/torchft/blob/main/torchft/manager.py).
 
-A process that is lost takes its node along: the entrypoint starts all processes of it anew.
+A process that is lost takes its node along, and so does one that hangs while the others wait: the
+entrypoint starts all processes of it anew.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -20,9 +23,12 @@ from typing import Any, TypeVar
 
 import torch
 from torch._C._distributed_c10d import PrefixStore, ProcessGroupGloo, TCPStore
+from torch.distributed.constants import default_pg_timeout
+from torch.distributed.device_mesh import DeviceMesh
 
 from trainwright_runtime.elastic.errors import (
     NotLoaded,
+    ProcessHangs,
     ProcessLost,
     StoppedWaiting,
     TrainingOver,
@@ -31,10 +37,14 @@ from trainwright_runtime.elastic.members import Members, Work
 from trainwright_runtime.elastic.peers import FAILURES, ProcessPeers
 from trainwright_runtime.elastic.replica import Replica
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 _ENDINGS = {kind.__name__: kind for kind in (StoppedWaiting, TrainingOver)}
 _NO_TIMEOUT = timedelta(days=3650)  # the entrypoint ends who waits for a process that is lost
+_PAUSE = 0.05  # seconds before the store is read again
+_REPORT = 30.0  # seconds between two lines about processes that are waited for
 
 
 class Node:
@@ -43,7 +53,9 @@ class Node:
     Over connections of its own: the program may destroy its process groups before it ends.
     """
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self, environ: Mapping[str, str], apart: timedelta) -> None:
+        """`apart` is how long one of them may take longer for its program than another one."""
+        self._apart = apart
         self.rank, self.processes = int(environ["LOCAL_RANK"]), int(environ["WORLD_SIZE"])
         host, port = environ["MASTER_ADDR"], int(environ["MASTER_PORT"])
         store = TCPStore(host, port, is_master=False, wait_for_workers=False)
@@ -52,6 +64,9 @@ class Node:
         options = gloo._Options()
         options._devices = [gloo.create_device(hostname="127.0.0.1")]
         options._timeout = _NO_TIMEOUT
+        self._note("entered")
+        if missing := self._missing("entered", apart.total_seconds()):
+            raise ProcessHangs(apart, _named(missing))
         with _lost():
             self._group = gloo(self._store, self.rank, self.processes, options)
 
@@ -64,25 +79,25 @@ class Node:
         """What local rank 0 calls it with, in every process."""
         text = json.dumps(value).encode() if self.leads else b""
         size = torch.tensor([len(text)])
-        with _lost():
-            self._group.broadcast(size, 0).wait()
-            received = torch.empty(int(size), dtype=torch.uint8)
-            if self.leads:
-                received = torch.frombuffer(bytearray(text), dtype=torch.uint8)
-            self._group.broadcast(received, 0).wait()
+        # What local rank 0 decides may depend on other nodes.
+        within = self._apart if self.leads else _NO_TIMEOUT
+        _wait(self._group.broadcast(size, 0), within)
+        received = torch.empty(int(size), dtype=torch.uint8)
+        if self.leads:
+            received = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+        _wait(self._group.broadcast(received, 0), within)
         return json.loads(received.numpy().tobytes())
 
-    def sum(self, tensor: torch.Tensor) -> None:
-        """Over the processes of the node, in place."""
+    def sum(self, tensor: torch.Tensor, within: timedelta | None = None) -> None:
+        """Over the processes of the node, in place. Raises ProcessHangs."""
         on_cpu = tensor.cpu()
-        with _lost():
-            self._group.allreduce(on_cpu).wait()
+        _wait(self._group.allreduce(on_cpu), within or self._apart)
         tensor.copy_(on_cpu)
 
-    def all(self, fine: bool) -> bool:
-        """Whether it is so in every process, once all have called it."""
+    def all(self, fine: bool, within: timedelta | None = None) -> bool:
+        """Whether it is so in every process, once all have called it. Raises ProcessHangs."""
         refusals = torch.tensor([not fine], dtype=torch.int64)
-        self.sum(refusals)
+        self.sum(refusals, within)
         return not int(refusals)
 
     def gather(self, own: str) -> list[str]:
@@ -99,13 +114,49 @@ class Node:
 
     def note_end(self) -> None:
         """The program of this process has ended well."""
-        self._store.set(f"ended/{self.rank}", "")
+        self._note("ended")
 
     def wait_for_ends(self) -> None:
-        """Until the programs of all other processes have ended well."""
-        others = [f"ended/{rank}" for rank in range(self.processes) if rank != self.rank]
+        """Until the programs of all processes have ended well; logs which have not."""
+        while missing := self._missing("ended", _REPORT):
+            log.warning("waiting for the program's end in %s of this node", _named(missing))
+
+    def _note(self, stage: str) -> None:
         with _lost():
-            self._store.wait(others, _NO_TIMEOUT)
+            self._store.set(f"{stage}/{self.rank}", "")
+
+    def _missing(self, stage: str, within: float) -> list[int]:
+        """The processes that have not come so far in so many seconds."""
+        missing = list(range(self.processes))
+        deadline = time.monotonic() + within
+        while True:
+            with _lost():
+                missing = [r for r in missing if not self._store.check([f"{stage}/{r}"])]
+            if not missing or time.monotonic() > deadline:
+                return missing
+            time.sleep(_PAUSE)
+
+
+def time_out_of(mesh: DeviceMesh) -> timedelta:
+    """How long collectives wait in the process group that a model is sharded over."""
+    backend: Any = mesh.get_group()._get_backend(torch.device(mesh.device_type))
+    found: timedelta = getattr(getattr(backend, "options", None), "_timeout", default_pg_timeout)
+    return found
+
+
+def _named(ranks: Sequence[int]) -> str:
+    return f"local rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
+
+
+def _wait(work: Any, within: timedelta) -> None:
+    """Raises ProcessHangs where it is not done in time, ProcessLost where it has failed."""
+    with _lost():
+        try:
+            work.wait(within)
+        except RuntimeError as error:
+            if work.is_completed():
+                raise
+            raise ProcessHangs(within) from error
 
 
 @contextmanager
@@ -122,8 +173,9 @@ class NodePeers:
     Local rank 0 decides what is to be done, and the others `follow`.
     """
 
-    def __init__(self, node: Node, own: ProcessPeers) -> None:
-        self._node, self._own = node, own
+    def __init__(self, node: Node, own: ProcessPeers, within: timedelta) -> None:
+        """`within` is how long one of them may take longer than another one for what they do."""
+        self._node, self._own, self._within = node, own, within
 
     def open(self, host: str) -> list[str]:
         self._together("open", host)
@@ -195,7 +247,7 @@ class NodePeers:
             if do == "load":
                 raise NotLoaded(f"the state of the others does not fit: {error}") from error
             failure = error
-        if not self._node.all(failure is None):
+        if not self._node.all(failure is None, self._within):
             raise failure or RuntimeError(f"another process of this node could not {do}")
 
 
@@ -235,6 +287,12 @@ class NodeMember:
     def commit(self) -> bool:
         return self._peers.arrived() if self._replica is None else self._replica.commit()
 
+    def updated(self) -> None:
+        # Local rank 0 stays in the step until the others have left it: it is watched there.
+        self._node.all(True)
+        if self._replica is not None:
+            self._replica.updated()
+
     def abandon(self) -> None:
         self._peers.abandon()
         if self._replica is not None:
@@ -264,8 +322,8 @@ class NodeMember:
 
     def finish(self) -> bool | None:
         """The end of a program is that of all processes of the node."""
+        self._node.note_end()
         if self._replica is None:
-            self._node.note_end()
             return None
         self._node.wait_for_ends()
         return self._replica.finish()

@@ -167,21 +167,25 @@ class Replica:
 
     def postpone(self) -> None:
         self._arrived()
+        self._session.doing = IN_PROGRAM
         self._postponed = self._postponed or time.monotonic()
         waited = time.monotonic() - self._postponed
         self._pause(patient=waited < self._address.timeouts.quorum)
 
     def commit(self) -> bool:
         if not self._arrived():
+            self._session.doing = IN_PROGRAM
             return False
         self._step += 1
         self._postponed = 0.0
         return True
 
+    def updated(self) -> None:
+        self._session.doing = IN_PROGRAM
+
     def _arrived(self) -> bool:
         """Whether everything reduced in this step did."""
         arrived = self._peers.arrived()
-        self._session.doing = IN_PROGRAM
         if not arrived:
             self._token = 0
         return arrived

@@ -19,6 +19,7 @@ from trainwright_runtime.coordination.lease import LENGTH
 from trainwright_runtime.coordination.lines import Lines, connected
 from trainwright_runtime.coordination.protocol import Answer, Phase, generation
 from trainwright_runtime.coordination.registry import IN_PROGRAM, IN_STEP
+from trainwright_runtime.failure import Record, send
 
 log = logging.getLogger(__name__)
 
@@ -248,6 +249,8 @@ def _serving(candidate: str) -> tuple[str, Lines, str]:
 
 def _end_stalled(waiting: str) -> NoReturn:
     """A step that hangs cannot be interrupted from another thread: the process is ended."""
+    error = f"it was in one step for too long while {waiting} waited for it"
+    send(Record(at=time.monotonic(), error=error, exit_code=exit_codes.STALLED), os.environ)
     log.error("this worker hangs in a step while %s wait for it: its stacks follow", waiting)
     with suppress(OSError, ValueError):
         faulthandler.dump_traceback(all_threads=True)

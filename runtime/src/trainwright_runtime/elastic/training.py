@@ -411,6 +411,7 @@ class Training:
         self._members = None
         if committed is None:
             return
+        self._group.updated()
         self._save(members, due=committed)
         self._forget_local_steps()
         if not self._at(self._trained):
@@ -506,6 +507,7 @@ class Training:
             self._averages.adopt(line["records"])
             self._learner.update(self._steps.rate(members.world))
         self._audit.commit(line)
+        self._group.updated()
         return True
 
     def _commit(

@@ -28,7 +28,7 @@ from trainwright_runtime import coordinator, exit_codes, failure, logs
 from trainwright_runtime.coordination import ending
 from trainwright_runtime.coordination.ending import Life, Stage
 from trainwright_runtime.coordination.lease import needed
-from trainwright_runtime.diagnosis import failure_of
+from trainwright_runtime.diagnosis import failure_among, failure_of
 from trainwright_runtime.errors import EnvironmentMistake, Unreachable, UsageError
 from trainwright_runtime.failure import Node
 from trainwright_runtime.launchers import Placement, is_host, is_ip, is_loopback
@@ -462,19 +462,19 @@ class _Team:
         """
         processes = [child.process for child in self.workers if child.process is not None]
         first = first_failure(processes) or process
+        found = failure_among(processes, first, self.node)  # while the others still run
         self._end_node()
-        code, limit = first.record.exit_code if first.record else first.exit_code, self.max_restarts
+        code, limit = found.own_exit_code, self.max_restarts
         restarts = max(child.restarts for child in self.workers)
-        found = failure_of(first, self.node)
         if exit_codes.DONE < code < exit_codes.RETRY or restarts > limit:
             return failure.report(found, self.environ) or exit_codes.FAILED
         early = code == exit_codes.DONE
         failure.note(replace(found, how=_EARLY) if early else found, self.environ)
         self.workers[0].schedule()  # and all others with it
-        how = _EARLY if early else first.how_it_ended()
+        how = f"{found.how}, {found.detail}" if found.detail else first.how_it_ended()
         _log.warning(
             "%s lost (%s), and this node with it, restart %d of %d",
-            first.name, how, restarts, limit,
+            found.who, _EARLY if early else how, restarts, limit,
         )  # fmt: skip
         return None
 

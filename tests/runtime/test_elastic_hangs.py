@@ -1,0 +1,102 @@
+"""A process of a node that hangs, by whatever it does, is found by the others of its node."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from preloaded import Script
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torchft")
+
+from torch.distributed import TCPStore  # noqa: E402
+
+import trainwright_runtime  # noqa: E402
+from trainwright_runtime import exit_codes, stacks  # noqa: E402
+from trainwright_runtime.machine import free_port  # noqa: E402
+
+SCRIPT = Path(__file__).parent / "elastic_hangs.py"
+RUNTIME = Path(trainwright_runtime.__file__).parent
+PROCESSES = 2
+
+
+@contextmanager
+def _node(folder: Path, *arguments: str) -> Iterator[list[Script]]:
+    """The processes of a node that is the only one, and its coordinator."""
+    port = free_port()
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    shared = {
+        **os.environ,
+        "WORLD_SIZE": str(PROCESSES),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(store.port),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "TRAINWRIGHT_REPLICA_PROCESSES": str(PROCESSES),
+        "TRAINWRIGHT_COORDINATOR": f"127.0.0.1:{port}",
+        "TRAINWRIGHT_BACKEND": "gloo",
+        "TRAINWRIGHT_COLLECTIVE_TIMEOUT": "1",
+        "TRAINWRIGHT_STALL_TIMEOUT": "1",
+    }
+    scripts = []
+
+    def start(name: str, argv: list[str], **environ: str) -> None:
+        module, *rest = argv
+        log = folder / f"{name}.log"
+        scripts.append(
+            Script(RUNTIME / module, rest, cwd=folder, env={**shared, **environ}, log=log)
+        )
+
+    start("coordinator", ["__main__.py", "coordinator", f"--port={port}", "--min-replicas=1"])
+    for rank in map(str, range(PROCESSES)):
+        start(rank, ["process.py", str(SCRIPT), *arguments], RANK=rank, LOCAL_RANK=rank)
+    try:
+        yield scripts[1:]
+    finally:
+        for script in scripts:
+            script.kill()
+            script.wait()
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "before the training",
+        "while it connects",
+        "in on_step",
+        "at the end of an epoch",
+    ],
+)
+def test_a_process_that_hangs_ends_its_node(tmp_path: Path, place: str) -> None:
+    with _node(tmp_path, place, "2") as (leader, _):
+        code = leader.wait(60)
+        log = (tmp_path / "0.log").read_text()
+        assert code == exit_codes.STALLED, log
+        assert "waited 2 s for " in log
+        assert (tmp_path / "stopped").exists()
+
+
+def test_the_end_of_the_program_is_waited_for_and_missing_processes_are_named(
+    tmp_path: Path,
+) -> None:
+    with _node(tmp_path, "at the end of the program", "60") as processes:
+        leader, stopped = processes
+        log = tmp_path / "0.log"
+        deadline = time.monotonic() + 60
+        while "waiting for the program's end in local rank 1" not in log.read_text():
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.02)
+        assert leader.poll() is None
+        assert stacks.SIGNAL is not None
+        leader.send_signal(stacks.SIGNAL)
+        while not (frames := stacks.main_thread(log.read_text().splitlines())):
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.02)
+        assert stacks.waits_for_peers(frames)  # and is not the one that hangs
+        stopped.send_signal(signal.SIGCONT)
+        assert [each.wait(60) for each in processes] == [0, 0], log.read_text()
