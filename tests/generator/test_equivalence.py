@@ -20,7 +20,8 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.equivalence import Difference, NormalForm
 from trainwright.equivalence.comparison import values as leaves
 from trainwright.helm import engines
-from trainwright.kinds import TARGETS, unsupported
+from trainwright.kinds import TARGETS
+from trainwright.kinds.support import unsupported
 from trainwright.runs import identity
 from trainwright.specs import load, resolve, schema, yamlio
 from trainwright.specs.load import Reader

@@ -21,14 +21,13 @@ import yaml
 from repository import Repository
 from trainwright import equivalence
 from trainwright.datatypes.model import Data, Manifest
-from trainwright.datatypes.pointer import lookup
+from trainwright.datatypes.pointer import lookup, scalars
 from trainwright.datatypes.tolerant import mapping
 from trainwright.equivalence import NormalForm
 from trainwright.equivalence.comparison import values
 from trainwright.errors import TrainwrightError
 from trainwright.findings import credentials
 from trainwright.importing import ImportInput, text
-from trainwright.importing.accounting import leaves
 from trainwright.importing.batch import ImportBatch, ImportOptions, run
 from trainwright.importing.convert import Imported
 from trainwright.importing.trial import ImportContext
@@ -148,7 +147,7 @@ def test_every_value_is_carried_or_a_default_or_listed(case: str, index: int) ->
     accounted = {(a.part, a.pointer): a for a in imported.accounts}
     listed = {left.field for left in imported.left}
     for number, part in enumerate(imported.source.parts):
-        for pointer, _ in leaves(part.body):
+        for pointer, _ in scalars(part.body):
             account = accounted[number, pointer]
             names = {part.called(pointer)}
             above = pointer
@@ -528,7 +527,7 @@ COUNTS = ("replicas", "numNodes", "maxSize", "completions")
 @pytest.mark.parametrize("case", [_of(case) for case in WHOLE])
 def test_pods_by_the_million_are_a_mistake_and_never_built(case: str, tmp_path: Path) -> None:
     bodies = _documents(case)
-    counts = [(body, at) for body in bodies for at, _ in leaves(body) if at.endswith(COUNTS)]
+    counts = [(body, at) for body in bodies for at, _ in scalars(body) if at.endswith(COUNTS)]
     for body, pointer in counts:
         above, _, key = pointer.rpartition("/")
         lookup(body, above)[key] = 10**9
@@ -550,7 +549,7 @@ def test_whatever_is_broken_is_a_problem_and_no_crash(seed: int, tmp_path: Path)
         bodies = _documents(chance.choice(WHOLE))
         for _ in range(chance.randint(1, 3)):
             body = chance.choice(bodies)
-            pointer = chance.choice([pointer for pointer, _ in leaves(body) if pointer])
+            pointer = chance.choice([pointer for pointer, _ in scalars(body) if pointer])
             for _ in range(chance.choice((0, 0, 0, 1, 2))):
                 pointer = pointer.rpartition("/")[0] if pointer.count("/") > 1 else pointer
             above, _, last = pointer.rpartition("/")

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from trainwright import equivalence
+from trainwright.datatypes.pointer import scalars
 from trainwright.equivalence import NormalForm
 from trainwright.importing import ImportInput, text
-from trainwright.importing.accounting import leaves
 from trainwright.importing.batch import ImportBatch, ImportOptions, run
 from trainwright.importing.convert import Imported
 from trainwright.importing.trial import ImportContext
@@ -212,7 +212,7 @@ def _unaccounted(found: ImportInput, done: ImportBatch, path: Path) -> Iterator[
     for one in sources:
         accounts = {(a.part, a.pointer): a.fate for a in one.accounts}
         for number, part in enumerate(one.source.parts):
-            for pointer, _ in leaves(part.body):
+            for pointer, _ in scalars(part.body):
                 fate = accounts[number, pointer]
                 if fate == "left" and not _is_named(part, pointer, named):
                     yield f"{part.place(pointer)}: {pointer}"

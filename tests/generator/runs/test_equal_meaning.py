@@ -13,7 +13,8 @@ import yaml
 
 from repository import Repository
 from trainwright import values
-from trainwright.kinds import TARGETS, unsupported
+from trainwright.kinds import TARGETS
+from trainwright.kinds.support import unsupported
 from trainwright.runs import identity
 from trainwright.runs.decision import Sources, Step
 from trainwright.runs.workspace import Workspace

@@ -175,3 +175,42 @@ def leaves(data: Any, pointer: Pointer = _ROOT) -> Iterator[tuple[Pointer, Any]]
             yield from leaves(value, pointer / key)
     else:
         yield pointer, data
+
+
+def scalars(data: Any, pointer: Pointer = _ROOT) -> Iterator[tuple[Pointer, Any]]:
+    """Every scalar and every empty collection with its pointer, lists item by item."""
+    if isinstance(data, Mapping) and data:
+        for key, item in data.items():
+            yield from scalars(item, pointer / str(key))
+    elif isinstance(data, list) and data:
+        for index, item in enumerate(data):
+            yield from scalars(item, pointer / index)
+    else:
+        yield pointer, data
+
+
+def with_value(data: Any, pointer: Pointer, value: Any) -> Any:
+    """The same data with another value at a pointer."""
+    return _changed(data, list(pointer.parts), value)
+
+
+def without_value(data: Any, pointer: Pointer) -> Any:
+    """The same data without the value at a pointer."""
+    return _changed(data, list(pointer.parts), _GONE)
+
+
+_GONE = object()
+
+
+def _changed(data: Any, keys: list[str], value: Any) -> Any:
+    """The same data but for one value, of which only what lies above it is copied."""
+    key, *rest = keys
+    copied: Any = list(data) if isinstance(data, list) else dict(data)
+    at: Any = int(key) if isinstance(data, list) else key
+    if rest:
+        copied[at] = _changed(copied[at], rest, value)
+    elif value is _GONE:
+        copied.pop(at)
+    else:
+        copied[at] = value
+    return copied

@@ -15,9 +15,9 @@ from trainwright.editor.place import Place, Target, layered, target
 from trainwright.editor.session import Session, job_of
 from trainwright.editor.text import Span
 from trainwright.errors import TrainwrightError
-from trainwright.specs import layers, yamlio
+from trainwright.specs import yamlio
 from trainwright.specs.layout import ENVIRONMENTS, JobFile
-from trainwright.specs.merge import Layer
+from trainwright.specs.merge import BASE, JOB, Layer
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _RENAMED = ("pools", "queues")
@@ -131,7 +131,7 @@ def _in_layer(session: Session, layer: Layer, was: str) -> Iterator[Target]:
     path, volume = layer.document.file, Pointer.of("volumes", was)
     mounts = layer.wrote(volume)
     saves = [at for at in VOLUME_NAMES if lookup(layer.data, at) == was]
-    if (mounts or saves) and layer.label not in (layers.JOB, layers.BASE):
+    if (mounts or saves) and layer.label not in (JOB, BASE):
         raise CannotRename(f"{path} names {was} for other jobs, too")
     if mounts:
         yield target(session, path, volume)

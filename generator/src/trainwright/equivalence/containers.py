@@ -9,7 +9,6 @@ from pathlib import PurePosixPath
 from trainwright.datatypes import quantity
 from trainwright.datatypes.model import Data, file_digest
 from trainwright.datatypes.tolerant import mapping, mappings, text
-from trainwright.equivalence.programs import UNBUFFERED
 from trainwright.pods import command
 from trainwright.pods.pod import Configs, EnvVar, Mount, Pod
 from trainwright.pods.template import Container
@@ -26,7 +25,7 @@ _PLACING = frozenset(
         "TRAINWRIGHT_MASTER_ADDR",
         "TRAINWRIGHT_MASTER_PORT",
         "TRAINWRIGHT_NNODES",
-        UNBUFFERED,
+        "PYTHONUNBUFFERED",
         # Further options of torchrun may be variables as well, which only people set.
         *(
             f"PET_{option}"

@@ -72,7 +72,7 @@ _MEETING = frozenset(
         "force-multi",
     }
 )
-UNBUFFERED = "PYTHONUNBUFFERED"
+_UNBUFFERED = "PYTHONUNBUFFERED"
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -80,7 +80,7 @@ def program(pod: Pod) -> Program:
     """What the pod's command starts."""
     argv, env = pod.argv, dict(pod.env)
     command = commands.parse(argv)
-    always = bool(env.get(UNBUFFERED))
+    always = bool(env.get(_UNBUFFERED))
     if pod.starts_image:
         return Program(launcher="image", words=argv, unbuffered=always)
     if command.program is None:

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Manifest
-from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.datatypes.pointer import Pointer, lookup, scalars, with_value, without_value
 from trainwright.equivalence import form
 from trainwright.equivalence.comparison import in_every_pod, values
 from trainwright.importing.source import Source, read
@@ -48,7 +48,7 @@ def accounts(source: Source, rendered: Mapping[Pointer, Data]) -> tuple[Account,
     found: list[Account] = []
     touched: list[_Touched] = []
     for index, part in enumerate(source.parts):
-        for pointer, value in leaves(part.body):
+        for pointer, value in scalars(part.body):
             fate, sets = _fate(source, index, pointer, before, after)
             changed = tuple(dict.fromkeys(path for paths in sets for path in paths))
             changed = tuple(p for p in changed if before.get(p) != after.get(p))
@@ -150,7 +150,7 @@ def _fate(
     if pointer in _IDENTITY:
         return "carried", ()
     body = source.parts[index].body
-    without = _own(_paths(source, index, _without(body, pointer), before), before, rendered)
+    without = _own(_paths(source, index, without_value(body, pointer), before), before, rendered)
     if without and _agree(without, before, rendered):
         return "carried", ()
     touched = [without]
@@ -230,44 +230,3 @@ def _others(value: Data) -> tuple[Data, ...]:
     if isinstance(value, str):
         return (f"{value}x", "Never", "1", "true")
     return ()
-
-
-_ROOT = Pointer()
-
-
-def leaves(body: Data, pointer: Pointer = _ROOT) -> Iterator[tuple[Pointer, Data]]:
-    """Every scalar and every empty collection by JSON pointer, lists item by item."""
-    if isinstance(body, Mapping) and body:
-        for key, item in body.items():
-            yield from leaves(item, pointer / str(key))
-    elif isinstance(body, list) and body:
-        for index, item in enumerate(body):
-            yield from leaves(item, pointer / index)
-    else:
-        yield pointer, body
-
-
-def _without(body: Data, pointer: Pointer) -> Data:
-    return _changed(body, list(pointer.parts), _GONE)
-
-
-def with_value(body: Data, pointer: Pointer, value: Data) -> Data:
-    """The same data with another value at a pointer."""
-    return _changed(body, list(pointer.parts), value)
-
-
-_GONE = object()
-
-
-def _changed(data: Data, keys: list[str], value: Data) -> Data:
-    """The same data but for one value, of which only what lies above it is copied."""
-    key, *rest = keys
-    copied: Data = list(data) if isinstance(data, list) else dict(data)
-    at: Data = int(key) if isinstance(data, list) else key
-    if rest:
-        copied[at] = _changed(copied[at], rest, value)
-    elif value is _GONE:
-        copied.pop(at)
-    else:
-        copied[at] = value
-    return copied

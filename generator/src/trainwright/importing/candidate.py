@@ -14,11 +14,11 @@ from trainwright.datatypes.model import (
     Pool,
     spelled,
 )
+from trainwright.datatypes.pointer import scalars
 from trainwright.datatypes.tolerant import dig, mappings, sequence, text
-from trainwright.equivalence import NormalForm
+from trainwright.equivalence.form import NormalForm
 from trainwright.findings import credentials
 from trainwright.importing import companions, containers
-from trainwright.importing.accounting import leaves
 from trainwright.importing.choice import Choice
 from trainwright.importing.generated import is_generated
 from trainwright.importing.names import Names, referring
@@ -348,7 +348,7 @@ _GRACE = ("terminationGracePeriodSeconds", "stop_grace_period")
 def _says_grace_period(source: Source) -> bool:
     """Whether people chose it; a spec's own default leaves more time for a checkpoint."""
     return TARGETS[source.target].envelope is not None or any(
-        pointer.last in _GRACE for part in source.parts for pointer, _ in leaves(part.body)
+        pointer.last in _GRACE for part in source.parts for pointer, _ in scalars(part.body)
     )
 
 

@@ -14,7 +14,8 @@ from pathlib import PurePosixPath
 
 from trainwright.datatypes.model import Data, Manifest
 from trainwright.datatypes.tolerant import dig, mapping, text
-from trainwright.equivalence import NormalForm, containers, form, programs
+from trainwright.equivalence import containers, form, programs
+from trainwright.equivalence.form import NormalForm
 from trainwright.findings import credentials
 from trainwright.importing import fetched, monitors
 from trainwright.importing.fetched import Fetched

@@ -11,8 +11,7 @@ from dataclasses import replace
 
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.model import Data, Location, Manifest
-from trainwright.datatypes.pointer import Pointer
-from trainwright.importing.accounting import leaves
+from trainwright.datatypes.pointer import Pointer, scalars
 from trainwright.kinds import SERVED
 from trainwright.kinds.pytorchjob import KIND as PYTORCHJOB
 from trainwright.kinds.reading import (
@@ -105,7 +104,7 @@ def _inner(part: SourceObject, held: Mapping[str, Data], at: str, *, first: bool
 
 def _of_wrapper(part: SourceObject, *carried: str) -> Iterator[NotImported]:
     """What an AppWrapper says itself."""
-    for pointer, value in leaves(part.body):
+    for pointer, value in scalars(part.body):
         parts = pointer.parts
         known = parts[0] in ("apiVersion", "kind") or parts[:2] == ("metadata", "name")
         inside = parts[:2] == ("spec", "components") and parts[3:4] == ("template",)
@@ -226,7 +225,7 @@ _LAUNCHER = "hyperpodrun"
 
 
 def _launched_by_operator(part: SourceObject) -> Iterator[NotImported]:
-    for pointer, value in leaves(part.body):
+    for pointer, value in scalars(part.body):
         if isinstance(value, str) and _LAUNCHER in value and {"command", "args"} & {*pointer.parts}:
             yield NotImported(
                 field=part.called(pointer),

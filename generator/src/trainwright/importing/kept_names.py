@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from trainwright.datatypes.pointer import Pointer
-from trainwright.importing.accounting import leaves
+from trainwright.datatypes.pointer import Pointer, scalars
 from trainwright.importing.names import RANK0, Names
 from trainwright.kinds.reading import Loss, NotImported, SourceObject, shown
 from trainwright.pods.pod import Workload
@@ -18,7 +17,7 @@ def staying(
     """Texts that name pods or services of the workload in a way that nothing replaces."""
     names = Names.of(workload)
     patterns = [*_composed(workload), *map(_called, services)]
-    for pointer, value in leaves(part.body):
+    for pointer, value in scalars(part.body):
         if not isinstance(value, str) or not is_text(pointer):
             continue
         rest = names.replaced(value, lambda number: " " if number == 0 else "")

@@ -13,8 +13,8 @@ from dataclasses import replace
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import SERVICE
 from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.pointer import scalars, with_value
 from trainwright.datatypes.tolerant import mapping, mappings
-from trainwright.importing.accounting import leaves, with_value
 from trainwright.importing.kept_names import is_text
 from trainwright.kinds import KINDS
 from trainwright.kinds.reading import SourceObject
@@ -88,7 +88,7 @@ def with_hosts(part: SourceObject, found: Services, host: str, namespace: str) -
     """An object that names the pod with rank 0 by its host name instead of by a Service's."""
     patterns = [_naming(name, namespace) for name in found.rank0 if "-" in name]
     body: Data = part.body
-    for pointer, value in leaves(part.body) if patterns else ():
+    for pointer, value in scalars(part.body) if patterns else ():
         if isinstance(value, str) and is_text(pointer):
             text = value
             for pattern in patterns:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from trainwright.datatypes.model import Data
-from trainwright.equivalence import NormalForm
 from trainwright.equivalence.comparison import values
+from trainwright.equivalence.form import NormalForm
 from trainwright.kinds.target import Unsupported
 
 # The target is kept although one pod is the same training on all of them: it was chosen once.

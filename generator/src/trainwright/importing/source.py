@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Location, Manifest
-from trainwright.equivalence import NormalForm, form
+from trainwright.equivalence import form
+from trainwright.equivalence.form import NormalForm
 from trainwright.errors import TrainwrightError
 from trainwright.importing import companions
 from trainwright.kinds import operators

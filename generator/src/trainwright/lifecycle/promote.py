@@ -12,11 +12,11 @@ from trainwright.errors import TrainwrightError
 from trainwright.findings import credentials
 from trainwright.lifecycle.subject import Step, Subject, load
 from trainwright.render.history import History
-from trainwright.specs import editing, layers
+from trainwright.specs import editing
 from trainwright.specs.editing import EditError
 from trainwright.specs.layout import JobFile, environment_path
 from trainwright.specs.load import read_spec
-from trainwright.specs.merge import merge
+from trainwright.specs.merge import BASE, merge
 from trainwright.specs.tree import Edited, Tree
 from trainwright.specs.violation import show
 from trainwright.specs.yamlio import Document
@@ -140,7 +140,7 @@ def _own(subject: Subject, at: Pointer) -> Data:
     texts = [
         (layer.document.file, subject.tree.read(layer.document.file))
         for layer in subject.spec.layers
-        if layer.label == layers.BASE
+        if layer.label == BASE
     ]
     documents = [read_spec(path, raw) for path, raw in (*texts, (subject.file.path, subject.raw))]
     said = (document.data for document in documents if isinstance(document, Document))

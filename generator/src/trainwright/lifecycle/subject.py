@@ -19,7 +19,7 @@ from trainwright.specs import layers
 from trainwright.specs.layout import JobFile
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.load import LoadedJob, one_job, read_spec, unusable
-from trainwright.specs.merge import Layered
+from trainwright.specs.merge import BASE, Layered
 from trainwright.specs.tree import Tree
 from trainwright.specs.yamlio import Document
 
@@ -82,7 +82,7 @@ class Subject:
         if not isinstance(document, Document):
             raise SourceError(f"{document[0].place}: {document[0].message}")
         below = self.workspace.loaded(self.file.environment).layers
-        bases = tuple(layer for layer in self.spec.layers if layer.label == layers.BASE)
+        bases = tuple(layer for layer in self.spec.layers if layer.label == BASE)
         spec = layers.stacked(below, (*bases, *layers.of_job([document])))
         # The digests of the files are part of the run's name.
         taken = self.workspace.reader.with_files(spec)

@@ -20,8 +20,9 @@ from trainwright.datatypes.model import (
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings import diagnostics as dx
 from trainwright.helm.engines import ChartRefusal, Engine
-from trainwright.kinds import TARGETS, placed_by_kueue
+from trainwright.kinds import TARGETS
 from trainwright.kinds.subjects import subject_of
+from trainwright.kinds.support import placed_by_kueue
 from trainwright.kinds.target import Target, Unsupported
 from trainwright.pods.flags import flag_words, is_ambiguous
 from trainwright.render import authored, objects

@@ -10,7 +10,8 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.errors import EngineError
 from trainwright.findings import diagnostics as dx
 from trainwright.helm.engines import Engine
-from trainwright.kinds import TARGETS, unsupported
+from trainwright.kinds import TARGETS
+from trainwright.kinds.support import unsupported
 from trainwright.kinds.target import Unsupported
 from trainwright.runs import identity
 from trainwright.runs.record import VALUES_FILE

@@ -12,8 +12,9 @@ from trainwright.runs.fields import IN_PLACE
 from trainwright.runs.record import ENDED, Record, State
 from trainwright.runs.recorded_job import CannotAdjust, began_in, recorded_job
 from trainwright.runs.same_spec import Surroundings
-from trainwright.specs import files, layers
+from trainwright.specs import files
 from trainwright.specs.ledger import Ledger
+from trainwright.specs.merge import DEFAULTS
 
 # What a run's name does not depend on: a new one would have the name of the one that there is.
 _WITHOUT_A_RUN = IN_PLACE | {"gitops"}
@@ -157,6 +158,6 @@ def _facts(sources: Sources, record: Record) -> tuple[Mapping[str, Data], Mappin
 
 def _stated(sources: Sources, pointer: Pointer) -> Location:
     """The line of environment.yaml that says so, or else that of defaults.yaml."""
-    shared = [layer.document for layer in sources.spec.layers if layer.label == layers.DEFAULTS]
+    shared = [layer.document for layer in sources.spec.layers if layer.label == DEFAULTS]
     writers = (d for d in (sources.document, *shared) if pointer in d.places)
     return next(writers, sources.document).place(pointer)

@@ -10,7 +10,7 @@ from trainwright.datatypes.model import Data, Environment, Held, Job
 from trainwright.runs import meaning
 from trainwright.runs.record import Record, State
 from trainwright.specs import layers
-from trainwright.specs.merge import Layered, stack
+from trainwright.specs.merge import BASE, Layered, stack
 from trainwright.specs.yamlio import Document
 
 
@@ -64,7 +64,7 @@ class Sources:
         """
         below = self.spec.layers[:-1]
         both = (record.spec.get("pool", ""), self.spec.data.get("pool", ""))
-        bases = (layer for layer in below if layer.label == layers.BASE)
+        bases = (layer for layer in below if layer.label == BASE)
         pools = (layer for pool in both for layer in layers.of_pool(below, pool))
         return {"extends": stack(tuple(bases)).data, "pool": stack(tuple(pools)).data}
 

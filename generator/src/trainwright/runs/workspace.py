@@ -12,7 +12,7 @@ from typing import Self
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Environment, Finding, Held, Job
 from trainwright.errors import SelectionError
-from trainwright.kinds import attempts
+from trainwright.kinds.support import attempts
 from trainwright.runs import identity, meaning
 from trainwright.runs.adoption import adopt, begun
 from trainwright.runs.decide import decide, finished_as, unchanged
@@ -39,7 +39,7 @@ from trainwright.specs.load import (
     extended_folders,
     unusable,
 )
-from trainwright.specs.merge import Layer, Layered, stack
+from trainwright.specs.merge import BASE, Layer, Layered, stack
 from trainwright.specs.own_objects import OwnObjects
 from trainwright.specs.tree import Tree
 from trainwright.specs.yamlio import Document
@@ -580,9 +580,7 @@ class Workspace:
             folder, _, name = extended.partition("/")
             chain = tuple(self.reader.chain(JobFile(folder, name), findings)) if extended else ()
             self._bases_of[extended] = _Bases(
-                layers=tuple(
-                    Layer(layers.BASE, document) for _, document in chain[::-1] if document
-                ),
+                layers=tuple(Layer(BASE, document) for _, document in chain[::-1] if document),
                 files=frozenset(path for path, _ in chain),
                 sound=not findings,
             )

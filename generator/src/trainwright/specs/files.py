@@ -16,10 +16,9 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, File, Finding, Location, file_digest
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings import diagnostics as dx
-from trainwright.specs import layers
 from trainwright.specs.entry import above
 from trainwright.specs.layout import ENVIRONMENTS
-from trainwright.specs.merge import Layer, Layered, merge, stack
+from trainwright.specs.merge import JOB, Layer, Layered, merge, stack
 
 # What all keys of a ConfigMap may hold together.
 # https://kubernetes.io/docs/concepts/configuration/configmap/#motivation
@@ -206,7 +205,7 @@ def _set(data: Data, keys: Sequence[str], value: Data) -> Data:
 
 def _at_line(layer: Layer, at: Pointer, finding: Finding) -> Finding:
     """What is wrong with a file, where a layer names it."""
-    shared = layer.label != layers.JOB  # by many jobs, which have this in common
+    shared = layer.label != JOB  # by many jobs, which have this in common
     return dx.FILE.at(
         layer.place(at),
         finding.message,

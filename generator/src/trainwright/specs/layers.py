@@ -16,10 +16,9 @@ from collections.abc import Mapping, Sequence
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.specs import fabrics
-from trainwright.specs.merge import Layer, Layered, stack
+from trainwright.specs.merge import BASE, DEFAULTS, ENVIRONMENT, JOB, Layer, Layered, stack
 from trainwright.specs.yamlio import Document
 
-DEFAULTS, ENVIRONMENT, BASE, JOB = "defaults", "environment", "base", "job"
 _PARTIAL = Pointer("/defaults")  # where such a file has the partial spec
 
 

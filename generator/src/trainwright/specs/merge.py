@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from trainwright.specs.yamlio import Document
 
 PATCH, DIRECTIVE = "podPatch", "$patch"
-BUILT_IN = "built-in"  # the lowest layer, which no repository has
+# Labels of layers, lowest first: see `layers`. That of a pool and of its fabric has its name.
+BUILT_IN = "built-in"  # which no repository has
+DEFAULTS, ENVIRONMENT, BASE, JOB = "defaults", "environment", "base", "job"
 
 
 def merge(below: Data, above: Data) -> Data:

@@ -38,11 +38,10 @@ from trainwright.specs import (
     convert,
     fabrics,
     files,
-    layers,
     pod_parts,
     pod_patch,
 )
-from trainwright.specs.merge import Layered, merge
+from trainwright.specs.merge import DEFAULTS, Layered, merge
 from trainwright.specs.pod_parts import PodPart
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def loaded(found: LoadedEnvironment) -> Environment | None:
     """An environment with what defaults.yaml says for it; None when its own file is not usable."""
     if found.document is None:
         return None
-    shared = next((layer for layer in found.layers if layer.label == layers.DEFAULTS), None)
+    shared = next((layer for layer in found.layers if layer.label == DEFAULTS), None)
     gitops = shared.document.data.get("gitops") if shared else None
     return environment(found.name, found.document, gitops)
 

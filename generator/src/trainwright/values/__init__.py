@@ -12,7 +12,8 @@ from posixpath import join
 from trainwright.datatypes import quantity
 from trainwright.datatypes.model import GIVEN, Data, Environment, File, Job, Volume
 from trainwright.datatypes.pointer import Pointer
-from trainwright.kinds import TARGETS, indexed, placed_by_kueue, queueing
+from trainwright.kinds import TARGETS, indexed, queueing
+from trainwright.kinds.support import placed_by_kueue
 from trainwright.kinds.target import Target, Unsupported
 from trainwright.objects.kueue import PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.pods import code, command

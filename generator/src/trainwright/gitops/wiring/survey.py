@@ -18,10 +18,9 @@ from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import VALUES_FILE
 from trainwright.runs.recorded_job import began_in
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import layers
 from trainwright.specs.layout import ENVIRONMENTS, NO_ENVIRONMENT, RENDERED, JobFile
 from trainwright.specs.load import LoadedEnvironment, Reader
-from trainwright.specs.merge import Layer, Layered, stack
+from trainwright.specs.merge import DEFAULTS, ENVIRONMENT, Layer, Layered, stack
 from trainwright.specs.tree import Folder
 from trainwright.specs.yamlio import Document
 
@@ -109,7 +108,7 @@ def _settings(loaded: LoadedEnvironment) -> Layered:
         tuple(
             Layer(layer.label, layer.document, Pointer("/gitops"))
             for layer in loaded.layers
-            if layer.label in (layers.DEFAULTS, layers.ENVIRONMENT)
+            if layer.label in (DEFAULTS, ENVIRONMENT)
         )
     )
 

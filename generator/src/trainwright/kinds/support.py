@@ -1,0 +1,69 @@
+"""What the target of a job does of what the job requests, and what it cannot express."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.datatypes.model import Environment, Job
+from trainwright.datatypes.pointer import Pointer
+from trainwright.kinds import KINDS, NAMED, TARGETS, queueing
+from trainwright.kinds.target import Unsupported
+from trainwright.pods import code
+
+
+def placed_by_kueue(job: Job, environment: Environment) -> bool:
+    """Whether nothing but a ResourceFlavor says on which nodes the pods run."""
+    return NAMED[job.target].immutable_template and queueing.in_kueue(job, environment)
+
+
+def attempts(job: Job, environment: Environment) -> int:
+    """How often a run may take its longest duration: once, unless each attempt has it anew."""
+    known = TARGETS[job.target].deviations
+    anew = any(one.covers(Pointer("/deadline_of")) and one.when(job, environment) for one in known)
+    return 1 + job.retries if anew else 1
+
+
+def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
+    """Everything the job asks for that its target cannot express."""
+    target = TARGETS[job.target]
+    if job.elastic and not target.elastic:
+        able = " or ".join(t.name for t in TARGETS.values() if t.elastic)
+        yield Unsupported(
+            Pointer("/elastic"),
+            "nodes may come and go in an elastic job, but here their number is fixed at the start",
+            f"Use target {able}, or set nodes instead of elastic.",
+        )
+    for other in KINDS.values():
+        if other.section and other is not target.of and _is_set(job, other.section):
+            yield Unsupported(
+                Pointer.of(other.section),
+                f"{other.section} is for a {other.kind} only",
+                f"Remove {other.section} ({other.section}: null), or use target {other.name}.",
+            )
+    if placed_by_kueue(job, environment):
+        yield from queueing.unplaceable(job)
+    yield from queueing.unlabelled(job, environment)
+    yield from queueing.unschedulable(job, environment)
+    problems = target.unsupported(code.mounted(job, environment), environment)
+    found = [(problem, _is_of_code(problem.path, job)) for problem in problems]
+    yield from (problem for problem, of_code in found if not of_code)
+    if message := next((problem.message for problem, of_code in found if of_code), ""):
+        remedy = "Put the code into the image, or use another target."
+        yield Unsupported(Pointer("/code"), f"it has no place for code: {message}", remedy)
+
+
+def _is_of_code(path: Pointer, job: Job) -> bool:
+    """Whether a job has what is at a path for its code alone."""
+    made = {
+        Pointer("/initContainers"): not job.init_containers,
+        Pointer("/workingDir"): not job.working_dir,
+        Pointer.of("initContainers", code.NAME): True,
+        Pointer.of("volumes", code.NAME): True,
+    }
+    return job.code is not None and any(path.within(at) for at, ours in made.items() if ours)
+
+
+def _is_set(job: Job, section: str) -> bool:
+    """Whether a part of the spec says anything but what it says by default."""
+    value = getattr(job, section)
+    return bool(value != type(value)())
