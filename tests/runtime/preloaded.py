@@ -21,7 +21,12 @@ from typing import NoReturn
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(
-    ["torch.distributed.fsdp", "torch.distributed.checkpoint", "trainwright_runtime.elastic"]
+    [
+        "torch.distributed.fsdp",
+        "torch.distributed.checkpoint",
+        "torch._dynamo",  # which optimizers import
+        "trainwright_runtime.elastic.node",
+    ]
 )
 
 
