@@ -6,6 +6,7 @@ import logging
 import os
 import pickle
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -33,7 +34,7 @@ from trainwright_runtime.checkpoint import (  # noqa: E402
     RngState,
     StopSignal,
 )
-from trainwright_runtime.checkpoint.directory import DIGESTS  # noqa: E402
+from trainwright_runtime.checkpoint.directory import DIGESTS, defect  # noqa: E402
 from trainwright_runtime.errors import EnvironmentMistake  # noqa: E402
 
 
@@ -294,6 +295,28 @@ def test_a_damaged_checkpoint_makes_room_for_the_next(tmp_path: Path) -> None:
         checkpoints.wait()
     assert visible(tmp_path) == [1, 3]
     assert load(tmp_path) == 3
+
+
+def test_what_cannot_be_read_for_want_of_descriptors_is_not_damaged(tmp_path: Path) -> None:
+    """Nor is what a server that is away does not give: a later try reads it."""
+    save(tmp_path, 1)
+    (checkpoint,) = tmp_path.glob("step-*")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            defect(checkpoint)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert defect(checkpoint) is None
+
+
+def test_a_checkpoint_with_something_else_in_place_of_a_file_is_damaged(tmp_path: Path) -> None:
+    save(tmp_path, 1, 2)
+    (file,) = tmp_path.glob("step-*2/*.distcp")
+    file.unlink()
+    file.symlink_to(file.name)
+    assert load(tmp_path) == 1
 
 
 def test_when_all_are_damaged_training_does_not_start_over_by_itself(tmp_path: Path) -> None:

@@ -323,18 +323,26 @@ def defect(checkpoint: Path | ObjectPath, share: int = 0, shares: int = 1) -> st
     return in_words(lambda: _check(checkpoint, share, shares), on_disk=isinstance(checkpoint, Path))
 
 
+_DAMAGE = {
+    getattr(errno, name)
+    for name in ("EIO", "EUCLEAN", "EBADMSG", "EISDIR", "ENOTDIR", "ELOOP")
+    if hasattr(errno, name)
+}
+"""What reading gives where a disk has lost what it held, or something else is in its place."""
+
+
 def in_words(check: Callable[[], None], *, on_disk: bool = True) -> str | None:
     """What a check of files has raised, as a sentence's end; None when it found nothing.
 
-    What a disk cannot read is damaged. Whether a store that refuses or is away keeps it whole is
-    not known: that OSError is raised.
+    What a disk cannot read is damaged. Whether a store or a server that refuses or is away keeps it
+    whole is not known, nor is it for want of descriptors or memory: that OSError is raised.
     """
     try:
         check()
     except FileNotFoundError as error:
         return f"{Path(error.filename).name} is missing"
     except OSError as error:
-        if not on_disk:
+        if not on_disk or error.errno not in _DAMAGE:
             raise
         return f"{error.filename} cannot be read: {error.strerror}"
     except ValueError as error:
