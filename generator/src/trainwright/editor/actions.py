@@ -11,20 +11,23 @@ from contextlib import suppress
 from dataclasses import field
 from datetime import date, timedelta
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Finding
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.editor import names
 from trainwright.editor.place import Place, spec_root
-from trainwright.editor.session import Session, job_of
 from trainwright.editor.text import Entry, Position, Span
 from trainwright.errors import TrainwrightError
 from trainwright.findings import diagnostics as dx
 from trainwright.reports.report import rule
 from trainwright.rules.policy import waivable
 from trainwright.specs import editing, yamlio
-from trainwright.specs.layout import JobFile
+from trainwright.specs.layout import JobFile, job_of
+
+if TYPE_CHECKING:
+    from trainwright.editor.session import Session
 
 _REMOVED = frozenset(
     d.id

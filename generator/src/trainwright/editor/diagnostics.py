@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
 from trainwright.datatypes.model import Finding, Location, Severity
-from trainwright.editor.session import Session
 from trainwright.editor.text import Position, Span
 from trainwright.findings import diagnostics as dx
 from trainwright.reports.report import help_uri, visible
+
+if TYPE_CHECKING:
+    from trainwright.editor.session import Session
 
 _SEVERITIES = {
     Severity.ERROR: types.DiagnosticSeverity.Error,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from difflib import SequenceMatcher
+from typing import TYPE_CHECKING
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Finding, Severity
 from trainwright.editor.actions import Action, remedies
-from trainwright.editor.session import Session
+
+if TYPE_CHECKING:
+    from trainwright.editor.session import Session
 
 _MOST = 10_000  # remedies of one call
 

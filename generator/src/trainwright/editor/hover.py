@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Finding
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.editor import names
 from trainwright.editor.place import Place, job_at
-from trainwright.editor.session import Link
 from trainwright.editor.text import Position, Span
 from trainwright.reports.report import help_uri, rule, visible
 from trainwright.specs.layout import JobFile
 from trainwright.specs.merge import BUILT_IN, Layer
 from trainwright.specs.violation import show
+
+if TYPE_CHECKING:
+    from trainwright.editor.session import Link
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer
 from trainwright.editor.navigation import naming, uses
 from trainwright.editor.place import Place, environment_of, kind_of
 from trainwright.editor.reach import counted, reach
-from trainwright.editor.session import Session, job_of
 from trainwright.editor.text import Position
 from trainwright.errors import TrainwrightError
 from trainwright.runs.decision import Decision, Step
 from trainwright.specs.demand import Demand, Range
-from trainwright.specs.layout import JobFile
+from trainwright.specs.layout import JobFile, job_of
+
+if TYPE_CHECKING:
+    from trainwright.editor.session import Session
 
 _SHARED = ("pools", "queues")
 _START = Position(0, 0)

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.editor.place import Place, Target, environment_document, layered, target, value_at
-from trainwright.editor.session import Session, job_of
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.kinds import TARGETS
 from trainwright.rule_model.edit import EditRule
 from trainwright.rule_model.rule import Rule
 from trainwright.specs import fabrics
-from trainwright.specs.layout import JobFile, environment_path
+from trainwright.specs.layout import JobFile, environment_path, job_of
+
+if TYPE_CHECKING:
+    from trainwright.editor.session import Session
 
 _DECLARED = (  # values of a spec, and the keys of environment.yaml that declare them
     (re.compile(r"/pool"), "pools"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup
@@ -16,9 +17,11 @@ from trainwright.editor.place import (
     layered,
     target,
 )
-from trainwright.editor.session import Session, job_of
-from trainwright.specs.layout import JobFile, environment_path
+from trainwright.specs.layout import JobFile, environment_path, job_of
 from trainwright.specs.merge import BUILT_IN, Layered
+
+if TYPE_CHECKING:
+    from trainwright.editor.session import Session
 
 
 def definition(place: Place) -> Iterator[Target]:

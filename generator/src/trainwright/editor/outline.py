@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, leaves, lookup
 from trainwright.editor.place import Place, job_at, kind_of
-from trainwright.editor.session import Session
 from trainwright.editor.text import Entry, Position, Span, Text
 from trainwright.specs.fields import field
 from trainwright.specs.merge import BUILT_IN, Layered
 from trainwright.specs.violation import show
+
+if TYPE_CHECKING:
+    from trainwright.editor.session import Session
 
 _COMMENT = re.compile(r"\s*#")
 _SHOWN = 4  # inherited values that fit beside a line

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.editor.session import Session, job_of
 from trainwright.editor.text import Entry, Position, Span, Text
 from trainwright.specs import layers
 from trainwright.specs.fields import Field, field
@@ -19,9 +19,13 @@ from trainwright.specs.layout import (
     ENVIRONMENTS,
     JobFile,
     environment_path,
+    job_of,
 )
 from trainwright.specs.merge import Layered
 from trainwright.specs.yamlio import Document
+
+if TYPE_CHECKING:
+    from trainwright.editor.session import Session
 
 _JOB = re.compile(rf"{ENVIRONMENTS}/[^/]+/jobs/[^/]+\.yaml")
 _OTHERS = {"ledger.yaml": "ledger", "images.lock.yaml": "lock", ENVIRONMENT_FILE: "environment"}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.editor.session import Session
 from trainwright.runs.decision import Step
 from trainwright.runs.record import ENDED
 from trainwright.specs.layout import JobFile
+
+if TYPE_CHECKING:
+    from trainwright.editor.session import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

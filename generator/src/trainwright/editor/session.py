@@ -14,7 +14,7 @@ from trainwright.render.incremental import IncrementalCheck
 from trainwright.runs.workspace import Workspace
 from trainwright.specs.entry import ignore_file
 from trainwright.specs.git import Settings
-from trainwright.specs.layout import ENVIRONMENTS, RENDERED, JobFile
+from trainwright.specs.layout import RENDERED, JobFile, is_job, job_of
 from trainwright.specs.tree import Edited, Folder, Tree
 
 _LOG = logging.getLogger(__name__)
@@ -160,14 +160,3 @@ class Session:
         """Every job that there is."""
         for files in self.workspace.survey.jobs.values():
             yield from files
-
-
-def is_job(path: str) -> bool:
-    """Whether a file would be the spec of a job, or of what jobs extend."""
-    return path.startswith(f"{ENVIRONMENTS}/") and "/jobs/" in path
-
-
-def job_of(path: str) -> JobFile:
-    """The job that a file would be the spec of."""
-    environment, _, name = path.removeprefix(f"{ENVIRONMENTS}/").partition("/jobs/")
-    return JobFile(environment, name.removesuffix(".yaml"))

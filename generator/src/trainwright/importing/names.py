@@ -11,12 +11,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from os.path import commonprefix
+from typing import TYPE_CHECKING
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
-from trainwright.equivalence import form
 from trainwright.equivalence.programs import Program
 from trainwright.pods.pod import Workload
+
+if TYPE_CHECKING:
+    from trainwright.equivalence import form
 
 RANK0 = "${{ rank0.address }}"
 _DOMAIN = r"(?:\.[a-z0-9-]+)?(?:\.svc(?:\.cluster\.local)?)?"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import CONFIGMAP
@@ -12,11 +13,13 @@ from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.equivalence.comparison import in_every_pod
 from trainwright.equivalence.containers import places
 from trainwright.findings import credentials
-from trainwright.importing.accounting import Account
 from trainwright.importing.generated import is_generated
-from trainwright.importing.source import Source
 from trainwright.kinds.reading import Loss, NotImported, Reason, mapping, shown
 from trainwright.kinds.target import Deviation
+
+if TYPE_CHECKING:
+    from trainwright.importing.accounting import Account
+    from trainwright.importing.source import Source
 
 _KUBECTL = Pointer.of("metadata", "annotations", "kubectl.kubernetes.io/*")
 _CHART = Pointer.of("metadata", "labels", "helm.sh/chart")

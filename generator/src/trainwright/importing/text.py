@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-from trainwright.importing.convert import Imported
 from trainwright.kinds.reading import Loss
 from trainwright.specs import yamlio
+
+if TYPE_CHECKING:
+    from trainwright.importing.convert import Imported
 
 _SCHEMA = (
     "# yaml-language-server: $schema=https://trainwright.io/schemas/v1alpha1/job.schema.json\n"

@@ -36,7 +36,6 @@ from trainwright.runs.decide import decide, next_name
 from trainwright.runs.decision import Decision, Sources, Step
 from trainwright.runs.record import Record, Recorded, Unrecorded
 from trainwright.runs.recorded_job import CannotAdjust, recorded_job
-from trainwright.runs.workspace import ResolvedJob
 from trainwright.specs import files, ledger, redundant, schema
 from trainwright.specs.filetree import digest
 from trainwright.specs.layout import JobFile
@@ -47,6 +46,7 @@ from trainwright.specs.violation import show
 
 if TYPE_CHECKING:
     from trainwright.render.patched import Patched
+    from trainwright.runs.workspace import ResolvedJob
 
 _MAX_OVERRIDDEN = 3  # positions of overridden values shown with a finding
 

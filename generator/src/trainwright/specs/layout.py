@@ -40,3 +40,14 @@ def environment_path(name: str) -> str:
 def environment_files(name: str) -> tuple[str, ...]:
     """The files that every job of an environment depends on, there or not."""
     return DEFAULTS, environment_path(name)
+
+
+def is_job(path: str) -> bool:
+    """Whether a file would be the spec of a job, or of what jobs extend."""
+    return path.startswith(f"{ENVIRONMENTS}/") and "/jobs/" in path
+
+
+def job_of(path: str) -> JobFile:
+    """The job that a file would be the spec of."""
+    environment, _, name = path.removeprefix(f"{ENVIRONMENTS}/").partition("/jobs/")
+    return JobFile(environment, name.removesuffix(".yaml"))
