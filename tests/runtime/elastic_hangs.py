@@ -40,6 +40,8 @@ with elastic.training(
     model, optimizer, torch.ones(8, 3), batch_size=4, epochs=2,
     on_step=lambda: stop("in on_step"),
 ) as run:  # fmt: skip
+    if PLACE == "where one process asks" and os.environ["LOCAL_RANK"] == "0":
+        print("world", run.world_size, "rank", run.rank, flush=True)
     for _ in run.epochs():
         for batch in run.batches():
             run.backward(model(batch).mean())

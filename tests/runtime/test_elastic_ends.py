@@ -489,6 +489,35 @@ def test_a_worker_that_is_killed_in_the_program_s_end_runs_it_again(
     assert json.loads((tmp_path / "ckpt" / "finished.json").read_text())["epochs"] == 4
 
 
+READS_THE_WORLD = """
+import os, pathlib, torch
+from trainwright_runtime import elastic
+torch.set_num_threads(1)
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+with elastic.training(model, optimizer, torch.ones(4, 1), batch_size=4) as run:
+    for epoch in run.epochs():
+        for batch in run.batches():
+            run.backward(model(batch).mean())
+    before = pathlib.Path("before")
+    if not before.exists():
+        before.touch()
+        os.kill(os.getpid(), 9)
+    print(run.rank, "of", run.world_size, flush=True)
+"""
+
+
+def test_the_world_is_known_where_a_worker_begins_after_the_last_step(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(READS_THE_WORLD)
+    environ = {"TRAINWRIGHT_CHECKPOINT_DIR": str(tmp_path), "TRAINWRIGHT_CHECKPOINT_EVERY": "1"}
+    with workers(tmp_path, "w0", script=script, environ=environ) as group:
+        assert group.processes["w0"].wait(60) == -9, group.logs()
+        group.start("w0")
+        assert group.wait(60) == {"w0": 0}, group.logs()
+        assert (tmp_path / "w0-2.log").read_text() == "0 of 1\n"
+
+
 @pytest.mark.slow
 def test_restarts_do_not_add_up_while_training_moves_on(entrypoint: Entrypoint) -> None:
     die = "if run.rank == 1 and starts <= 3 and run.step >= 8 * starts: os.kill(os.getpid(), 9)"

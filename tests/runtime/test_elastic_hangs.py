@@ -81,6 +81,12 @@ def test_a_process_that_hangs_ends_its_node(tmp_path: Path, place: str) -> None:
         assert (tmp_path / "stopped").exists()
 
 
+def test_one_process_alone_may_read_the_world_before_the_first_epoch(tmp_path: Path) -> None:
+    with _node(tmp_path, "where one process asks", "60") as processes:
+        assert [each.wait(60) for each in processes] == [0, 0]
+        assert "world 2 rank 0" in (tmp_path / "0.log").read_text()
+
+
 def test_the_end_of_the_program_is_waited_for_and_missing_processes_are_named(
     tmp_path: Path,
 ) -> None:

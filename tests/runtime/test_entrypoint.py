@@ -475,6 +475,18 @@ def test_a_time_out_that_is_none_is_told_once(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("option", ["--replica=node", "--replica=process"])
+def test_copies_in_memory_are_refused_where_newcomers_take_the_state_of_others(
+    entrypoint: Entrypoint, option: str
+) -> None:
+    copies = {"TRAINWRIGHT_PEER_COPIES_DIR": "/copies", "TRAINWRIGHT_PEER_COPIES_EVERY": "20"}
+    script = entrypoint.script("train.py", "print('trained')")
+    done = entrypoint.run("--recovery=live", option, "--", script, env=copies)
+    assert (done.returncode, done.stdout) == (exit_codes.USAGE, "")
+    expected = "TRAINWRIGHT_PEER_COPIES_EVERY is '20', expected 0 with --recovery=live, "
+    assert expected in done.stderr
+
+
 def test_restarts_are_counted(entrypoint: Entrypoint) -> None:
     done = _live(entrypoint, "if replica == 'host-1': os.kill(os.getpid(), 9)", "--max-restarts=1")
     assert done.returncode == 137

@@ -290,8 +290,10 @@ class Training:
 
     @property
     def world_size(self) -> int:
-        """Of the last step."""
-        return (self._last or self._join()).world
+        """Of the last step; of this replica alone where it began after the last step."""
+        if self._leads is None or self._group.fixed_world:
+            return (self._last or self._join()).world
+        return self._last.world if self._last else self._group.processes
 
     def epochs(self) -> Iterator[int]:
         """The epochs that are left. A worker that joins late begins with the one under way.

@@ -73,8 +73,19 @@ _RANKS = ("RANK", "WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
     """Train until every epoch is committed, its end was run and all workers have followed."""
     Timeouts.of(environ)  # a mistake is reported once, not by each worker and each new coordinator
+    _require_no_copies(environ)
     with tempfile.TemporaryDirectory(prefix="trainwright-") as notes:
         return _run(layout, options, environ, Path(notes))
+
+
+def _require_no_copies(environ: Mapping[str, str]) -> None:
+    """Copies in the memory of neighbours are those of a world whose nodes stay the same."""
+    every = environ.get("TRAINWRIGHT_PEER_COPIES_EVERY") or "0"
+    if every != "0":
+        expected = (
+            "0 with --recovery=live, where a worker that is new takes the state of the others"
+        )
+        raise EnvironmentMistake("TRAINWRIGHT_PEER_COPIES_EVERY", every, expected)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
