@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
@@ -18,11 +19,13 @@ from trainwright.editor import (
     outline,
     renaming,
 )
-from trainwright.editor.connection import Connection
 from trainwright.editor.place import Place, Target
-from trainwright.editor.session import Session
 from trainwright.editor.text import Span
 from trainwright.reports.report import visible
+
+if TYPE_CHECKING:
+    from trainwright.editor.connection import Connection
+    from trainwright.editor.session import Session
 
 _MOST_JOBS = 500  # in one answer; an editor asks again as more is typed
 _START = types.Position(0, 0)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trainwright.datatypes.frozen import dataclass
 from trainwright.errors import OutputError, TrainwrightError
-from trainwright.render import build as plan
-from trainwright.render.build import Build
+
+if TYPE_CHECKING:
+    from trainwright.render.build import Build, BuildOptions
 
 
 class PublishError(OutputError):
@@ -29,7 +32,7 @@ class PublishOptions:
     of a remote or, `elsewhere`, the URL or path of another repository.
     """
 
-    planning: plan.BuildOptions
+    planning: BuildOptions
     branch: str = ""
     path: str = ""
     remote: str = "origin"

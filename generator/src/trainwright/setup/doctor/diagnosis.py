@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Location
-from trainwright.render.build import BuildOptions
 
 
 class State(enum.StrEnum):
@@ -30,6 +27,3 @@ class Diagnosis:
     effect: str = ""
     remedy: str = ""
     place: Location | None = None
-
-
-Check = Callable[[Path, BuildOptions], Iterator[Diagnosis]]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from trainwright.errors import TrainwrightError
 from trainwright.render.build import BuildOptions
 from trainwright.setup.doctor.charts import chart_sources
-from trainwright.setup.doctor.diagnosis import Check, Diagnosis, State
+from trainwright.setup.doctor.diagnosis import Diagnosis, State
 from trainwright.setup.doctor.machine import cluster, git_command, helm_engine, python
 from trainwright.setup.doctor.repository import clone, environments, hooks
 from trainwright.setup.doctor.workflows import workflows
 
-CHECKS: dict[str, Check] = {
+CHECKS: dict[str, Callable[[Path, BuildOptions], Iterator[Diagnosis]]] = {
     "python": python,
     "git": git_command,
     "helm": helm_engine,
