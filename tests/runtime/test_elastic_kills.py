@@ -11,6 +11,8 @@ import pytest
 from workers import Workers, shuffled, workers
 
 from trainwright_runtime.elastic.audit import verify
+from trainwright_runtime.goodput import split
+from trainwright_runtime.report import load
 
 pytestmark = pytest.mark.slow
 
@@ -19,7 +21,9 @@ KILLS, PAUSES, COORDINATOR_KILLS = 20, 2, 2
 
 
 def test_a_killed_worker_costs_no_committed_step(tmp_path: Path) -> None:
-    with workers(tmp_path, "w0 w1 w2", "20", "0.05") as group:
+    metrics = tmp_path / "metrics"
+    environ = {"TRAINWRIGHT_METRICS_DIR": str(metrics)}
+    with workers(tmp_path, "w0 w1 w2", "20", "0.05", environ=environ) as group:
         group.wait_for_commit(workers=3)
         group.processes["w1"].kill()
         before = max(group.commits().values())
@@ -33,6 +37,13 @@ def test_a_killed_worker_costs_no_committed_step(tmp_path: Path) -> None:
     reports = group.reports()
     assert len(reports) == 2
     assert reports[0]["weights"] == reports[1]["weights"]
+    survivors = [load(file) for file in metrics.iterdir() if "w1" not in file.name]
+    assert len(survivors) == 2
+    for worker in survivors:
+        recoveries = [e.number("recovery") for e in worker.events if e.name == "recovered"]
+        assert recoveries
+        assert split(worker.lives).recovery == pytest.approx(sum(recoveries))
+        assert split(worker.lives).wall == pytest.approx(worker.end - worker.begin, abs=1e-3)
 
 
 @pytest.mark.long

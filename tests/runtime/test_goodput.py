@@ -57,6 +57,11 @@ CASES: dict[str, tuple[Sequence[Sequence[Record]], float | None, dict[str, float
         None,
         {"start": 5, "recovery": 5, "checkpoint": 1.5, "stall": 3, "training": 28, "other": 0.5},
     ),
+    "a worker was lost": (
+        [(*FIRST, _event(33, "recovered", recovery=2), _steps(43, 30, steps=10, seconds=10))],
+        None,
+        {"start": 5, "recovery": 2, "checkpoint": 1.5, "stall": 3, "training": 28, "other": 1.5},
+    ),
     "a life without a step": (
         [(_event(5, "start", launched=0), _event(9, "stop"))], None, {"start": 9},
     ),

@@ -24,7 +24,7 @@ class Split:
 
     scheduling: float = 0.0  # nothing ran: queue, pull of the image, replacement of a pod
     start: float = 0.0  # of the first life: from the container's start to its first batch
-    recovery: float = 0.0  # starting again, and steps that were trained again
+    recovery: float = 0.0  # starting again, steps that were trained again or not committed
     checkpoint: float = 0.0  # training stood still for one
     stall: float = 0.0  # steps waited for their batches
     training: float = 0.0  # steps whose result was kept
@@ -76,7 +76,7 @@ def split(lives: Sequence[Life], submitted: float | None = None) -> Split:
     found = Split(
         scheduling=launched - began + sum(idle for idle, _ in gaps),
         start=_first_batch(lives[0]) - launched,
-        recovery=sum(again for _, again in gaps) + max(0.0, lost),
+        recovery=sum(again for _, again in gaps) + max(0.0, lost) + sum(_recoveries(records)),
         checkpoint=sum(_stalls(records)),
         stall=sum(line.data_wait for line in steps),
         training=training,
@@ -107,6 +107,13 @@ def _first_batch(life: Life) -> float:
             begin = record.time - record.seconds - record.data_wait
             return max(begin, _launched(life))
     return life[-1].time
+
+
+def _recoveries(records: Iterable[Record]) -> Iterator[float]:
+    """Until training went on without workers that were lost."""
+    for record in records:
+        if isinstance(record, Event) and record.name == "recovered":
+            yield record.number("recovery")
 
 
 def _stalls(records: Iterable[Record]) -> Iterator[float]:

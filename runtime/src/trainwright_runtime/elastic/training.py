@@ -236,6 +236,7 @@ class Training:
         self._sums = dict.fromkeys(progress.totals(self._trained), 0.0)
         self._members: Members | None = None
         self._last: Members | None = None
+        self._uncommitted = 0.0  # since when, by the performance counter; 0 after a commit
         self._leads: bool | None = None  # once every epoch is committed
         self._life = Life(stage=Stage.ENTERED)
         ending.note(self._life)
@@ -365,6 +366,7 @@ class Training:
         self._audit.share(self.step, members, share)
         yield from self._offer(pieces, batch)
         if not self._finish(name, members, share):
+            self._uncommitted = requested
             return
         if name == self._trained:
             self._metrics.step(
@@ -638,8 +640,13 @@ class Training:
         it was: `epochs` and `batches` look where the training is before they go on.
         """
         if self._members is None:
+            before, began = self._last, self._uncommitted or time.perf_counter()
             with self._waiting():
                 self._members = self._last = self._group.join()
+            lost = {*before.names} - {*self._members.names} if before else set()
+            if self._uncommitted or lost:
+                self._metrics.event("recovered", recovery=round(time.perf_counter() - began, 6))
+            self._uncommitted = 0.0
         return self._members
 
     @contextmanager

@@ -27,7 +27,7 @@ _NAMES = 8  # of workers in a row; a job has thousands
 _MEANING = {
     "scheduling": "nothing ran: the queue, the image, replacement of a pod",
     "start": "from the first start of the container to the first batch",
-    "recovery": "starting again, and steps that were trained again",
+    "recovery": "starting again, and steps that were trained again or not committed",
     "checkpoint": "training stood still for one",
     "stall": "steps waited for their batches",
     "training": "steps whose result was kept",

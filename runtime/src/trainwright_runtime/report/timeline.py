@@ -18,7 +18,7 @@ _PARTING = ("killed", "failure", "restart", "resize")
 _APART = 5.0
 
 # Fields that a row has in another form, or that only goodput needs.
-_HIDDEN = ("launched",)
+_HIDDEN = ("launched", "recovery")
 
 Kind = tuple[str, str]  # the name and the particulars, which events of a row share
 
