@@ -53,6 +53,11 @@ WAYS = {
         "files = [open('/dev/null') for _ in range(30)]",
         1,
     ),
+    "too-many-threads": (
+        "import threading; threading.stack_size(1 << 46)\n"  # which the system has no room for
+        "threading.Thread(target=print).start()",
+        1,
+    ),
     "disk-full": ("open('/dev/full', 'w', buffering=1).write('checkpoint\\n')", 1),
     "permission-denied": ("import os; os.setuid(65534); open('/etc/shadow')", 1),
     "port-in-use": (
@@ -154,6 +159,9 @@ WORDS = {
     ),
     "RuntimeError: unable to open shared memory object </torch_9_1_0> in read-write mode: Too many "
     "open files (24)": "too-many-open-files",
+    # https://github.com/OpenMathLib/OpenBLAS/blob/develop/driver/others/blas_server.c
+    "OpenBLAS blas_thread_init: pthread_create failed for thread 3 of 8: Resource temporarily "
+    "unavailable": "too-many-threads",
     # https://docs.python.org/3/library/exceptions.html#KeyError
     "KeyError: 'LOCAL_RANK'": "ranks-unset",
     # What is no cause: an error of the script that mentions such things.

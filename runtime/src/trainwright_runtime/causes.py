@@ -105,6 +105,17 @@ CAUSES = (
         'torch.multiprocessing.set_sharing_strategy("file_system") in the script',
     ),
     Cause(
+        name="too-many-threads",
+        title="too many processes and threads",
+        signs="Python's `can't start new thread`, `pthread_create failed` of OpenBLAS, `Thread "
+        "creation failed` of OpenMP",
+        # https://github.com/python/cpython/blob/main/Modules/_threadmodule.c
+        # https://github.com/OpenMathLib/OpenBLAS/blob/develop/driver/others/blas_server.c
+        pattern=r"can't start new thread|pthread_create (failed|returned)|Thread creation failed",
+        remedy="a pod may have as many as the kubelet's podPidsLimit: use fewer DataLoader "
+        "workers, set OMP_NUM_THREADS, or have the limit raised",
+    ),
+    Cause(
         name="shm-full",
         title="/dev/shm is full",  # noqa: S108 - it is only named
         signs="torch's and NCCL's words about shared memory, or SIGBUS",
@@ -205,7 +216,7 @@ CAUSES = (
         r"|did not appear within|could not meet at",
         exit_code=exit_codes.UNREACHABLE,
         remedy="look at the pod of rank 0: does it run, and does a NetworkPolicy or a mesh stand "
-        "between?",
+        "between? An address of the script's own (tcp://...) must be MASTER_ADDR:MASTER_PORT",
     ),
     Cause(
         name="nccl-misused",
