@@ -132,7 +132,13 @@ def test_pre_commit_installs_the_hooks_from_the_top_of_a_clone(tmp_path: Path) -
         shutil.copytree(ROOT / name, clone / name)
     for name in ("pyproject.toml", ".pre-commit-hooks.yaml"):
         shutil.copy(ROOT / name, clone)
-    git.commit(clone)
+    hooks_of = {
+        "repo": str(clone),
+        "rev": git.commit(clone),
+        "hooks": [{"id": "trainwright-check"}, {"id": "trainwright-render-check"}],
+    }
+    config = tmp_path / "pre-commit.yaml"
+    config.write_text(yaml.safe_dump({"repos": [hooks_of]}))
     user = Repository(git.init(tmp_path / "user"))
     user.environment("dev")
     user.job("dev/llm")
@@ -140,7 +146,7 @@ def test_pre_commit_installs_the_hooks_from_the_top_of_a_clone(tmp_path: Path) -
     git.commit(user.root)
 
     def hooks() -> subprocess.CompletedProcess[str]:
-        command = [github_lint.BESIDE / "pre-commit", "try-repo", "--all-files", clone]
+        command = [github_lint.BESIDE / "pre-commit", "run", "--all-files", "--config", config]
         environment = {**os.environ, **git.ENVIRONMENT, "PRE_COMMIT_HOME": str(tmp_path / "home")}
         return subprocess.run(
             command, cwd=user.root, env=environment, capture_output=True, text=True, check=False
