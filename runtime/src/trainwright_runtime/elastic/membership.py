@@ -234,13 +234,13 @@ def membership(
             processes=1 if mesh is None else mesh.size(),
         )
         states: Any = {"dump": dump, "load": load}
-        asked: Any = {"stopping": stopping, "position": position, "outdated": outdated}
+        callbacks: Any = {"stopping": stopping, "position": position, "outdated": outdated}
         if mesh is None:
-            return Replica(address, **states, **asked)
+            return Replica(address, **states, **callbacks)
         node = Node(environ, time_out_of(mesh))
         own = ProcessPeers(backend, address.patience, **states, local_rank=node.rank, mesh=mesh)
         peers = NodePeers(node, own, timedelta(seconds=address.timeouts.operation))
-        replica = Replica(address, **states, **asked, peers=peers) if node.leads else None
+        replica = Replica(address, **states, **callbacks, peers=peers) if node.leads else None
         return NodeMember(node, peers, replica)
     if int(environ.get("WORLD_SIZE", "1")) > 1:
         return FixedWorld(backend)
