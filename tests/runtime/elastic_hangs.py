@@ -17,7 +17,7 @@ from trainwright_runtime.elastic.peers import ProcessPeers
 
 
 def stop(here: str) -> None:
-    if here == PLACE and os.environ["LOCAL_RANK"] == "1":
+    if here == PLACE and os.environ["TRAINWRIGHT_REPLICA"] == "node-0-1":
         Path("stopped").touch()
         os.kill(os.getpid(), signal.SIGSTOP)
 

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -27,21 +28,21 @@ PROCESSES = 2
 
 
 @contextmanager
-def _node(folder: Path, *arguments: str) -> Iterator[list[Script]]:
-    """The processes of a node that is the only one, and its coordinator."""
+def _nodes(
+    folder: Path, *arguments: str, nodes: int = 1, stall: float = 1
+) -> Iterator[list[Script]]:
+    """The processes of all nodes, and their coordinator."""
     port = free_port()
-    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     shared = {
         **os.environ,
         "WORLD_SIZE": str(PROCESSES),
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(store.port),
         "TORCHELASTIC_USE_AGENT_STORE": "True",
         "TRAINWRIGHT_REPLICA_PROCESSES": str(PROCESSES),
         "TRAINWRIGHT_COORDINATOR": f"127.0.0.1:{port}",
         "TRAINWRIGHT_BACKEND": "gloo",
         "TRAINWRIGHT_COLLECTIVE_TIMEOUT": "1",
-        "TRAINWRIGHT_STALL_TIMEOUT": "1",
+        "TRAINWRIGHT_STALL_TIMEOUT": str(stall),
     }
     scripts = []
 
@@ -52,9 +53,21 @@ def _node(folder: Path, *arguments: str) -> Iterator[list[Script]]:
             Script(RUNTIME / module, rest, cwd=folder, env={**shared, **environ}, log=log)
         )
 
-    start("coordinator", ["__main__.py", "coordinator", f"--port={port}", "--min-replicas=1"])
-    for rank in map(str, range(PROCESSES)):
-        start(rank, ["process.py", str(SCRIPT), *arguments], RANK=rank, LOCAL_RANK=rank)
+    argv = ["__main__.py", "coordinator", f"--port={port}", f"--min-replicas={nodes}"]
+    start("coordinator", argv)
+    stores = []
+    for node, rank in product(range(nodes), range(PROCESSES)):
+        if rank == 0:
+            stores.append(TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False))
+        name = f"node-{node}-{rank}"
+        start(
+            name,
+            ["process.py", str(SCRIPT), *arguments],
+            RANK=str(rank),
+            LOCAL_RANK=str(rank),
+            MASTER_PORT=str(stores[node].port),
+            TRAINWRIGHT_REPLICA=name,
+        )
     try:
         yield scripts[1:]
     finally:
@@ -73,26 +86,35 @@ def _node(folder: Path, *arguments: str) -> Iterator[list[Script]]:
     ],
 )
 def test_a_process_that_hangs_ends_its_node(tmp_path: Path, place: str) -> None:
-    with _node(tmp_path, place, "2") as (leader, _):
+    with _nodes(tmp_path, place, "2") as (leader, _):
         code = leader.wait(60)
-        log = (tmp_path / "0.log").read_text()
+        log = (tmp_path / "node-0-0.log").read_text()
         assert code == exit_codes.STALLED, log
         assert "waited 2 s for " in log
         assert (tmp_path / "stopped").exists()
 
 
+def test_a_process_that_hangs_after_a_step_is_watched_as_one_in_it(tmp_path: Path) -> None:
+    """Another node waits: it need not be for as long as collectives of this one may take."""
+    with _nodes(tmp_path, "in on_step", "60", nodes=2, stall=3) as (leader, *_):
+        code = leader.wait(60)
+        log = (tmp_path / "node-0-0.log").read_text()
+        assert code == exit_codes.STALLED, log
+        assert "hangs in a step while node-1-0 wait" in log
+
+
 def test_one_process_alone_may_read_the_world_before_the_first_epoch(tmp_path: Path) -> None:
-    with _node(tmp_path, "where one process asks", "60") as processes:
+    with _nodes(tmp_path, "where one process asks", "60") as processes:
         assert [each.wait(60) for each in processes] == [0, 0]
-        assert "world 2 rank 0" in (tmp_path / "0.log").read_text()
+        assert "world 2 rank 0" in (tmp_path / "node-0-0.log").read_text()
 
 
 def test_the_end_of_the_program_is_waited_for_and_missing_processes_are_named(
     tmp_path: Path,
 ) -> None:
-    with _node(tmp_path, "at the end of the program", "60") as processes:
+    with _nodes(tmp_path, "at the end of the program", "60") as processes:
         leader, stopped = processes
-        log = tmp_path / "0.log"
+        log = tmp_path / "node-0-0.log"
         deadline = time.monotonic() + 60
         while "waiting for the program's end in local rank 1" not in log.read_text():
             assert time.monotonic() < deadline, log.read_text()
