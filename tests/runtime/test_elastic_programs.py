@@ -247,6 +247,7 @@ def test_a_node_as_a_replica_takes_what_its_processes_shard(
             (_fsdp1, "FullyShardedDataParallel, .* no live recovery: .* --recovery=restart"),
             (_hsdp, "weight is .*Replicate.* for any other mesh, .* --recovery=restart"),
             (_with_a_whole_parameter, "scale is a whole tensor"),
+            (_off_its_mesh, "weight is on the device meta, its mesh on cpu, .* CPUOffloadPolicy"),
         ):
             model = wrap(torch.nn.Linear(1, 1))
             with pytest.raises(TypeError, match=words):
@@ -267,6 +268,11 @@ def test_a_node_as_a_replica_takes_what_its_processes_shard(
 
 def _only_a_layer(model: torch.nn.Module) -> torch.nn.Module:
     return torch.nn.Sequential(fully_shard(model))
+
+
+def _off_its_mesh(model: torch.nn.Module) -> torch.nn.Module:
+    """As with CPUOffloadPolicy, whose mesh is of a GPU."""
+    return fully_shard(model.to("meta"))
 
 
 def _with_a_whole_parameter(model: torch.nn.Module) -> torch.nn.Module:

@@ -121,9 +121,11 @@ class Averages:
     def kept(self) -> Iterator[None]:
         """What is read meanwhile leaves them as they are."""
         before = [buffer.clone() for buffer in self._buffers]
-        yield
-        for buffer, value in zip(self._buffers, before, strict=True):
-            buffer.copy_(value)
+        try:
+            yield
+        finally:
+            for buffer, value in zip(self._buffers, before, strict=True):
+                buffer.copy_(value)
 
     def adopt(self, records: int) -> None:
         """Take the average over the records of all replicas."""

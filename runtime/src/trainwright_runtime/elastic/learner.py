@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -12,7 +11,6 @@ from torch.amp.grad_scaler import GradScaler
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from trainwright_runtime.elastic.gradients import Averages, Gradients
-from trainwright_runtime.elastic.local import Synchronizer
 from trainwright_runtime.elastic.membership import Membership
 from trainwright_runtime.elastic.shards import reshard
 
@@ -167,9 +165,3 @@ def own_states(states: Mapping[str, Any], taken: Mapping[str, Any]) -> dict[str,
                 "state_dict() and load_state_dict(), or a dict, which is filled in place"
             )
     return found
-
-
-def load(part: Any, state: Any) -> None:
-    """Load what other code may change later: optimizers keep the tensors they are given."""
-    copies = isinstance(part, torch.nn.Module | Synchronizer)
-    part.load_state_dict(state if copies else deepcopy(state))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, MutableMapping
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
@@ -203,7 +203,7 @@ def membership(
     environ: Mapping[str, str],
     *,
     dump: Callable[[], State],
-    load: Callable[[State], None],
+    load: Callable[[MutableMapping[str, Any]], None],
     stopping: Callable[[], bool],
     position: Callable[[], str],
     outdated: Callable[[], bool],

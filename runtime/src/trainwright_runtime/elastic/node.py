@@ -197,6 +197,9 @@ class NodePeers:
     def load(self) -> None:
         self._together("load")
 
+    def meet(self, step: int, newcomers: Sequence[int]) -> None:
+        self._together("meet", step, list(newcomers))
+
     def reduce(self, tensor: torch.Tensor) -> Work:
         return self._own.reduce(tensor)
 

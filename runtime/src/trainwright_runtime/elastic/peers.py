@@ -1,12 +1,16 @@
 """What a process shares with the same local rank of other replicas: sums, and state for newcomers.
 
-torchft has the process groups and the server that newcomers get their state from.
+torchft has the process groups. Where a step has newcomers all of its members meet before it begins,
+once these hold the state: nothing changes the state while it is read, and how long that takes is
+not bounded, as long as it makes progress.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -17,11 +21,16 @@ from torchft import ProcessGroupGloo, ProcessGroupNCCL
 from torchft.process_group import ProcessGroup, create_store_client
 
 from trainwright_runtime.elastic import sockets
+from trainwright_runtime.elastic.errors import NotLoaded
 from trainwright_runtime.elastic.members import State, Work
 from trainwright_runtime.elastic.sockets import Socket
-from trainwright_runtime.elastic.transport import Transport
+from trainwright_runtime.elastic.transport import Received, Transport
 
 FAILURES = (TimeoutError, RuntimeError, OSError, dist.DistError)
+
+# Of the store in which the members of a quorum meet.
+_GIVEN_UP, _PROGRESS = "given up", "progress"
+_PAUSE = 0.02  # seconds before the next look at whether the newcomers of a step hold the state
 
 
 class Peers(Protocol):
@@ -44,6 +53,12 @@ class Peers(Protocol):
 
     def load(self) -> None:
         """Take over what was received."""
+
+    def meet(self, step: int, newcomers: Sequence[int]) -> None:
+        """Wait until the newcomers of a quorum, by their ranks in it, hold the state of a step.
+
+        For as long as that makes progress; called by them and by all others.
+        """
 
     def reduce(self, tensor: torch.Tensor) -> Work:
         """Start summing over the replicas, in place. A failure shows in `arrived`."""
@@ -70,7 +85,7 @@ class ProcessPeers:
         patience: timedelta,
         *,
         dump: Callable[[], State],
-        load: Callable[[State], None],
+        load: Callable[[MutableMapping[str, Any]], None],
         local_rank: int = 0,
         mesh: DeviceMesh | None = None,
     ) -> None:
@@ -80,13 +95,16 @@ class ProcessPeers:
         self._local_rank, self._mesh = local_rank, mesh
         self._group: _Named | None = None
         self._transport: Transport | None = None
-        self._received: State | None = None
+        self._received: Received | None = None
+        self._rank = 0
+        self._meeting: Any = None  # the store of the quorum
+        self._noted = 0.0  # when the last progress was
         self._error: Exception | None = None
 
     @property
     def address(self) -> str:
         """Where newcomers find this process's part of the state, once it is open."""
-        return "" if self._transport is None else self._transport.metadata()
+        return "" if self._transport is None else self._transport.address
 
     def open(self, host: str) -> list[str]:
         if self._transport is None:
@@ -96,26 +114,44 @@ class ProcessPeers:
 
     def form(self, store: str, name: str, rank: int, world: int, token: int) -> None:
         assert self._group is not None
-        if torch.accelerator.is_available():
-            torch.accelerator.synchronize()
+        _synchronize()
+        meeting = f"{store}/trainwright/{token}"
         # As torchft's Manager does: the processes of a node meet those of the same local rank.
-        address = f"{store}/trainwright/{token}/{self._local_rank}"
+        address = f"{meeting}/{self._local_rank}"
         self._group.configure(address, name, rank, world, token, 0, 1, list(range(world)))
+        self._meeting, self._rank = create_store_client(meeting, timeout=self._patience), rank
         self._error = None
 
     def send(self, step: int) -> None:
         assert self._transport is not None
-        self._transport.send_checkpoint([], step, self._dump(), self._patience)
+        with self._announced():
+            _synchronize()
+            self._transport.offer(step, self._dump())
 
     def receive(self, addresses: Sequence[str], step: int) -> None:
         assert self._transport is not None
-        address = addresses[self._local_rank]
-        self._received = self._transport.recv_checkpoint(0, address, step, self._patience)
+        with self._announced(), _in_memory():
+            self._transport.withdraw()  # it is about to be replaced
+            address = addresses[self._local_rank]
+            self._received = self._transport.fetch(address, step, self._note_progress)
+            # Processes of a node may be far apart here, and nowhere else.
+            received = f"{step}/received/{self._rank}"
+            self._meeting.add(received, 1)
+            processes = 1 if self._mesh is None else self._mesh.size()
+            self._wait_for(lambda: self._meeting.add(received, 0) >= processes)
 
     def load(self) -> None:
         received, self._received = self._received, None
         assert received is not None
-        self._load(received)
+        with self._announced(), _in_memory():
+            self._load(received)
+
+    def meet(self, step: int, newcomers: Sequence[int]) -> None:
+        held = [f"{step}/held/{rank}" for rank in newcomers]
+        with self._announced():
+            if self._rank in newcomers:
+                self._meeting.set(f"{step}/held/{self._rank}", "")
+            self._wait_for(lambda: bool(self._meeting.check(held)))
 
     def reduce(self, tensor: torch.Tensor) -> Work:
         return _Reduction(self, tensor, None if self._error else self._group)
@@ -129,9 +165,9 @@ class ProcessPeers:
         assert self._transport is not None
         try:
             error = self._error or self._group.errored()
+            self._transport.withdraw()  # the step is about to change it
         except FAILURES as raised:
             error = raised
-        self._transport.disallow_checkpoint()
         if error is None:
             return True
         if not isinstance(error, (TimeoutError, RuntimeError)):
@@ -142,12 +178,68 @@ class ProcessPeers:
     def sever(self) -> None:
         if self._group is not None:
             self._group.sever()
+        if self._transport is not None:
+            with suppress(TimeoutError):  # as long as it is read the step is not committed
+                self._transport.withdraw()
 
     def close(self) -> None:
         self.sever()
         if self._transport is not None:
-            self._transport.shutdown(wait=False)
+            self._transport.close()
             self._transport = None
+
+    @property
+    def _interrupted(self) -> bool:
+        return self._transport is not None and self._transport.interrupted
+
+    @contextmanager
+    def _announced(self) -> Iterator[None]:
+        """Let the others know where this process cannot do its part for newcomers."""
+        try:
+            yield
+        except Exception:
+            with suppress(*FAILURES):
+                self._meeting.set(_GIVEN_UP, "")
+            raise
+
+    def _wait_for(self, done: Callable[[], bool]) -> None:
+        """Wait for newcomers, as long as any of them gets more of the state."""
+        assert self._group is not None
+        progress, since = 0, time.monotonic()
+        while not done():
+            if self._meeting.check([_GIVEN_UP]) or self._interrupted:
+                raise ConnectionError("a newcomer of this step did not get the state")
+            if self._group.lost:
+                raise ConnectionError("a member of this step was lost")
+            before, progress = progress, self._meeting.add(_PROGRESS, 0)
+            if progress != before:
+                since = time.monotonic()
+            if time.monotonic() - since > self._patience.total_seconds():
+                raise TimeoutError("a newcomer of this step gets nothing of the state")
+            time.sleep(_PAUSE)
+
+    def _note_progress(self) -> None:
+        """Let the others go on waiting."""
+        now = time.monotonic()
+        if now - self._noted > self._patience.total_seconds() / 10:
+            self._noted = now
+            with suppress(*FAILURES):
+                self._meeting.add(_PROGRESS, 1)
+
+
+@contextmanager
+def _in_memory() -> Iterator[None]:
+    """What does not fit into this process's memory fails again, whatever the others do."""
+    try:
+        yield
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        what = str(error).partition("\n")[0]
+        raise NotLoaded(f"the state of the others needs more memory: {what}") from error
+
+
+def _synchronize() -> None:
+    if torch.accelerator.is_available():
+        torch.accelerator.synchronize()
 
 
 class _Reduction:
@@ -180,6 +272,11 @@ class _Named(ProcessGroup):
         self._patience = timeout
         self._sockets: frozenset[Socket] = frozenset()
 
+    @property
+    def lost(self) -> bool:
+        """Whether a member is known to be gone, before anything is summed with it."""
+        raise NotImplementedError
+
     def configure(
         self, store_addr: str, replica_id: str, rank: int, world_size: int, *rest: Any
     ) -> None:
@@ -203,11 +300,14 @@ class _Named(ProcessGroup):
 
 
 class _Gloo(_Named, ProcessGroupGloo):
-    pass
+    @property
+    def lost(self) -> bool:
+        """gloo closes its side of a connection when the other one has ended."""
+        return not sockets.open_still(self._sockets)
 
 
 class _Nccl(_Named, ProcessGroupNCCL):
-    pass
+    lost = False  # it shows in the next sum: NCCL closes connections that it made to begin with
 
 
 _GROUPS = {"gloo": _Gloo, "nccl": _Nccl}

@@ -17,7 +17,7 @@ import time
 import uuid
 import warnings
 import zlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, MutableMapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
@@ -77,7 +77,7 @@ class Replica:
         address: Address,
         *,
         dump: Callable[[], State],
-        load: Callable[[State], None],
+        load: Callable[[MutableMapping[str, Any]], None],
         stopping: Callable[[], bool],
         position: Callable[[], str] = str,
         outdated: Callable[[], bool] = bool,
@@ -362,6 +362,8 @@ class Replica:
                     self._peers.load()
                     self._step = step
                     self._session.hold()
+            if behind:
+                self._peers.meet(step, [members.index(member) for member in behind])
         except FAILURES:
             self._give_up()
             raise

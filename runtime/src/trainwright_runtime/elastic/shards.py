@@ -49,7 +49,15 @@ def mesh_of(model: torch.nn.Module, processes: int | None) -> DeviceMesh | None:
                 f"trained is sharded by fully_shard alone, over the {processes} processes of the "
                 f"node; for any other mesh, {_RESTART}"
             )
-    return next(p.device_mesh for p in trained.values() if isinstance(p, DTensor))
+    for name, parameter in sharded.items():
+        device, expected = local(parameter).device.type, parameter.device_mesh.device_type
+        if device != expected:
+            raise TypeError(
+                f"{name} is on the device {device}, its mesh on {expected}, which is where shards "
+                "are summed over the nodes: leave out CPUOffloadPolicy, and materialise a model of "
+                f"the meta device (to_empty) before the training; for CPUOffloadPolicy, {_RESTART}"
+            )
+    return next(p.device_mesh for p in sharded.values())
 
 
 def refuse(given: Mapping[str, bool]) -> None:

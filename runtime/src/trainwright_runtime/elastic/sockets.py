@@ -39,6 +39,11 @@ def between(
     return frozenset(item for item in mine if item.ends in led)
 
 
+def open_still(sockets: Iterable[Socket]) -> bool:
+    """Whether this side has closed none of them."""
+    return all(_socket(item.descriptor) == item for item in sockets)
+
+
 def shut(sockets: Iterable[Socket]) -> None:
     """End these connections at both sides, if they are still what they were.
 

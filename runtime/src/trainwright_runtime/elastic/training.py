@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -29,7 +29,7 @@ from trainwright_runtime.elastic.audit import AuditLog
 from trainwright_runtime.elastic.cursor import Sampler, cursors
 from trainwright_runtime.elastic.errors import StoppedWaiting, TrainingOver
 from trainwright_runtime.elastic.gradients import Gradients
-from trainwright_runtime.elastic.learner import Learner, load, named, own_states
+from trainwright_runtime.elastic.learner import Learner, named, own_states
 from trainwright_runtime.elastic.leases import Leases, Shards
 from trainwright_runtime.elastic.loading import LoaderOptions, MapDataset
 from trainwright_runtime.elastic.local import DiLoCo, LocalSGD, Synchronizer
@@ -712,9 +712,11 @@ class Training:
     def _dump(self) -> State:
         return {name: part.state_dict() for name, part in self._parts().items()}
 
-    def _load(self, state: State) -> None:
+    def _load(self, state: MutableMapping[str, Any]) -> None:
         for name, part in self._parts().items():
-            load(part, state[name])
+            if isinstance(part, Optimizer):
+                part.state.clear()  # it would be in memory beside what replaces it
+            part.load_state_dict(state.pop(name))
         if dropped := len(self._local.share):
             log.warning(
                 "local steps with %d records are dropped, others train these again: they "

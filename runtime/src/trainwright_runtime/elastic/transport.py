@@ -1,84 +1,169 @@
-"""The state of a training on its way to a newcomer: tensors and JSON, which run no code."""
+"""The state of a training on its way to a newcomer: tensors and JSON, which run no code.
+
+Over HTTP: a line of JSON, then the bytes of each tensor. torchft's transport unpickles whatever the
+other side sends, which runs it (https://docs.python.org/3/library/pickle.html), and copies all of
+the state before it serves any of it.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
+import sys
+import threading
+from collections import UserDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import timedelta
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import AF_INET6, SHUT_RDWR, socket
 from typing import Any
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
-from torchft.checkpointing._serialization import _streaming_load
-from torchft.checkpointing.http_transport import HTTPTransport
 
 from trainwright_runtime.checkpoint import tree
 from trainwright_runtime.checkpoint.errors import CheckpointError
 from trainwright_runtime.elastic.members import State
 from trainwright_runtime.elastic.shards import local
 
+log = logging.getLogger(__name__)
 
-class Transport(HTTPTransport[State]):
-    """Serves state under an address that peers can reach, where torchft gives a host name.
+CHUNK_BYTES = 1024 * 1024
+"""What is sent or received at once: a time-out of the connection counts from chunk to chunk."""
 
-    torchft unpickles whatever the other side sends, which runs it:
-    https://docs.python.org/3/library/pickle.html
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a state: its tensors by name, and the rest as JSON."""
+
+    values: tree.Json
+    tensors: dict[str, torch.Tensor]
+    """Of sharded ones, the shards of this process."""
+    shards: dict[str, dict[str, Any]]
+    """What makes sharded tensors of their shards."""
+
+
+class Received(UserDict[str, Any]):
+    """A state whose parts are made when they are taken: `pop` lets go of what a part came from."""
+
+    def __init__(
+        self,
+        parts: Mapping[str, Part],
+        mesh: DeviceMesh | None = None,
+        progress: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Raises CheckpointError for tensors that are sharded over anything but the `mesh`."""
+        super().__init__(parts)
+        self._mesh, self._progress = mesh, progress
+        for part in parts.values():
+            for name, shard in part.shards.items():
+                if mesh is None or mesh.mesh.tolist() != shard["ranks"]:
+                    raise _unexpected(name, f"a mesh of the ranks {shard['ranks']}")
+
+    def __getitem__(self, name: str) -> Any:
+        part: Part = super().__getitem__(name)
+
+        def tensor(name: str) -> torch.Tensor:
+            self._progress()
+            found = part.tensors[name]
+            return self._sharded(found, **part.shards[name]) if name in part.shards else found
+
+        return tree.decode(part.values, tensor)
+
+    def _sharded(
+        self, shard: torch.Tensor, *,
+        dim: int | None, shape: list[int], stride: list[int], ranks: list[int],
+    ) -> DTensor:  # fmt: skip
+        mesh, placement = self._mesh, Replicate() if dim is None else Shard(dim)
+        assert mesh is not None, f"sharded over the ranks {ranks}"
+        placements: list[Placement] = [placement]
+        found: DTensor = DTensor.from_local(
+            shard.to(mesh.device_type), mesh, placements, run_check=False,
+            shape=torch.Size(shape), stride=tuple(stride),
+        )  # fmt: skip
+        return found
+
+
+class Transport:
+    """Serves a state under an address that peers can reach, and fetches that of others.
+
+    What is served is the state itself: a tensor is copied to the CPU when it is sent. So nothing
+    may change it between `offer` and `withdraw`.
     """
 
-    def __init__(self, host: str, timeout: timedelta, mesh: DeviceMesh | None = None) -> None:
-        """Of tensors that are sharded over `mesh` the shards of this process travel."""
-        self._mesh = mesh
-        self._host = f"[{host}]" if ":" in host else host
-        super().__init__(timeout, num_chunks=0)
-        # http.server writes a line to stderr for each request.
-        self._server.RequestHandlerClass.log_message = _unlogged
+    def __init__(self, host: str, patience: timedelta, mesh: DeviceMesh | None = None) -> None:
+        """`mesh` is what sharded tensors are sharded over: their shards of this process travel."""
+        self._patience, self._mesh = patience.total_seconds(), mesh
+        self._offer = _Offer(self._patience)
+        self._server = _Server(self._offer, self._patience)
+        shown = f"[{host}]" if ":" in host else host
+        self.address = f"{shown}:{self._server.server_address[1]}"
+        """host:port"""
+        threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True).start()
 
-    def address(self) -> str:
-        return f"http://{self._host}:{self._server.socket.getsockname()[1]}/checkpoint/"
+    @property
+    def interrupted(self) -> bool:
+        """Whether a newcomer did not get all of what is offered."""
+        return self._offer.interrupted
 
-    def shutdown(self, wait: bool = True) -> None:
-        super().shutdown(wait)
-        if wait:
-            self._server.server_close()  # which torchft leaves to the end of the process
+    def offer(self, step: int, state: State) -> None:
+        """Serve the state of a step."""
+        self._offer.put(step, pack(state))
 
-    def send_checkpoint(
-        self, dst_ranks: list[int], step: int, state_dict: State, timeout: timedelta
-    ) -> None:
-        super().send_checkpoint(dst_ranks, step, pack(state_dict), timeout)
+    def withdraw(self) -> None:
+        """Serve nothing any more, also to those that are reading.
 
-    def recv_checkpoint(self, src_rank: int, metadata: str, step: int, timeout: timedelta) -> State:
-        return unpack(super().recv_checkpoint(src_rank, metadata, step, timeout), self._mesh)
+        Raises TimeoutError where one of them may still be reading.
+        """
+        self._offer.withdraw()
 
-    @classmethod
-    def _load_from_address(cls, address: str, timeout: timedelta) -> object:
-        import urllib.request
+    def fetch(
+        self, address: str, step: int, progress: Callable[[], object] = lambda: None
+    ) -> Received:
+        """The state of a step from the transport at `address`; `progress` is called meanwhile.
 
-        with urllib.request.urlopen(address, timeout=timeout.total_seconds()) as stream:  # noqa: S310
-            packed: object = _streaming_load(stream, weights_only=True)
-            return packed
+        Raises OSError where it does not come, or not all of it; CheckpointError for what is not a
+        state, or not one of this mesh.
+        """
+        connection = HTTPConnection(address, timeout=self._patience)
+        try:
+            connection.request("GET", f"/{step}")
+            response = connection.getresponse()
+            if response.status != 200:
+                raise ConnectionError(f"{address} serves no state of step {step}")
+            return Received(_read(_Stream(address, response, progress)), self._mesh, progress)
+        except HTTPException as error:
+            raise ConnectionError(f"{address} did not send its state: {error!r}") from error
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        with suppress(TimeoutError):
+            self.withdraw()
+        self._server.shutdown()
+        self._server.server_close()
 
 
-def pack(state: State) -> State:
-    """A state as `torch.load(weights_only=True)` reads it; of sharded tensors, this shard."""
+def pack(state: State) -> dict[str, Part]:
+    """The parts of a state. Raises CheckpointError for what cannot be sent."""
+    return {name: _packed(part, f"/{name}") for name, part in state.items()}
+
+
+def _packed(part: object, place: str) -> Part:
     tensors: dict[str, torch.Tensor] = {}
-    values = tree.encode(state, "", tensors)
-    sharded = {name: tensor for name, tensor in tensors.items() if isinstance(tensor, DTensor)}
-    shards = {name: _described(name, tensor) for name, tensor in sharded.items()}
-    parts = {name: local(tensor) for name, tensor in sharded.items()}
-    return {"values": json.dumps(values), "tensors": tensors | parts, "shards": json.dumps(shards)}
-
-
-def unpack(packed: Any, mesh: DeviceMesh | None = None) -> State:
-    """What was packed. Its tensors lie in what was received, and are to be copied."""
-    tensors, shards = packed["tensors"], json.loads(packed.get("shards", "{}"))
-
-    def tensor(name: str) -> torch.Tensor:
-        found: torch.Tensor = tensors[name]
-        return _sharded(name, found, mesh, **shards[name]) if name in shards else found
-
-    state = tree.decode(json.loads(packed["values"]), tensor)
-    assert isinstance(state, dict), "a state is a dict"
-    return state
+    values = tree.encode(part, place, tensors)
+    shards = {name: _described(name, t) for name, t in tensors.items() if isinstance(t, DTensor)}
+    for name, tensor in tensors.items():
+        if tensor.layout is not torch.strided:
+            raise CheckpointError(
+                f"{name!r} of the state is a tensor of {tensor.layout}, which newcomers cannot "
+                "get: register_buffer(..., persistent=False) leaves a buffer out of the state"
+            )
+    return Part(values, {name: local(tensor) for name, tensor in tensors.items()}, shards)
 
 
 def _described(name: str, tensor: DTensor) -> dict[str, Any]:
@@ -92,24 +177,186 @@ def _described(name: str, tensor: DTensor) -> dict[str, Any]:
     return {"dim": dim, "shape": shape, "stride": stride, "ranks": mesh.mesh.tolist()}
 
 
-def _sharded(
-    name: str, shard: torch.Tensor, mesh: DeviceMesh | None, *,
-    dim: int | None, shape: list[int], stride: list[int], ranks: list[int],
-) -> DTensor:  # fmt: skip
-    if mesh is None or mesh.mesh.tolist() != ranks:
-        raise _unexpected(name, f"a mesh of the ranks {ranks}")
-    placement: Placement = Replicate() if dim is None else Shard(dim)
-    found: DTensor = DTensor.from_local(
-        shard.to(mesh.device_type), mesh, [placement], run_check=False,
-        shape=torch.Size(shape), stride=tuple(stride),
-    )  # fmt: skip
-    return found
-
-
 def _unexpected(name: str, where: str) -> CheckpointError:
     return CheckpointError(
         f"{name!r} of the state is a DTensor of {where}: expected shards over the mesh of the model"
     )
 
 
-def _unlogged(handler: Any, message: str, *values: Any) -> None: ...
+# --- on the wire ---------------------------------------------------------------------------------
+
+
+def _written(parts: Mapping[str, Part]) -> Iterator[bytes | memoryview]:
+    """What `_read` reads."""
+    header = {
+        name: {
+            "values": part.values,
+            "shards": part.shards,
+            "tensors": {each: _layout(tensor) for each, tensor in part.tensors.items()},
+        }
+        for name, part in parts.items()
+    }
+    yield json.dumps(header).encode() + b"\n"
+    for part in parts.values():
+        for tensor in part.tensors.values():
+            flat = tensor.detach().permute(_order(tensor)).cpu().contiguous().flatten()
+            data = _memory(flat.view(torch.uint8))
+            for at in range(0, len(data), CHUNK_BYTES):
+                yield data[at : at + CHUNK_BYTES]
+
+
+def _read(stream: _Stream) -> dict[str, Part]:
+    """Raises CheckpointError for another header than `_written` makes."""
+    try:
+        parts = {
+            name: Part(
+                part["values"],
+                {each: _empty(*layout) for each, layout in part["tensors"].items()},
+                dict(part["shards"]),
+            )
+            for name, part in json.loads(stream.line()).items()
+        }
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CheckpointError(f"{stream.address} sent what is not a state: {error!r}") from error
+    for part in parts.values():
+        for tensor in part.tensors.values():
+            stream.fill(tensor)
+    return parts
+
+
+def _order(tensor: torch.Tensor) -> list[int]:
+    """The dimensions of a tensor in the order of its memory."""
+    return sorted(range(tensor.ndim), key=tensor.stride, reverse=True)
+
+
+def _layout(tensor: torch.Tensor) -> tuple[str, list[int], list[int]]:
+    return str(tensor.dtype).removeprefix("torch."), list(tensor.shape), _order(tensor)
+
+
+def _empty(dtype: str, shape: list[int], order: list[int]) -> torch.Tensor:
+    """Memory for a tensor of this layout."""
+    kind = getattr(torch, dtype)
+    if not isinstance(kind, torch.dtype):
+        raise TypeError(f"{dtype!r} is not a dtype")
+    try:
+        found = torch.empty([shape[dim] for dim in order], dtype=kind)
+    except RuntimeError as error:
+        raise MemoryError(str(error).partition("\n")[0]) from error
+    return found.permute([order.index(dim) for dim in range(len(order))])
+
+
+def _memory(data: torch.Tensor) -> memoryview:
+    """Of bytes on the CPU."""
+    array: Any = data.numpy()
+    return memoryview(array)
+
+
+class _Stream:
+    """What the sender's connection brings; none of it may be missing."""
+
+    def __init__(
+        self, address: str, response: HTTPResponse, progress: Callable[[], object]
+    ) -> None:
+        self.address = address
+        self._response, self._progress = response, progress
+
+    def line(self) -> bytes:
+        line = self._response.readline()
+        if not line.endswith(b"\n"):
+            raise self._ended()
+        return line
+
+    def fill(self, tensor: torch.Tensor) -> None:
+        data = _memory(torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage()))
+        while data:
+            received = self._response.readinto(data[:CHUNK_BYTES])
+            if not received:
+                raise self._ended()
+            data = data[received:]
+            self._progress()
+
+    def _ended(self) -> ConnectionError:
+        return ConnectionError(f"{self.address} did not send all of its state")
+
+
+# --- the sender's side ---------------------------------------------------------------------------
+
+
+class _Offer:
+    """The state that is served, if any, and the connections that it is read over."""
+
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
+        self._changed = threading.Condition()
+        self._step = -1
+        self._parts: Mapping[str, Part] | None = None
+        self._readers: set[socket] = set()
+        self._interrupted = False
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a reader of what is served did not get all of it."""
+        return self._interrupted and self._parts is not None
+
+    def put(self, step: int, parts: Mapping[str, Part]) -> None:
+        with self._changed:
+            self._step, self._parts, self._interrupted = step, parts, False
+            self._changed.notify_all()
+
+    def withdraw(self) -> None:
+        with self._changed:
+            self._parts = None
+            for reader in self._readers:
+                with suppress(OSError):
+                    reader.shutdown(SHUT_RDWR)
+            if not self._changed.wait_for(lambda: not self._readers, self._patience):
+                raise TimeoutError("the state is still being sent")
+
+    @contextmanager
+    def reading(self, path: str, reader: socket) -> Iterator[Mapping[str, Part] | None]:
+        """The state of the step that is the path, once it is offered; None where it is not."""
+
+        def offered() -> Mapping[str, Part] | None:
+            return self._parts if path == f"/{self._step}" else None
+
+        with self._changed:
+            parts = self._changed.wait_for(offered, self._patience)
+            if parts is not None:
+                self._readers.add(reader)
+        try:
+            yield parts
+        except Exception:
+            self._interrupted = True
+            raise
+        finally:
+            with self._changed:
+                self._readers.discard(reader)
+                self._changed.notify_all()
+
+
+class _Server(ThreadingHTTPServer):
+    address_family = AF_INET6
+    request_queue_size = 128  # as many newcomers may come at once
+
+    def __init__(self, offer: _Offer, patience: float) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            timeout = patience
+
+            def do_GET(self) -> None:
+                with offer.reading(self.path, self.connection) as parts:
+                    if parts is None:
+                        self.send_error(404)
+                        return
+                    self.send_response(200)
+                    self.end_headers()
+                    for data in _written(parts):
+                        self.wfile.write(data)
+
+            def log_message(self, *_: Any) -> None:
+                """Write no line to stderr for each request."""
+
+        super().__init__(("", 0), Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Let the newcomer find out by the end of the connection."""
+        log.warning("the state was not sent to %s: %s", client_address[0], str(sys.exception()))

@@ -1,0 +1,188 @@
+"""A step with newcomers: all wait until these hold the state, and for none that does not get it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from preloaded import PROCESSES
+from workers import workers
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torchft")
+
+from torch.distributed import TCPStore  # noqa: E402
+
+from trainwright_runtime.elastic.errors import NotLoaded  # noqa: E402
+from trainwright_runtime.elastic.peers import FAILURES, ProcessPeers  # noqa: E402
+from trainwright_runtime.elastic.replica import Address, Replica  # noqa: E402
+from trainwright_runtime.timeouts import Timeouts  # noqa: E402
+
+LONG = timedelta(seconds=900)  # what no test waits for
+STEP = 3
+
+Load = Callable[[MutableMapping[str, Any]], None]
+
+
+def _peers(
+    patience: timedelta = LONG, state: dict[str, Any] | None = None, load: Load = dict.clear
+) -> ProcessPeers:
+    return ProcessPeers("gloo", patience, dump=lambda: state or {"part": 1}, load=load)
+
+
+@contextmanager
+def _two(sender: ProcessPeers, newcomer: ProcessPeers) -> Iterator[list[str]]:
+    """Two members of a quorum, the second of which is behind; where the state is."""
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    both = (sender, newcomer)
+    addresses = [each.open("127.0.0.1") for each in both]
+    with ThreadPoolExecutor() as threads:
+        forming = [
+            threads.submit(each.form, f"127.0.0.1:{store.port}", "ab"[rank], rank, 2, 17)
+            for rank, each in enumerate(both)
+        ]
+        for each in forming:
+            each.result()
+    try:
+        yield addresses[0]
+    finally:
+        for peer in both:
+            peer.close()
+
+
+def test_a_newcomer_with_a_large_state_catches_up(tmp_path: Path) -> None:
+    """Loading it takes longer than any wait for a peer: those who hold it wait, and commit."""
+    parts = {f"part {number}": torch.ones(2) for number in range(5)}
+
+    def load(state: MutableMapping[str, Any]) -> None:
+        for name, part in parts.items():
+            time.sleep(0.5)
+            assert torch.equal(state.pop(name), part)
+
+    def replica(name: str, port: int) -> Replica:
+        timeouts = Timeouts(collective=2)
+        address = Address(
+            coordinator=f"127.0.0.1:{port}", name=name, min_replicas=3, backend="gloo",
+            timeouts=timeouts,
+        )  # fmt: skip
+        return Replica(address, dump=parts.copy, load=load, stopping=lambda: False)
+
+    def step(replica: Replica) -> tuple[int, list[float], bool]:
+        members, total = replica.join(), torch.ones(2)
+        replica.sum(total)
+        return members.world, total.tolist(), replica.commit()
+
+    environ = {"TRAINWRIGHT_MIN_REPLICAS": "3"}
+    with ThreadPoolExecutor() as threads, workers(tmp_path, "", environ=environ) as group:
+        three = [replica(name, group.port) for name in "abc"]
+        assert list(threads.map(step, three)) == [(3, [3, 3], True)] * 3
+        for each in three:
+            each.leave()
+            each.close()
+
+
+def test_a_newcomer_that_gets_nothing_is_given_up() -> None:
+    sender, newcomer = _peers(timedelta(seconds=1)), _peers()
+    with _two(sender, newcomer):
+        sender.send(STEP)
+        with pytest.raises(TimeoutError, match="gets nothing of the state"):
+            sender.meet(STEP, [1])
+
+
+def test_what_one_of_them_cannot_do_the_others_do_not_wait_for() -> None:
+    sender, newcomer = _peers(), _peers()
+    with _two(sender, newcomer):
+        with socket.create_server(("127.0.0.1", 0)) as unused:
+            nobody = f"127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(FAILURES):
+            newcomer.receive([nobody], STEP)
+        with pytest.raises(ConnectionError, match="did not get the state"):
+            sender.meet(STEP, [1])
+
+
+def test_a_state_that_needs_too_much_memory_is_not_a_failure_of_peers() -> None:
+    """They would try again together, for ever."""
+    huge = {"part": torch.zeros(1).expand(2**50)}
+    sender, newcomer = _peers(state=huge), _peers()
+    with _two(sender, newcomer) as state:
+        sender.send(STEP)
+        with pytest.raises(NotLoaded, match=r"needs more memory: .*DefaultCPUAllocator"):
+            newcomer.receive(state, STEP)
+        with pytest.raises(ConnectionError):
+            sender.meet(STEP, [1])
+
+
+def test_neither_is_one_that_the_device_has_no_room_for() -> None:
+    def load(_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+
+    sender, newcomer = _peers(), _peers(load=load)
+    with _two(sender, newcomer) as state:
+        sender.send(STEP)
+        newcomer.receive(state, STEP)
+        with pytest.raises(NotLoaded, match="needs more memory: CUDA out of memory"):
+            newcomer.load()
+
+
+def test_while_the_state_is_read_no_step_is_committed() -> None:
+    """A reader that cannot be got rid of: the step fails, and the program goes on."""
+    peers, other = _peers(), _peers()
+    with _two(peers, other):
+        peers.send(STEP)
+        assert peers._transport is not None
+        offer = peers._transport._offer
+        offer._patience = 0.05
+        with socket.socket() as unconnected, offer.reading(f"/{STEP}", unconnected) as parts:
+            assert parts is not None
+            assert not peers.arrived()
+            assert not peers.arrived()
+        peers._error = None  # as in the next step
+        assert peers.arrived()
+
+
+def _killed(address: list[str], store: str, when: str) -> None:
+    def die(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    peers = _peers(load=die)
+    peers.open("127.0.0.1")
+    peers.form(store, "b", 1, 2, 17)
+    if when == "receiving":
+        threading.Thread(target=peers.receive, args=(address, STEP)).start()
+        while not peers._noted:
+            pass
+        die()
+    peers.receive(address, STEP)
+    peers.load()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["receiving", "loading"])
+def test_nobody_waits_for_a_newcomer_that_is_killed(when: str) -> None:
+    """By the kernel's word, not by a time-out."""
+    large = {"part": torch.zeros(256 * 1024 * 1024, dtype=torch.uint8)}
+    sender = _peers(state=large if when == "receiving" else None)
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    address = f"127.0.0.1:{store.port}"
+    newcomer = PROCESSES.Process(target=_killed, args=(sender.open("127.0.0.1"), address, when))
+    newcomer.start()
+    try:
+        sender.form(address, "a", 0, 2, 17)
+        sender.send(STEP)
+        with pytest.raises(ConnectionError):
+            sender.meet(STEP, [1])
+        newcomer.join()
+        assert newcomer.exitcode == -signal.SIGKILL
+    finally:
+        newcomer.kill()
+        sender.close()
