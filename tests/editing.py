@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import sys
+import atexit
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import preloaded_command
 from repository import Repository
 
 pytest_lsp = pytest.importorskip("pytest_lsp", reason="pytest-lsp is not installed")
@@ -81,13 +83,21 @@ class Editor:
         return [(str(one.code), one.range.start.line + 1) for one in found]
 
 
+@cache
+def _trainwright() -> Path:
+    """One that has imported the language server, which takes longer than most sessions."""
+    stack = ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(preloaded_command.serving("trainwright.editor."))
+
+
 @asynccontextmanager
 async def editing(
     repository: Repository, *arguments: str, client: str = CLIENT
 ) -> AsyncIterator[Editor]:
     """An editor that has a repository open."""
     spoken = pytest_lsp.make_test_lsp_client()
-    await spoken.start_io(sys.executable, "-m", "trainwright", *arguments, "lsp")
+    await spoken.start_io(str(_trainwright()), *arguments, "lsp")
     folder = types.WorkspaceFolder(uri=repository.root.as_uri(), name="repository")
     capabilities = pytest_lsp.client_capabilities(client)
     if capabilities.workspace and capabilities.workspace.did_change_watched_files:

@@ -37,8 +37,11 @@ with socket.socket(socket.AF_UNIX) as server:
 
 
 @contextmanager
-def serving() -> Iterator[Path]:
-    """The executable, which works until the block ends, as does what it started."""
+def serving(*more: str) -> Iterator[Path]:
+    """The executable, which works until the block ends, as does what it started.
+
+    `more` are packages that are imported only where they are asked for.
+    """
     with TemporaryDirectory(prefix="trainwright-") as folder:  # the path of a socket has 107 bytes
         address, executable = f"{folder}/socket", Path(folder, "bin/trainwright")
         executable.parent.mkdir()
@@ -48,7 +51,7 @@ def serving() -> Iterator[Path]:
             listening.bind(address)
             listening.listen(64)
             server = subprocess.Popen(
-                [sys.executable, __file__, str(listening.fileno())],
+                [sys.executable, __file__, str(listening.fileno()), *more],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 cwd=folder,
@@ -62,12 +65,13 @@ def serving() -> Iterator[Path]:
             server.wait()
 
 
-def _serve(listening: socket.socket) -> None:
+def _serve(listening: socket.socket, more: list[str]) -> None:
     """Wait for clients; it returns in a process for each of them, which is now the command."""
     import trainwright
 
+    apart = tuple(set(_APART) - set(more))
     for module in pkgutil.walk_packages(trainwright.__path__, "trainwright."):
-        if not module.name.startswith(_APART):
+        if not module.name.startswith(apart):
             importlib.import_module(module.name)
     assert threading.active_count() == 1, "a fork has no other threads"
     while True:
@@ -101,5 +105,5 @@ def _take_over(client: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    _serve(socket.socket(fileno=int(sys.argv[1])))
+    _serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])
     importlib.import_module("trainwright.__main__").main()
