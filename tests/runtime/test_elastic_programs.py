@@ -20,6 +20,7 @@ from workers import workers
 
 from trainwright_runtime import elastic, exit_codes
 from trainwright_runtime.checkpoint import CheckpointError
+from trainwright_runtime.elastic.gradients import Averages
 
 
 class Numbers:
@@ -207,6 +208,20 @@ def test_what_no_worker_used_is_left_as_it_is() -> None:
                 run.backward(used(batch).mean())
     assert unused.weight.item() == before
     assert len(optimizer.state) == 2
+
+
+def test_what_a_piece_without_weight_does_to_running_averages_goes_also_with_a_break() -> None:
+    buffer = torch.zeros(2)
+    averages = Averages([buffer], lambda total: None)
+
+    def pieces() -> Iterator[None]:
+        with averages.kept():
+            yield
+
+    for _ in pieces():
+        buffer.add_(1)
+        break
+    assert buffer.tolist() == [0, 0]
 
 
 def test_names_of_states_are_their_own() -> None:

@@ -334,7 +334,11 @@ def test_an_empty_dataset_is_refused() -> None:
 def test_the_processes_of_a_replica_go_through_the_model_together(
     length: int, batch: int, micro_batch: int, nodes: int, processes: int
 ) -> None:
-    """FSDP's collectives need all of them; each record counts once all the same."""
+    """FSDP's collectives need all of them; each record counts once all the same.
+
+    What does not count is a piece that counts in this step: a batch norm or a masked loss that can
+    not take it could not go through the step anyway.
+    """
     batching = Batching(collate=list, micro_batch=micro_batch)
     names = tuple(f"w{rank}" for rank in range(nodes * processes))
     ranks = range(len(names))
@@ -349,11 +353,14 @@ def test_the_processes_of_a_replica_go_through_the_model_together(
             for share, pieces in taken:
                 counted = [piece for records, piece in pieces if records]
                 assert sum(map(len, counted)) == len(share)
-                assert all(len(piece) == 1 for records, piece in pieces if not records)
                 read += chain.from_iterable(counted)
+                assert all(piece == counted[0] for n, piece in pieces if not n and counted)
             counts = [len(pieces) for _, pieces in taken]
             for first in range(0, len(names), processes):
                 assert len(set(counts[first : first + processes])) == 1
+                together = [piece for _, p in taken[first : first + processes] for piece in p]
+                counting = [piece for n, piece in together if n]
+                assert all(piece in counting for _, piece in together)
             assert all(0 not in [n for n, _ in p[:1]] for share, p in taken if len(share))
             for source, m in zip(sources, members, strict=True):
                 source.commit(m, batch, [])

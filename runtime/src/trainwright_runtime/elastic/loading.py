@@ -10,7 +10,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypedDict
@@ -44,7 +44,7 @@ class Span:
     """Positions `first` to `last` in the order of a dataset, of a step that begins at `step`.
 
     Where a replica is several processes, each has as many pieces as that of them with the `most`
-    records; `spare` is a position of the replica's, for those that have fewer.
+    records; `spare` is a position of the replica's, for those that have none.
     Of local steps, `step` is where all of them begin that are committed together, and this is the
     one of that `number`; none of them is of records after `end`.
     """
@@ -71,7 +71,7 @@ class Plan:
     most: int = 0
     """Records of that process of the replica which has the most."""
     spare: int = 0
-    """A record to read again where this process has fewer pieces than that one."""
+    """A record to read where this process has none, and that one has."""
 
 
 Following = Callable[[Span], Span]
@@ -100,24 +100,29 @@ class Records:
             return []
         dataset = self._datasets[plan.dataset]
         if together := getattr(dataset, "__getitems__", None):
-            return self._filled(plan, self._batching.pieces(together(plan.indices)))
+            return self._pieces(plan, together(plan.indices))
         samples = []
         for index in plan.indices:
             if self._obsolete(plan):  # a sample may take as long as a step
                 return []
             samples.append(dataset[index])
-        return self._filled(plan, self._batching.pieces(samples))
+        return self._pieces(plan, samples)
 
-    def _filled(self, plan: Plan, pieces: list[Piece]) -> list[Piece]:
+    def _pieces(self, plan: Plan, samples: Sequence[Any]) -> list[Piece]:
         """With pieces of no weight: all processes of a replica go through a sharded model together.
 
-        Those have one record, which another process of the replica may train in this step.
+        Such a piece is the first one of this process again, and without records that of another
+        process: what the model or the loss cannot take (a batch norm one record, a masked mean
+        nothing but masks) is then no matter of the piece that was added.
         """
+        pieces = self._batching.pieces(samples)
         missing = -(-plan.most // self._batching.micro_batch) - len(pieces)
         if missing <= 0:
             return pieces
-        collated = self._batching.collate([self._datasets[plan.dataset][plan.spare]])
-        return [*pieces, *[(0, collated)] * missing]
+        # Where a process has no record, the others of its replica have one at most.
+        own = list(samples[: self._batching.micro_batch])
+        again = self._batching.collate(own or [self._datasets[plan.dataset][plan.spare]])
+        return [*pieces, *[(0, again)] * missing]
 
     def _obsolete(self, plan: Plan) -> bool:
         return bool(plan.generation != self.generation.value)
