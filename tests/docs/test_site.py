@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -31,22 +31,20 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def links(site: Path) -> Iterator[tuple[Path, str]]:
-    for page in sorted(site.rglob("*.html")):
-        for link in bs4.BeautifulSoup(page.read_bytes(), "html.parser").find_all("a", href=True):
-            yield page, link["href"]
+@pytest.fixture(scope="module")
+def pages(site: Path) -> dict[Path, Any]:
+    """Each page of it, read once."""
+    paths = sorted(site.rglob("*.html"))
+    return {path: bs4.BeautifulSoup(path.read_bytes(), "html.parser") for path in paths}
 
 
-def test_every_link_leads_somewhere(site: Path) -> None:
-    anchors = {
-        page: {
-            tag["id"]
-            for tag in bs4.BeautifulSoup(page.read_bytes(), "html.parser").find_all(id=True)
-        }
-        for page in site.rglob("*.html")
-    }
+def test_every_link_leads_somewhere(pages: dict[Path, Any]) -> None:
+    anchors = {path: {tag["id"] for tag in page.find_all(id=True)} for path, page in pages.items()}
+    links = (
+        (path, a["href"]) for path, page in pages.items() for a in page.find_all("a", href=True)
+    )
     broken = []
-    for page, link in links(site):
+    for page, link in links:
         parts = urlsplit(link)
         if parts.scheme:
             inside = link.removeprefix(f"{HOME}/blob/main/").removeprefix(f"{HOME}/tree/main/")
@@ -61,11 +59,11 @@ def test_every_link_leads_somewhere(site: Path) -> None:
     assert broken == []
 
 
-def test_every_page_is_in_the_navigation(site: Path) -> None:
-    front = bs4.BeautifulSoup((site / "index.html").read_bytes(), "html.parser")
+def test_every_page_is_in_the_navigation(site: Path, pages: dict[Path, Any]) -> None:
+    front = pages[site / "index.html"]
     listed = {link["href"].partition("#")[0] for link in front.select(".sidebar-tree a[href]")}
-    pages = {f"{page.stem}.html" for page in (ROOT / "docs").glob("*.md")} - {"index.html"}
-    assert pages <= listed
+    written = {f"{page.stem}.html" for page in (ROOT / "docs").glob("*.md")} - {"index.html"}
+    assert written <= listed
 
 
 def test_the_search_works_from_a_disk(site: Path, open_at: Visit) -> None:
