@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Mapping, Sequence
 from multiprocessing.context import ForkServerProcess
@@ -42,6 +43,7 @@ class Script:
         env: Mapping[str, str],
         log: Path,
     ) -> None:
+        self._log = log
         given = (script, tuple(arguments), cwd, dict(env), log)
         self._process: ForkServerProcess = PROCESSES.Process(target=_run, args=given)
         self._process.start()
@@ -57,6 +59,17 @@ class Script:
         if code is None:
             raise subprocess.TimeoutExpired([str(self.pid)], timeout or 0)
         return code
+
+    def printed(self) -> str:
+        return self._log.read_text() if self._log.exists() else ""
+
+    def wait_for(self, words: str, timeout: float) -> None:
+        """Until it has printed them."""
+        deadline = time.monotonic() + timeout
+        while words not in self.printed():
+            assert self.poll() is None, f"it ended too early:\n{self.printed()}"
+            assert time.monotonic() < deadline, self.printed()
+            time.sleep(0.01)
 
     def send_signal(self, number: signal.Signals) -> None:
         if self.poll() is None:

@@ -5,24 +5,24 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
-import subprocess
-import sys
+import signal
 from pathlib import Path
 
 import pytest
+from preloaded import Script
 
 # Found and not imported, which takes a second: tests that need it import it.
 if importlib.util.find_spec("transformers") is None:
     pytest.skip("transformers is not installed", allow_module_level=True)
 
 PROGRAM = Path(__file__).with_name("huggingface_program.py")
-ENVIRONMENT = {**os.environ, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
+ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
 TIMEOUT = 300  # seconds; only against hanging for ever
 
 
-def start(output: Path, pause: float = 0) -> subprocess.Popen[str]:
-    command = [sys.executable, str(PROGRAM), str(output), str(pause)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
+def start(output: Path, log: Path, pause: float = 0) -> Script:
+    arguments = [str(output), str(pause)]
+    return Script(PROGRAM, arguments, cwd=log.parent, env={**os.environ, **ENVIRONMENT}, log=log)
 
 
 def losses(lines: str) -> list[str]:
@@ -32,29 +32,21 @@ def losses(lines: str) -> list[str]:
 @pytest.mark.long
 @pytest.mark.slow
 def test_sigterm_saves_and_the_run_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
-    whole = start(tmp_path / "whole")
-    stopped = start(tmp_path / "stopped", pause=0.05)
-    assert stopped.stdout is not None
-    seen = ""
-    while "step 13 " not in seen:
-        line = stopped.stdout.readline()
-        assert line, "it ended too early"
-        seen += line
-    stopped.terminate()
-    seen += stopped.communicate(timeout=TIMEOUT)[0]
-    assert stopped.returncode == 143
-    assert "done" not in seen
-    last = len(losses(seen))
+    whole = start(tmp_path / "whole", tmp_path / "whole.log")
+    stopped = start(tmp_path / "stopped", tmp_path / "stopped.log", pause=0.05)
+    stopped.wait_for("step 13 ", TIMEOUT)
+    stopped.send_signal(signal.SIGTERM)
+    assert stopped.wait(TIMEOUT) == 143, stopped.printed()
+    assert "done" not in stopped.printed()
+    last = len(losses(stopped.printed()))
     assert 13 <= last < 30
     assert (tmp_path / "stopped" / f"checkpoint-{last}" / "trainer_state.json").exists()
 
-    resumed = start(tmp_path / "stopped")
-    seen += resumed.communicate(timeout=TIMEOUT)[0]
-    assert resumed.returncode == 0
-    expected = whole.communicate(timeout=TIMEOUT)[0]
-    assert whole.returncode == 0
-    assert len(losses(expected)) == 30
-    assert losses(seen) == losses(expected)
+    resumed = start(tmp_path / "stopped", tmp_path / "resumed.log")
+    assert resumed.wait(TIMEOUT) == 0, resumed.printed()
+    assert whole.wait(TIMEOUT) == 0, whole.printed()
+    assert len(losses(whole.printed())) == 30
+    assert losses(stopped.printed() + resumed.printed()) == losses(whole.printed())
     _only_whole_ones_are_taken(tmp_path / "stopped")
 
 

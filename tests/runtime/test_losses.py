@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
-import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -29,35 +27,7 @@ STEPS = 60
 TOLERANCE = 1e-4
 
 
-@dataclass(frozen=True)
-class Run:
-    """The ranks of one run; rank 0 reports into a log."""
-
-    ranks: list[Script]
-    log: Path
-
-    def report(self) -> str:
-        return self.log.read_text() if self.log.exists() else ""
-
-    def wait_for(self, words: str) -> None:
-        deadline = time.monotonic() + TIMEOUT
-        while words not in self.report():
-            assert self.ranks[0].poll() is None, f"it ended too early:\n{self.report()}"
-            assert time.monotonic() < deadline, self.report()
-            time.sleep(0.01)
-
-    def finish(self, code: int = 0) -> dict[int, float]:
-        """What rank 0 has reported, once all ranks have ended with this code."""
-        try:
-            codes = [rank.wait(TIMEOUT) for rank in self.ranks]
-        finally:
-            for rank in self.ranks:
-                rank.kill()
-        assert codes == [code] * len(self.ranks), self.report()
-        return losses(self.report())
-
-
-def start(folder: Path, world: int, *arguments: object, **environment: str) -> Run:
+def start(folder: Path, world: int, *arguments: object, **environment: str) -> list[Script]:
     """The ranks of one run, as the entrypoint would start them but for their imports."""
     folder.mkdir()
     common = {**os.environ, **environment}
@@ -67,7 +37,7 @@ def start(folder: Path, world: int, *arguments: object, **environment: str) -> R
             "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": str(free_port()),
         }
-    ranks = [
+    return [
         Script(
             LOSSES / "digits.py",
             [*map(str, arguments)],
@@ -77,7 +47,17 @@ def start(folder: Path, world: int, *arguments: object, **environment: str) -> R
         )
         for rank in range(world)
     ]
-    return Run(ranks, folder / "0.log")
+
+
+def finish(ranks: list[Script], code: int = 0) -> dict[int, float]:
+    """What rank 0 has reported, once all ranks have ended with this code."""
+    try:
+        codes = [rank.wait(TIMEOUT) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    assert codes == [code] * len(ranks), ranks[0].printed()
+    return losses(ranks[0].printed())
 
 
 def losses(text: str) -> dict[int, float]:
@@ -90,7 +70,7 @@ def losses(text: str) -> dict[int, float]:
 def test_the_losses_of_a_fixed_seed_are_what_they_were(
     world: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    found = start(tmp_path / "run", world, STEPS).finish()
+    found = finish(start(tmp_path / "run", world, STEPS))
     golden = LOSSES / f"digits-{world}.txt"
     if request.config.getoption("--update-golden"):
         golden.write_text("".join(f"step {step} {loss!r}\n" for step, loss in found.items()))
@@ -111,16 +91,16 @@ def test_a_run_that_was_stopped_goes_on_with_the_very_same_losses(
     world: int, tmp_path: Path
 ) -> None:
     """With dropout, so that random numbers matter too; to the last bit, on one machine."""
-    undisturbed = start(tmp_path / "undisturbed", world, STEPS, 0.3).finish()
+    undisturbed = finish(start(tmp_path / "undisturbed", world, STEPS, 0.3))
     saving = {
         "TRAINWRIGHT_CHECKPOINT_DIR": str(tmp_path / "checkpoints"),
         "TRAINWRIGHT_CHECKPOINT_EVERY": "7",
     }
-    running = start(tmp_path / "stopped", world, STEPS, 0.3, 0.03, **saving)
-    running.wait_for("step 17 ")
-    running.ranks[-1].send_signal(signal.SIGTERM)
-    stopped = running.finish(143)
+    ranks = start(tmp_path / "stopped", world, STEPS, 0.3, 0.03, **saving)
+    ranks[0].wait_for("step 17 ", TIMEOUT)
+    ranks[-1].send_signal(signal.SIGTERM)
+    stopped = finish(ranks, 143)
     assert 17 <= max(stopped) < STEPS
-    resumed = start(tmp_path / "resumed", world, STEPS, 0.3, **saving).finish()
+    resumed = finish(start(tmp_path / "resumed", world, STEPS, 0.3, **saving))
     assert min(resumed) == max(stopped) + 1
     assert stopped | resumed == undisturbed
