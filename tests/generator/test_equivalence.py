@@ -21,7 +21,7 @@ from trainwright.equivalence import Difference, NormalForm
 from trainwright.equivalence.comparison import values as leaves
 from trainwright.helm import engines
 from trainwright.kinds import TARGETS
-from trainwright.kinds.support import unsupported
+from trainwright.kinds.capabilities import unsupported
 from trainwright.runs import identity
 from trainwright.specs import load, resolve, schema, yamlio
 from trainwright.specs.load import Reader

@@ -13,7 +13,7 @@ import crds
 from trainwright.datatypes.model import Data, Manifest
 from trainwright.kinds import TARGETS, operators
 from trainwright.pods import command as commands
-from trainwright.pods import ranks
+from trainwright.pods import rank_prediction
 from trainwright.pods.pod import Deadline, EnvVar, Gang, ManifestError, Pod, Restart, expand
 from trainwright.specs import yamlio
 
@@ -657,7 +657,7 @@ def test_who_starts_what(line: str, launcher: str, program: str | None) -> None:
 def _predicted(text: str, *more: str, size: int | None = None) -> list[tuple[int | None, ...]]:
     return [
         (process.local_rank, process.rank, process.world_size)
-        for process in ranks.predict(pods(text, *more, size=size))
+        for process in rank_prediction.predict(pods(text, *more, size=size))
     ]
 
 
@@ -707,7 +707,7 @@ def test_every_rendered_job_counts_its_ranks_from_zero(folder: Path) -> None:
     made = operators.pods(found)
     assert made
     assert len({pod.name for pod in made}) == len(made)
-    foreseen = ranks.predict(made)
+    foreseen = rank_prediction.predict(made)
     reported = [process.rank for process in foreseen if process.rank is not None]
     if reported:
         assert reported == list(range(len(foreseen)))

@@ -18,7 +18,7 @@ import yaml
 
 from trainwright.datatypes.model import Manifest
 from trainwright.kinds import operators
-from trainwright.pods import ranks
+from trainwright.pods import rank_prediction
 from trainwright.pods.pod import Pod, Workload
 
 Shared = Callable[[str], Path]
@@ -407,7 +407,7 @@ def test_services_lead_to_the_pods_by_the_names_that_peers_use(recording: Record
 
 
 def test_ranks_are_counted_from_what_the_real_processes_are_given(recording: Recording) -> None:
-    foreseen = ranks.predict(recording.workload.pods)
+    foreseen = rank_prediction.predict(recording.workload.pods)
     reported = [process.rank for process in foreseen if process.rank is not None]
     assert reported in ([], list(range(len(foreseen))))
     assert not reported or {process.world_size for process in foreseen} == {len(foreseen)}

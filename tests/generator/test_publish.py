@@ -23,7 +23,7 @@ from git_repository import git
 from repository import Repository
 from trainwright.gitops.publish import publisher
 from trainwright.gitops.publish.model import PublishError, PublishOptions
-from trainwright.gitops.publish.traces import METADATA
+from trainwright.gitops.publish.provenance import METADATA
 from trainwright.render import build as plan
 from trainwright.runs.folder import folder_of
 from trainwright.specs import git as our_git

@@ -14,7 +14,7 @@ import yaml
 from repository import Repository
 from trainwright import values
 from trainwright.kinds import TARGETS
-from trainwright.kinds.support import unsupported
+from trainwright.kinds.capabilities import unsupported
 from trainwright.runs import identity
 from trainwright.runs.decision import Sources, Step
 from trainwright.runs.workspace import Workspace

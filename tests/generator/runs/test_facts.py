@@ -13,7 +13,7 @@ import yaml
 from trainwright import values
 from trainwright.datatypes.model import Environment, Job
 from trainwright.kinds import TARGETS
-from trainwright.kinds.support import unsupported
+from trainwright.kinds.capabilities import unsupported
 from trainwright.runs import identity
 from trainwright.specs import resolve, yamlio
 from trainwright.specs.load import Reader

@@ -16,7 +16,7 @@ import yaml
 from repository import Repository
 from trainwright.helm import engines
 from trainwright.kinds import TARGETS
-from trainwright.kinds.support import unsupported
+from trainwright.kinds.capabilities import unsupported
 from trainwright.render import objects
 from trainwright.runs.decision import Decision, Step
 from trainwright.runs.environment_fields import ENVIRONMENT, EnvironmentField

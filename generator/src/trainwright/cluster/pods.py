@@ -13,7 +13,7 @@ from trainwright.datatypes.tolerant import amount, dig, mapping, mappings, text,
 from trainwright.findings.credentials import redact
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.operators import workload
-from trainwright.pods import ranks
+from trainwright.pods import rank_prediction
 from trainwright.pods.pod import ManifestError
 from trainwright.pods.template import PodTemplate
 
@@ -128,7 +128,7 @@ def pod_slots(
     others = tuple(m for m in beside if m.identity[:2] != own.identity[:2])
     try:
         pods = workload((own, *others), kind.status.size(body)).pods
-        foreseen = ranks.predict(pods)
+        foreseen = rank_prediction.predict(pods)
     except ManifestError:
         return ()
     held: dict[str, list[int | None]] = {}

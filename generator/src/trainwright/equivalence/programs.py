@@ -7,7 +7,7 @@ from dataclasses import field
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.pods import command as commands
-from trainwright.pods import ranks
+from trainwright.pods import rank_prediction
 from trainwright.pods.flags import Mention, parse_arguments
 from trainwright.pods.pod import Pod, Workload
 
@@ -113,7 +113,7 @@ def processes(workload: Workload) -> dict[str, tuple[Process, ...]]:
     """The places of each pod's processes, as their launcher will find them, by the pod's name."""
     found: dict[str, tuple[Process, ...]] = {}
     addresses = {pod.name: _address(pod, workload) for pod in workload.pods}
-    for process in ranks.predict(workload.pods):
+    for process in rank_prediction.predict(workload.pods):
         place = Process(
             rank=None if workload.sizes else process.rank,
             local_rank=process.local_rank,

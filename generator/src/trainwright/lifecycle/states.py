@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainwright.kinds.support import unsupported
+from trainwright.kinds.capabilities import unsupported
 from trainwright.lifecycle import removal
 from trainwright.lifecycle.removal import Removal
 from trainwright.lifecycle.subject import Step, Subject

@@ -9,7 +9,7 @@ from pathlib import Path
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
 from trainwright.pods.pod import Pod
-from trainwright.pods.ranks import Process
+from trainwright.pods.rank_prediction import Process
 from trainwright.rehearsal.staging import report_folder
 
 _KEYS = ("rank", "local_rank", "world_size", "node_rank")

@@ -17,9 +17,9 @@ from pathlib import Path
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Job
 from trainwright.kinds import operators
-from trainwright.pods import ranks
+from trainwright.pods import rank_prediction
 from trainwright.pods.pod import Configs, Workload
-from trainwright.pods.ranks import Process
+from trainwright.pods.rank_prediction import Process
 from trainwright.rehearsal import (
     RehearsalError,
     checkout,
@@ -142,7 +142,7 @@ def prepare(root: Path, file: JobFile, options: RehearsalOptions) -> Iterator[Re
             operator=operator.name,
             rendering=rendered,
             workload=workload,
-            foreseen=ranks.predict(workload.pods),
+            foreseen=rank_prediction.predict(workload.pods),
             staging=staged,
             code=staged.folder,
             work=work,

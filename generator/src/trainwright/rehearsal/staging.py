@@ -11,7 +11,7 @@ from typing import TypeVar
 from trainwright.datatypes.frozen import dataclass
 from trainwright.findings.credentials import named
 from trainwright.pods import command as commands
-from trainwright.pods import ranks
+from trainwright.pods import rank_prediction
 from trainwright.pods.code import NAME as CODE
 from trainwright.pods.command import RUNTIME
 from trainwright.pods.pod import Configs, EnvVar, Pod
@@ -96,7 +96,7 @@ def stage(
 
     Raises RehearsalError for code that is not on this machine.
     """
-    foreseen = ranks.predict(pods)
+    foreseen = rank_prediction.predict(pods)
     block = max(Counter(process.pod for process in foreseen).values(), default=1)
     names = Names(pods, machine.hostname, lambda: machine.free_ports(block))
     stand_ins = {CODE: machine.mounted_code} if machine.mounted_code else {}

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING
 
 from trainwright.findings.credentials import HIDDEN, redact
 from trainwright.pods.pod import Pod, Restart
-from trainwright.pods.ranks import Process
+from trainwright.pods.rank_prediction import Process
 from trainwright.rehearsal.processes import Outcome
 from trainwright.rehearsal.reported import Comparison
 from trainwright.rehearsal.session import Rehearsal

@@ -21,8 +21,8 @@ from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings import diagnostics as dx
 from trainwright.helm.engines import ChartRefusal, Engine
 from trainwright.kinds import TARGETS
+from trainwright.kinds.capabilities import placed_by_kueue
 from trainwright.kinds.subjects import subject_of
-from trainwright.kinds.support import placed_by_kueue
 from trainwright.kinds.target import Target, Unsupported
 from trainwright.pods.flags import flag_words, is_ambiguous
 from trainwright.render import authored, objects

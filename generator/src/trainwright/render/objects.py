@@ -11,7 +11,7 @@ from trainwright.errors import EngineError
 from trainwright.findings import diagnostics as dx
 from trainwright.helm.engines import Engine
 from trainwright.kinds import TARGETS
-from trainwright.kinds.support import unsupported
+from trainwright.kinds.capabilities import unsupported
 from trainwright.kinds.target import Unsupported
 from trainwright.runs import identity
 from trainwright.runs.record import VALUES_FILE

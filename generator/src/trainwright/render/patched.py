@@ -28,8 +28,8 @@ from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.tolerant import dig, is_accelerator, mappings
 from trainwright.findings import diagnostics as dx
 from trainwright.kinds import TARGETS
+from trainwright.kinds.capabilities import placed_by_kueue
 from trainwright.kinds.subjects import pod_templates
-from trainwright.kinds.support import placed_by_kueue
 from trainwright.objects.bundle import Bundle
 from trainwright.pods.requests import pod_requests
 from trainwright.pods.template import Container, PodTemplate

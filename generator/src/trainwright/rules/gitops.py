@@ -19,7 +19,7 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
 from trainwright.kinds import SERVED, TRAINING
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.objects.sync import OPTIONS, sync_options
+from trainwright.objects.sync_options import OPTIONS, sync_options
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 

@@ -12,7 +12,7 @@ from typing import Self
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Environment, Finding, Held, Job
 from trainwright.errors import SelectionError
-from trainwright.kinds.support import attempts
+from trainwright.kinds.capabilities import attempts
 from trainwright.runs import identity, meaning
 from trainwright.runs.adoption import adopt, begun
 from trainwright.runs.decide import decide, finished_as, unchanged

@@ -13,7 +13,7 @@ from trainwright.datatypes import quantity
 from trainwright.datatypes.model import GIVEN, Data, Environment, File, Job, Volume
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import TARGETS, indexed, queueing
-from trainwright.kinds.support import placed_by_kueue
+from trainwright.kinds.capabilities import placed_by_kueue
 from trainwright.kinds.target import Target, Unsupported
 from trainwright.objects.kueue import PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.pods import code, command

@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import PurePosixPath
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.gitops.publish import traces
+from trainwright.gitops.publish import provenance
 from trainwright.gitops.publish.model import PublishError
-from trainwright.gitops.publish.traces import METADATA
+from trainwright.gitops.publish.provenance import METADATA
 from trainwright.runs import folder as index
 from trainwright.runs import record as records
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
@@ -111,7 +111,7 @@ class Holding:
             for job, spec in specs.items()
             if job not in self._jobs
         }
-        for path, commit in traces.removals(self.repository, self.tip, missing):
+        for path, commit in provenance.removals(self.repository, self.tip, missing):
             spec = missing[path]
             environment = PurePosixPath(spec).parent.parent / ENVIRONMENT_FILE
             beside_specs = self.repository.has(commit, str(environment))

@@ -14,10 +14,10 @@ from pathlib import Path
 from time import sleep
 
 from trainwright.errors import SelectionError
-from trainwright.gitops.publish import traces
+from trainwright.gitops.publish import provenance
 from trainwright.gitops.publish.holding import Change, Holding, listed
 from trainwright.gitops.publish.model import Published, PublishError, PublishOptions, Unsound
-from trainwright.gitops.publish.traces import Source
+from trainwright.gitops.publish.provenance import Source
 from trainwright.render import build as plan
 from trainwright.runs.folder import RenderedFolder
 from trainwright.specs import filetree, git, load
@@ -159,7 +159,7 @@ class _Publisher:
                 else self._locally(branch, environments)
             )
         except GitError as error:
-            raise traces.redacted(error) from error
+            raise provenance.redacted(error) from error
 
     def _locally(self, branch: str, environments: tuple[str, ...]) -> Published:
         if self._options.elsewhere:
@@ -252,7 +252,7 @@ class _Publisher:
             metadata = trace.metadata(names)
             folders = ("", *map(self._path, names))
             change.files |= {
-                f"{folder}/{traces.METADATA}".lstrip("/"): metadata for folder in folders
+                f"{folder}/{provenance.METADATA}".lstrip("/"): metadata for folder in folders
             }
         tree = self._repository.write_tree(tip, change.removed, change.files)
         commit = self._repository.commit_tree(tree, tip, trace.message(names))
@@ -260,9 +260,9 @@ class _Publisher:
 
     def _is_due(self, tip: str, environment: str, source: str) -> bool:
         """Whether a branch lacks what the source says, or something older is on it."""
-        before = traces.source_of(self._repository, tip, environment) if tip else ""
+        before = provenance.source_of(self._repository, tip, environment) if tip else ""
         specs = "origin" if self._options.elsewhere else self._options.remote
-        return not traces.is_newer(self._repository, specs, before, source, environment)
+        return not provenance.is_newer(self._repository, specs, before, source, environment)
 
     # --- the branch that is checked out --------------------------------------------------------
 

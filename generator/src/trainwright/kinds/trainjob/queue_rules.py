@@ -8,7 +8,7 @@ from trainwright.datatypes.groupkind import APPLICATION
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import dig, sequence
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.objects.sync import sync_options
+from trainwright.objects.sync_options import sync_options
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
 
