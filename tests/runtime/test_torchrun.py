@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+
 import pytest
-from containers import Entrypoint, finish
+from containers import TIMEOUT, Entrypoint, clean_environment, finish
 
 from trainwright_runtime import exit_codes
 from trainwright_runtime.machine import free_port
@@ -67,6 +71,35 @@ def test_nodes_keep_the_ranks_of_their_launcher(entrypoint: Entrypoint) -> None:
     assert (zero.returncode, one.returncode) == (0, 0), zero.stderr + one.stderr
     assert (zero.stdout, one.stdout) == ("[rank 0] done 0 2 1\n", "[rank 1] done 1 2 1\n")
     assert f"exit code {exit_codes.PEER_LOST}" in zero.stderr
+
+
+IS_LOST = """
+import os, runpy, signal
+from trainwright_runtime.recovery import restart
+class Lost:
+    build = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+restart.RendezvousStoreInfo = Lost
+runpy.run_module("trainwright_runtime", run_name="__main__")
+"""
+
+
+def test_a_master_that_is_lost_while_ranks_are_exchanged_requests_a_retry(
+    entrypoint: Entrypoint,
+) -> None:
+    """All nodes have met by then: what is lost is the store, and not the rendezvous."""
+    script = entrypoint.script("train.py", TRAIN)
+    job = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    argv = ["--recovery=restart", "--grace-period=10", "--", script, "1", "1"]
+    lost = subprocess.Popen(
+        [sys.executable, entrypoint.script("is_lost.py", IS_LOST), *argv],
+        cwd=entrypoint.folder,
+        env={**clean_environment(), **job, "RANK": "0"},
+    )
+    done = entrypoint.run(*argv, env={**job, "RANK": "1"})
+    assert lost.wait(TIMEOUT) == -signal.SIGKILL
+    assert done.returncode == exit_codes.UNREACHABLE, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "the nodes could not meet at 127.0.0.1:" in done.stderr.splitlines()[-1]
 
 
 def test_an_elastic_pytorchjob_meets_through_its_first_worker(entrypoint: Entrypoint) -> None:

@@ -17,7 +17,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 
-from torch.distributed import HashStore, PrefixStore, TCPStore  # type: ignore[attr-defined]
+from torch._C._distributed_c10d import HashStore, PrefixStore, TCPStore
+from torch.distributed import DistError
 from torch.distributed.elastic.agent.server.api import (
     RunResult,
     SimpleElasticAgent,
@@ -70,7 +71,7 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
     try:
         rendezvous = _rendezvous(layout, options)
         return _train(layout, options, environ, rendezvous)
-    except RendezvousError as error:
+    except (RendezvousError, DistError) as error:  # DistError: of the store, once all have met
         where = layout.placement
         raise errors.Unreachable(
             f"the nodes could not meet at {where.master_addr}:{where.master_port}: "
