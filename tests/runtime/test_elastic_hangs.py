@@ -49,6 +49,7 @@ def _nodes(
     def start(name: str, argv: list[str], **environ: str) -> None:
         module, *rest = argv
         log = folder / f"{name}.log"
+        log.touch()
         scripts.append(
             Script(RUNTIME / module, rest, cwd=folder, env={**shared, **environ}, log=log)
         )
@@ -122,9 +123,9 @@ def test_the_end_of_the_program_is_waited_for_and_missing_processes_are_named(
         assert leader.poll() is None
         assert stacks.SIGNAL is not None
         leader.send_signal(stacks.SIGNAL)
-        while not (frames := stacks.main_thread(log.read_text().splitlines())):
+        # It waits for others, and is not the one that hangs.
+        while not stacks.waits_for_peers(stacks.main_thread(log.read_text().splitlines())):
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.02)
-        assert stacks.waits_for_peers(frames)  # and is not the one that hangs
         stopped.send_signal(signal.SIGCONT)
         assert [each.wait(60) for each in processes] == [0, 0], log.read_text()
