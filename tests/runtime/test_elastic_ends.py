@@ -18,8 +18,8 @@ from workers import SCRIPT, digits, workers
 
 from trainwright_runtime.coordination import ending
 from trainwright_runtime.coordination.ending import Life, Stage
-from trainwright_runtime.coordination.protocol import Answer, Phase
 from trainwright_runtime.coordination.registry import Registry
+from trainwright_runtime.coordination.rules import Answer, Phase
 from trainwright_runtime.elastic import audit
 from trainwright_runtime.elastic.session import Session
 from trainwright_runtime.machine import free_port

@@ -28,8 +28,8 @@ from trainwright_runtime.coordination import lease
 from trainwright_runtime.coordination.election import Election
 from trainwright_runtime.coordination.lease import Vote
 from trainwright_runtime.coordination.lines import Lines, connected
-from trainwright_runtime.coordination.protocol import Answer, Phase
 from trainwright_runtime.coordination.registry import Registry
+from trainwright_runtime.coordination.rules import Answer, Phase
 from trainwright_runtime.elastic.errors import TrainingOver
 from trainwright_runtime.elastic.replica import Address, Replica
 from trainwright_runtime.elastic.session import Session

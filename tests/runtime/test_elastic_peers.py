@@ -66,11 +66,11 @@ def test_a_newcomer_with_a_large_state_catches_up(tmp_path: Path) -> None:
 
     def load(state: MutableMapping[str, Any]) -> None:
         for name, part in parts.items():
-            time.sleep(0.5)
+            time.sleep(1)
             assert torch.equal(state.pop(name), part)
 
     def replica(name: str, port: int) -> Replica:
-        timeouts = Timeouts(collective=2)
+        timeouts = Timeouts(collective=4)
         address = Address(
             coordinator=f"127.0.0.1:{port}", name=name, min_replicas=3, backend="gloo",
             timeouts=timeouts,
@@ -97,6 +97,18 @@ def test_a_newcomer_that_gets_nothing_is_given_up() -> None:
         sender.send(STEP)
         with pytest.raises(TimeoutError, match="gets nothing of the state"):
             sender.meet(STEP, [1])
+
+
+def test_who_is_to_stop_waits_for_no_newcomer() -> None:
+    """It saves, which must not take longer than its grace period."""
+    stopping = threading.Event()
+    sender = ProcessPeers("gloo", LONG, dump=dict, load=dict.clear, stopping=stopping.is_set)
+    with _two(sender, _peers()), ThreadPoolExecutor() as threads:
+        sender.send(STEP)
+        waiting = threads.submit(sender.meet, STEP, [1])
+        stopping.set()
+        with pytest.raises(ConnectionError, match="is to stop"):
+            waiting.result(60)
 
 
 def test_what_one_of_them_cannot_do_the_others_do_not_wait_for() -> None:

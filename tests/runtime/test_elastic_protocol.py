@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import pytest
 
-from trainwright_runtime.coordination import protocol
-from trainwright_runtime.coordination.protocol import Answer, Phase, Run, generation
+from trainwright_runtime.coordination import rules
+from trainwright_runtime.coordination.rules import Answer, Phase, Run, generation
 
 STEPS = 2
 AFTER = {Answer.LEAD: Phase.LEADS, Answer.OVER: Phase.ENDING}
@@ -69,7 +69,7 @@ def events(world: World) -> Iterator[tuple[str, World]]:
             yield from _losses(world, index, worker)
     yield from _steps(world)
     if world.run.recovering and _all_heard(world):
-        yield "the time to come back is over", world._replace(run=protocol.recovered(world.run))
+        yield "the time to come back is over", world._replace(run=rules.recovered(world.run))
     if world.deaths:
         lost = tuple(worker._replace(connected=False) for worker in world.workers)
         # That training is finished is on the disk too, where there is a checkpoint folder.
@@ -90,7 +90,7 @@ def _with(world: World, index: int, worker: Worker, run: Run) -> World:
 def _moves(world: World, index: int, worker: Worker) -> Iterator[tuple[str, World]]:
     me = name(index, worker)
     assert worker.phase is not None
-    run, phase = protocol.enter(world.run, me, worker.lineage, worker.phase, sure=worker.sure)
+    run, phase = rules.enter(world.run, me, worker.lineage, worker.phase, sure=worker.sure)
     sure = worker.sure or run.lineage == worker.lineage
     worker = worker._replace(phase=phase, connected=True, sure=sure)
     if phase is Phase.STALE:
@@ -102,19 +102,19 @@ def _moves(world: World, index: int, worker: Worker) -> Iterator[tuple[str, Worl
         yield from _completes(world, index, worker, run)
     elif phase is Phase.ENDING:
         done = worker._replace(phase=None, connected=False)
-        yield f"{me} ends", _with(world, index, done, protocol.leave(run, me))
+        yield f"{me} ends", _with(world, index, done, rules.leave(run, me))
     elif phase is Phase.LEADS:
-        led = protocol.lead(run, me)
+        led = rules.lead(run, me)
         yield f"{me} saves", _with(world, index, worker, led)._replace(saved=worker.step)
         done = worker._replace(phase=None, connected=False)
-        over = protocol.leave(protocol.finish(led, me), me)
+        over = rules.leave(rules.finish(led, me), me)
         yield f"{me} ends", _with(world, index, done, over)._replace(ended=world.ended + 1)
 
 
 def _asks(world: World, index: int, worker: Worker, run: Run) -> Iterator[tuple[str, World]]:
     me = name(index, worker)
     assert worker.phase is not None
-    run, answer = protocol.request_step(run, me, worker.phase)
+    run, answer = rules.request_step(run, me, worker.phase)
     if answer is Answer.WAIT:
         yield f"{me} waits", _with(world, index, worker, run)
     elif answer is Answer.FOUND:
@@ -139,14 +139,14 @@ def _completes(world: World, index: int, worker: Worker, run: Run) -> Iterator[t
     likely = run.holders or {me}
     for first in sorted({*others, *run.holders, me}):
         what = f"{me} completes" if first in likely else f"{me} completes{_UNLIKELY}"
-        after, phase, answer = protocol.complete(run, me, worker.lineage, first, sure=worker.sure)
+        after, phase, answer = rules.complete(run, me, worker.lineage, first, sure=worker.sure)
         phase = AFTER.get(answer, phase)
         yield what, _with(world, index, worker._replace(phase=phase), after)
 
 
 def _losses(world: World, index: int, worker: Worker) -> Iterator[tuple[str, World]]:
     me = name(index, worker)
-    run = protocol.leave(world.run, me)
+    run = rules.leave(world.run, me)
     fewer = world._replace(deaths=world.deaths - 1)
     if worker.phase is not None:
         yield f"{me} dies", _with(fewer, index, Worker(worker.life + 1), run)
@@ -186,8 +186,8 @@ def _steps(world: World) -> Iterator[tuple[str, World]]:
 def _verdict(world: World, index: int, worker: Worker) -> Answer:
     assert worker.phase is not None
     me = name(index, worker)
-    run, phase = protocol.enter(world.run, me, worker.lineage, worker.phase, sure=worker.sure)
-    return protocol.request_step(run, me, phase)[1]
+    run, phase = rules.enter(world.run, me, worker.lineage, worker.phase, sure=worker.sure)
+    return rules.request_step(run, me, phase)[1]
 
 
 def _commits(
@@ -204,7 +204,7 @@ def _commits(
                 connected=True,
                 sure=True,
             )
-            run, phase = protocol.enter(after.run, name(index, worker), lineage, Phase.HOLDS)
+            run, phase = rules.enter(after.run, name(index, worker), lineage, Phase.HOLDS)
             after = _with(after, index, moved._replace(phase=phase), run)
         names = [name(index, worker) for index, worker in committed]
         yield f"{' and '.join(names)} commit step {step + 1} of {lineage}", after
@@ -312,10 +312,10 @@ def test_nothing_forbidden_can_happen_and_training_can_always_end(
 
 
 _request_step, _enter, _complete, _recovered = (
-    protocol.request_step,
-    protocol.enter,
-    protocol.complete,
-    protocol.recovered,
+    rules.request_step,
+    rules.enter,
+    rules.complete,
+    rules.recovered,
 )
 
 
@@ -373,6 +373,6 @@ def _no_memory_of_claims(run: Run) -> Run:
 def test_the_search_finds_a_rule_that_is_missing(
     rule: str, broken: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, rule, broken)
+    monkeypatch.setattr(rules, rule, broken)
     with pytest.raises(Violation):
         assert [search(2, deaths) for deaths in (1, 2)]

@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from trainwright_runtime.coordination import protocol
+from trainwright_runtime.coordination import rules
 from trainwright_runtime.coordination.election import Election
 from trainwright_runtime.coordination.lines import PORTS, Lines
-from trainwright_runtime.coordination.protocol import Answer, Phase, Run
+from trainwright_runtime.coordination.rules import Answer, Phase, Run
 
 log = logging.getLogger(__name__)
 
@@ -161,23 +161,23 @@ class Registry:
             if self._election is not None and self._election.finished:
                 self._run = replace(self._run, finished=True)
             if time.monotonic() >= self._recovery:
-                self._run = protocol.recovered(self._run)
+                self._run = rules.recovered(self._run)
             answer = ""
             if message["do"] != "complete":
-                self._run, phase = protocol.enter(self._run, worker, lineage, phase, sure=sure)
+                self._run, phase = rules.enter(self._run, worker, lineage, phase, sure=sure)
             match message["do"]:
                 case "step":
-                    self._run, answer = protocol.request_step(
+                    self._run, answer = rules.request_step(
                         self._run, worker, phase, message["after"]
                     )
                 case "complete":
-                    self._run, phase, answer = protocol.complete(
+                    self._run, phase, answer = rules.complete(
                         self._run, worker, lineage, message["first"], sure=sure
                     )
                 case "lead":
-                    self._run = protocol.lead(self._run, worker)
+                    self._run = rules.lead(self._run, worker)
                 case "finish":
-                    self._run = protocol.finish(self._run, worker)
+                    self._run = rules.finish(self._run, worker)
                     answer = Answer.OVER if self._run.finished else Answer.WAIT
             self._missing.discard(_name(worker))
             if answer in (Answer.OVER, Answer.LEAD):
@@ -217,7 +217,7 @@ class Registry:
             self._doing.pop(worker, None)
             if worker not in self._ended:
                 self._missing.add(_name(worker))
-            self._run = protocol.leave(self._run, worker)
+            self._run = rules.leave(self._run, worker)
 
 
 def _bound(port: int, serve: Callable[[socket.socket, int], None]) -> _Server:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trainwright_runtime.coordination.protocol import generation
+from trainwright_runtime.coordination.rules import generation
 from trainwright_runtime.elastic.members import Members
 from trainwright_runtime.elastic.source import Share
 

@@ -238,7 +238,9 @@ def membership(
         if mesh is None:
             return Replica(address, **states, **callbacks)
         node = Node(environ, time_out_of(mesh))
-        own = ProcessPeers(backend, address.patience, **states, local_rank=node.rank, mesh=mesh)
+        own = ProcessPeers(
+            backend, address.patience, **states, stopping=stopping, local_rank=node.rank, mesh=mesh
+        )
         peers = NodePeers(node, own, timedelta(seconds=address.timeouts.operation))
         replica = Replica(address, **states, **callbacks, peers=peers) if node.leads else None
         return NodeMember(node, peers, replica)

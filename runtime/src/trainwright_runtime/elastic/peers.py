@@ -86,12 +86,13 @@ class ProcessPeers:
         *,
         dump: Callable[[], State],
         load: Callable[[MutableMapping[str, Any]], None],
+        stopping: Callable[[], bool] = bool,
         local_rank: int = 0,
         mesh: DeviceMesh | None = None,
     ) -> None:
         """`mesh` is what the model is sharded over, `local_rank` the place in it."""
         self._backend, self._patience = backend, patience
-        self._dump, self._load = dump, load
+        self._dump, self._load, self._stopping = dump, load, stopping
         self._local_rank, self._mesh = local_rank, mesh
         self._group: _Named | None = None
         self._transport: Transport | None = None
@@ -211,6 +212,8 @@ class ProcessPeers:
                 raise ConnectionError("a newcomer of this step did not get the state")
             if self._group.lost:
                 raise ConnectionError("a member of this step was lost")
+            if self._stopping():  # it may have to save within its grace period
+                raise ConnectionError("this worker is to stop")
             before, progress = progress, self._meeting.add(_PROGRESS, 0)
             if progress != before:
                 since = time.monotonic()

@@ -31,8 +31,8 @@ import torch
 from torch._C._distributed_c10d import TCPStore
 from torchft.coordination import LighthouseClient, ManagerServer
 
-from trainwright_runtime.coordination.protocol import Answer, generation
 from trainwright_runtime.coordination.registry import IN_PROGRAM, IN_STEP, WAITING
+from trainwright_runtime.coordination.rules import Answer, generation
 from trainwright_runtime.elastic.errors import Fenced, OtherReplica, StoppedWaiting, TrainingOver
 from trainwright_runtime.elastic.members import Members, State, Work
 from trainwright_runtime.elastic.peers import FAILURES, Peers, ProcessPeers
@@ -84,7 +84,9 @@ class Replica:
         peers: Peers | None = None,
     ) -> None:
         self._address = address
-        self._peers = peers or ProcessPeers(address.backend, address.patience, dump=dump, load=load)
+        self._peers = peers or ProcessPeers(
+            address.backend, address.patience, dump=dump, load=load, stopping=stopping
+        )
         self._states: list[str] = []  # where newcomers find them
         # A worker that was replaced while it was paused must not be taken for its successor.
         self._name = f"{address.name}-{uuid.uuid4().hex[:8]}"

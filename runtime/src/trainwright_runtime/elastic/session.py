@@ -17,8 +17,8 @@ from typing import Any, NoReturn
 from trainwright_runtime import exit_codes
 from trainwright_runtime.coordination.lease import LENGTH
 from trainwright_runtime.coordination.lines import Lines, connected
-from trainwright_runtime.coordination.protocol import Answer, Phase, generation
 from trainwright_runtime.coordination.registry import IN_PROGRAM, IN_STEP
+from trainwright_runtime.coordination.rules import Answer, Phase, generation
 from trainwright_runtime.failure import Record, send
 
 log = logging.getLogger(__name__)
