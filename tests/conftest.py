@@ -66,12 +66,14 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_user_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Git, Helm, pip and npm as on a fresh machine, whatever its user has configured."""
+    """Git, Helm, pip, npm and Python as on a fresh machine, whatever its user has configured."""
     with pytest.MonkeyPatch.context() as patch:
         for name in os.environ:
             ours = name.startswith("GIT_") and not name.startswith("GIT_SSL_")
             if ours or name.startswith("HELM_") or name.removeprefix("PIP_") in _PIP.split():
                 patch.delenv(name)
+        # With it each argument of a print is written by itself, between those of other processes.
+        patch.delenv("PYTHONUNBUFFERED", raising=False)
         for name, value in git_repository.ENVIRONMENT.items():
             if not name.endswith("_DATE"):
                 patch.setenv(name, value)

@@ -60,6 +60,7 @@ def _two(sender: ProcessPeers, newcomer: ProcessPeers) -> Iterator[list[str]]:
             peer.close()
 
 
+@pytest.mark.slow
 def test_a_newcomer_with_a_large_state_catches_up(tmp_path: Path) -> None:
     """Loading it takes longer than any wait for a peer: those who hold it wait, and commit."""
     parts = {f"part {number}": torch.ones(2) for number in range(5)}
