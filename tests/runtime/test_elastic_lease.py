@@ -22,6 +22,7 @@ from signal import SIGCONT, SIGINT, SIGSTOP
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import settings
 
 from trainwright_runtime import coordinator
 from trainwright_runtime.coordination import lease
@@ -144,7 +145,10 @@ def search(walks: int, seed: int = 0) -> int:
     return steps
 
 
-@pytest.mark.parametrize("walks", [200, pytest.param(20_000, marks=pytest.mark.slow)])
+MANY = 100 * settings.default.max_examples  # 100,000 by night
+
+
+@pytest.mark.parametrize("walks", [200, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_no_order_of_events_makes_two_coordinators(walks: int) -> None:
     assert search(walks) > 20 * walks
 
