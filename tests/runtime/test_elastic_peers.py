@@ -116,9 +116,9 @@ def test_what_one_of_them_cannot_do_the_others_do_not_wait_for() -> None:
     sender, newcomer = _peers(), _peers()
     with _two(sender, newcomer):
         with socket.create_server(("127.0.0.1", 0)) as unused:
-            nobody = f"127.0.0.1:{unused.getsockname()[1]}"
+            closed = f"127.0.0.1:{unused.getsockname()[1]}"
         with pytest.raises(FAILURES):
-            newcomer.receive([nobody], STEP)
+            newcomer.receive([closed], STEP)
         with pytest.raises(ConnectionError, match="did not get the state"):
             sender.meet(STEP, [1])
 
@@ -181,7 +181,7 @@ def _killed(address: list[str], store: str, when: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["receiving", "loading"])
-def test_nobody_waits_for_a_newcomer_that_is_killed(when: str) -> None:
+def test_a_newcomer_that_is_killed_is_not_waited_for(when: str) -> None:
     """By the kernel's word, not by a time-out."""
     large = {"part": torch.zeros(256 * 1024 * 1024, dtype=torch.uint8)}
     sender = _peers(state=large if when == "receiving" else None)

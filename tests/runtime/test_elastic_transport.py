@@ -282,9 +282,9 @@ def test_who_still_reads_does_not_keep_the_sender_from_its_step() -> None:
 
         with pytest.raises(ConnectionError, match="did not send all of its state"):
             target.fetch(source.address, 7, withdraw)
-        assert not source.interrupted  # what is not served any more keeps nobody waiting
+        assert not source.interrupted  # what is not served any more is not waited for
         gc.collect()
-        assert freed.wait(60)  # nothing keeps a state that nobody may read
+        assert freed.wait(60)  # nothing keeps a state that may not be read any more
         source.offer(8, {"a": 1})
         assert target.fetch(source.address, 8).pop("a") == 1
 

@@ -74,7 +74,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @cache
 def imported(root: Path, path: Path) -> tuple[ImportInput, ImportBatch]:
-    """What becomes of a file: several tests read the same."""
+    """The import of a file: several tests read the same."""
     found = ImportInput()
     found.files((str(path),))
     try:
