@@ -85,9 +85,10 @@ def test_an_input_without_an_end_is_refused(rendered: Repository) -> None:
 
 @pytest.mark.parametrize("command", ["--help", "list jobs", "explain dev/mnist", "schema job"])
 def test_an_output_that_cannot_be_written_is_one_line(command: str, rendered: Repository) -> None:
-    done = _in_a_shell(f"{command} >/dev/full", rendered)
     expected = "trainwright: cannot write the output: No space left on device\n"
-    assert (done.returncode, done.stderr) == (2, expected)
+    for setting in ("", "PYTHONUNBUFFERED=1 "):
+        done = _in_a_shell(f"{command} >/dev/full", rendered, setting)
+        assert (done.returncode, done.stderr) == (2, expected)
 
 
 @pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])
@@ -98,8 +99,10 @@ def test_a_closed_output_changes_no_exit_code(closed: str, rendered: Repository)
     assert _in_a_shell(f"check {closed}", rendered).returncode == 1
 
 
-def _in_a_shell(command: str, repository: Repository) -> subprocess.CompletedProcess[str]:
-    line = f"{shlex.quote(sys.executable)} -m trainwright {command}"
+def _in_a_shell(
+    command: str, repository: Repository, setting: str = ""
+) -> subprocess.CompletedProcess[str]:
+    line = f"{setting}{shlex.quote(sys.executable)} -m trainwright {command}"
     return subprocess.run(
         ["sh", "-c", line], cwd=repository.root, capture_output=True, text=True, check=False
     )

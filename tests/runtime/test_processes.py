@@ -104,7 +104,7 @@ import json, os
 print("plain")
 print(json.dumps({"message": "own", "level": "warning", "step": 3}))
 print('{"not": "a record"}')
-print('{"broken')
+print('{"broken', flush=True)
 os.write(1, bytes([0xff, 10]))
 """
     lines = [json.loads(line) for line in _relay(code, "json").stdout.splitlines()]

@@ -31,7 +31,7 @@ def main() -> None:
 def _command() -> None:
     try:
         from trainwright import cli
-        from trainwright.cli.common import CANNOT
+        from trainwright.cli.common import CANNOT, discard_output
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     sys.stdout = sys.stdout or _nowhere()  # None where it is closed, as by `>&-`
@@ -41,6 +41,7 @@ def _command() -> None:
     except OSError as error:
         if not (trouble := output_trouble(error)):
             raise
+        discard_output()
         sys.stderr.write(f"trainwright: {trouble}\n")
         sys.exit(CANNOT)
 

@@ -37,12 +37,13 @@ def errors() -> Iterator[None]:
         click.echo(f"trainwright: {error}", err=True)
         sys.exit(CANNOT)
     except BrokenPipeError:  # the reader, `head` say, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
         sys.exit(CANNOT)
     except (click.ClickException, click.exceptions.Exit, click.Abort):
         raise
     except Exception as error:  # noqa: BLE001 - the one place that catches everything
         if isinstance(error, OSError) and (trouble := output_trouble(error)):
+            discard_output()
             click.echo(f"trainwright: {trouble}", err=True)
             sys.exit(CANNOT)
         import traceback  # 7 ms, and only a bug needs it
@@ -54,6 +55,14 @@ def errors() -> Iterator[None]:
             err=True,
         )
         sys.exit(BUG)
+
+
+def discard_output() -> None:
+    """Let go of what is in the buffer: it could not be written at the end either.
+
+    https://docs.python.org/3/library/signal.html#note-on-sigpipe
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def complete(
