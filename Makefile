@@ -26,17 +26,16 @@ render: $(BIN)/trainwright ## validate and render the shipped environments
 # Many tests start processes: without bytecode, each of them would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 # Tests of processes wait for half of their time: four workers have two cores busy, three 79 % of them.
-# The slow ones wait for longer: four have one core busy.
-PYTEST := $(BIN)/python -m pytest --dist worksteal --durations=25
+PYTEST := $(BIN)/python -m pytest -n 4 --dist worksteal --durations=25
 
 test: $(VENV)/.dev ## run the tests that a change of the generator can break, in a few minutes
-	$(PYTEST) -n 4 -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-slow: $(VENV)/.dev ## run the rest: real trainings, image, packaging, fuzzing, many examples
-	$(PYTEST) -n 8 -m "slow or hypothesis" --hypothesis-profile=thorough
+	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile=thorough
 
 test-nightly: $(VENV)/.dev ## the same with as many examples as a night holds
-	$(PYTEST) -n 8 -m "slow or hypothesis" --hypothesis-profile=nightly
+	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile=nightly
 
 # Each worker collects all tests. In a fresh clone each would compile all that they import.
 collect: $(VENV)/.dev ## compile what the tests import, once, for the workers of `make test`

@@ -471,7 +471,7 @@ def test_a_worker_that_is_left_alone_learns_that_training_is_over(tmp_path: Path
     def replica(name: str, port: int) -> Replica:
         address = Address(
             coordinator=f"127.0.0.1:{port}", name=name, min_replicas=2, backend="gloo",
-            timeouts=Timeouts(quorum=3, coordinator=10),
+            timeouts=Timeouts(quorum=3),
         )  # fmt: skip
         return Replica(address, dump=dict, load=lambda _: None, stopping=lambda: False)
 
