@@ -109,10 +109,10 @@ def save(url: str, *numbers: int, **options: Any) -> None:
             checkpoints.save(step, uniform(step))
 
 
-def load(url: str) -> int | None:
+def load(place: str | Path) -> int | None:
     """The step of the checkpoint that is loaded, of which everything is."""
     state = uniform(0)
-    with Checkpoints(url) as checkpoints:
+    with Checkpoints(place) as checkpoints:
         step = checkpoints.load(state)
     assert step is None or step == step_of(state)
     return step

@@ -24,7 +24,7 @@ torch = pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).parent))
 
 import checkpoint_programs as programs  # noqa: E402
-from checkpoint_programs import step_of, together, uniform, wait  # noqa: E402
+from checkpoint_programs import load, together, uniform, wait  # noqa: E402
 
 from continuous_integration import TAKES_ROOT  # noqa: E402
 from trainwright_runtime.checkpoint import (  # noqa: E402
@@ -42,15 +42,6 @@ def save(directory: Path, *steps: int, keep: int = 5) -> None:
     with Checkpoints(directory, keep=keep) as checkpoints:
         for step in steps:
             checkpoints.save(step, uniform(step))
-
-
-def load(directory: Path) -> int | None:
-    """The step loaded; everything that came with it is of that step."""
-    state = uniform(0)
-    with Checkpoints(directory) as checkpoints:
-        step = checkpoints.load(state)
-    assert step is None or step == step_of(state)
-    return step
 
 
 def _names(directory: Path) -> list[str]:
