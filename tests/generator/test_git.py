@@ -208,11 +208,11 @@ def _is_read(pipe: Path) -> bool:
 
 
 LEADER = """
-import signal, subprocess, sys, time
+import os, signal, subprocess, sys, time
 child = subprocess.Popen(["sleep", "600"])
 def stop(*_):
     time.sleep(0.2)
-    print(child.poll(), flush=True)
+    os.write(1, f"{child.poll()}\\n".encode())  # print() may be writing what it interrupts
     sys.exit()
 signal.signal(signal.SIGTERM, stop)
 print("up", flush=True)
