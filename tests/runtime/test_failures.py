@@ -39,6 +39,11 @@ import datetime, os, torch.distributed as dist
 dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))  # on a busy machine
 dist.distributed_c10d._set_pg_timeout(datetime.timedelta(seconds=2))  # of each collective
 """
+MEETS_NO_OTHER = """
+import datetime, os, torch.distributed as dist
+os.environ.update({environment})
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=10))
+"""
 MESH = """
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
@@ -80,18 +85,15 @@ WAYS_OF_TORCH = {
     "out-of-memory": (LOADS.format(item="os.kill(os.getpid(), signal.SIGKILL)"), 137),
     "memory-refused": ("import torch; torch.zeros(1 << 55)", 1),
     "data-missing": (LOADS.format(item="open('absent.jpg')"), 1),
-    "ranks-missing": (MEETS.format(prepare="os.environ['WORLD_SIZE'] = '3'"), 170),
+    "ranks-missing": (MEETS_NO_OTHER.format(environment="WORLD_SIZE='3'"), 170),
     "master-unreachable": (
-        MEETS.format(
-            prepare="os.environ.update(RANK='1', WORLD_SIZE='2', MASTER_ADDR='127.0.0.1',"
-            " MASTER_PORT='9')"
+        MEETS_NO_OTHER.format(
+            environment="RANK='1', WORLD_SIZE='2', MASTER_ADDR='127.0.0.1', MASTER_PORT='9'"
         ),
         170,
     ),
     "name-not-resolved": (
-        MEETS.format(
-            prepare="os.environ.update(RANK='1', WORLD_SIZE='2', MASTER_ADDR='absent.invalid')"
-        ),
+        MEETS_NO_OTHER.format(environment="RANK='1', WORLD_SIZE='2', MASTER_ADDR='absent.invalid'"),
         170,
     ),
     "ranks-unset": (
