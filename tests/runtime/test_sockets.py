@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -36,6 +37,15 @@ def test_only_tcp_connections_are_seen(pair: tuple[socket.socket, socket.socket]
             assert not unseen & seen
     os.close(read)
     os.close(write)
+
+
+def test_who_looks_at_them_at_the_same_time_sees_no_others(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    known = descriptors()
+    with ThreadPoolExecutor() as threads:
+        looks = [threads.submit(descriptors) for _ in range(1000)]
+    assert all(look.result() == known for look in looks)
 
 
 def test_both_ends_learn_that_it_is_over(pair: tuple[socket.socket, socket.socket]) -> None:
@@ -86,3 +96,14 @@ def test_only_connections_that_a_member_has_the_other_end_of_are_the_group_s(
         kept = sockets.between(opened, theirs)
         assert {item.descriptor for item in kept} == {one.fileno()}
         stream.close()
+
+
+def test_connections_with_a_server_are_left_out_on_both_sides(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    one, other = pair
+    both = {one.fileno(), other.fileno()}
+    known = {item for item in sockets.connected() if item.descriptor in both}
+    assert not sockets.without_port(other.getsockname()[1], known)
+    assert sockets.without_port(1, known) == known
+    assert len(known) == 2

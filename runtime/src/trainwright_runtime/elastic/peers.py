@@ -285,7 +285,9 @@ class _Named(ProcessGroup):
     ) -> None:
         before = sockets.connected()
         super().configure(store_addr, replica_id, rank, world_size, *rest)
-        opened = sockets.connected() - before
+        # A member serves the store, and its clients come and go: a group that loses one is whole.
+        port = int(store_addr.partition("/")[0].rpartition(":")[2])
+        opened = sockets.without_port(port, sockets.connected() - before)
         store = create_store_client(store_addr, timeout=self._patience)
         store.set(f"sockets/{rank}", json.dumps([item.ends for item in opened]))
         others = [json.loads(store.get(f"sockets/{other}")) for other in range(world_size)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import stat
-from collections.abc import Iterable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +31,11 @@ def connected() -> frozenset[Socket]:
     return frozenset(item for item in found if item is not None)
 
 
+def without_port(port: int, sockets: Iterable[Socket]) -> frozenset[Socket]:
+    """Those that are not connections with a server on this port, on either side."""
+    return frozenset(item for item in sockets if port not in {end[1] for end in item.ends})
+
+
 def between(
     mine: Iterable[Socket], others: Iterable[Sequence[Sequence[object]]]
 ) -> frozenset[Socket]:
@@ -51,7 +56,7 @@ def shut(sockets: Iterable[Socket]) -> None:
     """
     for item in sockets:
         if _socket(item.descriptor) == item:
-            with suppress(OSError), closing(_own(item.descriptor)) as connection:
+            with suppress(OSError), _borrowed(item.descriptor) as connection:
                 connection.shutdown(socket.SHUT_RDWR)
 
 
@@ -60,7 +65,7 @@ def _socket(descriptor: int) -> Socket | None:
         status = os.fstat(descriptor)
         if not stat.S_ISSOCK(status.st_mode):
             return None
-        with closing(_own(descriptor)) as connection:
+        with _borrowed(descriptor) as connection:
             if connection.family not in (socket.AF_INET, socket.AF_INET6):
                 return None
             ends = connection.getsockname()[:2], connection.getpeername()[:2]
@@ -69,6 +74,15 @@ def _socket(descriptor: int) -> Socket | None:
     return Socket(descriptor, status.st_ino, ends)
 
 
-def _own(descriptor: int) -> socket.socket:
-    """A Python socket of its own over the same connection."""
-    return socket.socket(fileno=os.dup(descriptor))
+@contextmanager
+def _borrowed(descriptor: int) -> Iterator[socket.socket]:
+    """A Python socket over a descriptor of others, which stays open.
+
+    Not over a duplicate: who lists the connections in another thread meanwhile would take that for
+    one, which is then gone.
+    """
+    connection = socket.socket(fileno=descriptor)
+    try:
+        yield connection
+    finally:
+        connection.detach()
