@@ -25,8 +25,8 @@ render: $(BIN)/trainwright ## validate and render the shipped environments
 
 # Many tests start processes: without bytecode, each of them would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
-# Tests of processes wait for half of their time: four workers have two cores busy, three 79 % of them.
-PYTEST := $(BIN)/python -m pytest -n 4 --dist worksteal --durations=25
+# Tests of processes wait for half of their time: six workers have two cores busy, four 78 % of them.
+PYTEST := $(BIN)/python -m pytest -n 6 --dist worksteal --durations=25
 
 test: $(VENV)/.dev ## run the tests that a change of the generator can break, in a few minutes
 	$(PYTEST) -m "not slow"

@@ -150,7 +150,7 @@ def test_a_sharded_model_trains_as_in_one_process(entrypoint: Entrypoint, tmp_pa
 
 @pytest.mark.parametrize("killed", [0, 1])
 def test_a_lost_process_is_a_lost_node(entrypoint: Entrypoint, killed: int) -> None:
-    nodes = Nodes(entrypoint, "60", "0.15")
+    nodes = Nodes(entrypoint, "25", "0.15")
     for node in range(2):
         nodes.start(node)
     for node in (1, 0):
@@ -165,11 +165,11 @@ def test_a_lost_process_is_a_lost_node(entrypoint: Entrypoint, killed: int) -> N
     assert len(reports) == 4
     calm = entrypoint.folder / "calm"
     calm.mkdir()
-    _same(reports, _calm(calm, "60", "0"))
+    _same(reports, _calm(calm, "25", "0"))
     verdict = audit.verify(nodes.audit)
     assert not verdict.problems
     assert not verdict.lost
-    assert verdict.epochs == {"train": 60, "validation": 60}
+    assert verdict.epochs == {"train": 25, "validation": 25}
 
 
 def test_stopped_nodes_go_on_from_a_checkpoint_of_all_shards(
