@@ -25,17 +25,17 @@ render: $(BIN)/trainwright ## validate and render the shipped environments
 
 # Many tests start processes: without bytecode, each of them would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
-# Tests of processes wait for half of their time: six workers have two cores busy, four 78 % of them.
-PYTEST := $(BIN)/python -m pytest -n 6 --dist worksteal --durations=25
+PYTEST := $(BIN)/python -m pytest --dist worksteal --durations=25
 
 test: $(VENV)/.dev ## run the tests that a change of the generator can break, in a few minutes
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -n 4 -m "not slow"
 
+# Tests of processes wait for half of their time: six workers have two cores busy, four 78 % of them.
 test-slow: $(VENV)/.dev ## run the rest: real trainings, image, packaging, fuzzing, many examples
-	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile=thorough
+	$(PYTEST) -n 6 -m "slow or hypothesis" --hypothesis-profile=thorough
 
 test-nightly: $(VENV)/.dev ## the same with as many examples as a night holds
-	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile=nightly
+	$(PYTEST) -n 6 -m "slow or hypothesis" --hypothesis-profile=nightly
 
 # Each worker collects all tests. In a fresh clone each would compile all that they import.
 collect: $(VENV)/.dev ## compile what the tests import, once, for the workers of `make test`
