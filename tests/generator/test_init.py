@@ -226,6 +226,20 @@ def test_targets_that_no_engine_applies_and_targets_that_are_none(tmp_path: Path
     assert f"is none of {', '.join(TARGETS)}" in done.stderr
 
 
+def test_all_that_is_missing_or_wrong_is_named_at_once() -> None:
+    missing = CliRunner().invoke(main, ["init"])
+    assert missing.exit_code == 2
+    assert "Missing option '--engine'. Choose from" in missing.stderr
+    assert f"Missing option '--target'. Choose from {', '.join(TARGETS)}" in missing.stderr
+    wrong = CliRunner().invoke(main, ["init", "--engine", "argo", "--target", "jobst"])
+    assert wrong.exit_code == 2
+    assert "Did you mean 'argocd'?" in wrong.stderr
+    assert "Did you mean 'jobset'?" in wrong.stderr
+    one = CliRunner().invoke(main, ["promote", "mnist", "--from", "dev"])
+    assert one.stderr.count("Error: ") == 1
+    assert "Missing option '--to'" in one.stderr
+
+
 def test_where_it_is_comes_from_the_remote_without_credentials(tmp_path: Path) -> None:
     for name, remote, url in (
         ("a", "git@github.com:ml/training.git", "ssh://git@github.com/ml/training.git"),

@@ -8,11 +8,12 @@ from typing import IO
 import click
 
 from trainwright.cli.common import errors
+from trainwright.cli.suggestions import Command
 
 _ADDRESS = re.compile(r"https?://[^\s()<>\"']+")  # what Markdown takes between parentheses
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("file", type=click.File(encoding="utf-8"))
 @click.option("--pull-request", type=click.IntRange(min=1), required=True, help="Its number.")
 @click.option(

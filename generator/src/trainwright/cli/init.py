@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trainwright.cli.common import errors, planning
-from trainwright.cli.suggestions import Choice, meant
+from trainwright.cli.suggestions import Choice, Command, meant
 
 if TYPE_CHECKING:
     from trainwright.setup.init.repository import Answers
@@ -19,22 +19,34 @@ ENGINES = ("argocd", "flux", "none")
 WIRING = "wiring"
 
 
-def _targets(context: click.Context, _parameter: click.Parameter, value: str) -> str:
-    from trainwright.kinds import TARGETS
+class _Target(click.types.StringParamType):
+    """A target by its name. Kinds are imported once one is given: `--help` needs none."""
 
-    if value not in TARGETS:
-        found = meant(value, tuple(TARGETS))
-        raise click.BadParameter(f'"{value}" is none of {", ".join(TARGETS)}.{found}', context)
-    return value
+    name = "target"
+
+    def convert(
+        self, value: str, param: click.Parameter | None, context: click.Context | None
+    ) -> str:
+        from trainwright.kinds import TARGETS
+
+        if value not in TARGETS:
+            found = meant(value, tuple(TARGETS))
+            self.fail(f'"{value}" is none of {", ".join(TARGETS)}.{found}', param, context)
+        return value
+
+    def get_missing_message(self, *_: object, **__: object) -> str:
+        from trainwright.kinds import TARGETS
+
+        return f"Choose from {', '.join(TARGETS)}"
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=Path())
 @click.option("--engine", type=Choice(ENGINES), required=True, help="Who applies what is rendered.")
 @click.option(
     "--target",
+    type=_Target(),
     required=True,
-    callback=_targets,
     help="What jobs become, see `list`: trainjob where nothing is installed yet.",
 )
 @click.option(

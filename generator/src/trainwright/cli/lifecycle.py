@@ -10,7 +10,7 @@ import click
 
 from trainwright.cli.common import Context, complete, errors
 from trainwright.cli.edits import Writing, carry_out, each, selected, writes
-from trainwright.cli.suggestions import Choice
+from trainwright.cli.suggestions import Choice, Command
 
 GROUPS = ("image", "entrypoint", "flags", "files")
 OUTCOMES = ("succeeded", "failed")
@@ -102,7 +102,7 @@ def extend(context: Context, /, selections: tuple[str, ...], duration: str, **op
     carry_out(context, "extend", selections, acts, Writing(**options))
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("names", nargs=-1, required=True, metavar="JOB...")
 @click.option(
     "--from", "source", required=True, metavar="ENV", help="The environment to promote from."

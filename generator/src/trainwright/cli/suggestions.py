@@ -1,4 +1,4 @@
-"""What was probably meant by a word that is none of those that there are."""
+"""Commands whose errors name what there is to choose from, what was meant, and all at once."""
 
 from __future__ import annotations
 
@@ -31,6 +31,24 @@ class Choice(_Words):
         except click.BadParameter as error:
             found = meant(str(value), tuple(map(str, self.choices)))
             raise click.BadParameter(f"{error.message}{found}", context, param) from error
+
+
+class Command(click.Command):
+    """A command that names every option that is missing or invalid; click names the first."""
+
+    def parse_args(self, context: click.Context, words: list[str]) -> list[str]:
+        given = list(words)
+        try:
+            return super().parse_args(context, words)
+        except click.BadParameter:
+            options, _, _ = self.make_parser(context).parse_args(args=given)
+            found = []
+            for parameter in self.get_params(context):
+                try:
+                    parameter.handle_parse_result(context, options, [])
+                except click.BadParameter as error:
+                    found.append(error.format_message())
+            raise click.UsageError("\nError: ".join(found), context) from None
 
 
 class Group(click.Group):
