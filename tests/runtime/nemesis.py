@@ -26,6 +26,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from stranger import attacking, ports
+
 WORKERS = 3
 RECORDS, BATCH, EPOCHS = 60, 4, 3
 KINDS = (
@@ -40,6 +42,7 @@ KINDS = (
     "evict",
     "partition",
     "full",
+    "stranger",
 )
 ISOLATED = ("partition", "full")
 """What needs namespaces."""
@@ -143,7 +146,7 @@ class _Training:
     def do(self, deed: Deed) -> None:
         pid = self._pids.get(deed.worker)
         match deed.kind:
-            case "coordinator" | "evict" | "partition" | "full":
+            case "coordinator" | "evict" | "partition" | "full" | "stranger":
                 getattr(self, f"_{deed.kind}")(deed.worker)
             case "kill" if pid:
                 self._signal(pid, signal.SIGKILL)
@@ -171,6 +174,10 @@ class _Training:
         self._forks.ask("fill", ballast)
         self._in(FULL, lambda: self._forks.ask("empty", ballast))
 
+    def _stranger(self, _: int) -> None:
+        pids = [*self._pids.values(), *self._coordinators.values()]
+        self._forks.ask("stranger", pids, str(self._folder / "let-in"))
+
     def check(self) -> None:
         for _, due in self._later:
             due()
@@ -189,6 +196,8 @@ class _Training:
             unsaved = text.rfind(" could not be saved ") > text.rfind(" saved the checkpoint of ")
             if code != int(FAILURE in text or unsaved):
                 yield f"worker {worker} ended with {code}"
+        if (self._folder / "let-in").exists():
+            yield f"a stranger was let in: {(self._folder / 'let-in').read_text()}"
         if self._pids or self._coordinators:
             yield f"processes are left: workers {self._pids}, coordinators {self._coordinators}"
 
@@ -314,8 +323,8 @@ def losses(folder: Path) -> list[tuple[int, float]]:
 _TIMEOUTS = {
     "TRAINWRIGHT_COLLECTIVE_TIMEOUT": "3",
     "TRAINWRIGHT_QUORUM_TIMEOUT": "3",
-    "RUST_LOG": "error",
 }
+_IDENTITY = {"TRAINWRIGHT_RUN": "nemesis", "TRAINWRIGHT_RUN_KEY": "what no stranger knows"}
 
 
 NAMESPACES = ("unshare", "--net", "--mount", "--propagation=private")
@@ -568,11 +577,28 @@ def _answer(isolation: _Isolation | None, what: str, *arguments: Any) -> Any:
         return _start(isolation, *arguments)
     if what == "serves":
         return _greets(arguments[0])
+    if what == "stranger":
+        return _visit(*arguments)
     if isolation is not None:
         {"mount": _mount, "unmount": _unmount, "fill": _fill, "empty": _empty, "link": _link}[what](
             *arguments
         )
     return None
+
+
+def _visit(pids: list[int], let_in: str) -> None:
+    """Somebody who is not of the training, from outside of its nodes, at every port of it."""
+    if os.fork():
+        return
+    try:
+        for name in _IDENTITY:
+            os.environ.pop(name)
+        with attacking(place for pid in pids for place in ports(pid)):
+            time.sleep(1)
+    except BaseException as error:  # noqa: BLE001 - for the parent
+        Path(let_in).write_text(str(error))
+    finally:
+        os._exit(0)
 
 
 def _link(node: int, state: str) -> None:
@@ -603,7 +629,7 @@ def _empty(ballast: str) -> None:
 
 
 def _greets(address: str) -> bool:
-    from trainwright_runtime.coordination.lines import connected
+    from trainwright_runtime.coordination.channel import connected
 
     try:
         lines, greeting = connected(address, 0.2)
@@ -614,7 +640,7 @@ def _greets(address: str) -> bool:
 
 
 def main() -> None:
-    os.environ["RUST_LOG"] = "error"
+    os.environ.update(_IDENTITY)
     import torch
     import torch._dynamo  # which optimizers import
 

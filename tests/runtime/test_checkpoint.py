@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import logging
 import os
 import pickle
@@ -15,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import checkpoint_programs as programs  # noqa: E402
 from checkpoint_programs import load, together, uniform, wait  # noqa: E402
+from torch.distributed.checkpoint import metadata  # noqa: E402
 
 from continuous_integration import TAKES_ROOT  # noqa: E402
 from trainwright_runtime.checkpoint import (  # noqa: E402
@@ -34,7 +38,7 @@ from trainwright_runtime.checkpoint import (  # noqa: E402
     RngState,
     StopSignal,
 )
-from trainwright_runtime.checkpoint.directory import DIGESTS, defect  # noqa: E402
+from trainwright_runtime.checkpoint.directory import DIGESTS, Directory, defect  # noqa: E402
 from trainwright_runtime.errors import EnvironmentMistake  # noqa: E402
 
 
@@ -318,6 +322,26 @@ def test_when_all_are_damaged_training_does_not_start_over_by_itself(tmp_path: P
         load(tmp_path)
 
 
+def test_a_checkpoint_that_another_writer_removes_once_it_is_listed_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    save(tmp_path, 2)
+    listings = iter([["step-0000000001"]])  # the only one, until the other writer replaced it
+    steps = Directory.steps
+    monkeypatch.setattr(Directory, "steps", lambda self: next(listings, None) or steps(self))
+    assert load(tmp_path) == 2
+    assert "passing over" not in caplog.text
+
+
+def test_a_checkpoint_to_resume_from_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    absent = tmp_path / "step-0000000007"
+    with (
+        Checkpoints(tmp_path / "own", resume_from=absent) as checkpoints,
+        pytest.raises(CheckpointError, match=r"SHA256SUMS is missing"),
+    ):
+        checkpoints.load(uniform(0))
+
+
 class _Bomb:
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -339,6 +363,78 @@ def test_loading_runs_no_code_that_lies_on_the_volume(tmp_path: Path) -> None:
         assert not sign.exists()
         pickle.loads(attack)  # it is a bomb indeed
         sign.rmdir()
+
+
+def _by_getattr(member: Enum, _protocol: object = None) -> tuple[object, tuple[object, str]]:
+    """Pickles a member as Python 3.11.2 does."""
+    return getattr, (type(member), member.name)
+
+
+class _EarlyPickler(pickle.Pickler):
+    def reducer_override(self, value: object) -> object:
+        return _by_getattr(value) if isinstance(value, Enum) else NotImplemented
+
+
+def _early(value: object) -> bytes:
+    buffer = io.BytesIO()
+    _EarlyPickler(buffer).dump(value)
+    return buffer.getvalue()
+
+
+def test_what_is_written_does_not_depend_on_how_a_python_pickles_enums(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path, 1)
+    monkeypatch.setattr(Enum, "__reduce_ex__", _by_getattr)
+    save(tmp_path, 2)
+    assert load(tmp_path) == 2
+    first, second = (path.read_bytes() for path in sorted(tmp_path.glob("step-*/.metadata")))
+    assert first == second
+
+
+def test_a_checkpoint_of_an_early_python_3_11_is_read(tmp_path: Path) -> None:
+    save(tmp_path, 1)
+    checkpoint = tmp_path / "step-0000000001"
+    file = checkpoint / ".metadata"
+    file.write_bytes(_early(pickle.loads(file.read_bytes())))
+    assert b"getattr" in file.read_bytes()
+    _seal(checkpoint)
+    assert load(tmp_path) == 1
+
+
+class _Attribute:
+    """Pickled as a call of `getattr`."""
+
+    def __init__(self, *arguments: object) -> None:
+        self.arguments = arguments
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return getattr, self.arguments
+
+
+@pytest.mark.parametrize(
+    "name", ["mro", "__class__", "__init__", "_missing_", "name", "", 1, ["x"]]
+)
+@pytest.mark.parametrize("kind", [metadata._MEM_FORMAT_ENCODING, metadata.Metadata, torch.Size])
+def test_getattr_reaches_nothing_but_members(tmp_path: Path, kind: object, name: object) -> None:
+    save(tmp_path, 1)
+    checkpoint = tmp_path / "step-0000000001"
+    (checkpoint / ".metadata").write_bytes(pickle.dumps(_Attribute(kind, name)))
+    _seal(checkpoint)
+    with pytest.raises(CheckpointError, match="it was tampered with"):
+        load(tmp_path)
+
+
+def test_a_save_fails_whose_metadata_could_not_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another torch or Python may write what this version refuses to read."""
+    monkeypatch.setattr(
+        metadata.StorageMeta, "__reduce__", _Bomb(tmp_path).__reduce__, raising=False
+    )
+    with pytest.raises(CheckpointError, match="which no checkpoint needs"):
+        save(tmp_path / "ckpt", 1)
+    assert visible(tmp_path / "ckpt") == []
 
 
 def _seal(checkpoint: Path) -> None:
@@ -366,7 +462,7 @@ def test_a_full_disk_is_survived_until_it_has_been_full_too_often(
     small_disk: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     ballast = small_disk / "ballast"
-    with Checkpoints(small_disk / "ckpt", keep=1, tolerate=3) as checkpoints:
+    with Checkpoints(small_disk / "ckpt", keep=1, tolerate=3, tolerate_seconds=0) as checkpoints:
         checkpoints.save(1, uniform(1), wait=True)
         fill(ballast)
         checkpoints.save(2, uniform(2))
@@ -389,6 +485,33 @@ def test_a_full_disk_is_survived_until_it_has_been_full_too_often(
     assert [error.split(" could")[0][-1] for error in errors] == ["2", "3", "5", "6", "7"]
     assert load(small_disk / "ckpt") == 4
     assert _names(small_disk / "ckpt") == ["latest", "step-0000000004"]
+
+
+def test_failures_that_follow_each_other_at_once_are_survived(small_disk: Path) -> None:
+    """A disk or a server is away for longer than some steps take."""
+    ballast = small_disk / "ballast"
+    with Checkpoints(small_disk / "ckpt", tolerate=3) as checkpoints:
+        fill(ballast)
+        for step in range(1, 11):
+            checkpoints.save(step, uniform(step), wait=True)
+        ballast.unlink()
+        checkpoints.save(11, uniform(11))
+    assert load(small_disk / "ckpt") == 11
+
+
+def test_the_seconds_count_from_the_first_of_the_failures(small_disk: Path) -> None:
+    fill(small_disk / "ballast")
+    with Checkpoints(small_disk / "ckpt", tolerate=3, tolerate_seconds=0.5) as checkpoints:
+        with pytest.raises(
+            CheckpointError, match=r"saves in a row have failed, for \d+ s"
+        ) as refusal:
+            _save_for_ever(checkpoints)
+        assert "step 1 could" not in str(refusal.value)
+
+
+def _save_for_ever(checkpoints: Checkpoints) -> None:
+    for step in itertools.count(1):
+        checkpoints.save(step, uniform(step), wait=True)
 
 
 def fill(path: Path) -> None:

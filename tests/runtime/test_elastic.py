@@ -9,16 +9,16 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torchft.coordination import LighthouseClient
 from workers import SCRIPT, digits, workers
 
 from trainwright_runtime import elastic
+from trainwright_runtime.coordination.channel import Channel, connected
 from trainwright_runtime.elastic import audit
 from trainwright_runtime.elastic.membership import StoppedWaiting
 from trainwright_runtime.elastic.replica import Address, Replica
@@ -79,8 +79,11 @@ def test_a_newcomer_to_long_steps_shuts_no_other_out(tmp_path: Path) -> None:
 
 
 def test_a_step_waits_for_all_its_members_though_a_newcomer_has_waited_long(tmp_path: Path) -> None:
-    with ThreadPoolExecutor() as threads, workers(tmp_path, "") as group:
-        client = Coordinator(group.port)
+    with (
+        ThreadPoolExecutor() as threads,
+        workers(tmp_path, "") as group,
+        closing(Coordinator(group.port)) as client,
+    ):
         client.beat(0.1, "a", "b")
         first, second = threads.submit(client.ask, "a"), threads.submit(client.ask, "b")
         assert first.result() == second.result() == ["a", "b"]
@@ -95,8 +98,11 @@ def test_a_step_waits_for_all_its_members_though_a_newcomer_has_waited_long(tmp_
 
 def test_a_newcomer_waits_through_steps_longer_than_others_are_waited_for(tmp_path: Path) -> None:
     environ = {"TRAINWRIGHT_QUORUM_TIMEOUT": "3"}  # a member that is alive is waited for for 2 s
-    with ThreadPoolExecutor() as threads, workers(tmp_path, "", environ=environ) as group:
-        client = Coordinator(group.port)
+    with (
+        ThreadPoolExecutor() as threads,
+        workers(tmp_path, "", environ=environ) as group,
+        closing(Coordinator(group.port)) as client,
+    ):
         client.beat(0.1, "a", "b")
         first, second = threads.submit(client.ask, "a"), threads.submit(client.ask, "b")
         assert first.result() == second.result() == ["a", "b"]
@@ -117,32 +123,46 @@ def test_a_newcomer_waits_through_steps_longer_than_others_are_waited_for(tmp_pa
         assert first.result() == second.result()
         # The others are no workers, and are gone: it asks on until it may stop.
         assert isinstance(joined.exception(90), StoppedWaiting)
+        newcomer.leave()
+        newcomer.close()
+
+
+_NOTHING = {"lineage": "", "group": 0, "formed": 0, "position": "", "state": ""}
 
 
 class Coordinator:
-    """What a worker's own server says to the coordinator."""
+    """What workers send to the coordinator."""
 
     def __init__(self, port: int) -> None:
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                self._client = LighthouseClient(f"http://127.0.0.1:{port}", timedelta(seconds=1))
-                return
-            except (RuntimeError, TimeoutError):
-                assert time.monotonic() < deadline
+        self._address = f"127.0.0.1:{port}"
+        self._beats = self._connected()
+
+    def close(self) -> None:
+        self._beats.close()
 
     def ask(self, name: str) -> list[str]:
         """Who takes the next step."""
-        quorum = self._client.quorum(replica_id=name, timeout=timedelta(seconds=20))
-        return sorted(member.replica_id for member in quorum.participants)
+        channel = self._connected()
+        channel.write({"quorum": {"replica_id": name, "step": 0, "data": _NOTHING}})
+        names = [member["replica_id"] for member in channel.read()["members"]]
+        channel.close()
+        return sorted(names)
 
     def beat(self, seconds: float, *names: str) -> None:
         """Be alive for so long."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             for name in names:
-                self._client.heartbeat(name)
+                self._beats.write({"beat": name})
             time.sleep(0.05)
+
+    def _connected(self) -> Channel:
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                return connected(self._address, 20)[0]
+            except OSError:
+                assert time.monotonic() < deadline
 
 
 @pytest.mark.slow

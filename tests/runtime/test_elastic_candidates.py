@@ -10,12 +10,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
+from unittest import mock
 
 import pytest
 from containers import Entrypoint, ending
 from test_elastic_lease import free_ports
 
-from trainwright_runtime.coordination.lines import connected
+from trainwright_runtime.coordination.channel import connected
 from trainwright_runtime.elastic import audit
 from trainwright_runtime.failure import Node
 from trainwright_runtime.launchers import recognise
@@ -90,7 +91,8 @@ class Nodes:
 
     def _serves(self, node: int) -> bool:
         try:
-            lines, greeting = connected(self.addresses[node], 0.1)
+            with mock.patch.dict(os.environ, TRAINWRIGHT_RUN="127.0.0.1"):
+                lines, greeting = connected(self.addresses[node], 0.1)
         except OSError:
             return False
         lines.close()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,11 @@ from trainwright_runtime.coordination.ending import Life, Stage
 from trainwright_runtime.coordination.registry import Registry
 from trainwright_runtime.coordination.rules import Answer, Phase
 from trainwright_runtime.elastic import audit
+from trainwright_runtime.elastic.errors import TrainingOver
+from trainwright_runtime.elastic.replica import Address, Replica
 from trainwright_runtime.elastic.session import Session
 from trainwright_runtime.machine import free_port
+from trainwright_runtime.timeouts import Timeouts
 
 # --- the registry, as workers see it -------------------------------------------------------------
 
@@ -246,7 +250,7 @@ import os, shutil, signal, sys, threading, time
 from dataclasses import replace
 from pathlib import Path
 import torch
-from trainwright_runtime import coordinator, elastic
+from trainwright_runtime import elastic
 from trainwright_runtime.coordination import ending
 from trainwright_runtime.coordination.registry import Registry
 from trainwright_runtime.elastic.session import Session
@@ -258,9 +262,8 @@ def restart():
 def lose():
     registry.close()
     for connection in list(registry._connections.values()):
-        connection.shutdown(2)
+        connection.connection.shutdown(2)
 registry = Registry(port, recovery=0, silence=60)
-lighthouse = coordinator._lighthouse(bind=f"[::]:{port}", min_replicas=1, join_timeout_ms=100)
 model = torch.nn.Linear(1, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 with elastic.training(model, optimizer, torch.ones(8, 1), batch_size=4, epochs=1) as run:
@@ -332,6 +335,29 @@ def test_a_worker_does_not_begin_where_training_went_on_since_it_read_its_checkp
     assert "beginning" not in log
     code, log = _with_coordinator(tmp_path)
     assert code == 0, log
+
+
+@pytest.mark.parametrize("wait", ["join", "complete"])
+def test_a_worker_that_finds_no_coordinator_sees_that_training_is_over(
+    wait: str, tmp_path: Path
+) -> None:
+    """It was paused, or cut off, while the others ended and left with their coordinator."""
+    worker = Replica(
+        Address(
+            coordinator=f"127.0.0.1:{free_port()}", name="a", min_replicas=1, backend="gloo",
+            timeouts=Timeouts(),
+        ),
+        dump=dict, load=lambda _: None, stopping=lambda: False,
+        recorded=lambda: ending.recorded_epochs(tmp_path) >= 3,
+    )  # fmt: skip
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(getattr(worker, wait))
+        with pytest.raises(TimeoutError):
+            waiting.result(0.5)
+        ending.record(tmp_path, epochs=3, step=99)
+        with pytest.raises(TrainingOver):
+            waiting.result(60)
+    worker.close()
 
 
 def test_the_last_checkpoint_waits_for_a_coordinator_that_is_away(tmp_path: Path) -> None:

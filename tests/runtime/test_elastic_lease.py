@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import os
 import random
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from queue import Queue
 from signal import SIGCONT, SIGINT, SIGSTOP
 from typing import Any, NamedTuple
 
@@ -26,9 +26,10 @@ from hypothesis import settings
 
 from trainwright_runtime import coordinator
 from trainwright_runtime.coordination import lease
+from trainwright_runtime.coordination.channel import COORDINATOR, Channel, connected
+from trainwright_runtime.coordination.door import Door
 from trainwright_runtime.coordination.election import Election
 from trainwright_runtime.coordination.lease import Vote
-from trainwright_runtime.coordination.lines import Lines, connected
 from trainwright_runtime.coordination.registry import Registry
 from trainwright_runtime.coordination.rules import Answer, Phase
 from trainwright_runtime.elastic.errors import TrainingOver
@@ -303,6 +304,24 @@ def test_that_training_is_over_is_known_to_the_next_coordinator() -> None:
         late.close()
 
 
+def test_that_training_is_over_stays_known_where_the_other_candidates_leave() -> None:
+    """The elected one has no votes any more, and no other one can be elected."""
+    with candidates() as group:
+        first = group.elected()
+        worker = Session(group.addresses, "a-1", silence=60)
+        assert worker.request_step(0) is Answer.FOUND
+        assert worker.complete("a-1") is Answer.LEAD
+        worker.lead()
+        worker.finish()
+        worker.close()
+        for other in set(group.addresses) - {first}:
+            group.processes[other].kill()
+        time.sleep(2 * lease.LENGTH)  # for which its votes count
+        late = Session(group.addresses, "b-1", silence=60)
+        assert late.request_step(0) is Answer.OVER
+        late.close()
+
+
 @pytest.fixture
 def elected() -> Iterator[str]:
     """The address of a coordinator that was elected, the only candidate there is."""
@@ -333,22 +352,37 @@ def test_a_worker_that_does_not_lead_ends_no_training(elected: str, phase: Phase
 _NOT_A_MESSAGE = [5, [], None, "candidate", {}, {"do": "vote", "candidate": None}, {"worker": []}]
 
 
+class Listener:
+    """What a coordinator listens with, answered by a test."""
+
+    def __init__(self) -> None:
+        self._accepted: Queue[Channel] = Queue()
+        self._ended = threading.Event()
+        self._door = Door(["127.0.0.1"], 0, COORDINATOR, self._serve)
+        self.address = f"127.0.0.1:{self._door.port}"
+
+    def accept(self) -> Channel:
+        return self._accepted.get(timeout=10)
+
+    def close(self) -> None:
+        self._ended.set()
+        self._door.close()
+
+    def _serve(self, channel: Channel) -> None:
+        self._accepted.put(channel)
+        self._ended.wait()
+
+
 @pytest.fixture
-def listener() -> Iterator[socket.socket]:
-    """A listener at a registry's port: the first above a coordinator's."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(10)
-        yield server
+def listener() -> Iterator[Listener]:
+    with closing(Listener()) as found:
+        yield found
 
 
-def _coordinator_of(listener: socket.socket) -> str:
-    return f"127.0.0.1:{listener.getsockname()[1] - 1}"
-
-
-def _greet(listener: socket.socket, greeting: dict[str, Any]) -> Lines:
-    lines = Lines(listener.accept()[0])
-    lines.write({"registry": listener.getsockname()[1] - 1, **greeting})
-    return lines
+def _greet(listener: Listener, greeting: dict[str, Any]) -> Channel:
+    channel = listener.accept()
+    channel.write(greeting)
+    return channel
 
 
 @pytest.mark.parametrize("message", _NOT_A_MESSAGE, ids=repr)
@@ -370,8 +404,8 @@ def test_a_registry_closes_a_connection_that_sends_something_else(
 
 
 @pytest.mark.parametrize("answer", [5, [], {}, {"given": True, "number": None, "finished": False}])
-def test_a_candidate_asks_again_after_any_answer(listener: socket.socket, answer: Any) -> None:
-    candidates = [f"127.0.0.1:{free_port()}", _coordinator_of(listener)]
+def test_a_candidate_asks_again_after_any_answer(listener: Listener, answer: Any) -> None:
+    candidates = [f"127.0.0.1:{free_port()}", listener.address]
     election = Election(candidates, 0)
     for _ in range(2):
         finishing = threading.Thread(target=election.finish)
@@ -400,9 +434,9 @@ _NOT_REPLIES = [
 
 @pytest.mark.parametrize("reply", _NOT_REPLIES, ids=repr)
 def test_a_worker_takes_no_broken_reply_and_asks_again(
-    listener: socket.socket, reply: dict[str, Any]
+    listener: Listener, reply: dict[str, Any]
 ) -> None:
-    worker = Session([_coordinator_of(listener)], "a-1", silence=60)
+    worker = Session([listener.address], "a-1", silence=60)
     answers: list[object] = []
 
     def ask() -> None:
@@ -429,10 +463,10 @@ def test_a_worker_takes_no_broken_reply_and_asks_again(
 
 @pytest.mark.parametrize("reply", _NOT_REPLIES, ids=repr)
 def test_a_worker_that_waits_for_a_step_outlives_a_broken_reply(
-    listener: socket.socket, reply: dict[str, Any]
+    listener: Listener, reply: dict[str, Any]
 ) -> None:
     address = Address(
-        coordinator=_coordinator_of(listener), name="a", min_replicas=1, backend="gloo",
+        coordinator=listener.address, name="a", min_replicas=1, backend="gloo",
         timeouts=Timeouts(),
     )  # fmt: skip
     worker = Replica(address, dump=dict, load=lambda _: None, stopping=lambda: False)
@@ -449,9 +483,9 @@ def test_a_worker_that_waits_for_a_step_outlives_a_broken_reply(
 
 
 def test_a_candidate_that_does_not_know_whether_it_serves_is_not_the_coordinator(
-    listener: socket.socket,
+    listener: Listener,
 ) -> None:
-    worker = Session([f"127.0.0.1:{free_port()}", _coordinator_of(listener)], "a-1", silence=60)
+    worker = Session([f"127.0.0.1:{free_port()}", listener.address], "a-1", silence=60)
     refused: list[Exception] = []
 
     def ask() -> None:
@@ -493,7 +527,7 @@ def test_a_candidate_whose_node_is_done_ends_without_the_others(finished: bool) 
             process.wait()
 
 
-def _candidate(address: str) -> Lines:
+def _candidate(address: str) -> Channel:
     """A connection to a candidate, once it is there."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
@@ -547,11 +581,11 @@ def test_a_voter_reports_two_processes_of_one_candidate() -> None:
 
 
 def test_a_candidate_that_another_process_is_too_is_not_the_coordinator(
-    listener: socket.socket,
+    listener: Listener,
 ) -> None:
     """Each of the two could have one other vote, and its own."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports()[:2]]
-    election = Election([addresses[0], _coordinator_of(listener), addresses[1]], 0)
+    election = Election([addresses[0], listener.address, addresses[1]], 0)
     elected = threading.Thread(target=election.win, daemon=True)
     elected.start()
     voter = _greet(listener, {})
@@ -566,6 +600,6 @@ def test_a_candidate_that_another_process_is_too_is_not_the_coordinator(
     voter.close()
 
 
-def _granted(voter: Lines) -> dict[str, Any]:
+def _granted(voter: Channel) -> dict[str, Any]:
     """The answer to the next request."""
     return {"given": True, "number": voter.read()["number"], "finished": False}

@@ -25,9 +25,8 @@ from trainwright_runtime.checkpoint import CheckpointError, Checkpoints
 from trainwright_runtime.coordination.registry import IN_STEP, WAITING, Registry
 from trainwright_runtime.elastic import audit
 from trainwright_runtime.elastic.cursor import cursors
-from trainwright_runtime.elastic.errors import OtherReplica, TrainingOver
+from trainwright_runtime.elastic.errors import TrainingOver
 from trainwright_runtime.elastic.members import Members
-from trainwright_runtime.elastic.peers import ProcessPeers
 from trainwright_runtime.elastic.progress import Progress
 from trainwright_runtime.elastic.replica import Address, Replica
 from trainwright_runtime.elastic.session import Session
@@ -488,50 +487,6 @@ def test_a_worker_that_is_left_alone_learns_that_training_is_over(tmp_path: Path
             left.join()
         left.leave()
         left.close()
-
-
-class _TwoProcesses(ProcessPeers):
-    """Where a replica of two processes has its states."""
-
-    def open(self, host: str) -> list[str]:
-        return super().open(host) * 2
-
-
-@pytest.mark.slow
-def test_a_replica_of_another_number_of_processes_takes_no_step(tmp_path: Path) -> None:
-    """Their shards are not the same: it would hold some of the state of the others."""
-
-    def replica(name: str, port: int, processes: int) -> Replica:
-        address = Address(
-            coordinator=f"127.0.0.1:{port}", name=name, min_replicas=1, backend="gloo",
-            timeouts=Timeouts(quorum=3), processes=processes,
-        )  # fmt: skip
-        states: Any = {"dump": dict, "load": lambda _: None}
-        peers = _TwoProcesses if processes == 2 else ProcessPeers
-        return Replica(
-            address, **states, stopping=lambda: False,
-            peers=peers("gloo", address.patience, **states),
-        )  # fmt: skip
-
-    environ = {"TRAINWRIGHT_QUORUM_TIMEOUT": "3"}
-    with ThreadPoolExecutor() as threads, workers(tmp_path, "", environ=environ) as group:
-        first, other = replica("a", group.port, 1), replica("b", group.port, 2)
-        first.join()
-        assert first.commit()
-
-        def refused() -> None:
-            with pytest.raises(OtherReplica):
-                other.join()
-            other.leave()  # as the process ends
-            other.close()
-
-        joining = threads.submit(refused)
-        while not joining.done():
-            assert len(first.join().names) == 1
-            assert first.commit()
-        joining.result()
-        first.leave()
-        first.close()
 
 
 def test_of_two_groups_that_took_the_same_step_one_counts(tmp_path: Path) -> None:

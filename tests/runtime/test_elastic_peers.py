@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,9 @@ from workers import workers
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchft")
 
-from torch.distributed import TCPStore  # noqa: E402
 
+from trainwright_runtime.coordination.channel import connected  # noqa: E402
+from trainwright_runtime.coordination.registry import Registry  # noqa: E402
 from trainwright_runtime.elastic.errors import NotLoaded  # noqa: E402
 from trainwright_runtime.elastic.peers import FAILURES, ProcessPeers  # noqa: E402
 from trainwright_runtime.elastic.replica import Address, Replica  # noqa: E402
@@ -43,21 +44,30 @@ def _peers(
 @contextmanager
 def _two(sender: ProcessPeers, newcomer: ProcessPeers) -> Iterator[list[str]]:
     """Two members of a quorum, the second of which is behind; where the state is."""
-    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     both = (sender, newcomer)
     addresses = [each.open("127.0.0.1") for each in both]
-    with ThreadPoolExecutor() as threads:
-        forming = [
-            threads.submit(each.form, f"127.0.0.1:{store.port}", "ab"[rank], rank, 2, 17)
-            for rank, each in enumerate(both)
-        ]
-        for each in forming:
-            each.result()
-    try:
-        yield addresses[0]
-    finally:
-        for peer in both:
-            peer.close()
+    with _place() as place:
+        with ThreadPoolExecutor() as threads:
+            forming = [
+                threads.submit(each.form, place, rank, 2, 17) for rank, each in enumerate(both)
+            ]
+            for each in forming:
+                each.result()
+        try:
+            yield addresses[0]
+        finally:
+            for peer in both:
+                peer.close()
+
+
+@contextmanager
+def _place() -> Iterator[tuple[str, str]]:
+    """A coordinator's address and process."""
+    with closing(Registry(0, recovery=0, silence=60)) as registry:
+        address = f"127.0.0.1:{registry.port}"
+        channel, greeting = connected(address, 60)
+        channel.close()
+        yield address, greeting["life"]
 
 
 @pytest.mark.slow
@@ -157,7 +167,7 @@ def test_while_the_state_is_read_no_step_is_committed() -> None:
         assert peers._transport is not None
         offer = peers._transport._offer
         offer._patience = 0.05
-        with socket.socket() as unconnected, offer.reading(f"/{STEP}", unconnected) as parts:
+        with socket.socket() as unconnected, offer.reading(STEP, unconnected) as parts:
             assert parts is not None
             assert not peers.arrived()
             assert not peers.arrived()
@@ -165,13 +175,13 @@ def test_while_the_state_is_read_no_step_is_committed() -> None:
         assert peers.arrived()
 
 
-def _killed(address: list[str], store: str, when: str) -> None:
+def _killed(address: list[str], place: tuple[str, str], when: str) -> None:
     def die(*_: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     peers = _peers(load=die)
     peers.open("127.0.0.1")
-    peers.form(store, "b", 1, 2, 17)
+    peers.form(place, 1, 2, 17)
     if when == "receiving":
         threading.Thread(target=peers.receive, args=(address, STEP)).start()
         while not peers._noted:
@@ -187,17 +197,17 @@ def test_a_newcomer_that_is_killed_is_not_waited_for(when: str) -> None:
     """By the kernel's word, not by a time-out."""
     large = {"part": torch.zeros(256 * 1024 * 1024, dtype=torch.uint8)}
     sender = _peers(state=large if when == "receiving" else None)
-    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    address = f"127.0.0.1:{store.port}"
-    newcomer = PROCESSES.Process(target=_killed, args=(sender.open("127.0.0.1"), address, when))
-    newcomer.start()
-    try:
-        sender.form(address, "a", 0, 2, 17)
-        sender.send(STEP)
-        with pytest.raises(ConnectionError):
-            sender.meet(STEP, [1])
-        newcomer.join()
-        assert newcomer.exitcode == -signal.SIGKILL
-    finally:
-        newcomer.kill()
-        sender.close()
+    with _place() as place:
+        arguments = (sender.open("127.0.0.1"), place, when)
+        newcomer = PROCESSES.Process(target=_killed, args=arguments)
+        newcomer.start()
+        try:
+            sender.form(place, 0, 2, 17)
+            sender.send(STEP)
+            with pytest.raises(ConnectionError):
+                sender.meet(STEP, [1])
+            newcomer.join()
+            assert newcomer.exitcode == -signal.SIGKILL
+        finally:
+            newcomer.kill()
+            sender.close()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import pickle
 import signal
-import socket
 import threading
 import time
 import weakref
@@ -26,10 +26,11 @@ pytest.importorskip("torchft")
 import torch.distributed as dist  # noqa: E402
 from torch.distributed.fsdp import fully_shard  # noqa: E402
 from torch.distributed.tensor import DTensor  # noqa: E402
-from torchft.coordination import LighthouseClient, ManagerServer  # noqa: E402
+from torchft import ProcessGroupGloo, ProcessGroupNCCL  # noqa: E402
 
-from trainwright_runtime import coordinator  # noqa: E402
 from trainwright_runtime.checkpoint import CheckpointError  # noqa: E402
+from trainwright_runtime.coordination.channel import STATE, Channel, connect  # noqa: E402
+from trainwright_runtime.coordination.door import Door  # noqa: E402
 from trainwright_runtime.elastic.peers import FAILURES  # noqa: E402
 from trainwright_runtime.elastic.transport import Received, Transport, pack  # noqa: E402
 
@@ -161,28 +162,27 @@ class Bomb:
         return os.mkdir, (str(self._sign),)
 
 
-@pytest.mark.parametrize("ending", [b"", b"\n"])
-def test_what_would_run_code_is_refused(tmp_path: Path, ending: bytes) -> None:
-    bomb = pickle.dumps({"values": Bomb(tmp_path / "sign"), "tensors": {}}) + ending
-    expected = CheckpointError if ending else ConnectionError  # where no line ends
-    with _transports() as (_, target), pytest.raises(expected):
-        target.fetch(_server(b"HTTP/1.0 200 OK\r\n\r\n" + bomb), 7)
+def test_what_would_run_code_is_refused(tmp_path: Path) -> None:
+    bomb = pickle.dumps({"values": Bomb(tmp_path / "sign"), "tensors": {}})
+    with _transports() as (_, target), _server(bomb) as address, pytest.raises(FAILURES):
+        target.fetch(address, 7)
     assert not (tmp_path / "sign").exists()
 
 
 @pytest.mark.parametrize(
-    "header",
+    "parts",
     [
         b"[]",
-        b"{}x",
+        b"3",
         b'{"a": 1}',
         b'{"a": {"values": 1, "shards": {}, "tensors": {"x": ["Tensor", [1], [0]]}}}',
         b'{"a": {"values": 1, "shards": {}, "tensors": {"x": ["float", [1], ["a"]]}}}',
     ],
 )
-def test_what_is_not_a_state_is_refused(header: bytes) -> None:
-    address = _server(b"HTTP/1.0 200 OK\r\n\r\n" + header + b"\n")
-    with _transports() as (_, target), pytest.raises(CheckpointError, match="is not a state"):
+def test_what_is_not_a_state_is_refused(parts: bytes) -> None:
+    header = b'{"parts": ' + parts + b"}"
+    refused = pytest.raises(CheckpointError, match="is not a state")
+    with _transports() as (_, target), _server(header) as address, refused:
         target.fetch(address, 7)
 
 
@@ -190,31 +190,36 @@ def test_a_transfer_that_is_cut_anywhere_is_a_lost_sender() -> None:
     """A killed sender, whose newcomer is to try again with another one."""
     with _transports() as (source, target):
         source.offer(7, {"a": {"x": torch.arange(50.0), "y": [1, "z"]}, "b": torch.ones(3)})
-        answer = _answer(source.address)
-        for length in range(len(answer)):
-            with pytest.raises(FAILURES):
-                target.fetch(_server(answer[:length]), 7)
-        assert set(target.fetch(_server(answer), 7)) == {"a", "b"}
+        header, data = _answer(source.address)
+        for length in range(len(data)):
+            with _server(header, data[:length]) as address, pytest.raises(FAILURES):
+                target.fetch(address, 7)
+        with _server(header, data) as address:
+            assert set(target.fetch(address, 7)) == {"a", "b"}
 
 
-def _answer(address: str) -> bytes:
-    host, _, port = address.rpartition(":")
-    with socket.create_connection((host, int(port))) as connection:
-        connection.sendall(b"GET /7 HTTP/1.0\r\n\r\n")
-        return connection.makefile("rb").read()
+def _answer(address: str) -> tuple[bytes, bytes]:
+    """The header, and what follows it."""
+    with closing(connect(address, STATE, 10)) as channel:
+        channel.write({"step": 7})
+        header = channel.read()
+        data = bytearray()
+        while size := channel.readinto(memoryview(buffer := bytearray(65536))):
+            data += buffer[:size]
+        return json.dumps(header).encode(), bytes(data)
 
 
-def _server(answer: bytes) -> str:
-    """The address of a server that gives this answer once, and ends the connection."""
-    listening = socket.create_server(("127.0.0.1", 0))
+@contextmanager
+def _server(header: bytes, data: bytes = b"") -> Iterator[str]:
+    """The address of a process of the run that gives this answer, and ends the connection."""
 
-    def serve() -> None:
-        with closing(listening), closing(listening.accept()[0]) as connection:
-            connection.recv(65536)
-            connection.sendall(answer)
+    def serve(channel: Channel) -> None:
+        channel.read()
+        channel.write_encoded(header)
+        channel.connection.sendall(data)
 
-    threading.Thread(target=serve, daemon=True).start()
-    return f"127.0.0.1:{listening.getsockname()[1]}"
+    with closing(Door(["127.0.0.1"], 0, STATE, serve)) as door:
+        yield f"127.0.0.1:{door.port}"
 
 
 def _serve(sender: Connection) -> None:
@@ -291,8 +296,6 @@ def test_who_still_reads_does_not_keep_the_sender_from_its_step() -> None:
 
 def test_the_names_of_torchft_that_are_not_public_are_there() -> None:
     """A new version of torchft fails here first."""
-    assert {"quorum", "heartbeat"} <= set(dir(LighthouseClient))
-    assert {"address", "shutdown"} <= set(dir(ManagerServer))
-    lighthouse = coordinator._lighthouse(bind="[::]:0", min_replicas=1)
-    assert type(lighthouse).__module__ != "torchft.coordination"  # torch is not imported for it
-    lighthouse.shutdown()
+    for group in (ProcessGroupGloo, ProcessGroupNCCL):
+        assert {"_create_pg", "abort", "errored"} <= set(dir(group))
+    assert {"_pg", "_quorum_id", "_rank", "_global_ranks"} <= set(vars(ProcessGroupGloo(PATIENCE)))

@@ -190,6 +190,40 @@ def _fails(
     return done, _message(log)
 
 
+@pytest.mark.parametrize("recovery", ["restart", "none"])
+def test_an_image_without_torch_says_so(recovery: str, entrypoint: Entrypoint) -> None:
+    absent = entrypoint.folder / "absent"
+    absent.mkdir()
+    (absent / "torch.py").write_text(
+        "raise ModuleNotFoundError('No module named torch', name='torch')"
+    )
+    done, reported = _fails(
+        entrypoint, "import torch", f"--recovery={recovery}", env={"PYTHONPATH": str(absent)}
+    )
+    assert done.returncode in (1, 2)
+    assert "torch" in str(reported["message"])
+    if recovery == "restart":
+        assert "--recovery=restart needs torch, which this image does not have" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+GROUPS = {
+    "torch": "import torch.distributed as dist; dist.init_process_group('gloo')",
+    "accelerate": "from accelerate import Accelerator; Accelerator(cpu=True)",
+    "transformers": "from transformers import TrainingArguments as T; T('out', use_cpu=True).device",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", GROUPS)
+def test_a_program_with_a_group_of_all_workers_is_refused_in_our_words(
+    library: str, entrypoint: Entrypoint
+) -> None:
+    done, reported = _fails(entrypoint, GROUPS[library], "--recovery=live")
+    assert done.returncode == exit_codes.USAGE, done.stderr
+    assert "requests a process group of all workers" in str(reported["message"]), done.stderr
+
+
 def _holds(
     done: subprocess.CompletedProcess[str], reported: Mapping[str, object], name: str
 ) -> None:
@@ -655,7 +689,7 @@ with Metrics.from_environment():
     (path,) = entrypoint.folder.glob("*.jsonl")
     events = [event for event in read(path) if isinstance(event, Event)]
     assert [event.name for event in events] == ["start", "failure", "restart", "end"]
-    assert events[1].fields["error"] == "killed by SIGKILL; last line: all is well"
+    assert events[1].fields["error"] == "killed by SIGKILL"
     assert events[1].fields["exit_code"] == 137
 
 

@@ -24,10 +24,10 @@ def test_live_recovery_names_what_a_program_with_shards_needs(entrypoint: Entryp
     done = entrypoint.run(
         "--recovery=live", "--backend=gloo", "--nproc-per-node=2", "--", str(PROGRAMS / "hsdp.py")
     )
-    assert done.returncode == 1
+    assert done.returncode == 2, "it is refused before torch misses its variables"
     last = done.stderr.splitlines()[-1]
-    assert "(cause: there are no ranks; help: " in last
-    assert "use --recovery=restart for FSDP, HSDP" in last
+    assert "requests a process group of all workers" in last
+    assert "use trainwright_runtime.elastic, or --recovery=restart" in last
 
 
 @pytest.mark.slow

@@ -98,12 +98,10 @@ def test_only_connections_that_a_member_has_the_other_end_of_are_the_group_s(
         stream.close()
 
 
-def test_connections_with_a_server_are_left_out_on_both_sides(
-    pair: tuple[socket.socket, socket.socket],
-) -> None:
-    one, other = pair
-    both = {one.fileno(), other.fileno()}
-    known = {item for item in sockets.connected() if item.descriptor in both}
-    assert not sockets.without_port(other.getsockname()[1], known)
-    assert sockets.without_port(1, known) == known
-    assert len(known) == 2
+def test_a_port_is_listened_at_while_it_is_open() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert port in sockets.listening()
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            assert client.getsockname()[1] not in sockets.listening()
+    assert port not in sockets.listening()

@@ -73,6 +73,24 @@ def test_nodes_keep_the_ranks_of_their_launcher(entrypoint: Entrypoint) -> None:
     assert f"exit code {exit_codes.PEER_LOST}" in zero.stderr
 
 
+def test_a_node_of_another_run_does_not_meet_the_others(entrypoint: Entrypoint) -> None:
+    """As one of an earlier run that is back: the rendezvous has the run's name and key."""
+    script = entrypoint.script("train.py", TRAIN)
+    job = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    nodes = [
+        entrypoint.start(
+            "--recovery=restart", "--rendezvous-timeout=3", "--", script, "1", "1",
+            env={**job, "RANK": str(rank), "TRAINWRIGHT_RUN": run},
+        )
+        for rank, run in enumerate("ab")
+    ]  # fmt: skip
+    zero, one = (finish(node) for node in nodes)
+    unreachable = exit_codes.UNREACHABLE
+    assert (zero.returncode, one.returncode) == (unreachable, unreachable), zero.stderr + one.stderr
+    assert "127.0.0.1 is not of run b, or has another key" in one.stderr
+    assert "did not prove to be of run a" in zero.stderr
+
+
 IS_LOST = """
 import os, runpy, signal
 from trainwright_runtime.recovery import restart

@@ -11,9 +11,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 
 from trainwright_runtime import errors, failure, logs, machine, options, preflight
+from trainwright_runtime.coordination import identity
 from trainwright_runtime.failure import Node
 from trainwright_runtime.launchers import recognise
 from trainwright_runtime.layout import Layout, Machine, resolve
@@ -22,6 +23,11 @@ from trainwright_runtime.processes import handling
 from trainwright_runtime.recovery import node_processes
 
 _log = logging.getLogger(f"{logs.ROOT}.entrypoint")
+
+_WITHOUT_A_KEY = (
+    "without TRAINWRIGHT_RUN_KEY the ports of this training are closed to other runs, but not to "
+    "an attacker who knows its name"
+)
 
 # Imported when used: each needs its own libraries. All have main(argv) -> exit code.
 COMMANDS = {
@@ -85,13 +91,36 @@ def _train(wanted: Options, environ: Mapping[str, str]) -> int:
         Machine(gpus=machine.gpus, has_gpu_driver=machine.has_gpu_driver, cores=machine.cores),
     )
     _check(wanted.program)
+    environ = {**environ, **_identified(layout, environ)}
     recovery = _recovery(layout, wanted)
     _log.info("%s, recovery %s", layout, recovery)
     if recovery == "launcher":
         _become(layout, wanted, environ)
     preflight.run(layout, wanted, environ)
-    code: int = importlib.import_module(RECOVERIES[recovery]).run(layout, wanted, environ)
+    code: int = _imported(recovery).run(layout, wanted, environ)
     return code
+
+
+def _imported(recovery: str) -> ModuleType:
+    try:
+        return importlib.import_module(RECOVERIES[recovery])
+    except ModuleNotFoundError as error:
+        raise errors.UsageError(
+            f"--recovery={recovery} needs {error.name}, which this image does not have: "
+            "build it on one that does"
+        ) from error
+
+
+def _identified(layout: Layout, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Set for this process too: it may listen itself. Raises EnvironmentMistake."""
+    where = layout.placement
+    elsewhere = where.per_process or "TRAINWRIGHT_COORDINATORS" in environ
+    alone = layout.nodes.high == 1 and not elsewhere
+    found = identity.ensured(environ, where.master_addr, alone=alone)
+    os.environ.update(found)
+    if not (identity.Identity.of(os.environ).secret or layout.nodes.high == 1):
+        _log.info("%s", _WITHOUT_A_KEY)
+    return found
 
 
 def _recovery(layout: Layout, wanted: Options) -> str:

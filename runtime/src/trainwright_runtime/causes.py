@@ -255,7 +255,7 @@ CAUSES = (
         signs="`ncclRemoteError`, `Connection closed by peer` of gloo or NCCL, any other "
         "`DistError`",
         pattern=r"ncclRemoteError|remote process exiting|closed by remote peer"
-        r"|/gloo/transport/(?!.*Timed out waiting)|Gloo connectFullMesh failed",
+        r"|/gloo/transport/(?!.{0,300}Timed out waiting)|Gloo connectFullMesh failed",
         exit_code=exit_codes.PEER_LOST,
         follows=True,
         remedy="the rank that failed first reports the cause: see its node's log",
@@ -266,7 +266,7 @@ CAUSES = (
         signs="gloo's `Timed out waiting`, NCCL's `Watchdog caught collective operation timeout`, "
         "the store's `wait timeout`",
         pattern=r"Timed out waiting \d+ms for (recv|send)|[Ww]atchdog caught collective"
-        r"|wait timeout after \d+ ?ms|waitForInput: .*timed out|collective operation timeout",
+        r"|wait timeout after \d+ ?ms|waitForInput: .{0,300}timed out|collective operation timeout",
         exit_code=exit_codes.PEER_LOST,
         follows=True,
         remedy="a rank hangs, or runs other collectives than its peers: the stacks in the log "
@@ -304,7 +304,7 @@ CAUSES = (
         title="a file is missing",
         signs="`FileNotFoundError`, Hugging Face's `…NotFoundError`, a script that is not there",
         pattern=r"FileNotFoundError|No such file or directory|(Dataset|Repository|Entry|Revision)"
-        r"NotFoundError|is not there \(looked in|open file failed.*No such",
+        r"NotFoundError|is not there \(looked in|open file failed.{0,300}No such",
         remedy="look whether the volume is mounted at that path and holds it; paths are relative "
         "to the working directory",
     ),

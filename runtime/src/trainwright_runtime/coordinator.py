@@ -1,32 +1,32 @@
-"""The meeting point of elastic training: torchft's lighthouse, and the registry of who holds what.
+"""The meeting point of elastic training: who takes the next step, and who holds what.
 
-It stores nothing: replicas send who they are with every heartbeat and every quorum, and what
-they hold when they connect. It may die at any moment and come back at the same address, or be
+It stores nothing: workers send who they are with every heartbeat and every step, and what they hold
+when they connect. It may die at any moment and come back at the same address, or be
 replaced by another of its candidates; training goes on with the next quorum.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
+import resource
 import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from trainwright_runtime import exit_codes
+from trainwright_runtime.coordination.door import own_addresses
 from trainwright_runtime.coordination.election import Election, now
 from trainwright_runtime.coordination.lease import LENGTH
+from trainwright_runtime.coordination.quorum import Patience
 from trainwright_runtime.coordination.registry import Registry
 from trainwright_runtime.timeouts import Timeouts
 
 DEFAULT_PORT = 29511
 RECOVERY = 1.5  # seconds in which a worker on this machine connects again
-_TICK_MS = 20
 _GRACE = 30.0
 _POLL = 0.05  # seconds between two looks for the last worker
 
@@ -45,10 +45,12 @@ class Settings:
     grace: float
     most: int = 0
     recovery: float = RECOVERY
+    addresses: tuple[str, ...] = ()
+    """Where to listen."""
 
 
 def serve(settings: Settings, election: Election | None = None) -> int:
-    """Serve workers on all interfaces until SIGTERM or SIGINT, once this candidate is elected.
+    """Serve workers until SIGTERM or SIGINT, once this candidate is elected.
 
     Then it stays while a worker runs the program's end, and after it for a grace period, until the
     workers that were lost before have come back and heard of it. SIGINT lets one that is not
@@ -62,26 +64,25 @@ def serve(settings: Settings, election: Election | None = None) -> int:
         stall=settings.timeouts.stall,
         most=settings.most,
         election=election,
+        patience=Patience(
+            least=settings.min_replicas,
+            heartbeat=settings.timeouts.heartbeat,
+            join=settings.timeouts.join,
+        ),
+        addresses=settings.addresses,
     )
     if election is not None and not _elected(election, stop, settings.grace):
         election.resign()
         return exit_codes.DONE
-    lighthouse = _lighthouse(
-        bind=f"[::]:{settings.port}",
-        min_replicas=settings.min_replicas,
-        join_timeout_ms=round(settings.timeouts.join * 1000),
-        quorum_tick_ms=_TICK_MS,
-        heartbeat_timeout_ms=round(settings.timeouts.heartbeat * 1000),
-    )
     if election is not None:
         registry.serve()
     at_least = f"quorum of at least {settings.min_replicas}"
-    print(f"coordinator: {lighthouse.address()}, {at_least}", flush=True)
+    print(f"coordinator: port {registry.port}, {at_least}", flush=True)
     for _ in _while_serving(registry, stop, settings.grace, alone=election is None):
-        if election is not None and not election.holds:
+        # That training is over stays true with any candidate elected: latecomers have to learn it.
+        if election is not None and not (election.holds or election.finished):
             print("coordinator: silent for too long, another one may have begun", flush=True)
             os._exit(STEPPED_DOWN)  # nothing of it may answer any more
-    lighthouse.shutdown()
     if election is not None:
         election.resign()
     registry.close()
@@ -135,29 +136,17 @@ def _others_train(registry: Registry, stop: _Stop, *, alone: bool) -> bool:
     return not (alone or stop.now or registry.finished) and registry.in_use()
 
 
-def _lighthouse(**options: Any) -> Any:
-    """torchft's server, without the two seconds that importing torchft takes: it imports torch."""
-    # A line for every request of every step otherwise; torchft reads it at import.
-    os.environ.setdefault("RUST_LOG", "error")
-    package = importlib.util.find_spec("torchft")
-    for folder in (package and package.submodule_search_locations) or ():
-        for path in Path(folder).glob("_torchft.*"):
-            if path.suffix in (".so", ".pyd"):
-                spec = importlib.util.spec_from_file_location("_torchft", path)
-                assert spec is not None
-                assert spec.loader is not None
-                module = importlib.util.module_from_spec(spec)
-                spec.loader.exec_module(module)
-                return module.LighthouseServer(**options)
-    from torchft.coordination import LighthouseServer
-
-    return LighthouseServer(**options)
+def _raise_descriptors() -> None:
+    """Four connections of each worker: the soft limit of 1,024 would do for 250 of them."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="trainwright_runtime coordinator",
-        description="Let the workers of an elastic training meet (torchft's lighthouse).",
+        description="Let the workers of an elastic training meet.",
     )
     parser.add_argument("--port", type=int, default=DEFAULT_PORT, help="listen here (%(default)s)")
     parser.add_argument(
@@ -182,7 +171,15 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--index", type=int, default=0, help="which of them this is, from 0 (%(default)s)"
     )
+    parser.add_argument(
+        "--bind",
+        default="",
+        metavar="NAME,...",
+        help="listen at the addresses of these names, of the host's own and at 127.0.0.1; of this "
+        "alone, where the names add none",
+    )
     options = parser.parse_args(argv)
+    _raise_descriptors()
     settings = Settings(
         port=options.port,
         min_replicas=options.min_replicas,
@@ -190,6 +187,7 @@ def main(argv: Sequence[str]) -> int:
         grace=float(os.environ.get("TRAINWRIGHT_GRACE_PERIOD", _GRACE)),
         most=options.max_replicas,
         recovery=options.recovery,
+        addresses=tuple(own_addresses(*options.bind.split(","))) if options.bind else (),
     )
     candidates = options.candidates.split(",") if options.candidates else []
     return serve(settings, Election(candidates, options.index) if len(candidates) > 1 else None)

@@ -38,7 +38,9 @@ _PAUSE = 0.05
 _TAIL_LINES, _TAIL_WIDTH = 500, 2000  # a crash with many threads is clear from its first lines
 
 # The last line of a traceback, in a group of exceptions too: "| pkg.SomeError: what happened".
-_EXCEPTION = re.compile(r"[|+\- ]*[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt|Fault|Stop)\b.*")
+_EXCEPTION = re.compile(
+    r"[|+\- ]*[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt|Fault|Stop)\b.*", re.DOTALL
+)
 
 
 _TERMINATE = re.compile(r"\s*what\(\):\s+(.+)")
@@ -222,6 +224,8 @@ class Process:
         """The line that names what happened: its own record, else the last such on its stderr."""
         if self.record is not None and self.record.error:
             return self.record.error
+        if self.signal == signal.SIGKILL:
+            return ""  # from outside: what was printed before is not why
         return last_error(self.tail.since(0))
 
     def frames(self) -> list[stacks.Frame]:

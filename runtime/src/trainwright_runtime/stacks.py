@@ -15,7 +15,7 @@ from pathlib import Path
 SIGNAL = signal.SIGRTMIN + 7 if hasattr(signal, "SIGRTMIN") else None
 
 _THREAD = re.compile(r"(Current thread|Thread) 0x")
-_FRAME = re.compile(r'  File "(.+)", line (\d+) in (.+)')
+_FRAME = re.compile(r'  File "(.+)", line (\d+) in (.+)', re.DOTALL)
 
 _LIBRARIES = (sysconfig.get_paths()["stdlib"], "<frozen", "/site-packages/", "/dist-packages/")
 _OURS = str(Path(__file__).parent)

@@ -50,6 +50,7 @@ from trainwright_runtime.checkpoint.tree import Json
 from trainwright_runtime.errors import EnvironmentMistake
 
 _log = logging.getLogger(__name__)
+_TOLERATED = 60.0  # seconds for which saves may fail
 # torch logs every call and every failure here, as dicts that reach the root logger's handlers.
 logging.getLogger("c10d-NullHandler-dcp_logger").setLevel(logging.CRITICAL)
 
@@ -63,9 +64,10 @@ class Checkpoints:
     calls them at the same steps. Plain tensors and values are then those of one of the ranks;
     sharded tensors (DTensor) come from all of them.
 
-    `every` is in steps, 0 for never; `keep` is how many to keep; `tolerate` is how many saves may
-    fail in a row on a disk that is full or broken before training stops; the last one before
-    `close` may not. Without a directory nothing is saved or found.
+    `every` is in steps, 0 for never; `keep` is how many to keep. On a disk that is full or broken
+    training stops when `tolerate` saves in a row have failed, and for `tolerate_seconds`: saves may
+    follow each other faster than a server comes back. The last one before `close` may not fail.
+    Without a directory nothing is saved or found.
     With `collective=False` each process is on its own, as in elastic training, where all hold the
     same state and one of them saves it.
 
@@ -82,6 +84,7 @@ class Checkpoints:
         every: int = 0,
         asynchronous: bool = True,
         tolerate: int = 3,
+        tolerate_seconds: float = _TOLERATED,
         resume_from: str | os.PathLike[str] | None = None,
         collective: bool = True,
         max_age: float | None = None,
@@ -89,7 +92,8 @@ class Checkpoints:
     ) -> None:
         self._directory = None if directory is None else store_of(directory)
         self._resume_from = None if resume_from is None else str(resume_from)
-        self._keep, self._every, self._tolerate = keep, every, tolerate
+        self._keep, self._every = keep, every
+        self._tolerate, self._tolerate_seconds = tolerate, tolerate_seconds
         self._asynchronous, self._collective = asynchronous, collective
         self._max_age = max_age
         self._peer_copies = peer_copies if collective and directory is not None else None
@@ -100,6 +104,7 @@ class Checkpoints:
         self._saved: SimpleQueue[Saved] = SimpleQueue()
         self._broken: set[str] = set()
         self._failures = 0
+        self._failing_since = 0.0
         self._unsaved: _Unsaved | None = None
         self._ranks: Ranks | None = None
         self._buffers = Buffers()
@@ -205,8 +210,11 @@ class Checkpoints:
             self._failures = 0
             return
         self._failures += 1
-        if self._failures >= self._tolerate:
-            self._refuse(f"{self._failures} saves in a row have failed")
+        if self._failures == 1:
+            self._failing_since = self._unsaved.requested
+        seconds = self._unsaved.at - self._failing_since
+        if self._failures >= self._tolerate and seconds >= self._tolerate_seconds:
+            self._refuse(f"{self._failures} saves in a row have failed, for {seconds:.0f} s")
 
     def saved(self) -> list[Saved]:
         """The checkpoints of this rank's directory that are new since the last call."""
@@ -434,7 +442,7 @@ class Checkpoints:
                 if problem is None:
                     return _restore(_stored(checkpoint, ranks), state, ranks)
             finally:
-                if ranks.first(partial(seal, checkpoint)) != sealed:
+                if ranks.first(partial(_replaced, checkpoint, sealed, listed=own)):
                     raise _ReplacedError
             damaged.append(f"{checkpoint}: {problem}")
             if own:
@@ -524,7 +532,8 @@ class Checkpoints:
                 failure += f" ({error.filename})"
             if ranks.rank == 0:
                 _log.error("%s", failure)
-            return _Unsaved(step, failure)
+            # By the clock of one rank: all have to stop at the same save.
+            return _Unsaved(step, failure, *ranks.first(lambda: (started, time.perf_counter())))
         if ranks.rank == 0:
             seconds = time.perf_counter() - started
             self._saved.put(Saved(step, seconds, written.size))
@@ -567,6 +576,9 @@ class _Unsaved:
 
     step: int
     failure: str
+    requested: float
+    at: float
+    """When it had failed, by the first rank's clock, as `requested`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -626,6 +638,14 @@ def _peer_copies(environ: Mapping[str, str]) -> PeerCopies | None:
     every = _count(environ, "TRAINWRIGHT_PEER_COPIES_EVERY", 0, least=0)
     folder = environ.get("TRAINWRIGHT_PEER_COPIES_DIR")
     return PeerCopies(folder, every) if folder and every else None
+
+
+def _replaced(
+    checkpoint: Path | ObjectPath, sealed: tuple[int, int] | None, *, listed: bool
+) -> bool:
+    """Whether another process has replaced it, or removed it where it was `listed` a moment ago."""
+    gone = listed and isinstance(checkpoint, Path) and not checkpoint.exists()
+    return gone or seal(checkpoint) != sealed
 
 
 def _multiple(step: int, every: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import errno
 import hashlib
 import io
@@ -18,6 +19,7 @@ from typing import IO, Any, ClassVar
 import torch
 from torch.distributed.checkpoint import filesystem, metadata
 from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner
+from torch.distributed.checkpoint.metadata import _MEM_FORMAT_ENCODING
 from torch.distributed.checkpoint.planner import ReadItem, SavePlan, SavePlanner
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
@@ -31,6 +33,10 @@ METADATA = ".metadata"
 """The file that torch keeps a checkpoint's metadata in."""
 
 _PIECE = 1024 * 1024  # bytes: stays in a processor's cache from reading to digesting
+
+# By value on every Python: some pickle a member of an enum as a call of `getattr`, which reaches
+# anything. https://docs.python.org/3/library/copyreg.html
+copyreg.pickle(_MEM_FORMAT_ENCODING, lambda member: (_MEM_FORMAT_ENCODING, (member.value,)))
 
 
 class Writer(filesystem.FileSystemWriter):
@@ -62,6 +68,11 @@ class Writer(filesystem.FileSystemWriter):
         written: Future[list[WriteResult]] = Future()
         written.set_result(outcome.results)
         return written
+
+    def finish(self, metadata: metadata.Metadata, results: list[list[WriteResult]]) -> None:
+        """Write the metadata, and read it: what no run could resume from fails while it trains."""
+        super().finish(metadata, results)
+        Reader(self._folder).read_metadata()
 
     def storage_meta(self) -> metadata.StorageMeta:
         return metadata.StorageMeta()  # torch's has the path, which is not where it will be read
@@ -197,28 +208,43 @@ def unpickled_metadata(file: IO[bytes], checkpoint: str) -> metadata.Metadata:
     return found
 
 
+def _member(kind: object, name: object) -> object:
+    """Return the member that a checkpoint written by an early Python 3.11 means by `getattr`."""
+    if (
+        kind is _MEM_FORMAT_ENCODING
+        and isinstance(name, str)
+        and name in _MEM_FORMAT_ENCODING.__members__
+    ):
+        return _MEM_FORMAT_ENCODING[name]
+    raise CheckpointError(f"`.metadata` calls getattr({kind!r}, {name!r}): it was tampered with")
+
+
 class _Unpickler(pickle.Unpickler):
     # By their exact names: a dotted one ("os.system") would reach what the module imports.
-    _KNOWN: ClassVar = {
-        (known.__module__, known.__name__): known
-        for known in (
-            metadata.BytesStorageMetadata,
-            metadata.ChunkStorageMetadata,
-            metadata.Metadata,
-            metadata.MetadataIndex,
-            metadata.StorageMeta,
-            metadata.TensorProperties,
-            metadata.TensorStorageMetadata,
-            metadata._MEM_FORMAT_ENCODING,
-            filesystem._StorageInfo,
-            torch.serialization._get_layout,
-            torch.Size,
-        )
-    } | {
-        ("torch", name): value
-        for name, value in vars(torch).items()
-        if isinstance(value, torch.dtype)
-    }
+    _KNOWN: ClassVar = (
+        {
+            (known.__module__, known.__name__): known
+            for known in (
+                metadata.BytesStorageMetadata,
+                metadata.ChunkStorageMetadata,
+                metadata.Metadata,
+                metadata.MetadataIndex,
+                metadata.StorageMeta,
+                metadata.TensorProperties,
+                metadata.TensorStorageMetadata,
+                _MEM_FORMAT_ENCODING,
+                filesystem._StorageInfo,
+                torch.serialization._get_layout,
+                torch.Size,
+            )
+        }
+        | {
+            ("torch", name): value
+            for name, value in vars(torch).items()
+            if isinstance(value, torch.dtype)
+        }
+        | {("builtins", "getattr"): _member}
+    )
 
     def find_class(self, module: str, name: str) -> Any:
         try:

@@ -11,12 +11,11 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from trainwright_runtime.coordination import lease
+from trainwright_runtime.coordination.channel import Channel, connected
 from trainwright_runtime.coordination.lease import LENGTH
-from trainwright_runtime.coordination.lines import Lines, connected
 
 log = logging.getLogger(__name__)
 
@@ -215,7 +214,7 @@ class _Peer:
         self._lock = threading.Condition()
         self._next: tuple[Mapping[str, Any], float] | None = None
         self._idle = True
-        self._lines: Lines | None = None
+        self._channel: Channel | None = None
         threading.Thread(target=self._run, daemon=True, name=f"to {address}").start()
 
     def send(self, request: Mapping[str, Any], requested: float) -> None:
@@ -242,13 +241,12 @@ class _Peer:
                 self._disconnect()
 
     def _exchange(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        if self._lines is None:
-            self._lines, _ = connected(self._address, _ANSWER)
-        self._lines.write(request)
-        return self._lines.read()
+        if self._channel is None:
+            self._channel, _ = connected(self._address, _ANSWER)
+        self._channel.write(request)
+        return self._channel.read()
 
     def _disconnect(self) -> None:
-        if self._lines is not None:
-            with suppress(OSError):
-                self._lines.close()
-            self._lines = None
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None

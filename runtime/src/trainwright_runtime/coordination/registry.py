@@ -1,28 +1,34 @@
 """Who holds which state of a training, kept in the coordinator, reported by the workers themselves.
 
-One connection for each worker, a JSON object a line in each direction. It closes when the worker
-ends: no dead worker is taken for alive. Nothing is stored: a coordinator that comes back
-learns it anew, and lets no worker begin a training before those that have one could report it.
+One connection for each worker, which closes when it ends: no dead worker is taken for alive.
+Nothing is stored: a coordinator that comes back learns it anew, and lets no worker begin a training
+before those that have one could report it. Over further connections workers request the next step
+(`quorum`), are heard of meanwhile (`heartbeat`), and leave each other where they are (`board`).
 """
 
 from __future__ import annotations
 
 import logging
-import socket
-import socketserver
+import select
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from trainwright_runtime.coordination import rules
+from trainwright_runtime.coordination.board import Board
+from trainwright_runtime.coordination.channel import COORDINATOR, Channel
+from trainwright_runtime.coordination.door import Door, own_addresses
 from trainwright_runtime.coordination.election import Election
-from trainwright_runtime.coordination.lines import PORTS, Lines
+from trainwright_runtime.coordination.messages import REPORT, REQUEST, checked
+from trainwright_runtime.coordination.quorum import NOBODY, Patience, Quorums
 from trainwright_runtime.coordination.rules import Answer, Phase, Run
 
 log = logging.getLogger(__name__)
+
+_LOOK = 0.5  # seconds between two looks whether a worker still waits for the next step
 
 WAITING, IN_STEP, IN_PROGRAM = "waiting", "step", "program"
 """What a worker does: waits for the next step, is in one, or runs what comes between."""
@@ -40,8 +46,11 @@ class Registry:
         stall: float = 60,
         most: int = 0,
         election: Election | None = None,
+        patience: Patience | None = None,
+        addresses: Iterable[str] = (),
     ) -> None:
-        """`port` is the coordinator's; `most` is how many workers there can be, 0 if unknown.
+        """`most` is how many workers there can be, 0 if unknown; `addresses` are where it listens,
+        those of this machine by its name where there are none.
 
         For `recovery` seconds no worker begins a training; one silent for `silence` seconds while
         connected is taken for lost; who is in a step for `stall` seconds while others wait hangs.
@@ -61,12 +70,13 @@ class Registry:
         self._patience = recovery
         self._recovery = time.monotonic() + recovery
         self._silence = silence
-        self._server = _bound(port, self._serve)
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        self._quorums = Quorums(patience or Patience())
+        self._board = Board()
+        self._door = Door(addresses or own_addresses(), port, COORDINATOR, self._serve)
 
     @property
     def port(self) -> int:
-        return int(self._server.server_address[1])
+        return self._door.port
 
     def serve(self) -> None:
         """Be the coordinator's from now on."""
@@ -106,32 +116,61 @@ class Registry:
             return sorted(self._missing) if self._run.finished else []
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._door.close()
+        self._quorums.close()
 
-    def _serve(self, connection: socket.socket, port: int) -> None:
+    def _serve(self, channel: Channel) -> None:
         """One connection, in a thread of its own: a worker's, or another candidate's."""
-        connection.settimeout(self._silence)
-        worker = ""
-        lines = Lines(connection)
+        channel.connection.settimeout(self._silence)
+        worker = beats = ""
         try:
-            lines.write({"registry": port, "serves": self.serves, "life": self._life})
+            channel.write({"serves": self.serves, "life": self._life})
             while True:
                 try:
-                    message = lines.read()
+                    message = channel.read()
                 except TimeoutError:  # paused, or its network is lost
-                    self._leave(worker, connection)
+                    self._leave(worker, channel)
                     continue
-                if "candidate" in message:
-                    lines.write(self._vote(message))
-                    continue
-                worker = str(message["worker"])
-                lines.write(self._reply(message, connection))
+                if "beat" in message:
+                    beats = str(message["beat"])
+                    self._quorums.beat(beats)
+                elif "worker" in message:
+                    checked(message, REPORT)
+                    worker = message["worker"]
+                    channel.write(self._reply(message, channel))
+                else:
+                    self._serve_one(message, channel)
         except (OSError, ValueError, KeyError, TypeError):
             pass  # it has ended, or is not a worker
         finally:
-            self._leave(worker, connection)
-            connection.close()
+            self._leave(worker, channel)
+            self._quorums.lost(beats)
+
+    def _serve_one(self, message: Mapping[str, Any], channel: Channel) -> None:
+        """What depends on nothing that came over this connection before."""
+        if "candidate" in message:
+            channel.write(self._vote(message))
+        elif "board" in message:
+            channel.write(self._board.answer(message))
+        elif "withdraw" not in message:  # else it was answered before
+            checked(message["quorum"], REQUEST)
+            self._put_together(message["quorum"], channel)
+
+    def _put_together(self, member: Mapping[str, Any], channel: Channel) -> None:
+        """A worker requests the next step, and waits. It gets one answer, also if it gives up."""
+        self._require_serving()
+        ticket = self._quorums.request(member["replica_id"], member)
+        try:
+            while (text := self._quorums.answer(ticket, _LOOK)) is None:
+                self._require_serving()
+                if _has_sent(channel):
+                    channel.read()  # that it withdraws, or the end of the connection
+                    text = self._quorums.answer(ticket, 0) or NOBODY
+                    break
+        finally:
+            self._quorums.withdraw(ticket)
+        self._require_serving()
+        channel.write_encoded(text)
 
     def _vote(self, message: Mapping[str, Any]) -> dict[str, Any]:
         if self._election is None:
@@ -140,14 +179,16 @@ class Registry:
 
     def _reply(self, message: Mapping[str, Any], connection: object) -> dict[str, str]:
         """Raises ConnectionAbortedError where another candidate may be the coordinator."""
-        if not self.serves:
-            raise ConnectionAbortedError("another candidate may be the coordinator")
+        self._require_serving()
         reply = self._answer(message, connection)
         if message["do"] == "finish" and not self._announced():
             raise ConnectionAbortedError("most candidates do not know yet that training is over")
-        if not self.serves:  # no longer, after a pause
-            raise ConnectionAbortedError("another candidate may be the coordinator")
+        self._require_serving()  # it may have been paused
         return reply
+
+    def _require_serving(self) -> None:
+        if not self.serves:
+            raise ConnectionAbortedError("another candidate may be the coordinator")
 
     def _announced(self) -> bool:
         """Whether training goes on, or most candidates know that it is over."""
@@ -220,28 +261,13 @@ class Registry:
             self._run = rules.leave(self._run, worker)
 
 
-def _bound(port: int, serve: Callable[[socket.socket, int], None]) -> _Server:
-    for offset in PORTS:
-        try:
-            return _Server(port + offset, lambda connection: serve(connection, port))
-        except OSError as error:
-            failure = error
-    raise failure
+def _has_sent(channel: Channel) -> bool:
+    """Whether there is something to read, or the end of the connection."""
+    waiting = select.poll()  # select() knows no descriptor above 1,023
+    waiting.register(channel.connection, select.POLLIN)
+    return bool(waiting.poll(0))
 
 
 def _name(worker: str) -> str:
     """What a worker is called in each of its lives."""
     return worker.rpartition("-")[0]
-
-
-class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    address_family = socket.AF_INET6
-    allow_reuse_address = True
-    daemon_threads = True
-
-    def __init__(self, port: int, serve: Callable[[socket.socket], None]) -> None:
-        class Handler(socketserver.BaseRequestHandler):
-            def handle(self) -> None:
-                serve(self.request)
-
-        super().__init__(("::", port), Handler)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 
 from trainwright_runtime import errors, exit_codes
@@ -39,16 +40,31 @@ class NotLoaded(errors.RuntimeFailure):
     exit_code = exit_codes.FAILED
 
 
-class OtherReplica(errors.RuntimeFailure):
-    """The replicas of one training have different numbers of processes."""
+class DeclaredOtherwise(errors.RuntimeFailure):
+    """Two workers of one training declare it differently."""
 
     exit_code = exit_codes.USAGE
 
-    def __init__(self, theirs: int, own: int) -> None:
+    def __init__(self, other: str, own: str, differences: Iterable[tuple[str, str, str]]) -> None:
+        """`differences` are names, each with the value of the other worker and of this one."""
+        found = "; ".join(
+            f"{name} is {a} on {other} and {b} on {own}" for name, a, b in differences
+        )
         super().__init__(
-            f"a replica of this training is {theirs} processes on other nodes and {own} on this "
-            "one, and shards are exchanged between processes of the same local rank: set the same "
-            "--replica and --nproc-per-node on all nodes"
+            f"workers of one training differ: {found}. Each would train records of its own choice: "
+            "start all workers with the same image, program, arguments and environment"
+        )
+
+
+class NotFinite(errors.RuntimeFailure):
+    """A loss is NaN or infinite, and training was to end there."""
+
+    exit_code = exit_codes.FAILED
+
+    def __init__(self, step: int, workers: int) -> None:
+        super().__init__(
+            f"the loss of step {step} is not finite on {workers} of the workers: training ends "
+            'before its update, by non_finite="stop"; the last checkpoint is from before it'
         )
 
 

@@ -120,12 +120,19 @@ class Averages:
     @contextmanager
     def kept(self) -> Iterator[None]:
         """What is read meanwhile leaves them as they are."""
-        before = [buffer.clone() for buffer in self._buffers]
+        before = self.copies()
         try:
             yield
         finally:
-            for buffer, value in zip(self._buffers, before, strict=True):
-                buffer.copy_(value)
+            self.restore(before)
+
+    def copies(self) -> list[torch.Tensor]:
+        """What they are now, for `restore`."""
+        return [buffer.clone() for buffer in self._buffers]
+
+    def restore(self, before: Sequence[torch.Tensor]) -> None:
+        for buffer, value in zip(self._buffers, before, strict=True):
+            buffer.copy_(value)
 
     def adopt(self, records: int) -> None:
         """Take the average over the records of all replicas."""

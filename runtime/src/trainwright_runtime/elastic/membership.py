@@ -17,7 +17,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
-from trainwright_runtime.elastic.errors import StoppedWaiting
+from trainwright_runtime.elastic.declared import Declared, differences
+from trainwright_runtime.elastic.errors import DeclaredOtherwise, StoppedWaiting
 from trainwright_runtime.elastic.members import Members, State, Work
 from trainwright_runtime.timeouts import Timeouts
 
@@ -181,9 +182,10 @@ class SingleProcess(_Fixed):
 class FixedWorld(_Fixed):
     """A process group of fixed size: one failure ends all."""
 
-    def __init__(self, backend: str) -> None:
+    def __init__(self, backend: str, declared: Declared) -> None:
         if not dist.is_initialized():
             dist.init_process_group(backend)
+        _require_same(declared)
         names = tuple(f"rank-{rank}" for rank in range(dist.get_world_size()))
         self._members = Members(quorum=0, rank=dist.get_rank(), names=names)
 
@@ -195,11 +197,21 @@ class FixedWorld(_Fixed):
         dist.destroy_process_group()
 
 
+def _require_same(declared: Declared) -> None:
+    """Raise DeclaredOtherwise in the ranks that do not declare what rank 0 does."""
+    on_cpu = dist.new_group(backend="gloo")
+    first: list[Any] = [dict(declared)]
+    dist.broadcast_object_list(first, src=0, group=on_cpu)
+    dist.destroy_process_group(on_cpu)
+    if differing := [*differences(first[0], declared)]:
+        raise DeclaredOtherwise("rank 0", f"rank {dist.get_rank()}", differing)
+
+
 class _Done:
     def wait(self) -> None: ...
 
 
-def membership(
+def membership(  # noqa: PLR0913 - the whole of what a training knows
     environ: Mapping[str, str],
     *,
     dump: Callable[[], State],
@@ -207,14 +219,17 @@ def membership(
     stopping: Callable[[], bool],
     position: Callable[[], str],
     outdated: Callable[[], bool],
+    recorded: Callable[[], bool],
+    declared: Declared,
     mesh: DeviceMesh | None = None,
 ) -> Membership:
     """What the environment configures: a coordinator, a fixed world, or neither.
 
     `dump` and `load` are the state that newcomers get, `position` identifies it among those after
     as many steps; `stopping` is whether to give up waiting, `outdated` whether the checkpoint that
-    this worker read is not the last one any more. `mesh` is what the model is sharded over, of the
-    processes of this node.
+    this worker read is not the last one any more, `recorded` whether the checkpoint folder shows
+    that training is over. What is `declared` has to be the same in all
+    workers. `mesh` is what the model is sharded over, of the processes of this node.
     """
     backend = environ.get("TRAINWRIGHT_BACKEND") or (
         "nccl" if torch.cuda.is_available() else "gloo"
@@ -231,13 +246,19 @@ def membership(
             min_replicas=int(environ.get("TRAINWRIGHT_MIN_REPLICAS", "1")),
             backend=backend,
             timeouts=Timeouts.of(environ),
-            processes=1 if mesh is None else mesh.size(),
+            declared={**declared, "processes of a replica": str(mesh.size() if mesh else 1)},
         )
         states: Any = {"dump": dump, "load": load}
-        callbacks: Any = {"stopping": stopping, "position": position, "outdated": outdated}
+        callbacks: Any = {
+            "stopping": stopping,
+            "position": position,
+            "outdated": outdated,
+            "recorded": recorded,
+        }
         if mesh is None:
             return Replica(address, **states, **callbacks)
         node = Node(environ, time_out_of(mesh))
+        node.require_same(declared)
         own = ProcessPeers(
             backend, address.patience, **states, stopping=stopping, local_rank=node.rank, mesh=mesh
         )
@@ -245,7 +266,7 @@ def membership(
         replica = Replica(address, **states, **callbacks, peers=peers) if node.leads else None
         return NodeMember(node, peers, replica)
     if int(environ.get("WORLD_SIZE", "1")) > 1:
-        return FixedWorld(backend)
+        return FixedWorld(backend, declared)
     return SingleProcess(worker_name(environ))
 
 

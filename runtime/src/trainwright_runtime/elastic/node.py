@@ -26,7 +26,9 @@ from torch._C._distributed_c10d import PrefixStore, ProcessGroupGloo, TCPStore
 from torch.distributed.constants import default_pg_timeout
 from torch.distributed.device_mesh import DeviceMesh
 
+from trainwright_runtime.elastic.declared import Declared, differences
 from trainwright_runtime.elastic.errors import (
+    DeclaredOtherwise,
     NotLoaded,
     ProcessHangs,
     ProcessLost,
@@ -112,6 +114,11 @@ class Node:
         rows = zip(texts.tolist(), size.tolist(), strict=True)
         return [bytes(row[:length]).decode() for row, length in rows]
 
+    def require_same(self, declared: Declared) -> None:
+        """Raise DeclaredOtherwise in processes that do not declare what local rank 0 does."""
+        if differing := [*differences(self.broadcast(dict(declared)), declared)]:
+            raise DeclaredOtherwise("local rank 0", f"local rank {self.rank}", differing)
+
     def note_end(self) -> None:
         """The program of this process has ended well."""
         self._note("ended")
@@ -181,9 +188,9 @@ class NodePeers:
         self._together("open", host)
         return self._node.gather(self._own.address)
 
-    def form(self, store: str, name: str, rank: int, world: int, token: int) -> None:
+    def form(self, place: Sequence[str], rank: int, world: int, token: int) -> None:
         try:
-            self._together("form", store, name, rank, world, token)
+            self._together("form", list(place), rank, world, token)
         except FAILURES:
             self.sever()  # some of the processes may be connected
             raise

@@ -16,15 +16,17 @@ from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore
 from torch.distributed.device_mesh import DeviceMesh
 from torchft import ProcessGroupGloo, ProcessGroupNCCL
-from torchft.process_group import ProcessGroup, create_store_client
+from torchft.process_group import ProcessGroup
 
 from trainwright_runtime.elastic import sockets
 from trainwright_runtime.elastic.errors import NotLoaded
 from trainwright_runtime.elastic.members import State, Work
 from trainwright_runtime.elastic.sockets import Socket
 from trainwright_runtime.elastic.transport import Received, Transport
+from trainwright_runtime.meeting import Meeting
 
 FAILURES = (TimeoutError, RuntimeError, OSError, dist.DistError)
 
@@ -42,7 +44,7 @@ class Peers(Protocol):
     def open(self, host: str) -> list[str]:
         """Where newcomers find the state, for each local rank."""
 
-    def form(self, store: str, name: str, rank: int, world: int, token: int) -> None:
+    def form(self, place: Sequence[str], rank: int, world: int, token: int) -> None:
         """Connect with the members of a quorum."""
 
     def send(self, step: int) -> None:
@@ -98,7 +100,7 @@ class ProcessPeers:
         self._transport: Transport | None = None
         self._received: Received | None = None
         self._rank = 0
-        self._meeting: Any = None  # the store of the quorum
+        self._meeting: Any = None  # of the quorum
         self._noted = 0.0  # when the last progress was
         self._error: Exception | None = None
 
@@ -113,14 +115,17 @@ class ProcessPeers:
             self._group = _GROUPS[self._backend](self._patience)
         return [self.address]
 
-    def form(self, store: str, name: str, rank: int, world: int, token: int) -> None:
+    def form(self, place: Sequence[str], rank: int, world: int, token: int) -> None:
         assert self._group is not None
         _synchronize()
-        meeting = f"{store}/trainwright/{token}"
+        self._group.abort(errored=False)
+        self._part()
+        coordinator, life = place
+        self._meeting = Meeting(coordinator, f"{token}", self._patience, life=life)
         # As torchft's Manager does: the processes of a node meet those of the same local rank.
-        address = f"{meeting}/{self._local_rank}"
-        self._group.configure(address, name, rank, world, token, 0, 1, list(range(world)))
-        self._meeting, self._rank = create_store_client(meeting, timeout=self._patience), rank
+        store = PrefixStore(f"{self._local_rank}", self._meeting)
+        self._group.connect(store, rank, world, token)
+        self._rank = rank
         self._error = None
 
     def send(self, step: int) -> None:
@@ -185,9 +190,16 @@ class ProcessPeers:
 
     def close(self) -> None:
         self.sever()
+        self._part()
         if self._transport is not None:
             self._transport.close()
             self._transport = None
+
+    def _part(self) -> None:
+        """The members of the quorum leave each other nothing more."""
+        if self._meeting is not None:
+            self._meeting.close()
+            self._meeting = None
 
     @property
     def _interrupted(self) -> bool:
@@ -272,7 +284,6 @@ class _Named(ProcessGroup):
 
     def __init__(self, timeout: timedelta) -> None:
         super().__init__(timeout)
-        self._patience = timeout
         self._sockets: frozenset[Socket] = frozenset()
 
     @property
@@ -280,18 +291,21 @@ class _Named(ProcessGroup):
         """Whether a member is known to be gone, before anything is summed with it."""
         raise NotImplementedError
 
-    def configure(
-        self, store_addr: str, replica_id: str, rank: int, world_size: int, *rest: Any
-    ) -> None:
-        before = sockets.connected()
-        super().configure(store_addr, replica_id, rank, world_size, *rest)
-        # A member serves the store, and its clients come and go: a group that loses one is whole.
-        port = int(store_addr.partition("/")[0].rpartition(":")[2])
-        opened = sockets.without_port(port, sockets.connected() - before)
-        store = create_store_client(store_addr, timeout=self._patience)
+    def connect(self, store: Any, rank: int, world: int, token: int) -> None:
+        """What torchft's `configure` does, with a store that only members can reach."""
+        before, listening = sockets.connected(), sockets.listening()
+        self._quorum_id, self._rank, self._global_ranks = token, rank, list(range(world))
+        self._pg = self._create_pg(store, rank, world)
+        opened = sockets.connected() - before
         store.set(f"sockets/{rank}", json.dumps([item.ends for item in opened]))
-        others = [json.loads(store.get(f"sockets/{other}")) for other in range(world_size)]
+        others = [json.loads(store.get(f"sockets/{other}")) for other in range(world)]
         self._sockets = sockets.between(opened, [pair for pairs in others for pair in pairs])
+        ports = sockets.listening() - listening
+        strangers = {item for item in opened - self._sockets if item.ends[0][1] in ports}
+        if strangers:  # gloo takes the first to connect for the member that it waits for
+            self.sever()
+            names = ", ".join(sorted({item.ends[1][0] for item in strangers}))
+            raise ConnectionError(f"{names} connected to this worker, and is none of this step")
 
     def sever(self) -> None:
         """Let no other wait for this worker in a step that it gave up.

@@ -1,10 +1,9 @@
 """One worker's membership in an elastic training: who takes part in this step.
 
-torchft has the coordinator that makes quorums, the heartbeats, the process groups and the server
-that newcomers get their state from. What is done with a quorum is decided here: only workers of the
-lineage that counts, or on their way into it, take a step together (docs/elastic-protocol.md); a
-coordinator that dies and comes back is survived; addresses are IPs, since a pod's host name need
-not resolve for its peers.
+The coordinator makes quorums, torchft has the process groups. What is done with a quorum is decided
+here: only workers of the lineage that counts, or on their way into it, take a step together
+(docs/elastic-protocol.md); a coordinator that dies and comes back is survived; addresses are IPs,
+since a pod's host name need not resolve for its peers.
 """
 
 from __future__ import annotations
@@ -17,23 +16,26 @@ import time
 import uuid
 import warnings
 import zlib
-from collections.abc import Callable, Collection, MutableMapping, Sequence
-from concurrent.futures import Future, wait
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from queue import SimpleQueue
-from threading import Thread
 from typing import Any, TypeVar
 
 import torch
-from torch._C._distributed_c10d import TCPStore
-from torchft.coordination import LighthouseClient, ManagerServer
 
+from trainwright_runtime.coordination.channel import connected
+from trainwright_runtime.coordination.door import is_own
+from trainwright_runtime.coordination.heartbeat import Heart
 from trainwright_runtime.coordination.registry import IN_PROGRAM, IN_STEP, WAITING
 from trainwright_runtime.coordination.rules import Answer, generation
-from trainwright_runtime.elastic.errors import Fenced, OtherReplica, StoppedWaiting, TrainingOver
+from trainwright_runtime.elastic.declared import Declared, differences
+from trainwright_runtime.elastic.errors import (
+    DeclaredOtherwise,
+    Fenced,
+    StoppedWaiting,
+    TrainingOver,
+)
 from trainwright_runtime.elastic.members import Members, State, Work
 from trainwright_runtime.elastic.peers import FAILURES, Peers, ProcessPeers
 from trainwright_runtime.elastic.session import Session
@@ -45,6 +47,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _PAUSE = 0.1  # seconds before the next request to the registry or the coordinator
+_CONNECT = 2.0  # seconds to reach a port
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +60,8 @@ class Address:
     min_replicas: int
     backend: str
     timeouts: Timeouts
-    processes: int = 1
-    """Of each replica."""
+    declared: Declared = field(default_factory=dict)
+    """Of the training, by this worker's program."""
 
     @property
     def patience(self) -> timedelta:
@@ -81,6 +84,7 @@ class Replica:
         stopping: Callable[[], bool],
         position: Callable[[], str] = str,
         outdated: Callable[[], bool] = bool,
+        recorded: Callable[[], bool] = bool,
         peers: Peers | None = None,
     ) -> None:
         self._address = address
@@ -90,7 +94,8 @@ class Replica:
         self._states: list[str] = []  # where newcomers find them
         # A worker that was replaced while it was paused must not be taken for its successor.
         self._name = f"{address.name}-{uuid.uuid4().hex[:8]}"
-        self._stopping, self._position, self._outdated = stopping, position, outdated
+        self._stopping, self._position = stopping, position
+        self._outdated, self._recorded = outdated, recorded
         candidates = address.coordinator.split(",")
         self._session = Session(candidates, self._name, address.timeouts.quorum)
         self._after = 0
@@ -102,6 +107,7 @@ class Replica:
         self._formed = 0
         self._members: Members | None = None
         self._postponed = 0.0  # since when; 0 after a commit
+        self._refused: set[str] = set()
         _quieten()
 
     @property
@@ -129,6 +135,7 @@ class Replica:
                 patient = answered - began < timeouts.quorum
             except FAILURES as error:
                 patient = False
+                self._leave_if_recorded()
                 if time.monotonic() - answered > timeouts.coordinator:
                     raise Unreachable(
                         f"no quorum at coordinator {self._address.coordinator} within "
@@ -201,14 +208,14 @@ class Replica:
         patience = self._address.timeouts.coordinator
         first = self._members.names[0] if self._members else self._name
         while self._session.behind:  # its state is a checkpoint's
-            admitted = self._persist(self._admitted, patience)
+            admitted = self._persist(self._admitted, patience, ends=True)
             if admitted and not self._session.holds:
                 return None
             if not admitted:
                 self._pause()
         self._disconnect()
         while True:
-            answer = self._persist(partial(self._session.complete, first), patience)
+            answer = self._persist(partial(self._session.complete, first), patience, ends=True)
             if answer is not Answer.WAIT:
                 return bool(answer is Answer.LEAD)
             if self._session.behind:
@@ -261,7 +268,7 @@ class Replica:
         links = self._links or self._connect()
         quorum = links.quorum(self._question(), newcomer=not self._session.holds)
         members = sorted(quorum.participants, key=lambda member: str(member.replica_id))
-        lineages = {member.data["lineage"] for member in members if member.data} - {""}
+        lineages = {member.data["lineage"] for member in members} - {""}
         if lineages != {self._session.lineage}:
             self._admitted()  # the lineage may be a new one
             return None
@@ -301,31 +308,40 @@ class Replica:
         return {
             "replica_id": self._name,
             "step": self._step,
-            "store_address": self._links.store_address if self._links else "",
             "data": {
                 "lineage": self.lineage,
                 "group": self._token,
                 "formed": self._formed,
                 "position": self._position(),
                 "state": " ".join(self._states),
+                "declared": self._address.declared,
             },
         }
 
-    def _fits(self, members: Sequence[Any]) -> bool:
-        """Whether all of them are as many processes as this one, so that shards are the same.
+    def _fits(self, members: Sequence[Member]) -> bool:
+        """Whether all of them declare the same training as the first one that holds its state.
 
-        Raises OtherReplica in the one that came last.
+        Raises DeclaredOtherwise in those that do not, which leaves the others to themselves.
         """
-        counts = {len(member.data["state"].split()) for member in members if member.data}
-        others = counts - {self._address.processes}
-        if others and not self._session.holds:
-            raise OtherReplica(others.pop(), self._address.processes)
+        first = next(member for member in members if member.data["lineage"])
+        others = {
+            member.replica_id: differing
+            for member in members
+            if (differing := [*differences(_declared(first), _declared(member))])
+        }
+        if self._name in others:
+            raise DeclaredOtherwise(
+                _short(first.replica_id), self._address.name, others[self._name]
+            )
+        for name in others.keys() - self._refused:
+            log.warning("refusing %s, which declares another %s", _short(name), others[name][0][0])
+        self._refused |= others.keys()
         return not others
 
     def _same_group(self, members: Sequence[Any]) -> bool:
         """Whether all of them are still in the group that this worker is in."""
         names = tuple(member.replica_id for member in members)
-        tokens = {member.data["group"] if member.data else 0 for member in members}
+        tokens = {member.data["group"] for member in members}
         return (
             self._members is not None and self._members.names == names and tokens == {self._token}
         ) and self._token != 0
@@ -334,13 +350,13 @@ class Replica:
         """Connect with the members of a quorum."""
         names = tuple(str(member.replica_id) for member in members)
         # No two groups may meet under the same name: not in one life of a coordinator, nor in two.
-        formed = [(m.replica_id, m.data["formed"] if m.data else 0) for m in members]
+        formed = [(m.replica_id, m.data["formed"]) for m in members]
         token = zlib.crc32(json.dumps([quorum, formed]).encode()) or 1
-        first = max(members, key=lambda member: int(member.step))
         before, self._members, self._token = self._members, None, 0
         self._formed += 1
         rank = names.index(self._name)
-        self._peers.form(first.store_address, self._name, rank, len(names), token)
+        assert self._links is not None
+        self._peers.form(self._links.place, rank, len(names), token)
         self._token = token
         self._members = Members(quorum=token, rank=rank, names=names)
         if rank == 0:
@@ -381,12 +397,10 @@ class Replica:
         host = _own_address(coordinator)
         if not self._states:
             self._states = self._peers.open(host)
-        _wait_for(coordinator)
         self._links = _Links(
-            coordinator,
+            (coordinator, life),
             address.timeouts,
             name=self._name,
-            host=host,
             replaced=lambda: self._session.life != life,
         )
         return self._links
@@ -402,13 +416,20 @@ class Replica:
             self._links.close()
             self._links = None
 
-    def _persist(self, report: Callable[[], Any], patience: float) -> Any:
-        """Report to the registry what must not be lost."""
+    def _leave_if_recorded(self) -> None:
+        """Raise TrainingOver where there may be no coordinator left to hear it from."""
+        if self._recorded():
+            raise TrainingOver
+
+    def _persist(self, report: Callable[[], Any], patience: float, *, ends: bool = False) -> Any:
+        """Report to the registry what must not be lost; `ends`: unless training is over."""
         deadline = time.monotonic() + patience
         while True:
             try:
                 return report()
             except OSError as error:
+                if ends:
+                    self._leave_if_recorded()
                 if time.monotonic() > deadline:
                     raise Unreachable(
                         f"no coordinator at {self._address.coordinator}: {_first_line(error)}"
@@ -420,93 +441,74 @@ class _Links:
     """What connects a worker with the coordinator: its heartbeats and its requests."""
 
     def __init__(
-        self,
-        coordinator: str,
-        timeouts: Timeouts,
-        *,
-        name: str,
-        host: str,
-        replaced: Callable[[], bool],
+        self, place: tuple[str, str], timeouts: Timeouts, *, name: str, replaced: Callable[[], bool]
     ) -> None:
-        self._replaced = replaced
-        self._quorum = timedelta(seconds=timeouts.quorum)
-        self._newcomer = timedelta(seconds=timeouts.newcomer)
-        shown = f"[{host}]" if ":" in host else host
-        # The store ends with its last reference.
-        self._store = TCPStore(host, 0, is_master=True, wait_for_workers=False)
-        self.store_address = f"{shown}:{self._store.port}"
-        lighthouse = f"http://{coordinator}"
-        # Its heartbeats come from a thread that needs no Python lock; it has no other purpose.
-        self._heart = ManagerServer(
-            replica_id=name,
-            lighthouse_addr=lighthouse,
-            hostname=shown,
-            bind="[::]:0",
-            store_addr=self.store_address,
-            world_size=1,
-            heartbeat_interval=timedelta(seconds=timeouts.heartbeat / 3),
-            connect_timeout=self._quorum,
-            quorum_retries=0,
-        )
-        self._client = LighthouseClient(lighthouse, self._quorum)
-        self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        Thread(target=self._call, daemon=True, name="quorum").start()
+        """`place` is the coordinator's address and process."""
+        self.place = place
+        self._timeouts, self._replaced = timeouts, replaced
+        self._channel, greeting = connected(place[0], _CONNECT)
+        if greeting.get("life") != place[1]:
+            self._channel.close()
+            raise ConnectionResetError("the coordinator is another one now")
+        self._channel.connection.settimeout(_PAUSE)
+        self._heart = Heart(place[0], name, timeouts.heartbeat / 3)
 
-    def quorum(self, question: dict[str, Any], *, newcomer: bool) -> Any:
+    def quorum(self, question: dict[str, Any], *, newcomer: bool) -> Quorum:
         """Who takes the next step; as a newcomer again and again: see `Timeouts.join`."""
-        timeout = self._newcomer if newcomer else self._quorum
-        answer: Future[Any] = Future()
-
-        def call() -> None:
+        patience = self._timeouts.newcomer if newcomer else self._timeouts.quorum
+        deadline = time.monotonic() + patience
+        self._channel.write({"quorum": question})
+        while time.monotonic() < deadline:
             try:
-                quorum = self._client.quorum(timeout=timeout, world_size=1, **question)
-            except Exception as error:  # noqa: BLE001 - for the thread that waits
-                answer.set_exception(error)
-            else:
-                answer.set_result(quorum)
-
-        # A call cannot be interrupted, and a coordinator of a lost node never answers.
-        self._calls.put(call)
-        while not wait([answer], _PAUSE).done:
-            if self._replaced():
-                raise ConnectionResetError("the coordinator is another one now")
-        try:
-            return answer.result()
-        except TimeoutError:
-            if not newcomer:
-                raise
-            return _NOBODY
+                return Quorum.of(self._channel.read())
+            except TimeoutError:
+                if self._replaced():
+                    raise ConnectionResetError("the coordinator is another one now") from None
+        if not newcomer:
+            raise TimeoutError(f"no step began within {patience:g} s")
+        self._channel.write({"withdraw": question["replica_id"]})  # one may have begun meanwhile
+        self._channel.connection.settimeout(patience)
+        quorum = Quorum.of(self._channel.read())
+        self._channel.connection.settimeout(_PAUSE)
+        return quorum
 
     def close(self) -> None:
-        self._calls.put(_end)
-        self._heart.shutdown()
-
-    def _call(self) -> None:
-        with suppress(_Ended):
-            while True:
-                self._calls.get()()
+        self._channel.close()
+        self._heart.close()
 
 
-class _Ended(Exception):
-    """There is nothing more to call."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """Who takes a step, and what it lets the others know."""
+
+    replica_id: str
+    step: int
+    data: dict[str, Any]
 
 
-def _end() -> None:
-    raise _Ended
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quorum:
+    """Those who take a step together."""
+
+    quorum_id: int
+    participants: tuple[Member, ...]
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> Quorum:
+        """Raises ConnectionError for what is not the coordinator's answer."""
+        try:
+            members = tuple(Member(**member) for member in answer["members"])
+            return cls(quorum_id=int(answer["quorum"]), participants=members)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConnectionError(f"not an answer of the coordinator: {error}") from error
 
 
-class _Nobody:
-    """The answer to a newcomer for whom no step has begun yet."""
-
-    participants: Sequence[Any] = ()
-    quorum_id = 0
-
-
-_NOBODY = _Nobody()
+def _declared(member: Member) -> Declared:
+    return member.data.get("declared") or {}
 
 
 def _position(member: Any) -> str:
-    return str(member.data.get("position", "")) if member.data else ""
+    return str(member.data.get("position", ""))
 
 
 def _own_address(peer: str) -> str:
@@ -525,15 +527,10 @@ def _own_address(peer: str) -> str:
     if not ipaddress.ip_address(address).is_loopback:
         return address
     try:
-        return socket.gethostbyname(socket.gethostname())
+        named = socket.gethostbyname(socket.gethostname())
     except OSError:
         return address
-
-
-def _wait_for(address: str) -> None:
-    """Fail at once where nothing listens: torchft would look for it less and less often."""
-    host, _, port = address.rpartition(":")
-    socket.create_connection((host.strip("[]"), int(port)), 2.0).close()
+    return named if is_own(named) else address
 
 
 def _log_change(before: Sequence[str], after: Sequence[str]) -> None:

@@ -15,8 +15,8 @@ from queue import Queue
 from typing import Any, NoReturn
 
 from trainwright_runtime import exit_codes
+from trainwright_runtime.coordination.channel import Channel, connected
 from trainwright_runtime.coordination.lease import LENGTH
-from trainwright_runtime.coordination.lines import Lines, connected
 from trainwright_runtime.coordination.registry import IN_PROGRAM, IN_STEP
 from trainwright_runtime.coordination.rules import Answer, Phase, generation
 from trainwright_runtime.failure import Record, send
@@ -57,7 +57,7 @@ class Session:
         self._silence = silence
         self._heard = time.monotonic()
         self._lock = threading.RLock()
-        self._lines: Lines | None = None
+        self._channel: Channel | None = None
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
         _not_for_children(self)
@@ -135,7 +135,7 @@ class Session:
 
     def _request(self, do: str, **more: Any) -> dict[str, str]:
         """Raises OSError, and leaves all as it was, for want of a usable reply."""
-        lines = self._lines or self._connect()
+        channel = self._channel or self._connect()
         try:
             now = time.monotonic()
             sure = now - self._heard < self._silence
@@ -143,8 +143,8 @@ class Session:
             request |= {"lineage": "", "doing": self.doing, "local_steps": self.local_steps}
             if self.phase not in (Phase.NEW, Phase.STALE):
                 request["lineage"] = self.lineage
-            lines.write(request)
-            reply = _checked(lines.read(), do)
+            channel.write(request)
+            reply = _checked(channel.read(), do)
         except OSError:
             self._disconnect()
             raise
@@ -161,19 +161,19 @@ class Session:
     def reach(self) -> tuple[str, str]:
         """The coordinator's address and process, connected with."""
         with self._lock:
-            if self._lines is None:
+            if self._channel is None:
                 self._connect()
             return self.coordinator, self.life
 
-    def _connect(self) -> Lines:
-        self.coordinator, self._lines, self.life = _coordinator(self._candidates)
-        self._lines.connection.settimeout(self._reply)
-        return self._lines
+    def _connect(self) -> Channel:
+        self.coordinator, self._channel, self.life = _coordinator(self._candidates)
+        self._channel.connection.settimeout(self._reply)
+        return self._channel
 
     def _disconnect(self) -> None:
-        if self._lines is not None:
-            self._lines.close()
-        self._lines = None
+        if self._channel is not None:
+            self._channel.close()
+        self._channel = None
 
     def _live(self) -> None:
         """Be heard of from now on, whatever the program does."""
@@ -210,11 +210,11 @@ def _checked(reply: Mapping[str, Any], do: str) -> dict[str, str]:
     return texts
 
 
-def _coordinator(candidates: Sequence[str]) -> tuple[str, Lines, str]:
+def _coordinator(candidates: Sequence[str]) -> tuple[str, Channel, str]:
     """The candidate that serves. All are tried at once: one of a lost node does not answer."""
     if len(candidates) == 1:
         return _serving(candidates[0])
-    answers: Queue[tuple[str, Lines, str] | Exception] = Queue()
+    answers: Queue[tuple[str, Channel, str] | Exception] = Queue()
     first = threading.Lock()
 
     def connect(candidate: str) -> None:
@@ -239,12 +239,12 @@ def _coordinator(candidates: Sequence[str]) -> tuple[str, Lines, str]:
     raise ConnectionRefusedError(str(failure))
 
 
-def _serving(candidate: str) -> tuple[str, Lines, str]:
-    lines, greeting = connected(candidate, _CONNECT)
+def _serving(candidate: str) -> tuple[str, Channel, str]:
+    channel, greeting = connected(candidate, _CONNECT)
     if not (greeting.get("serves") and "life" in greeting):
-        lines.close()
+        channel.close()
         raise ConnectionRefusedError(f"the candidate at {candidate} is not the coordinator")
-    return candidate, lines, str(greeting["life"])
+    return candidate, channel, str(greeting["life"])
 
 
 def _end_stalled(waiting: str) -> NoReturn:
@@ -264,7 +264,7 @@ def _not_for_children(session: Session) -> None:
 
     def close() -> None:
         forked = weak()
-        if forked is not None and forked._lines is not None:
-            os.close(forked._lines.connection.detach())
+        if forked is not None and forked._channel is not None:
+            os.close(forked._channel.connection.detach())
 
     os.register_at_fork(after_in_child=close)

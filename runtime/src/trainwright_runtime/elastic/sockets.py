@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _DESCRIPTORS = Path("/proc/self/fd")
+_FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +32,12 @@ def connected() -> frozenset[Socket]:
     return frozenset(item for item in found if item is not None)
 
 
-def without_port(port: int, sockets: Iterable[Socket]) -> frozenset[Socket]:
-    """Those that are not connections with a server on this port, on either side."""
-    return frozenset(item for item in sockets if port not in {end[1] for end in item.ends})
+def listening() -> frozenset[int]:
+    """The TCP ports that this process listens at now; none where there is no /proc."""
+    if not _DESCRIPTORS.is_dir():
+        return frozenset()
+    ports = (_listened(int(name)) for name in os.listdir(_DESCRIPTORS))  # noqa: PTH208
+    return frozenset(port for port in ports if port is not None)
 
 
 def between(
@@ -60,13 +64,27 @@ def shut(sockets: Iterable[Socket]) -> None:
                 connection.shutdown(socket.SHUT_RDWR)
 
 
+def _listened(descriptor: int) -> int | None:
+    try:
+        if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+            return None
+        with _borrowed(descriptor) as server:
+            if server.family not in _FAMILIES:
+                return None
+            if not server.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                return None
+            return int(server.getsockname()[1])
+    except OSError:
+        return None
+
+
 def _socket(descriptor: int) -> Socket | None:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISSOCK(status.st_mode):
             return None
         with _borrowed(descriptor) as connection:
-            if connection.family not in (socket.AF_INET, socket.AF_INET6):
+            if connection.family not in _FAMILIES:
                 return None
             ends = connection.getsockname()[:2], connection.getpeername()[:2]
     except OSError:

@@ -27,12 +27,14 @@ from trainwright_runtime.coordination import ending
 from trainwright_runtime.coordination.ending import Life, Stage
 from trainwright_runtime.elastic.audit import AuditLog
 from trainwright_runtime.elastic.cursor import Sampler, cursors
+from trainwright_runtime.elastic.declared import declared
 from trainwright_runtime.elastic.errors import StoppedWaiting, TrainingOver
 from trainwright_runtime.elastic.gradients import Gradients
 from trainwright_runtime.elastic.learner import Learner, named, own_states
 from trainwright_runtime.elastic.leases import Leases, Shards
 from trainwright_runtime.elastic.loading import LoaderOptions, MapDataset
 from trainwright_runtime.elastic.local import DiLoCo, LocalSGD, Synchronizer
+from trainwright_runtime.elastic.losses import Losses, NonFinite
 from trainwright_runtime.elastic.members import Members, State
 from trainwright_runtime.elastic.membership import (
     membership,
@@ -75,6 +77,8 @@ class _LocalSteps:
     began: float = field(default_factory=time.perf_counter)
     waited: float = 0.0
     """For records."""
+    not_finite: int = 0
+    """Steps whose loss was not."""
 
 
 @contextmanager
@@ -101,6 +105,7 @@ def training(  # noqa: PLR0913 - the whole of what there is to choose
     num_workers: int = 0,
     loader: LoaderOptions | None = None,
     synchronize: LocalSGD | DiLoCo | None = None,
+    non_finite: NonFinite = "warn",
 ) -> Iterator[Training]:
     """Train `model` with the workers that there are, each record of each epoch exactly once.
 
@@ -124,6 +129,11 @@ def training(  # noqa: PLR0913 - the whole of what there is to choose
     batch, and only then synchronise parameters: for slow links. A synchronisation is what is
     committed, and what `run.step` counts; `scheduler` is stepped per local step, `on_step` called
     after a synchronisation.
+
+    A loss that is NaN or infinite is logged. With `non_finite="skip"` no worker takes the update of
+    a step in which one of them has such a loss, and its records count as trained; with "stop"
+    training ends before it, exit code 1. A `scaler` leaves out steps whose gradients overflow
+    in any case.
 
     Without a coordinator in the environment it trains alone, or in the fixed world that RANK and
     WORLD_SIZE describe. Checkpoints, metrics and the audit log follow TRAINWRIGHT_* variables.
@@ -186,7 +196,8 @@ def training(  # noqa: PLR0913 - the whole of what there is to choose
         for source in sources.values():
             resources.callback(source.close)
         progress = Progress({name: sources[name] for name in given}, totals)
-        yield Training(learner, progress, steps, resources, synchronize, mesh)
+        losses = Losses(non_finite)
+        yield Training(learner, progress, steps, resources, losses, synchronize, mesh)
 
 
 def _require_unwrapped(model: torch.nn.Module) -> None:
@@ -225,10 +236,13 @@ class Training:
         progress: Progress,
         steps: Steps,
         resources: ExitStack,
+        losses: Losses,
         synchronize: LocalSGD | DiLoCo | None = None,
         mesh: DeviceMesh | None = None,
     ) -> None:
         self._learner, self._progress, self._steps = learner, progress, steps
+        self._losses = losses
+        self._before: list[torch.Tensor] = []  # averages, where a step may be left out
         self._trained = next(iter(progress.sources))
         self._epoch = -1  # that the program is in; the training may be further
         self._weight = 0.0
@@ -247,6 +261,8 @@ class Training:
             stopping=lambda: self._stop.noted,
             position=lambda: progress.position,
             outdated=self._outdated,
+            recorded=self._recorded,
+            declared=declared(learner, progress.sources, self._arguments(synchronize)),
             mesh=mesh,
         )
         resources.callback(self._group.leave)
@@ -272,7 +288,18 @@ class Training:
         self._group.resume(progress.generation)
         self._audit = AuditLog(_path("TRAINWRIGHT_AUDIT_DIR"), worker_name(os.environ))
         resources.callback(self._audit.close)
-        self._audit.start({name: s.describe() for name, s in progress.sources.items()})
+
+    def _arguments(self, synchronize: LocalSGD | DiLoCo | None) -> dict[str, object]:
+        """What `training` was called with, as far as workers have to have it in common."""
+        steps, local = self._steps, synchronize
+        return {
+            "epochs": steps.epochs,
+            "batch_size": steps.batch,
+            "resize": "batch" if steps.replicas is None else f"rate of {steps.replicas} replicas",
+            "synchronize": local and f"{type(local).__name__} every {local.every}",
+            "totals": [*self._progress.totals(self._trained)],
+            "non_finite": self._losses.policy,
+        }
 
     @property
     def step(self) -> int:
@@ -343,6 +370,7 @@ class Training:
 
     def backward(self, loss: torch.Tensor) -> None:
         """Add the gradients of `loss`, a mean over the records of the current piece."""
+        self._losses.note(loss)
         torch.autograd.backward(self._learner.scaled(loss * self._weight))
 
     def add(self, **sums: float) -> None:
@@ -381,6 +409,7 @@ class Training:
     def _offer(self, pieces: list[Piece], batch: int) -> Iterator[Any]:
         """Hand out the pieces of a share."""
         self._gradients.clear()
+        self._begin_losses()
         self._sums = dict.fromkeys(self._sums, 0.0)
         left = True
         try:
@@ -395,6 +424,10 @@ class Training:
             if left:  # by break, return or an exception
                 self._group.abandon()
             self._members = None
+
+    def _begin_losses(self) -> None:
+        self._losses.begin()
+        self._before = self._averages.copies() if self._losses.skips else []
 
     def _without_weight(self, piece: Any) -> Iterator[Any]:
         """Hand out a piece for which other processes of this replica have records."""
@@ -428,15 +461,24 @@ class Training:
             self._group.local_step()
             yield from self._offer_local(synchronizer, pieces)
             if pieces:
-                self._learner.step(rate)
+                self._step_locally(rate)
             self._local.share = share
             if self._stop.noted:
                 return  # what is done is committed as soon as the others are there
             requested = time.perf_counter()
 
+    def _step_locally(self, rate: float) -> None:
+        finite = self._losses.finite
+        self._local.not_finite += not finite
+        if finite or not self._losses.skips:
+            self._learner.step(rate)
+        else:
+            self._averages.restore(self._before)
+
     def _offer_local(self, synchronizer: Synchronizer, pieces: list[Piece]) -> Iterator[Any]:
         """Hand out the pieces of a local step."""
         self._learner.clear()
+        self._begin_losses()
         total = sum(records for records, _ in pieces)
         left = True
         try:
@@ -456,8 +498,13 @@ class Training:
         """
         source, share = self._progress.sources[self._trained], self._local.share
         awaits = self._group.awaits(source.absent(members))
-        reports, sums, (records, awaited) = self._sum(
-            [source.report(members, share), [*self._sums.values()], [len(share), awaits]]
+        not_finite = bool(self._local.not_finite)
+        reports, sums, (records, awaited, unusable) = self._sum(
+            [
+                source.report(members, share),
+                [*self._sums.values()],
+                [len(share), awaits, not_finite],
+            ]
         )
         if any(reports):
             self._audit.share(self.step, members, share)
@@ -473,6 +520,7 @@ class Training:
         self._progress.quorum = members.quorum
         if not any(reports):
             return False
+        self._losses.judge(self.step + 1, int(unusable))
         line = self._commit(members, self._trained, reports, sums)
         if records:
             self._averages.adopt(line["records"])
@@ -500,19 +548,26 @@ class Training:
             self._gradients.finish()
             self._averages.exchange(len(share))
         numbers: list[Sequence[float]] = [source.report(members, share), [*self._sums.values()]]
-        numbers += [self._gradients.used()] if trained else []
-        reports, sums, *used = self._sum(numbers)
+        numbers += [self._gradients.used(), [not self._losses.finite]] if trained else []
+        reports, sums, *learned = self._sum(numbers)
         if not self._group.commit():
             return False
+        takes = trained and self._losses.judge(self.step + 1, int(learned[1][0]))
         line = self._commit(members, name, reports, sums)
-        if trained and line["records"]:
-            self._gradients.divide(line["records"] / self._steps.records(members.world))
-            self._gradients.forget_unused(*used)
-            self._averages.adopt(line["records"])
-            self._learner.update(self._steps.rate(members.world))
+        if takes and line["records"]:
+            self._learn(members, line["records"], learned[0])
+        elif trained and not takes:
+            self._averages.restore(self._before)
         self._audit.commit(line)
         self._group.updated()
         return True
+
+    def _learn(self, members: Members, records: int, used: Sequence[float]) -> None:
+        """Take the update of a committed step."""
+        self._gradients.divide(records / self._steps.records(members.world))
+        self._gradients.forget_unused(used)
+        self._averages.adopt(records)
+        self._learner.update(self._steps.rate(members.world))
 
     def _commit(
         self, members: Members, name: str, reports: Sequence[float], sums: Sequence[float]
@@ -643,6 +698,9 @@ class Training:
             before, began = self._last, self._uncommitted or time.perf_counter()
             with self._waiting():
                 self._members = self._last = self._group.join()
+            if before is None:  # the order of a refused worker is another one
+                sources = self._progress.sources
+                self._audit.start({name: s.describe() for name, s in sources.items()})
             lost = {*before.names} - {*self._members.names} if before else set()
             if self._uncommitted or lost:
                 self._metrics.event("recovered", recovery=round(time.perf_counter() - began, 6))

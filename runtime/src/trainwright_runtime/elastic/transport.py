@@ -1,24 +1,21 @@
 """The state of a training on its way to a newcomer: tensors and JSON, which run no code.
 
-Over HTTP: a line of JSON, then the bytes of each tensor. torchft's transport unpickles whatever the
-other side sends, which runs it (https://docs.python.org/3/library/pickle.html), and copies all of
-the state before it serves any of it.
+A header in JSON, then the bytes of each tensor, over a connection that both sides have proved to be
+of the run. torchft's transport serves everybody, unpickles whatever the other side sends, which
+runs it (https://docs.python.org/3/library/pickle.html), and copies all of the state before it
+serves any of it.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-import sys
 import threading
 from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from http.client import HTTPConnection, HTTPException, HTTPResponse
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socket import AF_INET6, SHUT_RDWR, socket
+from socket import SHUT_RDWR, socket
 from typing import Any
 
 import torch
@@ -27,6 +24,8 @@ from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
 
 from trainwright_runtime.checkpoint import tree
 from trainwright_runtime.checkpoint.errors import CheckpointError
+from trainwright_runtime.coordination.channel import STATE, Channel, connect
+from trainwright_runtime.coordination.door import Door
 from trainwright_runtime.elastic.members import State
 from trainwright_runtime.elastic.shards import local
 
@@ -99,11 +98,10 @@ class Transport:
         """`mesh` is what sharded tensors are sharded over: their shards of this process travel."""
         self._patience, self._mesh = patience.total_seconds(), mesh
         self._offer = _Offer(self._patience)
-        self._server = _Server(self._offer, self._patience)
+        self._door = Door([host], 0, STATE, self._serve)
         shown = f"[{host}]" if ":" in host else host
-        self.address = f"{shown}:{self._server.server_address[1]}"
+        self.address = f"{shown}:{self._door.port}"
         """host:port"""
-        threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True).start()
 
     @property
     def interrupted(self) -> bool:
@@ -129,23 +127,35 @@ class Transport:
         Raises OSError where it does not come, or not all of it; CheckpointError for what is not a
         state, or not one of this mesh.
         """
-        connection = HTTPConnection(address, timeout=self._patience)
+        channel = connect(address, STATE, self._patience)
         try:
-            connection.request("GET", f"/{step}")
-            response = connection.getresponse()
-            if response.status != 200:
+            channel.write({"step": step})
+            header = channel.read()
+            if "parts" not in header:
                 raise ConnectionError(f"{address} serves no state of step {step}")
-            return Received(_read(_Stream(address, response, progress)), self._mesh, progress)
-        except HTTPException as error:
-            raise ConnectionError(f"{address} did not send its state: {error!r}") from error
+            parts = _read(_Stream(address, channel, progress), header["parts"])
+            return Received(parts, self._mesh, progress)
+        except ValueError as error:
+            raise ConnectionError(f"{address} did not send its state: {error}") from error
         finally:
-            connection.close()
+            channel.close()
 
     def close(self) -> None:
         with suppress(TimeoutError):
             self.withdraw()
-        self._server.shutdown()
-        self._server.server_close()
+        self._door.close()
+
+    def _serve(self, channel: Channel) -> None:
+        """A newcomer that fetches the state."""
+        channel.connection.settimeout(self._patience)
+        try:
+            step = channel.read()["step"]
+            with self._offer.reading(step, channel.connection) as parts:
+                channel.write({} if parts is None else {"parts": _header(parts)})
+                for data in _written(parts or {}):
+                    channel.connection.sendall(data)
+        except Exception as error:  # noqa: BLE001 - the newcomer finds out by the connection's end
+            log.warning("the state was not sent to %s: %s", _peer(channel), str(error))
 
 
 def pack(state: State) -> dict[str, Part]:
@@ -186,9 +196,9 @@ def _unexpected(name: str, where: str) -> CheckpointError:
 # --- on the wire ---------------------------------------------------------------------------------
 
 
-def _written(parts: Mapping[str, Part]) -> Iterator[bytes | memoryview]:
-    """What `_read` reads."""
-    header = {
+def _header(parts: Mapping[str, Part]) -> dict[str, Any]:
+    """What `_read` makes memory for."""
+    return {
         name: {
             "values": part.values,
             "shards": part.shards,
@@ -196,7 +206,10 @@ def _written(parts: Mapping[str, Part]) -> Iterator[bytes | memoryview]:
         }
         for name, part in parts.items()
     }
-    yield json.dumps(header).encode() + b"\n"
+
+
+def _written(parts: Mapping[str, Part]) -> Iterator[memoryview]:
+    """The bytes of all tensors."""
     for part in parts.values():
         for tensor in part.tensors.values():
             flat = tensor.detach().permute(_order(tensor)).cpu().contiguous().flatten()
@@ -205,8 +218,8 @@ def _written(parts: Mapping[str, Part]) -> Iterator[bytes | memoryview]:
                 yield data[at : at + CHUNK_BYTES]
 
 
-def _read(stream: _Stream) -> dict[str, Part]:
-    """Raises CheckpointError for another header than `_written` makes."""
+def _read(stream: _Stream, header: Any) -> dict[str, Part]:
+    """Raises CheckpointError for another header than `_header` makes."""
     try:
         parts = {
             name: Part(
@@ -214,7 +227,7 @@ def _read(stream: _Stream) -> dict[str, Part]:
                 {each: _empty(*layout) for each, layout in part["tensors"].items()},
                 dict(part["shards"]),
             )
-            for name, part in json.loads(stream.line()).items()
+            for name, part in header.items()
         }
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise CheckpointError(f"{stream.address} sent what is not a state: {error!r}") from error
@@ -254,29 +267,18 @@ def _memory(data: torch.Tensor) -> memoryview:
 class _Stream:
     """What the sender's connection brings; none of it may be missing."""
 
-    def __init__(
-        self, address: str, response: HTTPResponse, progress: Callable[[], object]
-    ) -> None:
+    def __init__(self, address: str, channel: Channel, progress: Callable[[], object]) -> None:
         self.address = address
-        self._response, self._progress = response, progress
-
-    def line(self) -> bytes:
-        line = self._response.readline()
-        if not line.endswith(b"\n"):
-            raise self._ended()
-        return line
+        self._channel, self._progress = channel, progress
 
     def fill(self, tensor: torch.Tensor) -> None:
         data = _memory(torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage()))
         while data:
-            received = self._response.readinto(data[:CHUNK_BYTES])
+            received = self._channel.readinto(data[:CHUNK_BYTES])
             if not received:
-                raise self._ended()
+                raise ConnectionError(f"{self.address} did not send all of its state")
             data = data[received:]
             self._progress()
-
-    def _ended(self) -> ConnectionError:
-        return ConnectionError(f"{self.address} did not send all of its state")
 
 
 # --- the sender's side ---------------------------------------------------------------------------
@@ -313,11 +315,11 @@ class _Offer:
                 raise TimeoutError("the state is still being sent")
 
     @contextmanager
-    def reading(self, path: str, reader: socket) -> Iterator[Mapping[str, Part] | None]:
-        """The state of the step that is the path, once it is offered; None where it is not."""
+    def reading(self, step: object, reader: socket) -> Iterator[Mapping[str, Part] | None]:
+        """The state of this step, once it is offered; None where it is not."""
 
         def offered() -> Mapping[str, Part] | None:
-            return self._parts if path == f"/{self._step}" else None
+            return self._parts if step == self._step else None
 
         with self._changed:
             parts = self._changed.wait_for(offered, self._patience)
@@ -334,29 +336,8 @@ class _Offer:
                 self._changed.notify_all()
 
 
-class _Server(ThreadingHTTPServer):
-    address_family = AF_INET6
-    request_queue_size = 128  # as many newcomers may come at once
-
-    def __init__(self, offer: _Offer, patience: float) -> None:
-        class Handler(BaseHTTPRequestHandler):
-            timeout = patience
-
-            def do_GET(self) -> None:
-                with offer.reading(self.path, self.connection) as parts:
-                    if parts is None:
-                        self.send_error(404)
-                        return
-                    self.send_response(200)
-                    self.end_headers()
-                    for data in _written(parts):
-                        self.wfile.write(data)
-
-            def log_message(self, *_: Any) -> None:
-                """Write no line to stderr for each request."""
-
-        super().__init__(("", 0), Handler)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Let the newcomer find out by the end of the connection."""
-        log.warning("the state was not sent to %s: %s", client_address[0], str(sys.exception()))
+def _peer(channel: Channel) -> str:
+    try:
+        return str(channel.connection.getpeername()[0])
+    except OSError:
+        return "a newcomer that is gone"

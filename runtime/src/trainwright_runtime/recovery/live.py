@@ -14,6 +14,7 @@ own, and where one of them is lost all are started again.
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 import tempfile
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING
 from trainwright_runtime import coordinator, exit_codes, failure, logs
 from trainwright_runtime.coordination import ending
 from trainwright_runtime.coordination.ending import Life, Stage
+from trainwright_runtime.coordination.identity import Identity
 from trainwright_runtime.coordination.lease import needed
 from trainwright_runtime.diagnosis import failure_among, failure_of
 from trainwright_runtime.errors import EnvironmentMistake, Unreachable, UsageError
@@ -252,7 +254,7 @@ def _ranks(layout: Layout, local_rank: int) -> dict[str, str]:
         "ROLE_NAME": node_processes.ROLE,
         "ROLE_RANK": rank,
         "ROLE_WORLD_SIZE": world,
-        "TORCHELASTIC_RUN_ID": node_processes.RUN_ID,
+        "TORCHELASTIC_RUN_ID": Identity.of(os.environ).name,
         "TRAINWRIGHT_REPLICA_PROCESSES": world,
     }
 
@@ -270,9 +272,9 @@ class _Meeting:
 
     def again(self) -> dict[str, str]:
         """The variables by which `init_process_group` finds a new one."""
-        from torch._C._distributed_c10d import TCPStore
+        from trainwright_runtime.meeting import bound_store
 
-        self._store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+        self._store = bound_store("127.0.0.1")
         self._lives += 1
         return {
             "MASTER_ADDR": "localhost",
@@ -287,12 +289,14 @@ def _coordinator(
     candidates: _Candidates, layout: Layout, options: Options, environ: Mapping[str, str]
 ) -> _Child:
     assert candidates.own is not None
-    port = candidates.places[candidates.own][1]
+    host, port = candidates.places[candidates.own]
+    if layout.nodes.high == 1 and len(candidates.addresses) == 1 and _LIST not in environ:
+        host = "127.0.0.1"  # its workers alone connect
     # As a training process, so that it does not outlive a killed entrypoint and keep the port.
     argv = [sys.executable, "-u", "-m", "trainwright_runtime.process", "-m", "trainwright_runtime"]
     argv += ["coordinator", f"--port={port}"]
     argv += [f"--min-replicas={_min_replicas(layout, options, environ)}"]
-    argv += [f"--max-replicas={_max_replicas(layout, options)}"]
+    argv += [f"--max-replicas={_max_replicas(layout, options)}", f"--bind={host}"]
     if layout.nodes.high > 1:
         argv += [f"--recovery={_OTHER_NODES:g}"]
     if len(candidates.addresses) > 1:

@@ -21,7 +21,6 @@ _log = logging.getLogger(__name__)
 
 _LAUNCHED = time.time()  # the entrypoint's start, all but its imports
 
-RUN_ID = "trainwright"  # one job has one endpoint of its own, so the name need not be unique
 ROLE = "trainer"
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trainwright_runtime import exit_codes, failure
+from trainwright_runtime.coordination.identity import Identity
 from trainwright_runtime.diagnosis import diagnose
 from trainwright_runtime.failure import Node
 from trainwright_runtime.layout import Layout
@@ -72,7 +74,7 @@ def _group(layout: Layout, rank: int) -> dict[str, str]:
         "ROLE_NAME": node_processes.ROLE,
         "ROLE_RANK": str(rank),
         "ROLE_WORLD_SIZE": str(layout.world_size),
-        "TORCHELASTIC_RUN_ID": node_processes.RUN_ID,
+        "TORCHELASTIC_RUN_ID": Identity.of(os.environ).name,
         "TORCHELASTIC_RESTART_COUNT": "0",
         "TORCHELASTIC_MAX_RESTARTS": "0",
         "TORCHELASTIC_USE_AGENT_STORE": "False",

@@ -13,8 +13,11 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
 from types import FrameType
 
 from torch._C._distributed_c10d import HashStore, PrefixStore, TCPStore
@@ -34,13 +37,19 @@ from torch.distributed.elastic.rendezvous import (
     RendezvousParameters,
     RendezvousStoreInfo,
 )
-from torch.distributed.elastic.rendezvous.registry import get_rendezvous_handler
+from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRendezvousBackend
+from torch.distributed.elastic.rendezvous.dynamic_rendezvous import create_handler
 
 from trainwright_runtime import errors, exit_codes, failure
+from trainwright_runtime.coordination.board import Board
+from trainwright_runtime.coordination.channel import RENDEZVOUS
+from trainwright_runtime.coordination.door import Door, own_addresses
+from trainwright_runtime.coordination.identity import Identity
 from trainwright_runtime.diagnosis import diagnose
-from trainwright_runtime.launchers import is_loopback
+from trainwright_runtime.launchers import Placement, is_loopback
 from trainwright_runtime.layout import Layout
 from trainwright_runtime.machine import free_port
+from trainwright_runtime.meeting import Meeting, bound_store
 from trainwright_runtime.options import Options
 from trainwright_runtime.processes import (
     STOP_SIGNALS,
@@ -60,6 +69,8 @@ logging.getLogger("torch.distributed.elastic.agent.server.api").setLevel(logging
 # torch waits 30 s for more nodes once the minimum is there; each round of an elastic job costs
 # that. A node that comes later starts a round of its own.
 _LAST_CALL = "5"  # seconds
+_READ = timedelta(seconds=60)  # for an answer of where the nodes meet, as torch's
+_PAUSE = 0.5  # seconds before the next look for it
 
 
 def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
@@ -71,7 +82,8 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
     try:
         rendezvous = _rendezvous(layout, options)
         return _train(layout, options, environ, rendezvous)
-    except (RendezvousError, DistError) as error:  # DistError: of the store, once all have met
+    # Of what the nodes leave each other, once all have met: torch's store, and ours.
+    except (RendezvousError, DistError, ConnectionError, TimeoutError) as error:
         where = layout.placement
         raise errors.Unreachable(
             f"the nodes could not meet at {where.master_addr}:{where.master_port}: "
@@ -199,9 +211,14 @@ class StorePerAttempt(RendezvousHandler):
     use_agent_store = True
 
     def __init__(
-        self, rounds: RendezvousHandler, address: str, fixed_rank: int | None = None
+        self,
+        rounds: RendezvousHandler,
+        address: str,
+        fixed_rank: int | None = None,
+        door: Door | None = None,
     ) -> None:
-        self._rounds = rounds
+        """`door` is where the nodes meet, on the node that has it."""
+        self._rounds, self._door = rounds, door
         self._address = address  # where the others find this node, if its rank is 0
         self._fixed_rank = fixed_rank
         self._server: TCPStore | None = None
@@ -213,7 +230,7 @@ class StorePerAttempt(RendezvousHandler):
         self._server = None  # of the attempt before
         port = None
         if rank == 0:
-            self._server = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+            self._server = bound_store(self._address)
             port = self._server.port
         store = PrefixStore("trainwright", info.store)
         bootstrap = RendezvousStoreInfo.build(rank, store, self._address, port)
@@ -259,7 +276,7 @@ class OneNode(RendezvousHandler):
         return 0
 
     def get_run_id(self) -> str:
-        return node_processes.RUN_ID
+        return Identity.of(os.environ).name
 
     def shutdown(self) -> bool:
         return True
@@ -270,35 +287,64 @@ def _rendezvous(layout: Layout, options: Options) -> RendezvousHandler:
     if layout.nodes.high == 1:
         return StorePerAttempt(OneNode(), where.master_addr)
     port = where.master_port or free_port()
-    # On one machine every node finds itself at the address: torch lets the first one open the
-    # store and the others join.
-    anywhere = where.elastic and is_loopback(where.master_addr)
-    if not (where.hosts or anywhere):
-        wait_for(where.master_addr, port, options.rendezvous_timeout)
     settings = {
         "join_timeout": f"{max(1, options.rendezvous_timeout):.0f}",
         "last_call_timeout": _LAST_CALL,
         **(where.rendezvous or {}),
     }
-    if not anywhere:
-        settings["is_host"] = str(where.hosts)
     # Where rank 0 is found: by its pod's name, which its Service has too. torch would take the
     # fully qualified one: https://github.com/pytorch/pytorch/issues/150532
     address = where.master_addr if is_loopback(where.master_addr) else where.node
-    rounds = get_rendezvous_handler(
-        RendezvousParameters(
-            backend="c10d",
-            endpoint=f"{_bracketed(where.master_addr)}:{port}",
-            run_id=node_processes.RUN_ID,
-            min_nodes=layout.nodes.low,
-            max_nodes=layout.nodes.high,
-            local_addr=address,
-            **settings,
-        )
+    parameters = RendezvousParameters(
+        backend="c10d",
+        endpoint=f"{_bracketed(where.master_addr)}:{port}",
+        run_id=Identity.of(os.environ).name,
+        min_nodes=layout.nodes.low,
+        max_nodes=layout.nodes.high,
+        local_addr=address,
+        **settings,
     )
+    door = _opened(where, port)
+    if door is None:
+        wait_for(where.master_addr, port, options.rendezvous_timeout)
+    meet = partial(_met, parameters.endpoint, options.rendezvous_timeout)
+    # Two connections: what waits for a value holds up no sign of life.
+    backend = C10dRendezvousBackend(meet("rounds"), parameters.run_id)
+    rounds = create_handler(meet("values"), backend, parameters)
     if where.node_rank is None:
-        return StorePerAttempt(rounds, address)
-    return StorePerAttempt(rounds, where.master_addr, where.node_rank)
+        return StorePerAttempt(rounds, address, door=door)
+    return StorePerAttempt(rounds, where.master_addr, where.node_rank, door=door)
+
+
+def _opened(where: Placement, port: int) -> Door | None:
+    """Where the nodes meet, if that is this one.
+
+    On one machine every node finds itself at the address: the first one opens the port.
+    """
+    anywhere = where.elastic and is_loopback(where.master_addr)
+    if not (where.hosts or anywhere):
+        return None
+    try:
+        return Door(own_addresses(where.master_addr), port, RENDEZVOUS, Board().serve)
+    except OSError as error:
+        if anywhere:
+            return None
+        raise errors.Unreachable(f"port {port} of this node: {error.strerror}") from error
+
+
+def _met(endpoint: str, timeout: float, group: str) -> Meeting:
+    """What the nodes leave each other; an earlier run's node may still be at the address."""
+    deadline = time.monotonic() + timeout
+    refusal: OSError | None = None  # in our words: it shows more than an address that is gone
+    while True:
+        try:
+            return Meeting(endpoint, group, _READ, label=RENDEZVOUS)
+        except OSError as error:
+            refusal = error if error.errno is None else refusal
+            if time.monotonic() > deadline:
+                why = refusal or error
+                raise errors.Unreachable(f"the nodes could not meet: {why}") from why
+            time.sleep(_PAUSE)
 
 
 def _bracketed(host: str) -> str:

@@ -1,0 +1,186 @@
+"""Connections between the processes of one run: proved on both sides, then JSON with a MAC each.
+
+    server  "trainwright 1\\n", 32 random bytes
+    client  32 random bytes, MAC(key, "client", label, both of these)
+    server  MAC(key, "server", label, both)
+    both    4 bytes of length, 16 bytes of MAC(key of this connection and direction, number), JSON
+
+Without the run's key no process gets to send a message, or has one of its own believed; what was
+recorded of another connection, or earlier in this one, proves nothing. Nothing is encrypted.
+`door` is the server's side.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from trainwright_runtime.coordination.identity import Identity
+
+HELLO = b"trainwright 1\n"
+NONCE = 32  # bytes
+PROOF = hashlib.sha256().digest_size
+COORDINATOR, STATE, RENDEZVOUS = b"coordinator", b"state", b"rendezvous"
+"""Labels: what is proved for one kind of port proves nothing at another."""
+
+_TAG, _SIZE, _NUMBER = 16, 4, 8  # bytes
+LONGEST = 1 << 28
+"""Bytes of a message, of which only a process of the run can send any."""
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Handshake:
+    """What both sides prove to know the key with."""
+
+    identity: Identity
+    label: bytes
+    server: bytes
+    """Its random bytes."""
+    client: bytes
+
+    def proof(self, side: bytes) -> bytes:
+        """Its lengths are fixed but for the label's, which no other begins with."""
+        return self.identity.mac(side, b" ", self.label, b" ", self.server, self.client)
+
+
+class Channel:
+    """Messages over a connection whose other side has proved to be of this run."""
+
+    def __init__(self, connection: socket.socket, shaken: Handshake, *, serves: bool) -> None:
+        self.connection = connection
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        keys = shaken.proof(b"to the server"), shaken.proof(b"to the client")
+        self._reads, self._writes = keys if serves else keys[::-1]
+        self._read = self._written = 0
+        self._rest = bytearray()
+
+    def write(self, message: Mapping[str, Any]) -> None:
+        self.write_encoded(json.dumps(message).encode())
+
+    def write_encoded(self, text: bytes) -> None:
+        tag = _tag(self._writes, self._written, text)
+        self._written += 1
+        self.connection.sendall(len(text).to_bytes(_SIZE, "big") + tag + text)
+
+    def read(self) -> dict[str, Any]:
+        """The next message.
+
+        Raises OSError when the connection has ended, TimeoutError when nothing came in time, which
+        loses nothing, and ValueError for what is not a message of the other side.
+        """
+        self._fill(_SIZE + _TAG)
+        size = int.from_bytes(self._rest[:_SIZE], "big")
+        if size > LONGEST:
+            raise ValueError(f"a message of {size} bytes")
+        self._fill(_SIZE + _TAG + size)
+        tag, text = (
+            bytes(self._rest[_SIZE : _SIZE + _TAG]),
+            bytes(self._rest[_SIZE + _TAG : _SIZE + _TAG + size]),
+        )
+        del self._rest[: _SIZE + _TAG + size]
+        if not hmac.compare_digest(tag, _tag(self._reads, self._read, text)):
+            raise ValueError("a message that the other side did not send")
+        self._read += 1
+        message = json.loads(text)
+        if not isinstance(message, dict):
+            raise ValueError("a message that is not a JSON object")
+        return message
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Bytes that are no message; 0 at the end of the connection."""
+        if not self._rest:
+            return self.connection.recv_into(buffer)
+        size = min(len(buffer), len(self._rest))
+        buffer[:size] = self._rest[:size]
+        del self._rest[:size]
+        return size
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self.connection.close()
+
+    def _fill(self, size: int) -> None:
+        while len(self._rest) < size:
+            more = self.connection.recv(_CHUNK)
+            if not more:
+                raise ConnectionResetError("closed by the other side")
+            self._rest += more
+
+
+def _tag(key: bytes, number: int, text: bytes) -> bytes:
+    return hmac.digest(key, number.to_bytes(_NUMBER, "big") + text, hashlib.sha256)[:_TAG]
+
+
+def connect(address: str, label: bytes, timeout: float) -> Channel:
+    """A channel to the process of this run that listens at "host:port".
+
+    Raises OSError where there is none within `timeout` seconds.
+    """
+    host, _, port = address.rpartition(":")
+    deadline = time.monotonic() + timeout
+    connection = socket.create_connection((host.strip("[]"), int(port)), timeout)
+    try:
+        shaken = _shake(connection, label, deadline)
+    except BaseException:
+        connection.close()
+        raise
+    connection.settimeout(timeout)
+    return Channel(connection, shaken, serves=False)
+
+
+def connected(address: str, timeout: float) -> tuple[Channel, dict[str, Any]]:
+    """A channel to the coordinator, or to a candidate for it, and what it reports of itself."""
+    channel = connect(address, COORDINATOR, timeout)
+    try:
+        return channel, channel.read()
+    except ValueError as error:
+        channel.close()
+        raise ConnectionRefusedError(str(error)) from error
+    except BaseException:
+        channel.close()
+        raise
+
+
+def _shake(connection: socket.socket, label: bytes, deadline: float) -> Handshake:
+    identity = Identity.of(os.environ)
+    hello = _received(connection, len(HELLO) + NONCE, deadline, HELLO)
+    shaken = Handshake(identity, label, hello[len(HELLO) :], secrets.token_bytes(NONCE))
+    connection.sendall(shaken.client + shaken.proof(b"client"))
+    refusal = (
+        f"{connection.getpeername()[0]} is not of {identity}, or has another key: all processes "
+        "need the same TRAINWRIGHT_RUN, TRAINWRIGHT_ATTEMPT and TRAINWRIGHT_RUN_KEY"
+    )
+    try:
+        proof = _received(connection, PROOF, deadline)
+    except ConnectionError:
+        raise ConnectionRefusedError(refusal) from None
+    if not hmac.compare_digest(proof, shaken.proof(b"server")):
+        raise ConnectionRefusedError(refusal)
+    return shaken
+
+
+def _received(connection: socket.socket, size: int, deadline: float, begins: bytes = b"") -> bytes:
+    """Exactly so many bytes, however slowly the other side sends them, but not after a deadline."""
+    found = b""
+    while len(found) < size:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("no handshake in time")
+        connection.settimeout(left)
+        more = connection.recv(size - len(found))
+        if not more:
+            raise ConnectionResetError("closed by the other side")
+        found += more
+        if not found.startswith(begins[: len(found)]):
+            raise ConnectionRefusedError("what listens there is no process of this runtime")
+    return found

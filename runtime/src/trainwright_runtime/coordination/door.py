@@ -1,0 +1,244 @@
+"""A port of this run: who connects proves to be of it before anything else is read.
+
+One thread has all those who have not proved it yet, and reads 64 bytes of each of them. So many
+may be there at once; where more come, who has been there longest has to go: a process of this run
+takes milliseconds, so slow senders are in no one's way.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import logging
+import os
+import secrets
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from trainwright_runtime.coordination.channel import (
+    HELLO,
+    NONCE,
+    PROOF,
+    Channel,
+    Handshake,
+)
+from trainwright_runtime.coordination.identity import Identity
+
+log = logging.getLogger(__name__)
+
+PENDING = 128
+"""Connections that may wait to prove to be of this run."""
+PATIENCE = 10.0
+"""Seconds for it."""
+_BACKLOG = 1024
+_REPORTED = 64  # addresses of which a refusal is logged
+_PAUSE = 0.01  # seconds before another attempt to accept a connection
+_WAKE = 0.5  # seconds between two looks for those whose time is over
+
+
+@dataclass(slots=True, eq=False)
+class _Caller:
+    connection: socket.socket
+    address: str
+    nonce: bytes = field(default_factory=lambda: secrets.token_bytes(NONCE))
+    since: float = field(default_factory=time.monotonic)
+    received: bytes = b""
+
+
+class Door:
+    """Listens at a port of these addresses, and gives each channel to `serve`, in a thread."""
+
+    def __init__(
+        self,
+        addresses: Iterable[str],
+        port: int,
+        label: bytes,
+        serve: Callable[[Channel], None],
+    ) -> None:
+        """`port` may be 0 for any that is free. Raises OSError where it is not."""
+        self._label, self._serve = label, serve
+        self._identity = Identity.of(os.environ)
+        self._selector = selectors.DefaultSelector()
+        self._callers: dict[_Caller, None] = {}  # the one that has waited longest comes first
+        self._refused: set[str] = set()
+        self._listeners: list[socket.socket] = []
+        try:
+            for address in addresses:
+                self._listeners.append(listener(address, port))
+                port = port or self.port
+        except OSError:
+            self._end()
+            raise
+        self._woken, self._wake = socket.socketpair()
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        for each in self._listeners:
+            self._selector.register(each, selectors.EVENT_READ)
+        self._thread = threading.Thread(target=self._run, daemon=True, name="door")
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        return int(self._listeners[0].getsockname()[1])
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._wake.send(b"1")
+        self._thread.join()
+        self._wake.close()
+        self._woken.close()
+
+    def _run(self) -> None:
+        while True:
+            for key, _ in self._selector.select(_WAKE):
+                if key.fileobj is self._woken:
+                    self._end()
+                    return
+                if key.data is None:
+                    self._accept(key.fileobj)
+                else:
+                    self._receive(key.data)
+            late = time.monotonic() - PATIENCE
+            for caller in [each for each in self._callers if each.since < late]:
+                self._refuse(caller)
+
+    def _accept(self, listener: object) -> None:
+        assert isinstance(listener, socket.socket)
+        try:
+            connection, address = listener.accept()
+        except OSError:  # it is gone already, or there are too many descriptors
+            self._refuse_oldest(0)
+            time.sleep(_PAUSE)
+            return
+        connection.setblocking(False)
+        caller = _Caller(connection, str(address[0]))
+        self._refuse_oldest(PENDING)
+        self._callers[caller] = None
+        self._selector.register(connection, selectors.EVENT_READ, caller)
+        try:
+            connection.send(HELLO + caller.nonce)
+        except OSError:
+            self._forget(caller).close()
+
+    def _refuse_oldest(self, most: int) -> None:
+        if len(self._callers) >= max(most, 1):
+            self._refuse(next(iter(self._callers)))
+
+    def _receive(self, caller: _Caller) -> None:
+        if caller not in self._callers:  # it had to go for another one
+            return
+        try:
+            more = caller.connection.recv(NONCE + PROOF - len(caller.received))
+        except BlockingIOError:
+            return
+        except OSError:
+            more = b""
+        caller.received += more
+        if not more:
+            self._forget(caller).close()  # a probe of the port, or a client that gave up
+        elif len(caller.received) == NONCE + PROOF:
+            self._decide(caller)
+
+    def _decide(self, caller: _Caller) -> None:
+        client, proof = caller.received[:NONCE], caller.received[NONCE:]
+        shaken = Handshake(self._identity, self._label, caller.nonce, client)
+        if not hmac.compare_digest(proof, shaken.proof(b"client")):
+            self._refuse(caller)
+            return
+        connection = self._forget(caller)
+        try:
+            connection.send(shaken.proof(b"server"))  # fits into the buffer of a new connection
+            connection.setblocking(True)
+            channel = Channel(connection, shaken, serves=True)
+        except OSError:
+            connection.close()
+            return
+        threading.Thread(target=self._served, args=(channel,), daemon=True).start()
+
+    def _served(self, channel: Channel) -> None:
+        try:
+            self._serve(channel)
+        finally:
+            channel.close()
+
+    def _refuse(self, caller: _Caller) -> None:
+        if caller.address not in self._refused and len(self._refused) < _REPORTED:
+            self._refused.add(caller.address)
+            log.warning(
+                "refused a connection from %s, which did not prove to be of %s: another run, "
+                "another key or a stranger", caller.address, self._identity,
+            )  # fmt: skip
+        self._forget(caller).close()
+
+    def _forget(self, caller: _Caller) -> socket.socket:
+        del self._callers[caller]
+        self._selector.unregister(caller.connection)
+        return caller.connection
+
+    def _end(self) -> None:
+        for caller in list(self._callers):
+            self._forget(caller).close()
+        for each in self._listeners:
+            each.close()
+        self._selector.close()
+
+
+def listener(address: str, port: int) -> socket.socket:
+    """A socket that listens there and nowhere else."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            found.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address != "::")
+        found.bind((address, port))
+        found.listen(_BACKLOG)
+        found.setblocking(False)
+    except OSError:
+        found.close()
+        raise
+    return found
+
+
+def own_addresses(*names: str) -> list[str]:
+    """Where this machine is reached by these names and by its own, and 127.0.0.1 in any case.
+
+    In a pod its name stands for the pod's address. Where it is to be reached by names that stand
+    for no address of it, that is everywhere.
+    """
+    local = bool(names) and all(map(_is_loopback, names))
+    found = ["127.0.0.1"]
+    for name in names if local else (*names, socket.gethostname()):
+        with suppress(OSError, UnicodeError):
+            infos = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+            found += [str(info[4][0]) for info in infos]
+    found = [address for address in dict.fromkeys(found) if is_own(address)]
+    if names and not local and all(map(_is_loopback, found)):
+        log.warning(
+            "no address of this machine is that of %s: listening at all", " or ".join(names)
+        )
+        return ["::" if socket.has_dualstack_ipv6() else "0.0.0.0"]  # noqa: S104 - see above
+    return found
+
+
+def _is_loopback(host: str) -> bool:
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def is_own(address: str) -> bool:
+    """Whether this machine has the address, and could serve there."""
+    if ipaddress.ip_address(address.partition("%")[0]).is_link_local:
+        return False
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.bind((address, 0))
+    except OSError:
+        return False
+    return True

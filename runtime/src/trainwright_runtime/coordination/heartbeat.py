@@ -1,0 +1,67 @@
+"""Signs of a worker's life, from a process that needs none of its Python locks.
+
+    python -m trainwright_runtime.coordination.heartbeat HOST:PORT WORKER SECONDS PID
+
+A thread of the worker would be silent wherever the worker's own code keeps Python's lock. It ends
+with the worker, and is silent while that is stopped: who is paused takes no step.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from trainwright_runtime.coordination.channel import Channel, connected
+
+_CONNECT = 1.0  # seconds to reach the coordinator
+_STOPPED = ("T", "t")  # stopped by a signal, or by a debugger: proc_pid_stat(5)
+
+
+class Heart:
+    """The process that beats for this one, until it is closed."""
+
+    def __init__(self, coordinator: str, worker: str, interval: float) -> None:
+        argv = [sys.executable, "-m", __name__, coordinator, worker, f"{interval:g}"]
+        self._process = subprocess.Popen(  # noqa: S603 - our own module
+            [*argv, str(os.getpid())], stdin=subprocess.PIPE
+        )
+
+    def close(self) -> None:
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        self._process.wait()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+
+def main(coordinator: str, worker: str, interval: str, pid: str) -> None:
+    channel: Channel | None = None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # the worker may still take steps after it
+    while not select.select([0], [], [], float(interval))[0] and os.getppid() == int(pid):
+        if _is_stopped(pid):
+            continue
+        try:
+            channel = channel or connected(coordinator, _CONNECT)[0]
+            channel.write({"beat": worker})
+        except (OSError, ValueError):
+            if channel is not None:
+                channel.close()
+            channel = None
+
+
+def _is_stopped(pid: str) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] in _STOPPED
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,84 @@
+"""Which run, and which attempt of it, this process belongs to: the key of all its connections.
+
+The key is derived from the secret that the pods were given, so that one Secret of a namespace
+serves all of its runs, and none of them can talk to another. Without a secret it is derived from
+the name alone, which keeps out processes of other runs and what else connects by mistake, but not
+an attacker who knows the name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainwright_runtime.errors import EnvironmentMistake
+
+RUN, ATTEMPT = "TRAINWRIGHT_RUN", "TRAINWRIGHT_ATTEMPT"
+KEY, KEY_FILE = "TRAINWRIGHT_RUN_KEY", "TRAINWRIGHT_RUN_KEY_FILE"
+
+SHORTEST = 16
+"""Bytes of a secret: a shorter one can be guessed from a handshake that was recorded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    run: str = ""
+    attempt: str = ""
+    key: bytes
+    secret: bool
+    """Whether the key needs a secret."""
+
+    @property
+    def name(self) -> str:
+        """Of this attempt, among all trainings."""
+        return "/".join(filter(None, (self.run or "trainwright", self.attempt)))
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> Identity:
+        """Raises EnvironmentMistake for a secret that cannot be read, or that is too short."""
+        run, attempt = environ.get(RUN, ""), environ.get(ATTEMPT, "")
+        secret = _secret(environ)
+        message = b"\0".join((b"trainwright run", run.encode(), attempt.encode()))
+        key = hmac.digest(secret, message, hashlib.sha256)
+        return cls(run=run, attempt=attempt, key=key, secret=bool(secret))
+
+    def __repr__(self) -> str:  # never the key
+        attempt = f", attempt {self.attempt}" if self.attempt else ""
+        return f"run {self.run or 'without a name'}{attempt}"
+
+    def mac(self, *parts: bytes) -> bytes:
+        """Over parts whose lengths are fixed, or that come first in a message of their own."""
+        return hmac.digest(self.key, b"".join(parts), hashlib.sha256)
+
+
+def ensured(environ: Mapping[str, str], meets: str, *, alone: bool) -> dict[str, str]:
+    """The variables by which all processes of this node are of the same run.
+
+    It is called by where its nodes meet, unless it has a name. Where they are all on this node,
+    `alone`, they need no secret but one that is made here.
+    """
+    found = {RUN: environ.get(RUN) or meets}
+    if alone and not {KEY, KEY_FILE} & environ.keys():
+        found[KEY] = secrets.token_hex(32)
+    return found
+
+
+def _secret(environ: Mapping[str, str]) -> bytes:
+    if path := environ.get(KEY_FILE):
+        try:
+            secret = Path(path).read_bytes().strip()
+        except OSError as error:
+            expected = f"a file with the run's secret: {error.strerror or error}"
+            raise EnvironmentMistake(KEY_FILE, path, expected) from None
+        name, shown = KEY_FILE, path
+    elif KEY in environ:
+        secret, name, shown = environ[KEY].strip().encode(), KEY, "of fewer"
+    else:
+        return b""
+    if len(secret) < SHORTEST:
+        raise EnvironmentMistake(name, shown, f"a secret of at least {SHORTEST} bytes")
+    return secret

@@ -1,0 +1,72 @@
+"""What workers send to the coordinator, by the types of its fields.
+
+A message with another one ends its connection, before anything is done with it: what was remembered
+of half a message would be in the way of all that follow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from trainwright_runtime.coordination.rules import Phase
+
+Fields = Mapping[str, type]
+
+_LINEAGE = re.compile(r"\d+/\S+")  # its generation and its founder
+
+REPORT: Fields = {
+    "worker": str,
+    "do": str,
+    "lineage": str,
+    "phase": str,
+    "sure": bool,
+    "doing": str,
+    "local_steps": int,
+}
+"""What a worker holds."""
+
+REQUEST: Fields = {"replica_id": str, "step": int, "data": dict}
+"""For the next step."""
+
+_OF_A_DEED: Mapping[str, Fields] = {
+    "enter": {},
+    "step": {"after": int},
+    "complete": {"first": str},
+    "lead": {},
+    "finish": {},
+}
+_OF_A_MEMBER: Fields = {"lineage": str, "group": int, "formed": int, "position": str, "state": str}
+
+
+def checked(message: object, fields: Fields) -> None:
+    """Raise ValueError for a message that no worker of this version sends."""
+    _require(message, fields)
+    assert isinstance(message, dict)
+    if fields is REQUEST:
+        _require(message["data"], _OF_A_MEMBER)
+        _require_lineage(message["data"]["lineage"])
+    if fields is REPORT:
+        if message["do"] not in _OF_A_DEED:
+            raise ValueError(f"a worker does not {message['do']!r}")
+        _require(message, _OF_A_DEED[message["do"]])
+        if not message["worker"]:
+            raise ValueError("a worker without a name")
+        _require_lineage(message["lineage"], Phase(message["phase"]))
+
+
+def _require_lineage(lineage: str, phase: Phase = Phase.NEW) -> None:
+    """A worker that holds no state may name none."""
+    absent = not lineage and phase in (Phase.NEW, Phase.STALE)
+    if not absent and not _LINEAGE.fullmatch(lineage):
+        raise ValueError(f"lineage is {lineage!r:.100} of a worker in phase {phase}")
+
+
+def _require(message: object, fields: Fields) -> None:
+    if not isinstance(message, dict):
+        raise ValueError(f"{message!r:.100} is not a JSON object")
+    for name, kind in fields.items():
+        value: Any = message.get(name)
+        if type(value) is not kind:  # a bool is not a number here
+            raise ValueError(f"{name} is {value!r:.100}, expected {kind.__name__}")

@@ -1,0 +1,68 @@
+"""What a program declares of its training: the same on all workers, or records are lost.
+
+Each worker takes its part of a step by its own arithmetic. With another batch size, or another
+length of a dataset, some records are in two parts and others in none, and no sum shows it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from trainwright_runtime import __version__
+
+if TYPE_CHECKING:
+    from trainwright_runtime.elastic.learner import Learner
+    from trainwright_runtime.elastic.source import Source
+
+Declared = Mapping[str, str]
+"""By name, as people write it. What one worker may have of its own (`micro_batch`, `num_workers`)
+is not in it."""
+
+_ABSENT = "not declared"
+_LONGEST = 60  # characters of a value that is shown as it is
+
+
+def declared(
+    learner: Learner, sources: Mapping[str, Source], settings: Mapping[str, object]
+) -> Declared:
+    """Return what a training is made of; `settings` are its arguments."""
+    parts = {"version": __version__, **settings}
+    parts |= {f"dataset {name}": _named(source.describe()) for name, source in sources.items()}
+    parts |= {"model": _shapes(learner.model), "max_grad_norm": learner.max_grad_norm}
+    kinds = {**learner.optimizers, **learner.schedulers, **learner.states}
+    parts |= {name: type(part).__name__ for name, part in kinds.items()}
+    parts["scaler"] = learner.scaler is not None and learner.scaler.is_enabled()
+    return {name: _shown(value) for name, value in parts.items()}
+
+
+def differences(theirs: Declared, own: Declared) -> Iterator[tuple[str, str, str]]:
+    """Yield what two workers declare differently: its name, and both values."""
+    for name in dict.fromkeys(chain(theirs, own)):
+        pair = theirs.get(name, _ABSENT), own.get(name, _ABSENT)
+        if pair[0] != pair[1]:
+            yield name, *pair
+
+
+def _named(described: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {_shown(value)}" for name, value in described.items())
+
+
+def _shapes(model: torch.nn.Module) -> list[object]:
+    tensors = chain(model.named_parameters(), model.named_buffers())
+    return [[name, [*tensor.shape], str(tensor.dtype)] for name, tensor in tensors]
+
+
+def _shown(value: object) -> str:
+    """Return a value as text, a long one by its digest."""
+    if isinstance(value, str):
+        return value
+    text = json.dumps(value, default=str)
+    if len(text) <= _LONGEST or not isinstance(value, list):
+        return text
+    return f"{len(value)} entries of digest {hashlib.sha256(text.encode()).hexdigest()[:12]}"

@@ -1,0 +1,64 @@
+"""Losses that are not finite: the words in the log, and whether their step is taken."""
+
+from __future__ import annotations
+
+import logging
+from typing import Literal
+
+import torch
+
+from trainwright_runtime.elastic.errors import NotFinite
+
+log = logging.getLogger(__name__)
+
+NonFinite = Literal["warn", "skip", "stop"]
+
+_HINT = (
+    'the update goes on with it, after which the model may be of no use: non_finite="skip" leaves '
+    'such updates out, non_finite="stop" ends training before them'
+)
+_SKIPPED = "its update is left out"
+
+
+class Losses:
+    """Those of the step under way, on this worker, and in how many steps one was not finite."""
+
+    def __init__(self, policy: NonFinite) -> None:
+        if policy not in ("warn", "skip", "stop"):
+            raise ValueError(f"non_finite={policy!r}: expected 'warn', 'skip' or 'stop'")
+        self.policy = policy
+        self._finite: list[torch.Tensor] = []
+        self._steps = 0
+
+    @property
+    def skips(self) -> bool:
+        """Whether a step with such a loss leaves everything as it was."""
+        return self.policy == "skip"
+
+    def begin(self) -> None:
+        self._finite.clear()
+
+    def note(self, loss: torch.Tensor) -> None:
+        self._finite.append(loss.detach().isfinite().all())  # waits for no device
+
+    @property
+    def finite(self) -> bool:
+        return all(self._finite)
+
+    def judge(self, step: int, workers: int) -> bool:
+        """Return whether a step is to be taken in which so many workers had such a loss.
+
+        The same on all workers, which sum it up. Raises NotFinite where training is to end.
+        """
+        if not workers:
+            return True
+        if self.policy == "stop":
+            raise NotFinite(step, workers)
+        self._steps += 1
+        if self._steps & (self._steps - 1) == 0:  # 1, 2, 4, …
+            seen = f", and in {self._steps} steps so far" if self._steps > 1 else ""
+            log.warning(
+                "step %d: the loss is not finite on %d worker%s%s: %s",
+                step, workers, "s" if workers > 1 else "", seen, _SKIPPED if self.skips else _HINT,
+            )  # fmt: skip
+        return not self.skips

@@ -1,0 +1,123 @@
+"""torch's store over a `board` of this run: by it processes find each other.
+
+Every client that reaches the port of torch's own TCPStore can list, read and change what is in it.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+from torch._C._distributed_c10d import Store, TCPStore
+
+from trainwright_runtime.coordination.channel import COORDINATOR, connect
+from trainwright_runtime.coordination.door import listener, own_addresses
+
+_SLACK = 5.0  # seconds for an answer, besides what was waited for
+
+
+class Meeting(Store):
+    """The values of one group. What torch calls here may come from any of its threads."""
+
+    timeout: timedelta  # of the base class
+
+    def __init__(
+        self,
+        address: str,
+        group: str,
+        patience: timedelta,
+        *,
+        label: bytes = COORDINATOR,
+        life: str | None = None,
+    ) -> None:
+        """`life` is the process in which the members were put together, if that matters.
+
+        Raises OSError where there is none of this run, or another one by now.
+        """
+        super().__init__()
+        self.set_timeout(patience)
+        self._place: Any = {"label": label, "life": life}
+        self._address, self._group = address, group
+        self._lock = threading.Lock()
+        self._channel = connect(address, label, patience.total_seconds())
+        try:
+            greeting = self._channel.read()
+        except ValueError as error:
+            self.close()
+            raise ConnectionRefusedError(str(error)) from error
+        except BaseException:
+            self.close()
+            raise
+        if life not in (None, greeting.get("life")):
+            self.close()
+            raise ConnectionResetError("the coordinator is another one now")
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def set(self, key: str, value: bytes | str) -> None:
+        self._ask("set", key=key, value=_text(value))
+
+    def get(self, key: str) -> bytes:
+        return self._wait([key], self.timeout)[0]
+
+    def wait(self, keys: list[str], timeout: timedelta | None = None) -> None:
+        self._wait(keys, self.timeout if timeout is None else timeout)
+
+    def check(self, keys: list[str]) -> bool:
+        return bool(self._ask("check", keys=keys))
+
+    def add(self, key: str, amount: int) -> int:
+        return int(self._ask("add", key=key, value=amount))
+
+    def compare_set(self, key: str, expected: bytes | str, desired: bytes | str) -> bytes:
+        texts = {"expected": _text(expected), "value": _text(desired)}
+        return str(self._ask("compare_set", key=key, **texts)).encode("latin-1")
+
+    def delete_key(self, key: str) -> bool:
+        return bool(self._ask("delete", key=key))
+
+    def clone(self) -> Meeting:
+        return Meeting(self._address, self._group, self.timeout, **self._place)
+
+    def _wait(self, keys: Sequence[str], timeout: timedelta) -> list[bytes]:
+        seconds = timeout.total_seconds()
+        found = self._ask("get", seconds, keys=list(keys), seconds=seconds)
+        if found is None:
+            raise TimeoutError(f"the others left no {', '.join(keys)} within {seconds:g} s")
+        return [value.encode("latin-1") for value in found]
+
+    def _ask(self, do: str, longer: float = 0.0, /, **more: Any) -> Any:
+        with self._lock:
+            try:
+                self._channel.connection.settimeout(longer + _SLACK)
+                self._channel.write({"board": do, "group": self._group, **more})
+                return self._channel.read()["value"]
+            except (OSError, ValueError, KeyError) as error:
+                self._channel.close()  # an answer that is late is not that of the next request
+                raise ConnectionResetError(f"no answer of {self._address}: {error}") from error
+
+
+def _text(value: bytes | str) -> str:
+    return value if isinstance(value, str) else bytes(value).decode("latin-1")
+
+
+def bound_store(host: str) -> TCPStore:
+    """At the address by which the others find this node, and at no other one.
+
+    It is torch's own, for programs: it requires nothing of its clients.
+    """
+    for address in own_addresses(host):
+        with suppress(OSError):
+            if address in {info[4][0] for info in socket.getaddrinfo(host, None)}:
+                bound = listener(address, 0)
+                port = int(bound.getsockname()[1])
+                return TCPStore(
+                    address, port, is_master=True, wait_for_workers=False,
+                    master_listen_fd=bound.detach(),
+                )  # fmt: skip
+    return TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
