@@ -41,6 +41,8 @@ ROOT = HERE.parents[2]
 EXAMPLES = sorted(path.name for path in (HERE / "examples").iterdir())
 # Where a case is imported to, when that is not the environment that has everything.
 ELSEWHERE = {"pytorchjob-in-a-volcano-gang": "volcano"}
+# What a cluster has would begin another run.
+NEW_RUNS = {"job-as-kubectl-gets-it", "pytorchjob-shell-line"}
 ENTRYPOINTS = {"pytorchjob-image-entrypoint": ("python", "-u", "train.py")}
 
 
@@ -59,7 +61,10 @@ def _found(case: str) -> ImportInput:
 def _imported(case: str) -> tuple[tuple[Imported, ...], tuple[str, ...]]:
     environment = ELSEWHERE.get(case, "lab")
     options = ImportOptions(
-        environment=environment, write=False, entrypoint=ENTRYPOINTS.get(case, ())
+        environment=environment,
+        write=False,
+        entrypoint=ENTRYPOINTS.get(case, ()),
+        new_runs=case in NEW_RUNS,
     )
     done = run(HERE, _found(case), options)
     return tuple(imported for imported, _ in done.imported), done.problems
@@ -497,7 +502,7 @@ def _import(path: Path, bodies: list[dict[str, Data]]) -> ImportBatch:
     path.write_text(yaml.safe_dump_all(bodies), encoding="utf-8")
     found = ImportInput()
     found.files((str(path),))
-    return run(HERE, found, ImportOptions(environment="lab", write=False))
+    return run(HERE, found, ImportOptions(environment="lab", write=False, new_runs=True))
 
 
 def _planted(data: Data, above: str = "") -> Data:

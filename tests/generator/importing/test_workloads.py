@@ -78,7 +78,9 @@ def imported(root: Path, path: Path) -> tuple[ImportInput, ImportBatch]:
     found = ImportInput()
     found.files((str(path),))
     try:
-        return found, run(root, found, ImportOptions(environment="open", write=False))
+        return found, run(
+            root, found, ImportOptions(environment="open", write=False, new_runs=True)
+        )
     except ImportingError as error:  # there is nothing to import
         return found, ImportBatch((), (str(error),))
 
@@ -218,6 +220,9 @@ def _unaccounted(found: ImportInput, done: ImportBatch, path: Path) -> Iterator[
                     yield f"{part.place(pointer)}: {pointer}"
     message = [*found.problems, *done.problems, *(str(left) for left in found.beside)]
     message += [str(finding.place) for finding in found.findings]
+    charts = {f"helm template {folder} " for folder in path.parents}
+    if any(chart in line for chart in charts for line in message):
+        return  # Helm reads it, and not a cluster
     for document in _documents(path):
         for item in reading.objects(document.data):
             place = str(document.place(item.prefix))

@@ -7,11 +7,12 @@ its line here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from trainwright.datatypes.groupkind import PODGROUPS, RUNTIMES, SERVICE, GroupKind
 from trainwright.datatypes.model import Finding, Location, Manifest
 from trainwright.findings import diagnostics as dx
-from trainwright.importing import docker, elasticdl, foreign
+from trainwright.importing import docker, elasticdl, foreign, placeholders, slurm
 from trainwright.importing.commandline import CommandReader, Line, lines
 from trainwright.importing.reader import source_of, with_beside
 from trainwright.importing.source import Source
@@ -32,9 +33,13 @@ _REPLACED = {
 
 
 class ImportInput:
-    """What lies in files: workloads to import, what is beside them, and what cannot be read."""
+    """What lies in files: workloads to import, what is beside them, and what cannot be read.
 
-    def __init__(self) -> None:
+    `values` are those of placeholders in manifests, by name.
+    """
+
+    def __init__(self, values: Mapping[str, str] | None = None) -> None:
+        self._values = values or {}
         self.sources: list[Source] = []
         self.beside: list[NotImported] = []
         self.findings: list[Finding] = []
@@ -63,9 +68,12 @@ class ImportInput:
     def files(self, paths: tuple[str, ...]) -> None:
         """Take the manifests, compose files and command lines of files and folders."""
         parts: list[SourceObject] = []
-        gathered = gather(paths)
+        gathered = gather(tuple(_with_scripts(paths)), named_templates=True)
         self.beside += map(_not_rendered, gathered.wholes)
         for source in gathered.manifests:
+            if slurm.is_script(source.raw):
+                self._script(source)
+                continue
             if _holds_commands(source.raw):
                 self.commands(source.file, source.raw.decode(errors="replace"))
                 continue
@@ -79,6 +87,12 @@ class ImportInput:
         for part in parts:
             self._take(part, [other for other in parts if other is not part])
         self._say_beside(parts)
+
+    def _script(self, source: reading.Source) -> None:
+        try:
+            self.sources.append(slurm.read(source.file, source.raw.decode(errors="replace")))
+        except ImportingError as error:
+            self.problems.append(str(error))
 
     def _take(self, part: SourceObject, others: Sequence[SourceObject]) -> None:
         for whole in KINDS.values():
@@ -100,7 +114,7 @@ class ImportInput:
     def _parts(self, document: Document) -> Iterator[SourceObject]:
         for part in _objects(document):
             try:
-                yield from foreign.unwrapped(part)
+                yield from foreign.unwrapped(placeholders.filled(part, self._values))
             except ImportingError as error:
                 self.problems.append(str(error))
                 self._refused.add(id(part.body))
@@ -122,6 +136,24 @@ class ImportInput:
             why = _REPLACED.get(kind, "it is not a training workload: keep applying it as it is")
             field = f"{kind.kind or 'document'}/{name}"
             self.beside.append(NotImported(field=field, place=part.place(""), value="", why=why))
+
+
+_SCRIPTS = ("*.sh", "*.slurm", "*.sbatch", "*.batch", "*.job", "*.sub")
+
+
+def _with_scripts(paths: tuple[str, ...]) -> Iterator[str]:
+    """The paths, and the batch scripts below folders among them."""
+    for path in paths:
+        folder = Path(path)
+        scripts = [
+            str(file)
+            for pattern in _SCRIPTS
+            for file in sorted(folder.rglob(pattern) if folder.is_dir() else ())
+            if file.is_file() and slurm.is_script(file.read_bytes())
+        ]
+        if not scripts or any(folder.rglob("*.y*ml")) or any(folder.rglob("*.json")):
+            yield path
+        yield from scripts
 
 
 def _not_rendered(whole: Whole) -> NotImported:

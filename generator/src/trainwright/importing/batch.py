@@ -11,6 +11,8 @@ from trainwright.datatypes.groupkind import RUNTIMES
 from trainwright.errors import OutputError
 from trainwright.importing import ImportInput, text
 from trainwright.importing.convert import Imported, convert, job_name
+from trainwright.importing.live import refuse_live
+from trainwright.importing.placeholders import refuse_unfilled
 from trainwright.importing.reader import with_entrypoint, with_image
 from trainwright.importing.source import Source
 from trainwright.importing.trial import ImportContext
@@ -32,6 +34,7 @@ class ImportOptions:
     name: str = ""
     force: bool = False
     write: bool = True
+    new_runs: bool = False  # of what is in a cluster, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,8 @@ def run(root: Path, found: ImportInput, options: ImportOptions) -> ImportBatch:
     problems: list[str] = []
     for source in progress.counted(found.sources, len(found.sources), "workloads"):
         try:
+            if not options.new_runs:
+                refuse_live(source)
             done = _convert(source, place, options)
             path = JobFile(options.environment, str(done.spec["name"])).path
             _refuse_taken(tree, path, [taken for _, taken in imported], options)
@@ -76,7 +81,7 @@ def run(root: Path, found: ImportInput, options: ImportOptions) -> ImportBatch:
 
 def _nothing(found: ImportInput) -> str:
     """What there is instead of a training workload, if anything."""
-    there = ", ".join(dict.fromkeys(left.field for left in found.beside))
+    there = ", ".join(dict.fromkeys(f"{left.field} ({left.why})" for left in found.beside))
     return f"no training workload found in the input{f': it holds {there}' if there else ''}"
 
 
@@ -85,6 +90,7 @@ def _convert(source: Source, place: ImportContext, options: ImportOptions) -> Im
         source = with_entrypoint(source, options.entrypoint)
     if options.image:
         source = with_image(source, options.image)
+    refuse_unfilled(source)
     name = job_name(options.name or source.name)
     there = replace(
         place, runtimes=tuple(m for m in source.manifests() if m.group_kind in RUNTIMES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes import quantity
 from trainwright.datatypes.model import (
     CONTAINER_FIELDS,
     JOB_FIELDS,
@@ -39,8 +40,7 @@ _OWN_LABELS = ("app.kubernetes.io/", "trainwright.io/", "helm.sh/")
 
 def spec(source: Source, run: NormalForm, place: ImportContext, choice: Choice) -> dict[str, Data]:
     """Everything that a job spec can say of a run, keys in the order of the schema."""
-    workload = source.workload()
-    pod, names = workload.pods[0], Names.of(workload)
+    pod, names = source.pod(), Names.of(source.workload())
 
     def literal(text: str) -> str:
         return _literal(text, source, place, names)
@@ -73,8 +73,8 @@ def spec(source: Source, run: NormalForm, place: ImportContext, choice: Choice) 
         **_placement(pod, choice.pool),
         **_given(pod),
         "labels": _labels(run.labels),
-        "podLabels": _labels(_beyond(run.pods[0].labels, run.labels)),
-        "podAnnotations": _annotations(run.pods[0].annotations),
+        "podLabels": _labels(_beyond({**pod.labels, **run.pods[0].labels}, run.labels)),
+        "podAnnotations": _annotations({**pod.annotations, **run.pods[0].annotations}),
         "annotations": {k: v for k, v in run.annotations.items() if not is_generated(k)},
         "serviceAccount": pod.service_account,
         "serviceAccountToken": _asked_token(source),
@@ -273,14 +273,15 @@ def _resources(pod: Pod, pool: Pool | None) -> dict[str, Data]:
     }
     extended = {name: count for name, count in asked.items() if "/" in name}
     if pool and pool.resource in extended:
-        count = extended.pop(pool.resource)
-        found["gpu"] = int(count) if count.isdigit() else pool.gpus_per_node or 1
+        count = quantity.count(extended.pop(pool.resource))
+        found["gpu"] = pool.gpus_per_node or 1 if count is None else count
     found["hugepages"] = {
         name.removeprefix(_HUGEPAGES): amount
         for name, amount in asked.items()
         if name.startswith(_HUGEPAGES)
     }
-    found["extended"] = {n: int(c) for n, c in extended.items() if c.isdigit() and int(c)}
+    counts = {name: quantity.count(amount) for name, amount in extended.items()}
+    found["extended"] = {name: count for name, count in counts.items() if count}
     return {key: value for key, value in found.items() if value not in (None, {}, "")}
 
 

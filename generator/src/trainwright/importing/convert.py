@@ -16,6 +16,7 @@ from trainwright.importing.accounting import Account
 from trainwright.importing.choice import choices
 from trainwright.importing.differing import Differing
 from trainwright.importing.kept_names import staying
+from trainwright.importing.missing_nodes import missing_nodes
 from trainwright.importing.source import Source, naming
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
@@ -65,7 +66,8 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
             "files, or none at all. Name it with --image"
         )
     with naming(f"{source.place}: {source.title}"):
-        ways = choices(place.environment, source.pod(), pool)
+        named = source.pool if source.pool in place.environment.pools else ""
+        ways = choices(place.environment, source.pod(), pool or named)
         # A command that is kept whole would look for its script where none is any more.
         whole = not companions.script(run)
         specs = [candidate.spec(source, run, place, c) for c in ways if c.apart or whole]
@@ -93,16 +95,26 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
         ),
         namespace=place.environment.namespace,
     )
-    named = tuple(_staying(source))
+    staying_names = tuple(_staying(source))
     changed = frozenset(path for account in accounts for path in account.changed)
     return Imported(
         source=source,
         spec=spec,
-        left=(*source.left, *_others(explain.left(accounts), named), *named),
+        left=(
+            *source.left,
+            *_written(source, _others(explain.left(accounts), staying_names)),
+            *staying_names,
+            *missing_nodes(source, run),
+        ),
         added=equivalence.differences(run, best.run, changed),
         notes=tuple(_notes(source, spec)),
         accounts=accounts,
     )
+
+
+def _written(source: Source, left: Iterator[NotImported]) -> Iterator[NotImported]:
+    """What is left of what people wrote: pointers are of objects that were made while reading."""
+    return (one for one in left if not (source.is_made and one.field.startswith("/")))
 
 
 def _others(left: Iterator[NotImported], named: Sequence[NotImported]) -> Iterator[NotImported]:

@@ -30,6 +30,7 @@ _SERVICE = {
     "--security-opt": ("security_opt", True),
     "--group-add": ("group_add", True),
     "--shm-size": ("shm_size", False),
+    "--ipc": ("ipc", False),
     "--restart": ("restart", False),
     "--user -u": ("user", False),
     "--pull": ("pull_policy", False),
@@ -47,7 +48,7 @@ _VALUED = """
 --cpu-shares,-c --cpuset-cpus --cpuset-mems --detach-keys --device --device-cgroup-rule
 --device-read-bps --device-write-bps --dns --dns-option --dns-search --domainname --env-file
 --expose --health-cmd --health-interval --health-retries --health-timeout --hostname,-h --ip --ip6
---ipc --isolation --kernel-memory --label-file --link --log-driver --log-opt --mac-address
+--isolation --kernel-memory --label-file --link --log-driver --log-opt --mac-address
 --memory-reservation --memory-swap --memory-swappiness --network-alias --oom-score-adj --pid
 --pids-limit --platform --runtime --stop-signal --storage-opt --sysctl --ulimit --userns --uts
 --volume-driver --volumes-from
@@ -63,7 +64,6 @@ _WHY = {
         "write its variables under env, and the secret ones under secrets",
         Loss.CANNOT_RUN,
     ),
-    "--ipc": ("shm sizes /dev/shm", Loss.COSMETIC),
     "--ulimit": ("limits of processes are the node's", Loss.BEHAVIOUR),
     "--runtime": ("the pool decides which accelerators", Loss.COSMETIC),
 }

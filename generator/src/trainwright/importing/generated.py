@@ -1,6 +1,11 @@
-"""Labels and annotations of pods and their owners that the cluster writes by itself."""
+"""Labels and annotations that people do not write: those of controllers, and of what applies them.
+
+A mark of an engine says whose an object is, or what a sync does to it. Copied into another object
+it would hand that to an engine that does not have it in git, or have each sync delete it.
+"""
 
 from trainwright.kinds import KINDS
+from trainwright.rules.gitops import HOOKS
 
 _BY = (
     "deployment.kubernetes.io/",
@@ -18,8 +23,38 @@ _GENERATED = frozenset(
         "pod-template-hash",
     }
 )
+# By the domain of its labels and annotations, what applies objects or keeps them in a release.
+# Sources: Argo CD docs/user-guide/annotations-and-labels.md, fluxcd.io/flux/components,
+# helm.sh/docs/topics/charts_hooks, carvel.dev/kapp, KEP-3659 (ApplySet), fleet.rancher.io.
+_ENGINES = {
+    "applyset.kubernetes.io/": "kubectl",
+    "argocd.argoproj.io/": "Argo CD",
+    "config.k8s.io/": "kpt",
+    "config.kubernetes.io/": "kustomize",
+    "fleet.cattle.io/": "Fleet",
+    "fluxcd.io/": "Flux",
+    "helm.sh/": "Helm",
+    "helm.toolkit.fluxcd.io/": "Flux",
+    "internal.config.kubernetes.io/": "kustomize",
+    "kapp.k14s.io/": "kapp",
+    "kustomize.toolkit.fluxcd.io/": "Flux",
+    "meta.helm.sh/": "Helm",
+    "objectset.rio.cattle.io/": "Fleet",
+    "reconcile.fluxcd.io/": "Flux",
+    "ssa.fluxcd.io/": "Flux",
+}
 
 
 def is_generated(key: str) -> bool:
-    """Whether the cluster sets a label or an annotation by itself."""
-    return key in _GENERATED or key.startswith(_BY)
+    """Whether a label or an annotation is none of an author's: a cluster's, or an engine's."""
+    return key in _GENERATED or key.startswith(_BY) or bool(engine_of(key))
+
+
+def engine_of(key: str) -> str:
+    """The engine whose mark a label or an annotation is, or an empty string."""
+    return next((engine for domain, engine in _ENGINES.items() if key.startswith(domain)), "")
+
+
+def is_hook(key: str) -> bool:
+    """Whether an annotation makes its object a hook, which each sync or release makes anew."""
+    return key in HOOKS

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from trainwright.datatypes.pointer import Pointer, scalars
-from trainwright.importing.names import RANK0, Names
+from trainwright.importing.names import OF_SERVICE, RANK0, Names
 from trainwright.kinds.reading import Loss, NotImported, SourceObject, shown
 from trainwright.pods.pod import Workload
 
@@ -16,11 +16,11 @@ def staying(
 ) -> Iterator[NotImported]:
     """Texts that name pods or services of the workload in a way that nothing replaces."""
     names = Names.of(workload)
-    patterns = [*_composed(workload), *map(_called, services)]
+    patterns = [*_composed(workload), *_prefixes(names), *map(_called, services)]
     for pointer, value in scalars(part.body):
         if not isinstance(value, str) or not is_text(pointer):
             continue
-        rest = names.replaced(value, lambda number: " " if number == 0 else "")
+        rest = names.replaced(value, lambda number: " " if number in (0, OF_SERVICE) else "")
         others = names.replaced(rest, lambda _: "\0")
         found = next((match[0] for p in patterns if (match := p.search(rest))), "")
         if "\0" in others:
@@ -41,6 +41,16 @@ def _composed(workload: Workload) -> Iterator[re.Pattern[str]]:
     roles = "|".join(re.escape(role) for role in {pod.role for pod in workload.pods} if role)
     if roles:
         yield re.compile(r"\$(?:\w+|\{\w+\}|\(\w+\))-(?:" + roles + r")(?:-0)?-\d+(?![\w-])")
+
+
+def _prefixes(names: Names) -> Iterator[re.Pattern[str]]:
+    """What names of pods begin with, to which a script adds the number: llm-workload-0-."""
+    begun = {host.partition(".")[0].rpartition("-")[0] for host in names.hosts}
+    for prefix in sorted(begun - {""}):
+        above = prefix.rpartition("-")[0] if prefix.rpartition("-")[2].isdecimal() else ""
+        either = "|".join(re.escape(text) for text in (prefix, above) if "-" in text)
+        if either:
+            yield re.compile(rf"(?<![\w./-])(?:{either})-(?![\w])")
 
 
 def _called(service: str) -> re.Pattern[str]:

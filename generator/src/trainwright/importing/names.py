@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from trainwright.equivalence import form
 
 RANK0 = "${{ rank0.address }}"
+# Of the headless Service that its pods are found by, which has the name of the run.
+SERVICE = "${{ run.name }}.${{ namespace }}.svc.cluster.local"
+OF_SERVICE = -1  # in place of the number of a pod
 _DOMAIN = r"(?:\.[a-z0-9-]+)?(?:\.svc(?:\.cluster\.local)?)?"
 
 
@@ -45,13 +48,29 @@ class Names:
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         known = "|".join(re.escape(host) for host in sorted(self._numbers, key=len, reverse=True))
-        return re.compile(rf"(?<![\w.-])({known}){_DOMAIN}(?![\w-]|\.\w)")
+        named = rf"({known}){_DOMAIN}"
+        if self._service:
+            named += rf"|{re.escape(self._service)}\.[a-z0-9-]+\.svc(?:\.cluster\.local)?"
+        return re.compile(rf"(?<![\w.-])(?:{named})(?![\w-]|\.\w)")
+
+    @cached_property
+    def _service(self) -> str:
+        """The Service in whose domain the pods are found; empty where they have none."""
+        return self.hosts[0].partition(".")[2] if self.hosts else ""
 
     def replaced(self, text: str, by: Callable[[int], str]) -> str:
-        """A text with each name replaced by what `by` says of the number; empty keeps it."""
-        if not self._stem or self._stem not in text:
+        """A text with each name replaced by what `by` says of the number; empty keeps it.
+
+        The domain of their Service has the number OF_SERVICE.
+        """
+        if not self._stem or not (self._stem in text or self._is_domain_in(text)):
             return text
-        return self._pattern.sub(lambda m: by(self._numbers[m[1]]) or m[0], text)
+        return self._pattern.sub(
+            lambda m: by(self._numbers[m[1]] if m[1] else OF_SERVICE) or m[0], text
+        )
+
+    def _is_domain_in(self, text: str) -> bool:
+        return bool(self._service) and f"{self._service}." in text and ".svc" in text
 
     @cached_property
     def _stem(self) -> str:
@@ -65,7 +84,8 @@ class Names:
 
 def referring(text: str, names: Names) -> str:
     """A text of a spec that refers to the pod with rank 0 instead of naming it."""
-    return names.replaced(text, lambda number: RANK0 if number == 0 else "")
+    references = {0: RANK0, OF_SERVICE: SERVICE}
+    return names.replaced(text, lambda number: references.get(number, ""))
 
 
 # --- the normal form -----------------------------------------------------------------------------
@@ -75,7 +95,9 @@ def anonymous(pod: form.Pod, names: Names) -> form.Pod:
     """A pod whose texts name pods by their numbers, which are the same in every run."""
 
     def plain(text: str) -> str:
-        return names.replaced(text, lambda number: f"(pod {number})")
+        return names.replaced(
+            text, lambda number: "(service)" if number == OF_SERVICE else f"(pod {number})"
+        )
 
     def replaced(data: Data) -> Data:
         if isinstance(data, str):

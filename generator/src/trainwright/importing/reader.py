@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from trainwright.datatypes.model import Data
 from trainwright.importing import companions, services
+from trainwright.importing.placeholders import is_placeholder
 from trainwright.importing.source import Source, naming
 from trainwright.kinds import TARGETS, operators
 from trainwright.kinds.kind import Kind
@@ -36,17 +37,18 @@ def with_entrypoint(source: Source, words: tuple[str, ...]) -> Source:
 
 
 def with_image(source: Source, image: str) -> Source:
-    """The workload with the image that its runtime would give it, where it has none itself."""
+    """The workload with an image where it has none itself, or a placeholder for one."""
     return _filled(source, "image", image)
 
 
 def _filled(source: Source, field: str, value: Data) -> Source:
-    """The workload with a field of the container that trains, where that is absent."""
+    """The workload with a field of the container that trains, where it has no value there."""
     parts = []
     for part in source.parts:
         body = copy.deepcopy(dict(part.body))
         for container in _containers(body, source.container):
-            container.setdefault(field, value)
+            if field not in container or is_placeholder(container[field]):
+                container[field] = value
         parts.append(replace(part, body=body))
     return replace(source, parts=tuple(parts))
 

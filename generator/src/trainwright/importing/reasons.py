@@ -13,7 +13,7 @@ from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.equivalence.comparison import in_every_pod
 from trainwright.equivalence.containers import places
 from trainwright.findings import credentials
-from trainwright.importing.generated import is_generated
+from trainwright.importing import generated
 from trainwright.kinds.reading import Loss, NotImported, Reason, mapping, shown
 from trainwright.kinds.target import Deviation
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from trainwright.importing.source import Source
 
 _KUBECTL = Pointer.of("metadata", "annotations", "kubectl.kubernetes.io/*")
-_CHART = Pointer.of("metadata", "labels", "helm.sh/chart")
 _RECOMMENDED = Pointer.of("**", "metadata", "labels", "app.kubernetes.io/*")
 # By pattern of the JSON pointer, in which `*` is one key and `**` any number; the first counts.
 _BY_POINTER = (
@@ -38,7 +37,6 @@ _BY_POINTER = (
     Reason("**/metadata/selfLink", "the cluster writes it", Loss.COSMETIC),
     Reason("**/metadata/clusterName", "no cluster reads it", Loss.COSMETIC),
     Reason("**/metadata/creationTimestamp", "the cluster writes it", Loss.COSMETIC),
-    Reason(_CHART, "Helm writes it", Loss.COSMETIC),
     Reason(_RECOMMENDED, "a rendered run has its own", Loss.COSMETIC),
     Reason("**/template/metadata/name", "the target names its pods itself", Loss.COSMETIC),
     Reason(
@@ -122,7 +120,7 @@ _UNREAD = "a job spec has no field for it"
 _PLACING = "the launcher and the target set it"
 _OF_VOLUMES = re.compile(r".*/spec/volumes/\d+(/|$)")
 _NAME = re.compile(r".*/containers/\d+/name")
-_ENV = re.compile(r"(.*/env/\d+)(?:/.*)?")
+_ENV = re.compile(r"(.*/env/\d+)(?:/.*)?", re.DOTALL)
 
 # Which field of a spec decides a value of the normal form.
 _DECIDED_BY = (
@@ -213,13 +211,13 @@ class Reasons:
         at, changed = account.pointer, account.changed
         if _is_secret(self.source.parts[account.part].body, at):
             yield Reason("", _CREDENTIAL, Loss.CANNOT_RUN)
-        if account.value is None:
+        if account.value is None and not changed:
             yield Reason("", "it has no value", Loss.COSMETIC)
         if self._places(account):
             yield Reason("", _PLACING, None if changed else Loss.COSMETIC)
         if at == "/metadata/namespace":
             yield Reason("", f"the environment's namespace is {self.namespace}", Loss.COSMETIC)
-        yield from (Reason("", why, Loss.COSMETIC) for why in _generated(at))
+        yield from _generated(at)
         yield from self._restarts(changed)
         if changed == ("/suspended",) and self.rendered.get(Pointer("/queue")):
             yield Reason("", "Kueue admits what waits in its queues", Loss.COSMETIC)
@@ -305,7 +303,7 @@ _FOLDER = "/rest/container/workingDir"
 # What a program needs to start and to train the same: everything else is how it is run.
 _MEETS = "/pods/*/processes/*/meets_at"
 NEEDED = re.compile(
-    r"/nodes$|/elastic/|/pods/\d+/("
+    r"/nodes$|/elastic/|/queue$|/pods/\d+/("
     r"processes|program/(?!options/|unbuffered)|image$|env/|secrets/|fields/|mounts/|files/|modes/"
     r"|rest/pod/(hostNetwork|hostIPC|hostPID|resourceClaims)"
     r"|rest/container/(claims|workingDir|volumeDevices)|env_from|(init|sidecars)/[^/]*/(?!security/))"
@@ -326,12 +324,19 @@ def _decided_by(path: Pointer) -> str:
     return ""
 
 
-def _generated(at: Pointer) -> Iterator[str]:
-    if len(at.parts) > 1 and at.parts[-2] in ("labels", "annotations", "matchLabels"):
-        if at.last.startswith("kubectl"):
-            yield "kubectl writes it"
-        elif is_generated(at.last):
-            yield "the cluster writes it"
+def _generated(at: Pointer) -> Iterator[Reason]:
+    if len(at.parts) < 2 or at.parts[-2] not in ("labels", "annotations", "matchLabels"):
+        return
+    engine = generated.engine_of(at.last)
+    if generated.is_hook(at.last):
+        why = f"a hook: {engine} would delete the object and make it again, and train again"
+        yield Reason("", why, Loss.BEHAVIOUR)
+    elif engine:
+        yield Reason("", f"{engine} writes or reads it: a rendered run has its own", Loss.COSMETIC)
+    elif at.last.startswith("kubectl"):
+        yield Reason("", "kubectl writes it", Loss.COSMETIC)
+    elif generated.is_generated(at.last):
+        yield Reason("", "the cluster writes it", Loss.COSMETIC)
 
 
 def _matching(reasons: tuple[Reason, ...], pointer: Pointer) -> Iterator[Reason]:

@@ -11,6 +11,7 @@ from trainwright.equivalence import form
 from trainwright.equivalence.form import NormalForm
 from trainwright.errors import TrainwrightError
 from trainwright.importing import companions
+from trainwright.importing.described_pod import described_pod
 from trainwright.kinds import operators
 from trainwright.kinds.reading import ImportingError, NotImported, Reason, SourceObject
 from trainwright.pods.pod import Pod, Workload
@@ -42,6 +43,8 @@ class Source:
     container: str = ""  # the name that its operator looks for
     services: tuple[str, ...] = ()  # that lead to its pods
     reasons: tuple[Reason, ...] = ()  # why a field is left
+    is_made: bool = False  # its objects are none that people wrote, but for what has another name
+    pool: str = ""  # of nodes, where the input has a name for it and the environment a pool
 
     @property
     def title(self) -> str:
@@ -82,8 +85,8 @@ class Source:
         return operators.workload(manifests)
 
     def pod(self) -> Pod:
-        """The first of them."""
-        return self.workload().pods[0]
+        """Return the pod that a spec describes: see `described_pod`."""
+        return described_pod(self.workload())
 
 
 @contextmanager

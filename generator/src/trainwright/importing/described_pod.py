@@ -1,0 +1,58 @@
+"""One pod for all roles of a workload: a job spec describes a group of equal pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from trainwright.datatypes import quantity
+from trainwright.datatypes.model import Data
+from trainwright.pods.pod import Pod, Workload
+
+
+def described_pod(workload: Workload) -> Pod:
+    """Return the pod of rank 0 with what other roles ask for beyond it.
+
+    Of each resource that is the largest amount; labels and fields of scheduling that rank 0 lacks
+    are those of the first role that has them. A master of few resources beside larger workers
+    would otherwise make all of them as small as itself.
+    """
+    first = workload.pods[0]
+    of_roles = {pod.role: pod for pod in reversed(workload.pods)}
+    if len(of_roles) == 1:
+        return first
+    pods = (first, *(pod for role, pod in of_roles.items() if role != first.role))
+    return replace(
+        first,
+        resources=_largest([pod.resources for pod in pods]),
+        labels=_first_of([pod.labels for pod in pods]),
+        annotations=_first_of([pod.annotations for pod in pods]),
+        placement=_first_of([pod.placement for pod in pods]),
+    )
+
+
+def _first_of(mappings: Sequence[Mapping[str, Data]]) -> dict[str, Data]:
+    """Return the keys of all, each with its value in the first that has one."""
+    merged: dict[str, Data] = {}
+    for mapping in mappings:
+        merged = {**{key: value for key, value in mapping.items() if value}, **merged}
+    return merged
+
+
+def _largest(
+    resources: Sequence[Mapping[str, Mapping[str, str]]],
+) -> dict[str, dict[str, str]]:
+    """Return the largest requests and limits of all."""
+    largest: dict[str, dict[str, str]] = {}
+    for asked in resources:
+        for kind, amounts in asked.items():
+            known = largest.setdefault(kind, {})
+            for name, amount in amounts.items():
+                known[name] = max(known.get(name, amount), amount, key=_amount)
+    return largest
+
+
+def _amount(text: str) -> float:
+    """Return the number of a quantity; of `all` devices of a machine, infinity."""
+    amount = quantity.read(text)
+    return float("inf") if amount is None else float(amount)

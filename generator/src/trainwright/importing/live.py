@@ -1,0 +1,48 @@
+"""Objects that a cluster has: a spec that is made of one begins another run of the same training.
+
+A new run has a name of its own, so that nothing in git or in the cluster connects it with the
+object: one that runs gets a twin, one that has finished is trained again.
+"""
+
+from __future__ import annotations
+
+from trainwright.datatypes.model import Manifest
+from trainwright.importing.source import Source
+from trainwright.kinds import SERVED
+from trainwright.kinds.reading import ImportingError, SourceObject, mapping
+from trainwright.kinds.state import Phase
+
+# What only an API server or a controller writes.
+_WRITTEN_BY_CLUSTER = ("uid", "resourceVersion", "deletionTimestamp")
+
+
+def refuse_live(source: Source) -> None:
+    """Raise ImportingError for a workload that was read from a cluster, with its state there."""
+    part = source.parts[0]
+    written = _written_by_cluster(part)
+    if not written:
+        return
+    raise ImportingError(
+        f"{part.place(written)}: {source.title} is in a cluster{_state(source)}: its spec would "
+        "begin another run, which trains the same again. Leave it out of the input, or add "
+        "--new-runs to begin one"
+    )
+
+
+def _written_by_cluster(part: SourceObject) -> str:
+    """The pointer of what a cluster wrote into an object; empty where there is nothing."""
+    status = mapping(part.body.get("status"))
+    if any(status.values()):
+        return "/status"
+    metadata = part.metadata
+    return next((f"/metadata/{key}" for key in _WRITTEN_BY_CLUSTER if metadata.get(key)), "")
+
+
+def _state(source: Source) -> str:
+    """The state of the object there, where its status shows one."""
+    body = source.parts[0].body
+    kind = SERVED.get(Manifest(body=body).group_kind)
+    if kind is None:
+        return ""
+    phase = kind.status.state_of(body).phase
+    return "" if phase is Phase.ABSENT else f" ({phase})"

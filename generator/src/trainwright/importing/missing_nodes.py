@@ -1,0 +1,32 @@
+"""Launchers that wait for more processes than the one imported container starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.equivalence.form import NormalForm
+from trainwright.importing.source import Source
+from trainwright.kinds.reading import Loss, NotImported
+
+
+def missing_nodes(source: Source, run: NormalForm) -> Iterator[NotImported]:
+    """Yield the loss of the nodes that are started elsewhere, by other command lines or objects.
+
+    A line of `docker run … torchrun --nnodes=2 --node_rank=0` is one node of two: alone it waits
+    for the other until its rendezvous times out.
+    """
+    if run.nodes != 1 or run.elastic:
+        return
+    processes = run.pods[0].processes
+    started = len(processes)
+    expected = max((process.world_size or 0 for process in processes), default=0)
+    if started < expected:
+        yield NotImported(
+            field="world size",
+            place=source.place,
+            value=str(expected),
+            why=f"its launcher waits for {expected} processes, and what is imported starts "
+            f"{started}: write nodes, procsPerNode and launcher in the spec, and leave the number "
+            "of nodes, the rank of the node and the address of the first to the target",
+            severity=Loss.CANNOT_RUN,
+        )

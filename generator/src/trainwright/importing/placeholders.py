@@ -1,0 +1,105 @@
+"""Placeholders in manifests that a tool or a person fills in before they are applied.
+
+`${NAME}` and `$NAME` are those of envsubst and of Flux's substitution, `<NAME>` and `V_NAME` those
+of instructions to edit a file by hand. In a shell's text the first two are variables of the shell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer, lookup, scalars
+from trainwright.importing.source import Source
+from trainwright.kinds import TARGETS
+from trainwright.kinds.reading import ImportingError, SourceObject, mapping
+
+_PLACEHOLDER = re.compile(
+    r"\$\{(?P<braced>[A-Za-z_]\w{0,63})(?::?[-=][^{}]{0,200})?\}"
+    r"|\$(?P<bare>[A-Z_][A-Z0-9_]{0,63})"
+    r"|<(?P<angled>[A-Za-z][\w .-]{0,63})>"
+    r"|\b(?P<prefixed>V_[A-Z0-9_]{1,63})\b"
+)
+_SHELL = re.compile(r"(?:.*/)?(?:ba|da|z|k)?sh")
+_OF_PROGRAMS = frozenset({"command", "args", "env", "data", "lifecycle"})
+
+
+def filled(part: SourceObject, values: Mapping[str, str]) -> SourceObject:
+    """Return the object with its placeholders replaced by values of that name, where there are."""
+    return replace(part, body=_filled(part.body, values)) if values else part
+
+
+def _filled(data: Data, values: Mapping[str, str]) -> Data:
+    if isinstance(data, Mapping):
+        return {key: _filled(item, values) for key, item in data.items()}
+    if isinstance(data, list):
+        return [_filled(item, values) for item in data]
+    if not isinstance(data, str):
+        return data
+
+    def value(match: re.Match[str]) -> str:
+        return values.get(_name(match), match[0])
+
+    whole = _PLACEHOLDER.fullmatch(data)
+    if whole and _name(whole) in values:
+        given = values[_name(whole)]
+        return int(given) if given.isdecimal() else given
+    return _PLACEHOLDER.sub(value, data)
+
+
+def _name(match: re.Match[str]) -> str:
+    return str(next(filter(None, match.groups())))
+
+
+def is_placeholder(value: Data) -> bool:
+    """Whether a value is a placeholder, and nothing else."""
+    return isinstance(value, str) and _PLACEHOLDER.fullmatch(value) is not None
+
+
+def refuse_unfilled(source: Source) -> None:
+    """Raise ImportingError for placeholders that nothing has filled in, all of them at once."""
+    unfilled = dict(_unfilled(source))
+    if not unfilled:
+        return
+    listed = ", ".join(f"{field} is {text}" for text, (field, _) in unfilled.items())
+    options = " ".join(f"--set {_quoted(name)}=…" for _, name in unfilled.values())
+    by_shell = any(text.startswith("$") for text in unfilled)
+    print_it = " `envsubst < FILE | trainwright import -` reads the shell's." if by_shell else ""
+    raise ImportingError(
+        f"{source.place}: {source.title} has placeholders: {listed}. Fill them in with {options}."
+        f"{print_it}"
+    )
+
+
+def _quoted(name: str) -> str:
+    return f"'{name}'" if " " in name else name
+
+
+def _unfilled(source: Source) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield each placeholder, with the field that has it and its name."""
+    if TARGETS[source.target].envelope:  # Compose has variables of its own
+        return
+    for part in source.parts:
+        for pointer, value in scalars(part.body):
+            if not isinstance(value, str) or _is_read_by_shell(part.body, pointer, value):
+                continue
+            for match in _PLACEHOLDER.finditer(value):
+                yield match[0], (part.called(pointer), _name(match))
+
+
+def _is_read_by_shell(body: Mapping[str, Data], pointer: Pointer, value: str) -> bool:
+    """Whether a shell or a program may replace what is written as a placeholder."""
+    parts = pointer.parts
+    if _OF_PROGRAMS.isdisjoint(parts):
+        return parts[0] == "status" or parts[-2:-1] == ("annotations",)
+    if parts[-2] not in ("command", "args") or not value.startswith("-"):
+        return True
+    container = mapping(lookup(body, pointer.parent.parent))
+    words = [*_words(container.get("command")), *_words(container.get("args"))]
+    return not words or any(map(_SHELL.fullmatch, words)) or "<" in value
+
+
+def _words(written: Data) -> list[str]:
+    return [str(word) for word in written] if isinstance(written, list) else []

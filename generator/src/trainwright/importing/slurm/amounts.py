@@ -1,0 +1,161 @@
+"""What each node of a batch script gives, and the variables of Slurm that follow from that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Location
+from trainwright.kinds.reading import ImportingError
+
+RANK = "$(JOB_COMPLETION_INDEX)"
+STEP = "slurm-step"  # of the object, and so of its pods: the job has the script's own name
+HEAD = f"{STEP}-0.{STEP}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeAmounts:
+    """What each node gives: processes that srun starts there, GPUs, cores, memory."""
+
+    nodes: int
+    tasks: int  # per node
+    gpus: int
+    cpus: int
+    memory: str
+
+    @classmethod
+    def of(cls, given: Mapping[str, Data], place: Location) -> NodeAmounts:
+        """Those of options. Raises ImportingError for a number that is none."""
+
+        def number(name: str, otherwise: int = 0) -> int:
+            return _whole(given, name, otherwise, place)
+
+        per_node = number("--ntasks-per-node") or number("--tasks-per-node")
+        tasks = number("--ntasks")
+        nodes = number("--nodes") or (-(-tasks // per_node) if tasks and per_node else 1)
+        per_node = per_node or max(tasks // nodes, 1)
+        gpus = number("--gpus-per-node") or _of_gres(str(given.get("--gres", "")))
+        gpus = gpus or number("--gpus") // nodes or number("--gpus-per-task") * per_node
+        cpus = number("--cpus-per-task") * per_node or number("--cpus-per-gpu") * gpus
+        return cls(
+            nodes=nodes,
+            tasks=per_node,
+            gpus=gpus,
+            cpus=cpus,
+            memory=_memory(given, cpus=cpus or per_node, gpus=gpus),
+        )
+
+    def variables(self, name: str) -> dict[str, str]:
+        """The variables of a running step that are known before it runs.
+
+        https://slurm.schedmd.com/sbatch.html#SECTION_OUTPUT-ENVIRONMENT-VARIABLES
+        """
+        nodes, tasks = str(self.nodes), str(self.tasks)
+        found = {
+            **dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), nodes),
+            **dict.fromkeys(("SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE"), tasks),
+            **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), str(self.nodes * self.tasks)),
+            "SLURM_NODEID": RANK,
+            "SLURM_JOB_NAME": name,
+            **dict.fromkeys(("SLURM_JOB_ID", "SLURM_JOBID", "RANDOM"), name),
+            **dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_NODELIST"), HEAD),
+        }
+        if self.tasks == 1:
+            found |= {"SLURM_PROCID": RANK, "SLURM_LOCALID": "0"}
+        if self.gpus:
+            names = ("SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_TASK")
+            found |= dict.fromkeys(names, str(self.gpus))
+        if self.cpus:
+            found["SLURM_CPUS_PER_TASK"] = str(self.cpus // self.tasks)
+            found["SLURM_CPUS_ON_NODE"] = str(self.cpus)
+        return found
+
+    def resources(self) -> dict[str, Data]:
+        limits: dict[str, Data] = {}
+        if self.memory:
+            limits["memory"] = self.memory
+        if self.gpus:
+            limits["nvidia.com/gpu"] = str(self.gpus)
+        requests = {"cpu": str(self.cpus)} if self.cpus else {}
+        return {key: value for key, value in (("limits", limits), ("requests", requests)) if value}
+
+
+def _whole(given: Mapping[str, Data], name: str, otherwise: int, place: Location) -> int:
+    if name not in given:
+        return otherwise
+    text = str(given[name])
+    match = re.fullmatch(r"(?:[a-zA-Z][\w.-]*:)?(\d+)(?:-\d+|\(x\d+\))?", text)
+    if match is None:
+        raise ImportingError(f"{place}: sbatch: {name} is {text}, and no number: write one")
+    return int(match[1])
+
+
+def _of_gres(text: str) -> int:
+    """The GPUs of `gpu:a100:4,nvme:1`; one of `gpu`."""
+    for resource in text.split(","):
+        name, *rest = resource.partition("(")[0].split(":")
+        if name == "gpu":
+            return int(rest[-1]) if rest and rest[-1].isdecimal() else 1
+    return 0
+
+
+_UNITS = {"": "Mi", "K": "Ki", "M": "Mi", "G": "Gi", "T": "Ti"}
+
+
+def _memory(given: Mapping[str, Data], *, cpus: int, gpus: int) -> str:
+    """Memory per node as a quantity; empty for all of the node's, which 0 stands for."""
+    for name, times in (("--mem", 1), ("--mem-per-cpu", cpus), ("--mem-per-gpu", gpus)):
+        match = re.fullmatch(r"(\d+)([KMGT]?)[Bb]?", str(given.get(name, "")).upper())
+        if match and int(match[1]) * times:
+            return f"{int(match[1]) * times}{_UNITS[match[2]]}"
+    return ""
+
+
+_TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
+
+
+def seconds(text: str) -> int | None:
+    """A limit as sbatch takes it: minutes, minutes:seconds, hours:minutes:seconds, days-hours…"""
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        return None
+    days, first, second, third = match.groups()
+    if days is not None:
+        hours, minutes, seconds = int(first), int(second or 0), int(third or 0)
+    elif third is not None:
+        hours, minutes, seconds = int(first), int(second), int(third)
+    else:
+        hours, minutes, seconds = 0, int(first), int(second or 0)
+    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds or None
+
+
+def narrowed(amounts: NodeAmounts, given: Mapping[str, Data], place: Location) -> NodeAmounts:
+    """The amounts of a step that asks for fewer than its script."""
+    nodes = _whole(given, "--nodes", amounts.nodes, place)
+    tasks = _whole(given, "--ntasks-per-node", 0, place)
+    total = _whole(given, "--ntasks", 0, place)
+    asked = tasks or (max(total // nodes, 1) if total else amounts.tasks)
+    return replace(amounts, nodes=nodes, tasks=asked)
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmOutput:
+    """What commands print that scripts ask for the first node and for the number of nodes."""
+
+    amounts: NodeAmounts
+
+    def __call__(self, called: Sequence[tuple[str, ...]]) -> str | None:
+        names = [PurePosixPath(words[0]).name for words in called if words]
+        if not names:
+            return ""
+        if "scontrol" in names[0] and "wc" in names:
+            return str(self.amounts.nodes)
+        asks = names[0] in ("scontrol", "hostname", "getent", "host") or "hostname" in str(called)
+        if asks:
+            return HEAD
+        if names[0] in ("nvidia-smi", "seq") and "wc" in names and self.amounts.gpus:
+            return str(self.amounts.gpus)
+        return None

@@ -1,0 +1,111 @@
+"""Options of sbatch and srun: what they are, and those that were given.
+
+https://slurm.schedmd.com/sbatch.html, https://slurm.schedmd.com/srun.html
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+
+import click
+
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Location
+from trainwright.importing.commandline import Line, parse
+
+_HEADER = re.compile(r"^#SBATCH[ \t]+(.*)$", re.MULTILINE)
+_COMMENT = re.compile(r"(?:^|\s)#.*")
+
+# Options of sbatch and srun that decide what runs, with what each is kept under.
+_READ = """
+--job-name,-J --nodes,-N --ntasks,-n --ntasks-per-node --tasks-per-node --gpus-per-node --gres
+--gpus,-G --gpus-per-task --cpus-per-task,-c --cpus-per-gpu --mem --mem-per-cpu --mem-per-gpu
+--time,-t --partition,-p --chdir,-D --container-image --container-mounts --container-workdir
+--array,-a --signal --export
+""".split()
+READ_SWITCHES = ["--requeue", "--no-requeue", "--exclusive"]
+# Others by what leaving them means.
+_WATCHED = """
+--output,-o --error,-e --mail-user --mail-type --open-mode --comment --input,-i --profile
+--account,-A --qos,-q --wckey --reservation --begin --deadline --nice --priority --licenses,-L
+--container-name --container-save --container-env --mpi --cpu-bind --gpu-bind --mem-bind --hint
+--distribution,-m --accel-bind --task-epilog --task-prolog --kill-on-bad-exit,-K --unbuffered,-u
+--network --threads-per-core --ntasks-per-core --ntasks-per-socket --cores-per-socket
+--sockets-per-node --core-spec,-S --cpu-freq --time-min --switches --extra-node-info,-B --tmp
+--nodelist,-w --exclude,-x --constraint,-C --dependency,-d --jobid --bell --immediate,-I --wait,-W
+--ntasks-per-gpu --gres-flags --propagate --power --bcast --multi-prog --hetjob --het-group
+""".split()
+_SWITCHES = """
+--label,-l --overlap --container-mount-home --no-container-mount-home --container-writable
+--container-readonly --container-remap-root --no-container-remap-root --no-container-entrypoint
+--container-entrypoint --verbose,-v --quiet,-Q --parsable --test-only --exact --oversubscribe,-s
+--overcommit,-O --pty --wrap --nvmps --no-kill,-k --spread-job --use-min-nodes --contiguous
+--get-user-env --hold,-H --ignore-pbs
+""".split()
+_VALUED = {name for declared in (*_READ, *_WATCHED) for name in declared.split(",")}
+_OPTIONAL = {"--exclusive", "--kill-on-bad-exit", "--get-user-env", "--nvmps", "--no-kill"}
+
+
+def headers(text: str, place: Location) -> SlurmOptions:
+    """Return the options that a script has in its `#SBATCH` lines. Raises ImportingError."""
+    words = [word for header in _HEADER.findall(text) for word in _split(header)]
+    return options(place, "sbatch", words)
+
+
+def is_read(name: str) -> bool:
+    """Whether an option decides what is imported."""
+    return name in {declared.split(",")[0] for declared in (*_READ, *READ_SWITCHES)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmOptions:
+    """Options that were given, and the words behind them."""
+
+    given: Mapping[str, Data]
+    words: tuple[str, ...]
+
+
+def _split(header: str) -> list[str]:
+    text = _COMMENT.sub("", header)
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
+
+
+def options(place: Location, command: str, words: Sequence[str]) -> SlurmOptions:
+    """The options in front of a program. Those of plug-ins of a site are kept by their names."""
+    known: list[str] = []
+    of_site: dict[str, Data] = {}
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        name, equals, value = words[at].partition("=")
+        if name in _OPTIONAL:  # its value may be left out
+            known.append(name)
+        elif equals and name.startswith("--") and name not in _VALUED:
+            of_site[name] = value
+        else:
+            takes = name in _VALUED and not equals
+            known += words[at : at + 1 + takes]
+            at += takes
+        at += 1
+    line = Line(words=(command, *known, *words[at:]), place=place)
+    given, rest = parse(line, 1, _parameters(), strict=True)
+    return SlurmOptions(given={**given, **of_site}, words=rest)
+
+
+def _parameters() -> list[click.Parameter]:
+    parameters: list[click.Parameter] = []
+    for declared in (*_READ, *_WATCHED):
+        parameters.append(_option(declared, is_flag=declared.split(",")[0] in _OPTIONAL))
+    for declared in (*READ_SWITCHES, *_SWITCHES):
+        parameters.append(_option(declared, is_flag=True))
+    return parameters
+
+
+def _option(declared: str, *, is_flag: bool) -> click.Option:
+    option = click.Option(declared.split(","), is_flag=is_flag)
+    option.name = declared.split(",", maxsplit=1)[0]
+    return option

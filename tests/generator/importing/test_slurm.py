@@ -1,0 +1,260 @@
+"""Batch scripts of Slurm, in the shapes that public repositories have them, as specs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainwright.importing import ImportInput, shell
+from trainwright.importing.batch import ImportBatch, ImportOptions, run
+from trainwright.kinds.reading import Loss
+
+HERE = Path(__file__).parent
+HEAD_NODE = """\
+nodes=( $( scontrol show hostnames $SLURM_JOB_NODELIST ) )
+nodes_array=($nodes)
+head_node=${nodes_array[0]}
+head_node_ip=$(srun --nodes=1 --ntasks=1 -w "$head_node" hostname --ip-address)
+"""
+
+
+def imported(tmp_path: Path, headers: str, body: str, image: str = "a.example.com/a:1") -> ImportBatch:  # fmt: skip
+    lines = "".join(f"#SBATCH {header}\n" for header in headers.splitlines())
+    path = tmp_path / "finetune.sbatch"
+    path.write_text(f"#!/bin/bash\n{lines}\n{body}\n", encoding="utf-8")
+    found = ImportInput()
+    found.files((str(path),))
+    done = run(HERE, found, ImportOptions(environment="lab", write=False, image=image))
+    return ImportBatch(done.imported, (*found.problems, *done.problems))
+
+
+def spec(tmp_path: Path, headers: str, body: str, image: str = "a.example.com/a:1") -> dict[str, Any]:  # fmt: skip
+    done = imported(tmp_path, headers, body, image)
+    assert done.problems == ()
+    ((one, _),) = done.imported
+    assert one.severity is not Loss.CANNOT_RUN, [str(left) for left in one.left]
+    return dict(one.spec)
+
+
+TWO_NODES = "--nodes=2\n--ntasks-per-node=1\n--gpus-per-node=8"
+ARGUMENTS = "--nnodes $SLURM_NNODES --nproc_per_node 8 --rdzv_backend c10d"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"{HEAD_NODE}srun torchrun {ARGUMENTS} --rdzv_endpoint $head_node_ip:29500 train.py --lr 1",
+        f"export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)\n"
+        f"srun torchrun {ARGUMENTS} --rdzv_endpoint=$MASTER_ADDR:29500 train.py --lr 1",
+        f"{HEAD_NODE}ARGS=(\n  {ARGUMENTS}\n  --rdzv_endpoint $head_node_ip:29500\n)\n"
+        "srun -l \"${ARGS[@]}\" true\nsrun torchrun ${ARGS[@]} train.py --lr 1".replace(
+            "srun -l \"${ARGS[@]}\" true\n", ""
+        ),
+        "HEAD=`hostname`\nPYTHONUNBUFFERED=1 time srun torchrun --nnodes=${SLURM_JOB_NUM_NODES} "
+        "--nproc-per-node=$((4 * 2)) --node-rank=$SLURM_NODEID --master-addr=$HEAD train.py --lr 1",
+        "CMD='torchrun'\nsrun bash -c \"$CMD --nnodes=2 --nproc_per_node=8 "
+        "--node_rank=\\$SLURM_PROCID --master_addr=$(hostname) train.py --lr 1\"",
+        "srun torchrun --nnodes=2 --nproc_per_node=$SLURM_GPUS_ON_NODE --rdzv_backend=c10d "
+        "--rdzv_endpoint=$(scontrol show hostname ${SLURM_NODELIST} | head -n 1):29400 \\\n"
+        "  train.py --lr=1 > log.txt 2>&1",
+    ],
+)  # fmt: skip
+def test_the_ways_to_start_torchrun_are_one(body: str, tmp_path: Path) -> None:
+    made = spec(tmp_path, TWO_NODES, body)
+    assert made["entrypoint"] == {"script": "train.py"}
+    assert (made["launcher"], made["nodes"], made["flags"]) == ("torchrun", 2, {"lr": 1})
+    assert made["resources"]["gpu"] == 8 if "pool" in made else True
+
+
+def test_tasks_of_srun_are_processes(tmp_path: Path) -> None:
+    headers = "-N 2\n--ntasks-per-node=4\n--gres=gpu:a100:4\n--cpus-per-task=6"
+    made = spec(tmp_path, headers, "srun python3 -u ddp.py --x 1")
+    assert (made["launcher"], made["nodes"]) == ("torchrun", 2)
+    assert "24" in str(made["resources"]), "6 for each of the 4 tasks"
+
+
+AMOUNTS = [
+    ("--mem=200G", "memory", "200Gi"),
+    ("--mem=4000", "memory", "4000Mi"),
+    ("--cpus-per-task=4\n--mem-per-cpu=2G", "memory", "8Gi"),
+    ("--gres=gpu:1\n--mem-per-gpu=64G", "memory", "64Gi"),
+    ("-c 16", "cpu", "16"),
+]
+
+
+@pytest.mark.parametrize(("headers", "name", "amount"), AMOUNTS)
+def test_amounts_are_of_a_node(headers: str, name: str, amount: str, tmp_path: Path) -> None:
+    made = spec(tmp_path, headers, "python train.py")
+    assert made["resources"][name] == amount
+
+
+@pytest.mark.parametrize(
+    ("time", "duration"),
+    [
+        ("30", "30m"),
+        ("90:00", "1h30m"),
+        ("02:00:00", "2h"),
+        ("1-12", "36h"),
+        ("2-00:30:00", "48h30m"),
+    ],
+)
+def test_a_limit_of_time(time: str, duration: str, tmp_path: Path) -> None:
+    assert spec(tmp_path, f"--time={time}", "python train.py")["maxDuration"] == duration
+
+
+@pytest.mark.parametrize(
+    ("image", "repository", "tag"),
+    [
+        ("nvcr.io#nvidia/pytorch:24.10-py3", "nvcr.io/nvidia/pytorch", "24.10-py3"),
+        ("docker://a.example.com/b:2", "a.example.com/b", "2"),
+        ("a.example.com/b:2", "a.example.com/b", "2"),
+    ],
+)
+def test_an_image_of_pyxis(image: str, repository: str, tag: str, tmp_path: Path) -> None:
+    for headers, words in ((f"--container-image={image}", ""), ("-N 1", f"--container-image {image} ")):  # fmt: skip
+        made = spec(tmp_path, headers, f"srun {words}python train.py", image="")
+        assert (made["image"]["repository"], made["image"]["tag"]) == (repository, tag)
+
+
+def test_mounts_and_the_folder_of_pyxis(tmp_path: Path) -> None:
+    options = "--container-mounts=/lustre/data:/data:ro,/out --container-workdir=/work"
+    made = spec(tmp_path, "-N 1", f"srun {options} python train.py")
+    mounts = {volume["mountPath"]: volume for volume in made["volumes"].values()}
+    assert mounts["/data"]["hostPath"]["path"] == "/lustre/data"
+    assert mounts["/data"]["readOnly"] is True
+    assert mounts["/out"]["hostPath"]["path"] == "/out"
+    assert mounts["/dev/shm"]["emptyDir"] == {"medium": "Memory"}
+    assert made["workingDir"] == "/work"
+
+
+def test_exported_variables_are_the_runs(tmp_path: Path) -> None:
+    body = (
+        "export NCCL_DEBUG=INFO\nLOCAL=1\nexport MASTER_PORT=29500 WORLD_SIZE=$SLURM_NTASKS\n"
+        "export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK\nexport LOCAL\nHF_HUB_OFFLINE=1 srun python a.py"
+    )
+    made = spec(tmp_path, "-N 1\n-c 14", body)
+    assert made["env"] == {
+        "NCCL_DEBUG": "INFO",
+        "OMP_NUM_THREADS": "14",
+        "LOCAL": "1",
+        "HF_HUB_OFFLINE": "1",
+    }
+
+
+REFUSED = {
+    "--array 1-4 starts many jobs": ("--array=1-4", "python a.py"),
+    "starts 2 programs (lines 4, 5)": ("-N 1", "srun python a.py\nsrun python b.py"),
+    "stands in a loop": ("-N 1", "for i in 1 2; do\n  srun python a.py --seed $i\ndone"),
+    "stands in if": ("-N 1", "if [ -n \"$X\" ]; then srun python a.py; fi"),
+    "stands in a function": ("-N 1", "main() {\n  srun python a.py\n}\nmain"),
+    "neither srun nor a program of Python": ("-N 1", "echo hello"),
+    "--nodes is many": ("--nodes=many", "python a.py"),
+    "has no image": ("-N 1", "srun --container-image=/x/a.sqsh python a.py"),
+    "srun starts nothing": ("-N 1", "srun --label"),
+    "No such option '--foo'": ("--foo 1", "python a.py"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_is_no_single_training_is_refused(message: str, tmp_path: Path) -> None:
+    headers, body = REFUSED[message]
+    done = imported(tmp_path, headers, body, image="")
+    assert done.imported == ()
+    assert message in done.problems[0]
+    assert "finetune.sbatch:" in done.problems[0]
+
+
+CANNOT_RUN = {
+    "pip install": "pip install -r requirements.txt\nsrun python a.py",
+    "cp -r": "cp -r /data /tmp/data\nsrun python a.py",
+    "$HOME/data": "srun python a.py --data $HOME/data",
+    "${RUN_DIR}": "srun python a.py --out ${RUN_DIR}/x",
+    "$(date": "srun python a.py --name run-$(date +%s)",
+}
+
+
+@pytest.mark.parametrize("text", CANNOT_RUN)
+def test_what_only_the_script_does_or_knows_cannot_run(text: str, tmp_path: Path) -> None:
+    ((one, _),) = imported(tmp_path, "-N 1", CANNOT_RUN[text]).imported
+    lost = [str(left) for left in one.left if left.severity is Loss.CANNOT_RUN]
+    assert len(lost) == 1
+    assert text in lost[0]
+
+
+def test_the_rest_is_named(tmp_path: Path) -> None:
+    headers = (
+        "-N 1\n--qos=high\n--constraint=a100\n--mail-type=END\n--signal=B:USR1@60\n--site-plugin=x"
+    )
+    ((one, _),) = imported(tmp_path, headers, "module load cuda\nconda activate x\nsrun python a.py").imported  # fmt: skip
+    named = {left.field: left.severity for left in one.left}
+    behaviour = {"--qos", "--constraint", "--signal", "module", "conda"}
+    assert {field for field, severity in named.items() if severity is Loss.BEHAVIOUR} == behaviour
+    assert {"--mail-type", "--site-plugin"} <= named.keys()
+    assert not [field for field in named if field.startswith("/")], "which nobody wrote"
+
+
+def test_eight_launchers_per_node_are_one(tmp_path: Path) -> None:
+    headers = "-N 1\n--ntasks-per-node=8\n--gpus-per-node=8"
+    ((one, _),) = imported(tmp_path, headers, "srun torchrun --nproc_per_node=8 a.py").imported
+    assert any("8 times per node" in left.why for left in one.left)
+
+
+def test_a_partition_is_the_pool_of_its_name(tmp_path: Path) -> None:
+    made = spec(tmp_path, "-N 1\n--gres=gpu:2\n-p any-gpu", "python a.py")
+    assert made["pool"] == "any-gpu"
+
+
+def test_scripts_of_a_folder(tmp_path: Path) -> None:
+    for name in ("a.sh", "b.slurm", "sub/c.sbatch"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/bin/bash\n#SBATCH -J {path.stem}\npython a.py\n", encoding="utf-8")
+    (tmp_path / "other.sh").write_text("rm -rf /\n", encoding="utf-8")
+    found = ImportInput()
+    found.files((str(tmp_path),))
+    assert sorted(source.name for source in found.sources) == ["a", "b", "c"]
+    assert found.problems == []
+
+
+# --- the shell -----------------------------------------------------------------------------------
+
+
+def words(script: str, **variables: str) -> tuple[str, ...]:
+    return shell.commands(script, variables, lambda _: None)[-1].words
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("A=1\nx $A ${A}b \"$A c\" '$A'", ("x", "1", "1b", "1 c", "$A")),
+        ("A='1 2'\nx $A \"$A\"", ("x", "1", "2", "1 2")),
+        ("x ${A:-d} ${A-d} ${A:+e}", ("x", "d", "d")),
+        (": ${A:=d}\nx $A", ("x", "d")),
+        ("A=(1 '2 3')\nx \"${A[@]}\" ${A[1]}", ("x", "1", "2 3", "2", "3")),
+        ("A=(1)\nA+=(2 3)\nx ${A[@]}", ("x", "1", "2", "3")),
+        ("A=a\nA+=b\nx $A", ("x", "ab")),
+        ("N=4\nx $((N * 2 + 1)) $(( $N - 1 ))", ("x", "9", "3")),
+        ("x $UNKNOWN ${UNKNOWN}/a $(cat f)", ("x", "$UNKNOWN", "${UNKNOWN}/a", "$(cat f)")),
+        ("x \"a\\\"b\" \"\\$A\" a\\ b", ("x", 'a"b', "$A", "a b")),
+        ("x $1 \"$@\" $*", ("x",)),
+        ("x a \\\n  b", ("x", "a", "b")),
+        ("A=1; unset A; x", ("x",)),
+        ("x $((2**999999999))", ("x", "$((2**999999999))")),
+    ],
+)  # fmt: skip
+def test_words_of_a_command(script: str, expected: tuple[str, ...]) -> None:
+    assert words(script) == expected
+
+
+@pytest.mark.parametrize("text", ["", "\0", "(((((", "if", "x <<EOF", "${", "$((", "`", "\"", "é" * 9, "a=(" * 500, "$(" * 500])  # fmt: skip
+def test_a_broken_script_is_no_crash(text: str) -> None:
+    shell.commands(text, {}, lambda _: None)
+
+
+def test_nothing_of_a_script_is_run(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    script = f"A=$(touch {mark})\n`touch {mark}`\ntouch {mark}\nsrun python $(touch {mark}).py"
+    imported(tmp_path, "-N 1", script)
+    assert not mark.exists()
