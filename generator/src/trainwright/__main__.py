@@ -70,4 +70,6 @@ class _Ending:
 
 
 if __name__ == "__main__":
+    if sys.path[0] == os.getcwd():  # noqa: PTH109 - where `-m` has looked for this module
+        del sys.path[0]  # libraries are imported later, and none of them is in a checkout
     main()

@@ -218,7 +218,7 @@ class Repository:
     def _options(self) -> BuildOptions:
         from trainwright.render.build import BuildOptions
 
-        return BuildOptions(today=self._today())
+        return BuildOptions(today=self._today(), proves=True)
 
     def _today(self) -> str:
         return self.today or datetime.now(UTC).date().isoformat()
@@ -237,6 +237,7 @@ def _without(found: Check, known: Check) -> tuple[Finding, ...]:
 
 def write_files(root: Path, build: Build) -> None:
     """Write what was rendered, of all environments or of none."""
+    from trainwright.render import written
     from trainwright.specs import filetree
 
     with ExitStack() as stack:
@@ -247,3 +248,6 @@ def write_files(root: Path, build: Build) -> None:
         ]
         for finish in finishing:
             finish()
+    for each in build.environments:
+        if each.changes:
+            written.note(root, each.name, each.changes)

@@ -37,6 +37,8 @@ VERBS = {  # in the order of --help: module and name of the command in it
     "cancel": ("lifecycle", "cancel"),
     "rerun": ("lifecycle", "rerun"),
     "extend": ("lifecycle", "extend"),
+    "prioritize": ("lifecycle", "prioritize"),
+    "move": ("lifecycle", "move"),
     "promote": ("lifecycle", "promote"),
     "pin": ("lifecycle", "pin"),
     "retire": ("lifecycle", "retire"),

@@ -69,7 +69,8 @@ VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # kube.VERSIONS, whic
 @click.option(
     "--against",
     metavar="REF",
-    help="With --manifests: also what happens to live objects that change since REF.",
+    help="The branch to merge into: what is rendered is proved from the commit where this one "
+    "began. With --manifests: also what happens to live objects that change since REF.",
 )
 @click.option(
     "--skip-missing-schemas/--need-schemas",
@@ -108,8 +109,8 @@ def check(  # noqa: PLR0913, PLR0917 - one an option
     """Validate job specs and check what they render to, or check any Kubernetes manifests."""
     if manifests and selections:
         raise click.UsageError("--manifests and a selection of jobs exclude each other.")
-    if not manifests and (env or crds or against or not skip):
-        raise click.UsageError("--env, --crds, --against and --need-schemas belong to --manifests.")
+    if not manifests and (env or crds or not skip):
+        raise click.UsageError("--env, --crds and --need-schemas belong to --manifests.")
     if against and "-" in manifests:
         raise click.UsageError("--against needs files: git has no earlier standard input.")
     if (watch or fix) and (manifests or kubernetes or helm):
@@ -141,6 +142,7 @@ def check(  # noqa: PLR0913, PLR0917 - one an option
             findings = _manifests(context, manifests, env, options, output)
             sys.exit(FINDINGS if _at_least(findings, fail_on) else OK)
         asked = {"output": output, "fail_on": fail_on, "helm": helm or ""}
+        asked |= {"against": against or ""}
         # What was found out for another version must neither be read nor remembered.
         if no_cache or kubernetes:
             printed = _jobs(context, selections, asked, kubernetes=kubernetes or "")
@@ -153,9 +155,11 @@ def check(  # noqa: PLR0913, PLR0917 - one an option
 def _remembered(context: Context, selections: tuple[str, ...], asked: Mapping[str, str]) -> Printed:
     """What a check of specs prints, found out where something has changed since it last was."""
     from trainwright.cli.memory import Memory
+    from trainwright.specs import lineage
     from trainwright.specs.memory import EMBEDDED
 
     settings = {**asked, "today": today(), "color": str(context.color)}
+    settings |= {f"git {name}": commit for name, commit in lineage.state(context.root).items()}
     engine = asked["helm"] or EMBEDDED
     memory = Memory(context.root, "check", selections, settings, engine=engine)
     printed = memory.recall()
@@ -181,7 +185,8 @@ def _jobs(
         sdk.start()  # what is imported below takes as long
     options = planning(asked["helm"] or None, no_cache=tree is None)
     with context.progress("checking", asked["output"]):
-        plan = context.plan(selections, replace(options, kubernetes=kubernetes), tree)
+        options = replace(options, kubernetes=kubernetes, proves=True, against=asked["against"])
+        plan = context.plan(selections, options, tree)
     text = report(context, plan, asked["output"], selections)
     failed = _at_least(plan.findings, asked["fail_on"])
     return Printed(text, FINDINGS if failed else OK)

@@ -34,7 +34,10 @@ def errors() -> Iterator[None]:
     try:
         yield
     except TrainwrightError as error:
-        click.echo(f"trainwright: {error}", err=True)
+        from trainwright.findings.visibility import visible  # words of servers and files are in it
+
+        shown = "\n".join(map(visible, str(error).split("\n")))
+        click.echo(f"trainwright: {shown}", err=True)
         sys.exit(CANNOT)
     except BrokenPipeError:  # the reader, `head` say, has seen enough
         discard_output()

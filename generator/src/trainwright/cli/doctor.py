@@ -37,7 +37,7 @@ def doctor(context: Context, output: str) -> None:
 
 
 def _text(context: Context, found: tuple[Diagnosis, ...]) -> Iterator[str]:
-    from trainwright.reports.report import visible
+    from trainwright.findings.visibility import visible
     from trainwright.reports.terminal import plural
 
     for d in found:

@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from trainwright.importing.convert import Imported
 
 
+def _values(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    """Return the values of placeholders by name. Raises BadParameter for what is no assignment."""
+    for text in given:
+        if not text.partition("=")[1]:
+            raise click.BadParameter(f'"{text}" is not NAME=VALUE')
+    return {name: value for name, _, value in (text.partition("=") for text in given)}
+
+
 @click.command("import")
 @click.argument("files", nargs=-1, metavar="FILE...", type=click.Path(allow_dash=True))
 @click.option("--env", "environment", required=True, help="The environment to import into.")
@@ -33,9 +41,22 @@ if TYPE_CHECKING:
 @click.option(
     "--image", metavar="IMAGE", help="The image, where a manifest has none, such as a runtime's."
 )
+@click.option(
+    "--set",
+    "values",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_values,
+    help="The value of a placeholder in a manifest: ${NAME}, $NAME, <NAME> or V_NAME.",
+)
 @click.option("--pool", metavar="NAME", help="The pool whose nodes it is to run on.")
 @click.option("--name", help="The job's name, when there is one job only.")
 @click.option("--force", is_flag=True, help="Replace job files that are there.")
+@click.option(
+    "--new-runs",
+    is_flag=True,
+    help="Import what was read from a cluster, too: its next run begins when it is rendered.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the specs instead of writing them.")
 @output_format(("text", "json"), "output")
 @click.pass_obj
@@ -47,19 +68,24 @@ def import_(  # noqa: PLR0913 - an option each
     commands: tuple[str, ...],
     entrypoint: str | None,
     image: str | None,
+    values: dict[str, str],
     pool: str | None,
     name: str | None,
     force: bool,
+    new_runs: bool,
     dry_run: bool,
     output: str,
 ) -> None:
     """Turn manifests, compose files and command lines into job specs.
 
     Reads PyTorchJob, TrainJob (with its runtime), TrainingJob, JobSet and Job manifests, what is in
-    an AppWrapper, HyperPodPyTorchJob, Jobs of Volcano's pytorch plugin, compose files, and scripts
-    of `docker run …` and `elasticdl train …`; "-" is standard input. Each becomes the shortest spec
-    that renders to the same run; whatever the spec does not carry is listed with its position and
-    what that means: cosmetic, behaviour, cannot run.
+    an AppWrapper, HyperPodPyTorchJob, Jobs of Volcano's pytorch plugin, compose files, scripts of
+    `docker run …` and `elasticdl train …`, and batch scripts of Slurm; "-" is standard input. Each
+    becomes the shortest spec that renders to the same run; whatever the spec does not carry is
+    listed with its position and what that means: cosmetic, behaviour, cannot run.
+
+    An object that was read from a cluster, by its status or uid, is refused: its spec would begin
+    another run of the same training.
 
     Exits with 1 when something could not be imported, or cannot run as it is imported.
     """
@@ -70,7 +96,7 @@ def import_(  # noqa: PLR0913 - an option each
     with errors():
         if not files and not commands:
             raise click.UsageError("name a FILE, or give a --command")
-        found = importing.ImportInput()
+        found = importing.ImportInput(values)
         for text in commands:
             found.commands("--command", text)
         if files:
@@ -83,6 +109,7 @@ def import_(  # noqa: PLR0913 - an option each
             name=name or "",
             force=force,
             write=not dry_run,
+            new_runs=new_runs,
         )
         with nullcontext() if dry_run else context.held(), context.progress("importing", output):
             done = run(context.root, found, options)

@@ -106,7 +106,7 @@ def _origin(folder: Path) -> str:
     from trainwright.specs import git
 
     try:
-        return address(git.Repository(folder).line("remote", "get-url", "origin"))
+        return address(git.at(folder).line("remote", "get-url", "origin"))
     except git.GitError:
         return ""
 
@@ -118,7 +118,7 @@ def _branch(folder: Path) -> str:
     """
     from trainwright.specs import git
 
-    repository = git.Repository(_nearest(folder))
+    repository = git.at(_nearest(folder))
     for command in (
         ("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD"),
         ("symbolic-ref", "--quiet", "HEAD"),
@@ -137,12 +137,14 @@ def _nearest(folder: Path) -> Path:
 
 def _render(folder: Path) -> Iterator[str]:
     from trainwright.render import build as plan
+    from trainwright.render import written
     from trainwright.specs import filetree
 
     made = plan.build(folder.absolute(), (), planning(helm=None, no_cache=True))
     for environment in made.environments:
         assert environment.changes is not None, made.findings  # the answers were checked
         filetree.apply(folder / environment.folder, environment.changes)
+        written.note(folder, environment.name, environment.changes)
         yield from (f"{environment.folder}/{path}" for path in environment.changes.added)
 
 

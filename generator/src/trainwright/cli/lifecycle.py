@@ -1,4 +1,4 @@
-"""`suspend`, `resume`, `cancel`, `rerun`, `extend`, `promote`, `pin`, `retire`: edits of specs."""
+"""Verbs that edit specs: the life of a run, from `suspend` to `retire`."""
 
 from __future__ import annotations
 
@@ -100,6 +100,41 @@ def extend(context: Context, /, selections: tuple[str, ...], duration: str, **op
         selections, duration = (*others, duration), first
     acts = each(lambda subject: act(subject, duration))
     carry_out(context, "extend", selections, acts, Writing(**options))
+
+
+@click.command()
+@jobs
+@click.argument("priority", metavar="PRIORITY")
+@writes
+@click.pass_obj
+def prioritize(
+    context: Context, /, selections: tuple[str, ...], priority: str, **options: Any
+) -> None:
+    """Give runs another priority: PRIORITY is a class, or a number for Lattice. They train on.
+
+    In a queue that is its `queuePriority`. Without one it is the `priorityClass` of pods, which
+    only the next run takes up: that is refused.
+    """
+    from trainwright.lifecycle.operate import prioritize as act
+
+    acts = each(lambda subject: act(subject, priority))
+    carry_out(context, "prioritize", selections, acts, Writing(**options))
+
+
+@click.command()
+@jobs
+@click.argument("queue", metavar="QUEUE")
+@writes
+@click.pass_obj
+def move(context: Context, /, selections: tuple[str, ...], queue: str, **options: Any) -> None:
+    """Put runs that wait into another queue. They keep their names, and train no second time.
+
+    Kueue changes the queue of what it has not admitted yet, and refuses any other.
+    """
+    from trainwright.lifecycle.operate import move as act
+
+    acts = each(lambda subject: act(subject, queue))
+    carry_out(context, "move", selections, acts, Writing(**options))
 
 
 @click.command(cls=Command)

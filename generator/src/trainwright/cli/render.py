@@ -41,6 +41,13 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Begin new runs where a job was rendered before and the record of its run is lost.",
 )
+@click.option(
+    "--against",
+    metavar="REF",
+    default="",
+    help="The branch to merge into: what is rendered is proved from the commit where this one "
+    "began. By default the usual one.",
+)
 @no_cache
 @helm_binary
 @click.pass_obj
@@ -50,12 +57,14 @@ def render(
     selections: tuple[str, ...],
     check_only: bool,
     new_runs: bool,
+    against: str,
     no_cache: bool,
     helm: str | None,
 ) -> None:
     """Render job specs into environments/<env>/rendered.
 
-    Nothing is written while there are errors. Files edited by hand are replaced.
+    Nothing is written while there are errors. Files that were edited by hand, or that cannot be
+    derived from the base and the branch's own commits, are replaced.
     """
     from trainwright.api import write_files
     from trainwright.render import text
@@ -64,7 +73,7 @@ def render(
         options = replace(
             planning(helm, no_cache), check_next_runs=False, recover=True, new_runs=new_runs
         )
-        options = replace(options, writes=not check_only)
+        options = replace(options, writes=not check_only, proves=True, against=against)
         with context.progress("rendering"):
             plan = context.plan(selections, options)
         if plan.findings:
@@ -72,6 +81,9 @@ def render(
         if plan.failed:
             click.echo("Nothing was written, because of the errors.", err=True)
             sys.exit(FINDINGS)
+        if plan.underived:
+            forged = replace(plan, findings=plan.underived)
+            click.echo(report(context, forged, "text", selections), err=True)
         if check_only:
             sys.exit(_say_drift(plan, selections))
         write_files(context.root, plan)
@@ -79,6 +91,7 @@ def render(
 
 
 def _say_drift(plan: Build, selections: tuple[str, ...]) -> int:
+    from trainwright.findings import diagnostics as dx
     from trainwright.render import text
     from trainwright.reports.terminal import plural
 
@@ -90,7 +103,8 @@ def _say_drift(plan: Build, selections: tuple[str, ...]) -> int:
         click.echo(f"{plural(len(lines), 'file')} to render: run `{command}`.", err=True)
     else:
         click.echo(text.summary(plan, "to write"), nl=False)
-    return FINDINGS if lines else OK
+    unproved = plan.underived or any(f.rule == dx.UNCOMPARED.id for f in plan.findings)
+    return FINDINGS if lines or unproved else OK
 
 
 @click.command()

@@ -59,9 +59,9 @@ def report(
     Capacity and budget of each environment, a timeline, findings, and a search whose filters are in
     the address. One HTML file that loads nothing.
     """
+    from trainwright.findings.visibility import visible
     from trainwright.overview import page
     from trainwright.overview.collect import overview
-    from trainwright.reports.report import visible
     from trainwright.specs import git
 
     with errors():
@@ -105,7 +105,7 @@ def _goodput(paths: tuple[Path, ...]) -> list[RunGoodput]:
 
 
 def _unassigned(one: RunGoodput) -> str:
-    from trainwright.reports.report import visible
+    from trainwright.findings.visibility import visible
 
     return (
         f"not shown: it is about the run {visible(one.name)}, which is not one of exactly one job "

@@ -10,8 +10,13 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from math import inf
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from trainwright.cluster.errors import (
     LOG,
@@ -24,15 +29,28 @@ from trainwright.cluster.errors import (
     failed,
     unreachable,
 )
+from trainwright.cluster.shape import is_object
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
+from trainwright.datatypes.tolerant import mappings, text
 
 if TYPE_CHECKING:
     from kubernetes.dynamic import DynamicClient
+    from urllib3 import HTTPResponse
+
+T = TypeVar("T")
 
 _PAGE = 500  # objects a request, as kubectl does it
+_PAGES = 1000  # of one list
 _CONNECT = 10  # seconds
 _READ = 60  # seconds without a byte; the API server itself gives up on a list after 60
+_DEADLINE = 120  # seconds for a whole answer, however slowly it comes
+_LARGEST = (
+    256 * 2**20
+)  # bytes of an answer: 500 objects of the half megabyte that etcd keeps of one
+_LARGEST_LINE = 2**20  # of a log; what is longer is cut
+_LARGEST_ERROR = 2**20
+_CHUNK = 2**16
 _MISSING = (
     "cluster verbs need the kubernetes client: pip install 'trainwright[cluster]' "
     "(pip install './generator[cluster]' in a clone)"
@@ -91,22 +109,26 @@ class Cluster:
         items: list[Data] = []
         page: Data = {}
         path, more = resource.path(namespace), ""
-        while not page or more:
+        for _ in range(_PAGES):
             asked = {"limit": _PAGE, **({"_continue": more} if more else {}), **selectors}
             try:
                 page = self._json(Answer("list", str(resource), namespace), "get", path, **asked)
             except Expired:  # the list is older than what etcd keeps: read it anew
                 items, page, more = [], {}, ""
                 continue
-            items += map(_typed(page), page.get("items") or ())
+            items += map(_typed(page), self._listed(page))
             more = page["metadata"].get("continue") or ""
+            if not more:
+                break
+        else:
+            raise ClusterError(f"{self.where} answers without end when asked to list {resource}")
         return items, page["metadata"].get("resourceVersion") or ""
 
     def get(self, resource: Resource, namespace: str, name: str) -> Data | None:
         """One object, or None when it is not there. Raises NoKind when none could be."""
         try:
             answer = Answer("get", str(resource), namespace)
-            return self._json(answer, "get", resource.path(namespace, name))
+            return self._object(self._json(answer, "get", resource.path(namespace, name)))
         except NoKind:
             raise
         except Unknown:
@@ -120,22 +142,25 @@ class Cluster:
         Ends after some seconds. BOOKMARK events tell the version alone. Raises Expired when the
         version is too old, and Unreachable when the connection broke.
         """
-        from kubernetes.watch import Watch
-
-        def request(**arguments: Data) -> Data:
-            return self._client.request("get", resource.path(namespace), **arguments)
-
-        with self._explained(Answer("watch", str(resource), namespace)):
-            for event in Watch().stream(
-                request,
-                serialize=False,
+        answer = Answer("watch", str(resource), namespace)
+        with self._explained(answer):
+            lines = self._lines(
+                answer,
+                resource.path(namespace),
+                deadline=seconds + _CONNECT,
                 field_selector=f"metadata.name={name}",
                 resource_version=version,
                 timeout_seconds=seconds,
                 allow_watch_bookmarks=True,
+                watch=True,
                 _request_timeout=(_CONNECT, seconds + _CONNECT),
-            ):
-                yield event["type"], event["object"]
+            )
+            for line in lines:
+                event = self._parsed(line)
+                if event.get("type") == "ERROR":
+                    status = event.get("object") or {}
+                    raise failed(answer, status.get("code") or 0, json.dumps(status), self.where)
+                yield str(event.get("type")), self._object(event.get("object"))
 
     def log(
         self, namespace: str, pod: str, options: Mapping[str, str], *, follow: bool = False
@@ -147,28 +172,30 @@ class Cluster:
         """
         query = [("timestamps", "true"), ("follow", str(follow).lower()), *options.items()]
         with self._explained(Answer("get", LOG, namespace)):
-            response = self._client.request(
-                "get",
+            lines = self._lines(
+                Answer("get", LOG, namespace),
                 f"{PODS.path(namespace, pod)}/log",
+                deadline=None if follow else _DEADLINE,
                 query_params=query,
                 header_params={"Accept": "*/*"},
-                serialize=False,
                 _request_timeout=(_CONNECT, None if follow else _READ),
             )
-            with closing(response):
-                for line in _lines(response.stream(amt=None, decode_content=True)):
-                    time, _, text = line.partition(" ")
-                    yield time, text
+            for line in lines:
+                time, _, text = line.partition(" ")
+                yield time, text
 
     def resource(self, api_version: str, kind: str) -> Resource:
         """How the API names a kind. Raises NoKind when it does not know it."""
         prefix = "apis" if "/" in api_version else "api"
         answer = Answer("get", f"{kind} ({api_version})")
         known = self._json(answer, "get", f"/{prefix}/{api_version}")
-        for entry in known.get("resources") or ():
-            if entry["kind"] == kind and "/" not in entry["name"]:
+        for entry in mappings(known.get("resources")):
+            plural = text(entry.get("name"))
+            if entry.get("kind") == kind and plural and "/" not in plural:
                 return Resource(
-                    api_version=api_version, plural=entry["name"], namespaced=entry["namespaced"]
+                    api_version=api_version,
+                    plural=plural,
+                    namespaced=bool(entry.get("namespaced")),
                 )
         raise NoKind(f"{self.where} knows {api_version}, but no {kind}")
 
@@ -197,11 +224,73 @@ class Cluster:
     def _json(self, answer: Answer, method: str, path: str, **arguments: Data) -> Data:
         arguments.setdefault("_request_timeout", (_CONNECT, _READ))
         with self._explained(answer):
-            response = self._client.request(method, path, serialize=False, **arguments)
-            try:
-                return json.loads(response.data)
-            except ValueError:
-                raise ClusterError(f"{self.where} answers, but is not a Kubernetes API") from None
+            response = self._opened(answer, method, path, **arguments)
+            with closing(response):
+                return self._parsed(b"".join(self._chunks(response, answer, _DEADLINE, _LARGEST)))
+
+    def _opened(self, answer: Answer, method: str, path: str, **arguments: Data) -> HTTPResponse:
+        """An answer whose body is yet to be read."""
+        request = partial(self._client.request, method, path, serialize=False, **arguments)
+        response: HTTPResponse = _within(_DEADLINE, request, Unreachable(self._slow(answer)))
+        return response
+
+    def _lines(
+        self, answer: Answer, path: str, *, deadline: float | None, **arguments: Data
+    ) -> Iterator[str]:
+        """The lines of an answer as they come, the last of which may not have ended."""
+        response = self._opened(answer, "get", path, **arguments)
+        with closing(response):
+            rest = b""
+            for chunk in self._chunks(response, answer, deadline):
+                *whole, rest = (rest + chunk).split(b"\n")
+                yield from (line.decode(errors="replace") for line in whole)
+                if len(rest) > _LARGEST_LINE:
+                    rest = rest[:_LARGEST_LINE]
+            if rest:
+                yield rest.decode(errors="replace")
+
+    def _chunks(
+        self, response: HTTPResponse, answer: Answer, deadline: float | None, most: float = inf
+    ) -> Iterator[bytes]:
+        """A body as it comes. A socket's own time-out begins anew with each byte."""
+        end = inf if deadline is None else monotonic() + deadline
+        size = 0
+        while chunk := response.read1(_CHUNK, decode_content=True):
+            size += len(chunk)
+            if size > most:
+                raise ClusterError(f"{self.where} answers more than {most:,} bytes to {answer}")
+            if monotonic() > end:
+                raise Unreachable(self._slow(answer))
+            yield chunk
+
+    def _slow(self, answer: Answer) -> str:
+        return f"{self.where} does not come to an end when asked to {answer}"
+
+    def _parsed(self, text: bytes | str) -> Data:
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise ClusterError(self._foreign)
+        return found
+
+    def _listed(self, page: Mapping[str, Data]) -> list[Data]:
+        """The items of a list, each an object."""
+        items = page.get("items") or []
+        if not (isinstance(items, list) and isinstance(page.get("metadata"), dict)):
+            raise ClusterError(self._foreign)
+        return [self._object(item) for item in items]
+
+    def _object(self, found: Data) -> Data:
+        """What is an object; anything else is no Kubernetes API's."""
+        if not is_object(found):
+            raise ClusterError(self._foreign)
+        return found
+
+    @property
+    def _foreign(self) -> str:
+        return f"{self.where} answers, but is not a Kubernetes API"
 
     @contextmanager
     def _explained(self, answer: Answer) -> Iterator[None]:
@@ -230,15 +319,57 @@ def _typed(page: Mapping[str, Data]) -> Callable[[Mapping[str, Data]], Data]:
     return lambda item: {**head, **item}
 
 
-def _lines(chunks: Iterator[bytes]) -> Iterator[str]:
-    """Text by lines, the last of which may not have ended."""
-    rest = b""
-    for chunk in chunks:
-        *whole, rest = (rest + chunk).split(b"\n")
-        for line in whole:
-            yield line.decode(errors="replace")
-    if rest:
-        yield rest.decode(errors="replace")
+def _within(seconds: float, call: Callable[[], T], slow: ClusterError) -> T:
+    """What a call returns; `slow` after some seconds, and the call is left to itself.
+
+    What it returns then is closed: it is not read any more.
+    """
+    answers: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
+    given_up = Event()
+
+    def run() -> None:
+        try:
+            answers.put((call(), None))
+        except BaseException as error:  # noqa: BLE001 - raised by who waits
+            answers.put((None, error))
+        if given_up.is_set():
+            _close_late(answers)
+
+    Thread(target=run, daemon=True).start()
+    try:
+        found, error = answers.get(timeout=seconds)
+    except Empty:
+        given_up.set()
+        _close_late(answers)
+        raise slow from None
+    if error is not None:
+        raise error
+    return cast(T, found)
+
+
+def _close_late(answers: SimpleQueue[tuple[T | None, BaseException | None]]) -> None:
+    with suppress(Empty):
+        found, _ = answers.get_nowait()
+        if found is not None and hasattr(found, "close"):
+            found.close()
+
+
+def _bounded(request: Callable[..., Any]) -> Callable[..., Any]:
+    """Requests whose answers that are errors are cut: the library reads them whole."""
+
+    def bounded(*arguments: Data, **named: Data) -> Any:
+        from urllib3 import HTTPResponse
+
+        response = request(*arguments, **named)
+        if response.status < 300:
+            return response
+        body = b""
+        with closing(response):  # also where the rest does not come
+            while len(body) < _LARGEST_ERROR and (chunk := response.read1(_CHUNK)):
+                body += chunk
+        return HTTPResponse(body=body, status=response.status, reason=response.reason)
+
+    return bounded
 
 
 # --- credentials ---------------------------------------------------------------------------------
@@ -281,7 +412,10 @@ def _connect(access: Access) -> tuple[DynamicClient, str]:
         message = heard.message[0].splitlines()[0]
         raise ClusterError(f"no credentials for the {context}: {message}")
     configuration.retries = urllib3.Retry(total=4, connect=1, read=2, backoff_factor=0.2)
-    return DynamicClient(client.ApiClient(configuration), discoverer=_undiscovered), context
+    api = client.ApiClient(configuration)
+    pool = api.rest_client.pool_manager
+    pool.request = _bounded(pool.request)  # type: ignore[method-assign]
+    return DynamicClient(api, discoverer=_undiscovered), context
 
 
 def _undiscovered(_client: Data, _cache: Data) -> None:

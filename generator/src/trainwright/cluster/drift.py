@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from trainwright.datatypes import quantity
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import dig
 
 # What identifies the items of lists; others are compared by where they stand.
 _KEYS = ("name", "mountPath", "containerPort", "manager", "key")
@@ -44,7 +45,7 @@ def _items(git: list[Data], live: list[Data], pointer: Pointer) -> Iterator[Poin
             if item not in live:
                 yield below
             continue
-        partners = [other for other in live if other.get(key) == item[key]]
+        partners = [other for other in live if dig(other, key) == item[key]]
         found = [list(_differences(item, other, below)) for other in partners]
         yield from min(found, key=len, default=[below])
 

@@ -101,7 +101,7 @@ def failed(answer: Answer, status: int, body: object, where: str) -> ClusterErro
 
 
 # pods "a" is forbidden: User "x" cannot list resource "pods" in API group "" in the namespace "y"
-_RBAC = re.compile(r"User \".*\" cannot [a-z]+ resource ")
+_RBAC = re.compile(r"User \"[^\"]*\" cannot [a-z]+ resource ")
 
 
 def _by_rbac(message: str) -> bool:

@@ -13,8 +13,8 @@ from trainwright.cluster.logs import LogLine, LogOptions
 from trainwright.cluster.pods import LivePod
 from trainwright.cluster.status import BROKEN, LiveObject, RunStatus
 from trainwright.datatypes.frozen import dataclass
+from trainwright.findings.visibility import visible
 from trainwright.kinds.state import Phase
-from trainwright.reports.report import visible
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ class RunStatus:
 
     `desired` is its state in git: retired or not in it for a run that only the cluster has.
     `drift` are JSON pointers of values that the object has otherwise than git, `held` what git's
-    own run is behind.
+    own run is behind. `namespace` is empty where there is no object.
     """
 
     environment: str
@@ -44,6 +44,7 @@ class RunStatus:
     kind: str
     desired: RunState
     state: State
+    namespace: str = ""
     drift: tuple[str, ...] = ()
     pods: tuple[LivePod, ...] = ()
     held: tuple[Held, ...] = ()
@@ -322,6 +323,7 @@ def _run(
         job=one.job,
         object=one.name,
         kind=one.kind.kind,
+        namespace=one.body["metadata"].get("namespace", ""),
         desired=_desired(place, intent, one),
         state=observe.state_of(one.kind, observation),
         drift=drift(_placed(manifest, one), one.body) if manifest else (),

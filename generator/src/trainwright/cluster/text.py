@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from trainwright.cluster.pods import LivePod, Termination
 from trainwright.cluster.status import LastLines, RunStatus
 from trainwright.datatypes.model import Data
+from trainwright.findings.visibility import visible
 from trainwright.kinds.state import Phase, State
 from trainwright.reports import terminal
-from trainwright.reports.report import visible
+from trainwright.runs.workspace import RunState
 
 _WIDE = 120  # characters of a reason in a table of many runs
 HEADERS = ("job", "object", "git", "cluster", "ready", "restarts", "since", "why")
@@ -89,6 +90,9 @@ def _why(run: RunStatus) -> Iterator[str]:
     if run.drift:
         more = f" and {len(run.drift) - 1} more" if len(run.drift) > 1 else ""
         yield f"differs from git at {run.drift[0]}{more}"
+    if run.namespace and run.desired in (RunState.NOT_IN_GIT, RunState.RETIRED):
+        what = f"{run.kind.lower()}/{run.object}"
+        yield f"git does not have it: `kubectl --namespace {run.namespace} delete {what}` ends it"
     if run.held:
         yield f"behind {terminal.behind(run.held)}"
 

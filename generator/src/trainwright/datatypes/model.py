@@ -80,13 +80,14 @@ class Finding:
 class Held:
     """A value that changed around a run and that its next run will take up, and where it stands.
 
-    None is a value that is not there.
+    None is a value that is not there. `why` is given where the run could have taken it.
     """
 
     path: Pointer
     before: Data
     after: Data
     place: Location
+    why: str = ""
 
 
 class ObjectBody:
@@ -159,7 +160,6 @@ def written(
     *keys: str,
     whole: bool = False,
     read: Callable[[Any], Any] | None = None,
-    identity: bool = True,
     derived: bool = False,
     pod: str = "",
     container: str = "",
@@ -168,17 +168,16 @@ def written(
     """The metadata of a field that is not simply written under its own name, as JSON spells it.
 
     `keys` lead to it, `whole` is all of the mapping around it, and `read` makes its value.
-    `identity` says whether another value is another run, `derived` whether two that are written
-    may come to the same. `pod` names the field of a pod spec that takes the value as it is, and
-    `container` that of its container. `ordered` says whether the order of a mapping's keys means
-    something.
+    `derived` says whether two that are written may come to the same. `pod` names the field of a pod
+    spec that takes the value as it is, and `container` that of its container. `ordered` says
+    whether the order of a mapping's keys means something.
     """
     how = {"keys": () if whole else keys or None, "read": read}
-    marks = {"identity": identity, "derived": derived, "ordered": ordered}
+    marks = {"derived": derived, "ordered": ordered}
     return {**how, **marks, "pod": pod, "container": container}
 
 
-NOT_WRITTEN = {"unwritten": True, "identity": False}  # known by where the rest is written
+NOT_WRITTEN = {"unwritten": True}  # known by where the rest is written
 
 
 def spelled(name: str) -> str:
@@ -232,6 +231,8 @@ class TargetOptions:
     """What this environment's cluster has installed for one target."""
 
     version: str = ""
+    # jobset: those whose state is not their default
+    feature_gates: Mapping[str, bool] = field(default_factory=dict, hash=False)
     restricted_init_container: bool = False  # operator's init-pytorch passes `restricted`
     # trainingjob without the agent: etcd-v2
     rendezvous_backend: str = field(default="", metadata=written("rendezvous", "backend"))
@@ -307,6 +308,7 @@ class GitOps:
     mode: Literal["rendered", "chart"] = "rendered"
     prune: Literal["confirm", "immediate"] = "confirm"
     applications: Literal["job", "environment"] = "job"
+    version: str = ""  # the engine's
     name: str = ""
     namespace: str = ""  # the engine's own; empty: where it is usually installed
     project: str = ""  # an AppProject that exists; empty: one of our own
@@ -324,8 +326,31 @@ class GitOps:
         return replace(self.chart, revision=self.chart.revision or default) if git else self.chart
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitForPodsReady:
+    """How long Kueue waits for pods that it admitted, in seconds; None: as long as by default."""
+
+    enable: bool = True
+    timeout: int | None = field(default=None, metadata=written(read=seconds))
+    recovery_timeout: int | None = field(default=None, metadata=written(read=seconds))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kueue:
+    """The cluster's Kueue, as far as its configuration is not that of its version."""
+
+    version: str = ""
+    frameworks: tuple[str, ...] = ()
+    wait_for_pods_ready: WaitForPodsReady | None = None
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
+
+
 def _quotas(queues: Mapping[str, Data]) -> dict[str, int | None]:
     return {name: (queue or {}).get("quota") for name, queue in queues.items()}
+
+
+def _elsewhere(queues: Mapping[str, Data]) -> frozenset[str]:
+    return frozenset(name for name, queue in queues.items() if (queue or {}).get("multiKueue"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,6 +362,9 @@ class Environment:
     place: Location = field(metadata=NOT_WRITTEN)
     kubernetes_version: str = field(metadata=written("kubernetes", "version"))
     targets: Mapping[str, TargetOptions]
+    kubernetes_features: Mapping[str, bool] = field(
+        default_factory=dict, metadata=written("kubernetes", "features")
+    )
     # The name in people's kubeconfig; empty: whichever is current there.
     kube_context: str = field(default="", metadata=written("kubernetes", "context"))
     gitops: GitOps = GitOps()
@@ -347,9 +375,13 @@ class Environment:
     git_sync: str = field(default="", metadata=written("images", "gitSync"))
     pools: Mapping[str, Pool] = field(default_factory=dict)
     queueing: Literal["kueue", "volcano", "coscheduling", "none"] = "none"
-    kueue_version: str = field(default="", metadata=written("kueue", "version"))
+    kueue: Kueue = Kueue()
     # Accelerators that each may hold.
     queues: Mapping[str, int | None] = field(default_factory=dict, metadata=written(read=_quotas))
+    # Those whose workloads MultiKueue sends to other clusters.
+    multi_kueue_queues: frozenset[str] = field(
+        default=frozenset(), metadata=written("queues", read=_elsewhere)
+    )
     budget: Budget = Budget()
     secrets: tuple[str, ...] = ()  # Secrets that exist, however made; empty when not declared
     pod_security: Literal["restricted", "baseline", "privileged"] = "restricted"
@@ -914,7 +946,7 @@ class Job:
     environment: str = field(metadata=NOT_WRITTEN)
     source: str = field(metadata=NOT_WRITTEN)  # path of the job file, relative to the root
     namespace: str = field(metadata=NOT_WRITTEN)
-    name: str = field(metadata=written(identity=False))
+    name: str
     target: str
     image: Image
     entrypoint: Entrypoint
@@ -949,15 +981,11 @@ class Job:
     priority_class: str = field(default="", metadata=written(pod="priorityClassName"))
     runtime_class: str = field(default="", metadata=written(pod="runtimeClassName"))
     scheduler_name: str = field(default="", metadata=written(pod="schedulerName"))
-    max_duration: int | None = field(
-        default=None, metadata=written(read=seconds, identity=False, derived=True)
-    )
+    max_duration: int | None = field(default=None, metadata=written(read=seconds, derived=True))
     retries: int = 0
     grace_period: int = field(default=60, metadata=written(read=seconds, derived=True))
     run: int = 1
-    state: Literal["active", "suspended", "cancelled"] = field(
-        default="active", metadata=written(identity=False)
-    )
+    state: Literal["active", "suspended", "cancelled"] = "active"
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, Data], ...] = ()
     affinity: Mapping[str, Data] = field(default_factory=dict)
@@ -1018,13 +1046,9 @@ class Job:
     # A strategic merge patch of the pods, in which a null removes.
     pod_patch: Mapping[str, Data] = field(default_factory=dict)
     lattice: Lattice = field(default=Lattice(), metadata=written(derived=True))
-    waivers: tuple[Waiver, ...] = field(default=(), metadata=written(identity=False))
+    waivers: tuple[Waiver, ...] = ()
 
 
-# What may change on a live object, or only says where the spec was found. Raising maxDuration
-# must not restart a run: a Job's and a PyTorchJob's deadline is read from the object as it is
-# now, and where it is fixed (JobSet, TrainJob) the change is refused and the run goes on.
-NOT_IDENTITY = frozenset(f.name for f in fields(Job) if not f.metadata.get("identity", True))
 # Fields that are made something else of than what is written, so that two values may come to the
 # same job. Every other value is another job.
 DERIVED = frozenset(spelled(f.name) for f in fields(Job) if f.metadata.get("derived"))

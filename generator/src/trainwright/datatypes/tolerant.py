@@ -25,6 +25,15 @@ def mappings(value: Any) -> list[Mapping[str, Any]]:
     return [mapping(item) for item in sequence(value)]
 
 
+def identical(one: Any, other: Any) -> bool:
+    """Return whether two values are the same data. To Python 1, 1.0 and true are equal."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(identical(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(identical, one, other))
+    return type(one) is type(other) and bool(one == other)
+
+
 def text(value: Any) -> str:
     """The value if it is a string, else an empty one."""
     return value if isinstance(value, str) else ""

@@ -21,7 +21,7 @@ from trainwright.editor import (
 )
 from trainwright.editor.place import Place, Target
 from trainwright.editor.text import Span
-from trainwright.reports.report import visible
+from trainwright.findings.visibility import visible
 
 if TYPE_CHECKING:
     from trainwright.editor.connection import Connection

@@ -19,7 +19,7 @@ from trainwright.specs.violation import show
 
 _MARK = "zzcursorzz"  # what is put where the cursor is, so that the parser says where that is
 _MOST = 200  # suggestions at once; more are left out until more is typed
-_PARTIAL = re.compile(r"[^\s,\[\]{}:#]*$")
+_PARTIAL = re.compile(r"(?:(?<=[\s,\[\]{}:#])|\A)[^\s,\[\]{}:#]*+\Z")
 _CLOSED_BY = {"{": "}", "[": "]"}
 
 
@@ -100,9 +100,10 @@ def _says_mark(document: Data, pointer: Pointer) -> bool:
 
 def _expects_key(head: str) -> bool:
     """Whether what stands before the cursor is followed by a key, and not by a value."""
-    return not re.search(r":\s+$|:\s*[\[{]?\s*$|\[[^\]]*$", head) or head.rstrip().endswith(
-        ("{", ",")
-    )
+    before = head.rstrip()
+    in_list = head.rfind("[") > head.rfind("]")
+    behind_key = before.endswith(":") or before.rstrip("[{").rstrip().endswith(":")
+    return before.endswith(("{", ",")) or not (in_list or behind_key)
 
 
 def _closing(head: str) -> str:

@@ -10,7 +10,8 @@ from lsprotocol import types
 from trainwright.datatypes.model import Finding, Location, Severity
 from trainwright.editor.text import Position, Span
 from trainwright.findings import diagnostics as dx
-from trainwright.reports.report import help_uri, visible
+from trainwright.findings.visibility import visible
+from trainwright.reports.report import help_uri
 
 if TYPE_CHECKING:
     from trainwright.editor.session import Session

@@ -11,7 +11,8 @@ from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.editor import names
 from trainwright.editor.place import Place, job_at
 from trainwright.editor.text import Position, Span
-from trainwright.reports.report import help_uri, rule, visible
+from trainwright.findings.visibility import visible
+from trainwright.reports.report import help_uri, rule
 from trainwright.specs.layout import JobFile
 from trainwright.specs.merge import BUILT_IN, Layer
 from trainwright.specs.violation import show

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 
@@ -87,7 +88,7 @@ def program(pod: Pod) -> Program:
         return Program(launcher=command.launcher, words=argv, unbuffered=always)
     arguments = parse_arguments(argv[command.program + 1 :])
     launched = command.launcher != "none"
-    before = () if launched else argv[: command.program - command.is_module]
+    before = _installed(argv[0]) if launched else argv[: command.program - command.is_module]
     # torchrun and our entrypoint start their processes with `python -u`.
     return Program(
         launcher=command.launcher,
@@ -99,6 +100,15 @@ def program(pod: Pod) -> Program:
         words=arguments.words,
         unbuffered=launched or always or "-u" in before,
     )
+
+
+# Where Docker's own PATH finds a command: https://docs.docker.com/reference/dockerfile/#env
+_ON_PATH = re.compile(r"(?:/usr(?:/local)?)?/s?bin/[^/]+|[^/]+")
+
+
+def _installed(word: str) -> tuple[str, ...]:
+    """Return the launcher where its folder says which of several installations it is of."""
+    return () if _ON_PATH.fullmatch(word) else (word,)
 
 
 def _options(command: commands.Command, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:

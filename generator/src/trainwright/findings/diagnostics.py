@@ -193,9 +193,10 @@ NAME_LENGTH = Diagnostic(
 PLACED_BY_FLAVOR = Diagnostic(
     id="TW025",
     name="pool-left-to-flavor",
-    summary="A job of a kind whose pod template cannot change is placed by its pool.",
-    effect="In a Kueue queue the ResourceFlavor alone places it: on every node that has the "
-    "resources, where the flavor has no node labels.",
+    summary="The node selector and tolerations of its pool are in the pods of a job.",
+    effect="In a Kueue queue the ResourceFlavor decides them (of a trainjob, the tolerations): the "
+    "pods go to every node that has the resources, where the flavor has no node labels, and to no "
+    "tainted one, where it has no tolerations.",
     remedy="Give the ResourceFlavor the nodeLabels and tolerations of the pool.",
     severity=Severity.NOTE,
     waivable=True,
@@ -293,7 +294,7 @@ LEDGER_JOB = Diagnostic(
 RUN = Diagnostic(
     id="TW052",
     name="invalid-run-record",
-    summary="A recorded run takes an edit of `state` or `maxDuration`, and its files are whole.",
+    summary="A recorded run takes an edit of its `state`, and its files are whole.",
     effect="Nothing can be rendered for the job without touching a run that may be training.",
     remedy="Restore environments/<env>/rendered/<job> from git, or begin a new run with "
     "`trainwright rerun`.",
@@ -323,6 +324,33 @@ OWN_OBJECT = Diagnostic(
     "Secrets nor runs.",
     effect="It is not rendered, and no GitOps engine applies it.",
     remedy="Correct it, or take it out of objects/.",
+)
+
+HELD = Diagnostic(
+    id="TW056",
+    name="edit-held",
+    summary="An edit of how a run is operated reaches the run.",
+    effect="The run stays as it is, and its next one takes the edit up.",
+    remedy="Begin another run with `trainwright rerun` if it cannot wait, or take the edit back.",
+    severity=Severity.NOTE,
+    waivable=True,
+)
+UNDERIVED = Diagnostic(
+    id="TW057",
+    name="underived-file",
+    summary="Every rendered file is the base's, or is rendered from the sources of a commit of the "
+    "branch.",
+    effect="What is applied is not what the job specs have, and no record or digest makes it so.",
+    remedy="Run `trainwright render` and commit the result.",
+)
+UNCOMPARED = Diagnostic(
+    id="TW058",
+    name="no-base",
+    summary="The clone has the commit at which its branch began.",
+    effect="Rendered files are not proved: who wrote them may have written anything.",
+    remedy="Set `fetch-depth: 0` in actions/checkout, or run `git fetch --unshallow`, or name the "
+    "branch that this one is merged into with `--against`.",
+    severity=Severity.NOTE,
 )
 
 SAME_AS_INHERITED = Diagnostic(
@@ -378,6 +406,14 @@ PATCH_OVERRULES = Diagnostic(
     summary="A podPatch changes nothing that plans, quotas, the lock of images or the target read.",
     effect="What is planned, counted and pinned would not be what runs.",
     remedy="Write it in the field.",
+)
+
+ENGINE_FILE = Diagnostic(
+    id="TW080",
+    name="engine-reads-more",
+    summary="Nothing that lies beside rendered files changes what a GitOps engine makes of them.",
+    effect="The engine applies something else than what was rendered and reviewed, or nothing.",
+    remedy="Remove it, or the line; what is to be different goes into the specs.",
 )
 
 DIAGNOSTICS: dict[str, Diagnostic] = {

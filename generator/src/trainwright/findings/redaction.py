@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 
+from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
-from trainwright.findings.credentials import HIDDEN, given, named, redact, suspicious
-
-_KEY_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
-_KEY_END = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
-# A key and its value on a line of block YAML, or of JSON as programs indent it.
-_ENTRY = re.compile(
-    r"""(?P<before>(?P<indent>\s*(?:-\s+)*)["']?(?P<key>[\w./-]+)["']?\s*:\s+)
-        (?P<value>\S.*?)(?P<after>,?\s*)""",
-    re.VERBOSE,
+from trainwright.findings.credentials import (
+    HIDDEN,
+    Found,
+    credentials,
+    given,
+    hide,
+    named,
+    redact_names,
+    suspicious,
 )
+from trainwright.findings.visibility import visible
+
+# A key and its value on a line of block YAML, or of JSON as programs indent it.
+_ENTRY = re.compile(r"""(?P<indent>\s*+(?:-\s++)*+)["']?(?P<key>[\w./-]++)["']?\s*+:\s++(?=\S)""")
 # One inside of braces whose value has no quotes, and so may have blanks.
 _FLOW = re.compile(
     r"""(?P<before>[{,]\s*["']?(?P<key>[\w./-]+)["']?:\s+)
         (?P<value>[^\s,{}\[\]"'|>&*#][^,{}\[\]]*)""",
     re.VERBOSE,
 )
-_SCALAR = r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^,{}\[\]"']+"""
+_SCALAR = r""""(?:[^"\\]|\\.)*+"|'(?:[^']|'')*+'|[^,{}\[\]"'\s][^,{}\[\]"']{0,500}+"""
 # An entry of env in braces, in either order of its keys.
 _NAMED = re.compile(
-    rf"""(?P<before>["']?\bname["']?:\s*["']?(?P<name>[\w.-]+)["']?\s*,\s*["']?value["']?:\s*)
+    rf"""(?P<before>["']?\bname["']?:\s*["']?(?P<name>[\w.-]+)["']?\s*,\s*["']?value["']?:\s*+)
         (?P<value>{_SCALAR})""",
     re.VERBOSE,
 )
@@ -36,34 +43,82 @@ _NAMED_BEHIND = re.compile(
     re.VERBOSE,
 )
 # An item of a list in block YAML, or of one in JSON.
-_ITEM = re.compile(r"""(?P<before>\s*(?:-\s+|(?=")))(?P<value>[^\s{\[].*?)(?P<after>,?\s*)""")
+_ITEM = re.compile(r"""\s*+(?:-\s++|(?="))(?=[^\s{\[])""")
 _OPTION = re.compile(r"--?(?P<name>[A-Za-z0-9][\w.-]*)")
 _BLOCK = re.compile(r"[|>][-+0-9]*(?:\s+#.*)?")
 _CLOSED = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'""")
 _COMMENT = re.compile(r"\s*(?:#.*)?")
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What a line says: `value` between the two others; the key of an entry."""
+
+    before: str
+    value: str
+    after: str
+    key: str = ""
+    indent: int = 0
+
+    @property
+    def bare(self) -> str:
+        return self.value.strip("\"'")
+
+
 def redact_lines(lines: Sequence[str]) -> list[str]:
     """The lines of a file of YAML or JSON, each as it may be shown: their number stays."""
     if not suspicious("\n".join(lines)):
         return list(lines)
-    whole = _hidden(lines)
+    texts = [line.rstrip("\r\n") for line in lines]
+    ends = [line[len(text) :] for line, text in zip(lines, texts, strict=True)]
+    shown = _without(texts, credentials("\n".join(texts)))
+    whole = _hidden(shown)
     return [
-        _covered(line) if number in whole else _shown(lines, number)
-        for number, line in enumerate(lines)
+        (_covered(text) if number in whole else _shown(shown, number)) + ends[number]
+        for number, text in enumerate(shown)
     ]
 
 
+def _without(texts: Sequence[str], found: Iterable[Found]) -> list[str]:
+    """The lines without what was found in all of them, which may go over several."""
+    within: dict[int, list[Found]] = {}
+    starts = [0, *accumulate(len(text) + 1 for text in texts)]
+    for start, end, kind in found:
+        number = bisect_right(starts, start) - 1
+        while number < len(texts) and starts[number] < end:
+            at, text = starts[number], texts[number]
+            first = max(start - at, len(text) - len(text.lstrip()))
+            last = min(end - at, len(text))
+            if first < last:
+                within.setdefault(number, []).append(Found(first, last, kind))
+            number += 1
+    return [hide(text, within.get(number, ())) for number, text in enumerate(texts)]
+
+
 def redact_words(words: Sequence[Data]) -> list[Data]:
-    """The items of a list, such as a command, without the values of options that give them away."""
+    """The items of a list, such as a command, without the credentials that they are together."""
+    texts = [word if isinstance(word, str) else "" for word in words]
+    hidden = _without(texts, credentials("\n".join(texts)))
     shown: list[Data] = []
     option = None
-    for word in words:
-        value = word if isinstance(word, str) else ""
-        hide = option is not None and not value.startswith("-") and given(option["name"], value)
-        shown.append(HIDDEN if hide and value else word)
-        option = _OPTION.fullmatch(value)
+    for word, before, after in zip(words, texts, hidden, strict=True):
+        by_name = option and not before.startswith("-") and given(option["name"], before)
+        shown.append(HIDDEN if by_name and before else after if after != before else word)
+        option = _OPTION.fullmatch(before)
     return shown
+
+
+def _visible(line: str) -> str:
+    """A line with everything spelled out that hides, and its end."""
+    text = line.rstrip("\r\n")
+    return visible(text) + line[len(text) :]
+
+
+def of_words(words: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """The kinds of the credentials that words are together, each with the number of its word."""
+    starts = [0, *accumulate(len(word) + 1 for word in words)]
+    for found in credentials("\n".join(words)):
+        yield bisect_right(starts, found.start) - 1, found.kind
 
 
 def unified_diff(
@@ -88,31 +143,36 @@ def unified_diff(
     found = difflib.unified_diff([*known(before)], [*known(after)], old, new, "", "", context, end)
     for number, line in enumerate(found):
         header = number < 2 or line.startswith("@@")
-        yield line if header else line[0] + shown[int(line[1:])]
+        yield line if header else line[0] + _visible(shown[int(line[1:])])
 
 
-def _value(line: str) -> re.Match[str] | None:
-    return _ENTRY.fullmatch(line.rstrip("\r\n"))
+def _entry(line: str) -> _Part | None:
+    match = _ENTRY.match(line)
+    return _part(line, match, match["key"], len(match["indent"])) if match else None
 
 
-def _bare(value: str) -> str:
-    return value.strip("\"'")
+def _item(line: str) -> _Part | None:
+    match = _ITEM.match(line)
+    return _part(line, match) if match else None
+
+
+def _part(line: str, match: re.Match[str], key: str = "", indent: int = 0) -> _Part:
+    """A line behind what a pattern takes, without the comma of JSON."""
+    value = line[match.end() :].rstrip()
+    value = value.removesuffix(",") or value
+    at = match.end() + len(value)
+    return _Part(line[: match.end()], value, line[at:], key, indent)
 
 
 def _hidden(lines: Sequence[str]) -> frozenset[int]:
     """The numbers of the lines that only go on with what an earlier line begins to show."""
     found: set[int] = set()
-    within = False  # a private key
     depth = -1  # how deep the lines of a value are at least
     for number, line in enumerate(lines):
-        if within or (depth >= 0 and (_indent(line) > depth or not line.strip())):
+        if depth >= 0 and (_indent(line) > depth or not line.strip()):
             found.add(number)
         else:
             depth = _depth(lines, number)
-        begins = [match.end() for match in _KEY_BEGIN.finditer(line)]
-        ends = [match.end() for match in _KEY_END.finditer(line)]
-        if begins or ends:
-            within = max(begins, default=-1) > max(ends, default=-1)
     return frozenset(found)
 
 
@@ -122,74 +182,67 @@ def _indent(line: str) -> int:
 
 def _depth(lines: Sequence[str], number: int) -> int:
     """How deep a credential's value goes on below its line; -1 where it ends on it."""
-    entry = _value(lines[number])
+    entry = _entry(lines[number])
     if entry is None or not _gives_away(lines, number, entry):
         return -1
-    value = entry["value"]
+    value = entry.value
     goes_on = _BLOCK.fullmatch(value) or (value[0] in "\"'" and not _CLOSED.match(value))
-    return len(entry["indent"]) if goes_on or value[0] not in "\"'" else -1
+    return entry.indent if goes_on or value[0] not in "\"'" else -1
 
 
-def _gives_away(lines: Sequence[str], number: int, entry: re.Match[str]) -> bool:
+def _gives_away(lines: Sequence[str], number: int, entry: _Part) -> bool:
     """Whether the key of a value, or the name beside it, says that it is a credential."""
-    key, value = entry["key"].rpartition(".")[2], _bare(entry["value"])
+    key, value = entry.key.rpartition(".")[2], entry.bare
     if value.startswith(("{", "*")):  # not a scalar
         return False
     if key != "value":
         return named(key, value)
-    return any(named(name, value) for name in _names(lines, number, len(entry["indent"])))
+    return any(named(name, value) for name in _names(lines, number, entry.indent))
 
 
 def _names(lines: Sequence[str], number: int, indent: int) -> Iterator[str]:
     """What stands as `name` directly above or below a line, at the same depth."""
     for step in (-1, 1):
         at = number + step
-        while 0 <= at < len(lines) and _COMMENT.fullmatch(lines[at].rstrip("\r\n")):
+        while 0 <= at < len(lines) and _COMMENT.fullmatch(lines[at]):
             at += step
-        beside = _value(lines[at]) if 0 <= at < len(lines) else None
-        if beside is not None and beside["key"] == "name" and len(beside["indent"]) == indent:
-            yield _bare(beside["value"])
+        beside = _entry(lines[at]) if 0 <= at < len(lines) else None
+        if beside is not None and beside.key == "name" and beside.indent == indent:
+            yield beside.bare
 
 
 def _shown(lines: Sequence[str], number: int) -> str:
     line = lines[number]
-    entry = _value(line)
-    ended = line[len(line.rstrip("\r\n")) :]
+    entry = _entry(line)
     if entry is not None and _gives_away(lines, number, entry):
-        return f"{entry['before']}{HIDDEN}{_behind(entry)}{ended}"
-    item = _ITEM.fullmatch(line.rstrip("\r\n"))
+        return f"{entry.before}{HIDDEN}{_behind(entry)}"
+    item = _item(line)
     if item is not None and _behind_option(lines, number, item):
-        return f"{item['before']}{HIDDEN}{item['after']}{ended}"
+        return f"{item.before}{HIDDEN}{item.after}"
     for pattern in (_NAMED, _NAMED_BEHIND):
         line = pattern.sub(lambda m: _hide(m, m["name"]), line)
-    return redact(_FLOW.sub(lambda m: _hide(m, m["key"].rpartition(".")[2]), line))
+    return redact_names(_FLOW.sub(lambda m: _hide(m, m["key"].rpartition(".")[2]), line))
 
 
-def _behind_option(lines: Sequence[str], number: int, item: re.Match[str]) -> bool:
+def _behind_option(lines: Sequence[str], number: int, item: _Part) -> bool:
     """Whether the item of a list is the value of an option that is the item before it."""
-    above = _ITEM.fullmatch(lines[number - 1].rstrip("\r\n")) if number else None
-    option = _OPTION.fullmatch(_bare(above["value"])) if above else None
-    value = _bare(item["value"])
-    return option is not None and not value.startswith("-") and given(option["name"], value)
+    above = _item(lines[number - 1]) if number else None
+    option = _OPTION.fullmatch(above.bare) if above else None
+    return option is not None and not item.bare.startswith("-") and given(option["name"], item.bare)
 
 
-def _behind(entry: re.Match[str]) -> str:
+def _behind(entry: _Part) -> str:
     """The comma of JSON, and the comment behind a value in quotes."""
-    closed = _CLOSED.match(entry["value"])
-    rest = entry["value"][closed.end() :] if closed else ""
-    return redact(rest) + str(entry["after"])
+    closed = _CLOSED.match(entry.value)
+    return redact_names(entry.value[closed.end() :] if closed else "") + entry.after
 
 
 def _hide(match: re.Match[str], name: str) -> str:
     value = match["value"].strip()
-    return f"{match['before']}{HIDDEN}" if named(name, _bare(value)) else str(match[0])
+    return f"{match['before']}{HIDDEN}" if named(name, value.strip("\"'")) else str(match[0])
 
 
-def _covered(line: str) -> str:
-    """A line of which nothing is shown but where it begins and ends, and what follows a key."""
-    text = line.rstrip("\r\n")
-    end = _KEY_END.search(text)
-    behind = redact(text[end.end() :]) if end else ""
-    inside = text.strip()
-    start = len(text) - len(text.lstrip())
-    return f"{text[:start]}{HIDDEN if inside else ''}{behind}{line[len(text) :]}"
+def _covered(text: str) -> str:
+    """A line of which nothing is shown but where it begins."""
+    inside = text.lstrip()
+    return text[: len(text) - len(inside)] + (HIDDEN if inside else "")

@@ -8,12 +8,13 @@ Both render the same bytes. https://pypi.org/project/helm-python-sdk/ is young, 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Protocol
 
 from trainwright.datatypes.frozen import dataclass
@@ -21,11 +22,13 @@ from trainwright.datatypes.model import Data
 from trainwright.errors import EngineError
 from trainwright.helm import own_chart, sdk
 from trainwright.specs import schema
+from trainwright.specs.git_command import absolute_path
 from trainwright.specs.tree import read_given
 
 if TYPE_CHECKING:
     from helm_python import Chart
 
+_SCHEMA = "values.schema.json"
 _TIMEOUT = 60  # seconds for one `helm template`, which takes 0.05
 
 
@@ -89,15 +92,17 @@ class OtherChart:
     def __init__(self, path: Path):
         helm_python = sdk.load()
         try:
-            if path.is_dir():
-                self._whole: Chart = helm_python.Chart.load(path)
-            else:
-                self._whole = helm_python.Chart.load_archive(read_given(path))
+            content = None if path.is_dir() else read_given(path)
+            self._whole: Chart = (
+                helm_python.Chart.load(path)
+                if content is None
+                else helm_python.Chart.load_archive(content)
+            )
         except OSError as error:
             raise EngineError(f"{path} cannot be read: {error.strerror}") from error
         except helm_python.HelmError as error:
             raise EngineError(f"{path} is not a chart: {_line(str(error))}") from error
-        self._bare = _without_schema(path)
+        self._bare = _without_schema(path, content)
 
     @property
     def version(self) -> str:
@@ -118,26 +123,42 @@ class _Bare:
     schema: schema.Schema
 
 
-def _without_schema(path: Path) -> _Bare | None:
+def _without_schema(path: Path, content: bytes | None) -> _Bare | None:
     """A chart apart from its schema; None for one without, or with one that only Helm compiles."""
-    import tarfile
+    files = None if content is None else _archived(path, content)
+    with suppress(OSError, ValueError, sdk.load().HelmError):
+        text, chart = _bare_folder(path) if files is None else _bare_archive(files)
+        found = schema.Schema(json.loads(text), ())
+        if not found.defect:
+            return _Bare(chart, found)
+    return None
+
+
+def _archived(path: Path, content: bytes) -> dict[str, bytes]:
+    from trainwright.helm import archives
+
+    try:
+        return archives.files(content)
+    except ValueError as error:
+        raise EngineError(f"{path} is not a chart: {error}") from error
+
+
+def _bare_folder(path: Path) -> tuple[bytes, Chart]:
     from tempfile import TemporaryDirectory
 
-    unlike = (OSError, ValueError, EOFError, tarfile.TarError, sdk.load().HelmError)
-    with TemporaryDirectory(prefix="trainwright-") as scratch, suppress(*unlike):
-        folder = Path(scratch, "chart")
-        if path.is_dir():
-            shutil.copytree(path, folder)
-        else:
-            with tarfile.open(path) as archive:
-                archive.extractall(scratch, filter="data")
-            (folder,) = Path(scratch).iterdir()
-        file = folder / "values.schema.json"
-        found = schema.Schema(json.loads(file.read_bytes()), ())
-        file.unlink()
-        if not found.defect:
-            return _Bare(sdk.load().Chart.load(folder), found)
-    return None
+    with TemporaryDirectory(prefix="trainwright-") as scratch:
+        folder = shutil.copytree(path, Path(scratch, "chart"))
+        text = (folder / _SCHEMA).read_bytes()
+        (folder / _SCHEMA).unlink()
+        return text, sdk.load().Chart.load(folder)
+
+
+def _bare_archive(files: Mapping[str, bytes]) -> tuple[bytes, Chart]:
+    from trainwright.helm import archives
+
+    (name,) = {name for name in files if PurePosixPath(name).parts[1:] == (_SCHEMA,)}
+    others = {other: content for other, content in files.items() if other != name}
+    return files[name], sdk.load().Chart.load_archive(archives.packed(others))
 
 
 @contextmanager
@@ -165,7 +186,7 @@ class Binary:
     """`helm template`, one process a job."""
 
     def __init__(self, binary: str):
-        self._binary = binary
+        self._binary = binary if Path(binary).name == binary else str(Path(binary).absolute())
 
     def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
         import tempfile  # with subprocess 10 ms, which the embedded engine does not need
@@ -173,17 +194,24 @@ class Binary:
         with tempfile.TemporaryDirectory(prefix="trainwright-") as folder:
             command = [self._binary, "template", release, str(own_chart.FOLDER)]
             command += ["--namespace", namespace, "--values", "-", "--output-dir", folder]
-            self._run(command, json.dumps(values))
+            self._run(command, json.dumps(values), folder)
             found = sorted(Path(folder).rglob("*.yaml"))
             texts = {path.name: _strip_source(path.read_text(encoding="utf-8")) for path in found}
         return {name: text for name, text in texts.items() if text.strip()}
 
-    def _run(self, command: list[str], stdin: str) -> None:
+    def _run(self, command: list[str], stdin: str, folder: str) -> None:
         import subprocess
 
         try:
             done = subprocess.run(  # noqa: S603 - an argument list, and no shell
-                command, input=stdin, capture_output=True, text=True, timeout=_TIMEOUT, check=False
+                command,
+                input=stdin,
+                capture_output=True,
+                text=True,
+                timeout=_TIMEOUT,
+                check=False,
+                cwd=folder,  # nothing of the checkout is at hand
+                env={**os.environ, "PATH": absolute_path()},
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise EngineError(f"{self._binary} could not be run: {error}") from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from io import BytesIO
 from pathlib import Path
 
 from trainwright.specs import schema, yamlio
@@ -23,21 +22,13 @@ def archive(folder: Path, target: str) -> bytes:
 
     The templates of one target alone have its name up to the first dash: `job-service.yaml`.
     """
-    import tarfile
+    from trainwright.helm import archives
 
     targets: list[str] = schema.chart_values().root["properties"]["target"]["enum"]
     others = set(targets) - {target}
-    buffer = BytesIO()
     paths = [folder / "Chart.yaml", folder / "values.yaml"]
     for path in sorted((folder / "templates").iterdir()):
         owner = path.stem.lstrip("_").partition("-")[0]
         if path.name != "NOTES.txt" and owner not in others:
             paths.append(path)
-    # Stored: it goes from memory to memory, where compressing and the reverse take half the time.
-    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=0) as archive:
-        for path in paths:  # without the names of owners, which `add` asks the system for
-            text = path.read_bytes()
-            member = tarfile.TarInfo(path.relative_to(folder.parent).as_posix())
-            member.size = len(text)
-            archive.addfile(member, BytesIO(text))
-    return buffer.getvalue()
+    return archives.packed({p.relative_to(folder.parent).as_posix(): p.read_bytes() for p in paths})

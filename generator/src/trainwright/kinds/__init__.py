@@ -34,6 +34,7 @@ TRAINING: tuple[GroupKind, ...] = tuple(kind.group_kind for kind in SERVED.value
 _ELSEWHERE = KINDS.keys() - SERVED.keys()
 recognize(TRAINING)
 NAMED: Mapping[str, Kind] = {kind.name: kind for kind in KINDS.values()}  # as targets
+DEFAULT = next(iter(NAMED))  # what a job becomes that names no target
 # By the identities of objects that its modules are about.
 OWNERS: Mapping[GroupKind, Kind] = {
     known: kind for kind in KINDS.values() for known in (kind.group_kind, *kind.runtimes)

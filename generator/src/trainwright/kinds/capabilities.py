@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from trainwright.datatypes.model import Environment, Job
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import KINDS, NAMED, TARGETS, queueing
-from trainwright.kinds.target import Unsupported
+from trainwright.kinds.target import Target, Unsupported
 from trainwright.pods import code
 
 
-def placed_by_kueue(job: Job, environment: Environment) -> bool:
-    """Whether nothing but a ResourceFlavor says on which nodes the pods run."""
-    return NAMED[job.target].immutable_template and queueing.in_kueue(job, environment)
+def left_to_flavor(job: Job, environment: Environment) -> tuple[str, ...]:
+    """The fields of its pods that only the ResourceFlavor of its queue decides."""
+    return NAMED[job.target].left_to_flavor if queueing.in_kueue(job, environment) else ()
 
 
 def attempts(job: Job, environment: Environment) -> int:
@@ -30,7 +30,8 @@ def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
         able = " or ".join(t.name for t in TARGETS.values() if t.elastic)
         yield Unsupported(
             Pointer("/elastic"),
-            "nodes may come and go in an elastic job, but here their number is fixed at the start",
+            "nodes may come and go in an elastic job, but here their number is fixed at the start"
+            + _resized(target),
             f"Use target {able}, or set nodes instead of elastic.",
         )
     for other in KINDS.values():
@@ -40,8 +41,7 @@ def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
                 f"{other.section} is for a {other.kind} only",
                 f"Remove {other.section} ({other.section}: null), or use target {other.name}.",
             )
-    if placed_by_kueue(job, environment):
-        yield from queueing.unplaceable(job)
+    yield from queueing.unplaceable(job, left_to_flavor(job, environment))
     yield from queueing.unlabelled(job, environment)
     yield from queueing.unschedulable(job, environment)
     problems = target.unsupported(code.mounted(job, environment), environment)
@@ -50,6 +50,15 @@ def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     if message := next((problem.message for problem, of_code in found if of_code), ""):
         remedy = "Put the code into the image, or use another target."
         yield Unsupported(Pointer("/code"), f"it has no place for code: {message}", remedy)
+
+
+def _resized(target: Target) -> str:
+    """How the platform changes the number of nodes, of a target where Trainwright does not."""
+    row = target.resizing
+    if row is None:
+        return ""
+    gate = f" with the feature gate {row.gate}, which is off by default" if row.gate else ""
+    return f" ({row.project} resizes a live {target.kind} from {row.since} on{gate}: not used here)"
 
 
 def _is_of_code(path: Pointer, job: Job) -> bool:

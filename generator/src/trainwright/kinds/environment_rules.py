@@ -10,6 +10,7 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import text
 from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
+from trainwright.specs.upstream import upstream
 
 RESERVED = frozenset(["MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK"])
 
@@ -42,7 +43,7 @@ def reserved_env(
         by_hand="Remove the variable; replicas and processes per node decide it.",
         kinds=kinds,
         spec=Pointer("/env"),
-        source="kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/envvar.go",
+        source=upstream("training-operator/rank-variables").source,
         per_pod=True,
         run=run,
         passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: "

@@ -52,12 +52,6 @@ SERVICE_MESH = Fact(("serviceMesh",), lambda _, environment: environment.service
 GIT_SYNC = Fact(("images", "gitSync"), code.git_sync)
 
 PODS = (RESOURCE, NODE_SELECTOR, TOLERATIONS, POD_SECURITY, SERVICE_MESH, GIT_SYNC)
-# For a kind whose running pod template stays as it is, where Kueue's flavors place the pods.
-FLAVORED_PODS = (
-    RESOURCE,
-    _unless_flavored(NODE_SELECTOR),
-    _unless_flavored(TOLERATIONS),
-    POD_SECURITY,
-    SERVICE_MESH,
-    GIT_SYNC,
-)
+# For kinds that leave some of it to Kueue's flavors, or all that places the pods.
+TOLERATED_PODS = tuple(_unless_flavored(f) if f is TOLERATIONS else f for f in PODS)
+FLAVORED_PODS = tuple(_unless_flavored(f) if f is NODE_SELECTOR else f for f in TOLERATED_PODS)

@@ -16,9 +16,8 @@ class Expressions:
     """Flux' reading of a kind, as CEL over the object's own fields, asked in this order.
 
     https://fluxcd.io/flux/components/kustomize/kustomizations/#health-check-expressions
-    An object without a status makes them fail, which Flux takes for an unknown state and asks
-    again. A run is current once its operator has taken it on, so that a Kustomization is ready
-    while runs train or wait for quota, and not ready when one of them has failed.
+    A run is current once its operator has taken it on, so that a Kustomization is ready while runs
+    train or wait for quota, and not ready when one of them has failed.
     """
 
     in_progress: str
@@ -46,3 +45,17 @@ def holds(conditions: str, *types: str) -> str:
     return (
         f"has({conditions}) && {conditions}.exists(c, c.type in [{listed}] && c.status == 'True')"
     )
+
+
+def unseen(*fields: str) -> str:
+    """CEL: whether an operator has written none of these fields of the status.
+
+    The variables of an expression are the fields that the object has, so that any use of `status`
+    is an error where there is none: https://github.com/fluxcd/pkg/blob/main/runtime/cel. Who wrote
+    it can be read all the same.
+    """
+    no_status = (
+        "has(metadata.managedFields) && "
+        "!metadata.managedFields.exists(m, has(m.fieldsV1) && 'f:status' in m.fieldsV1)"
+    )
+    return f"({no_status}) || ({' && '.join(f'!has({field})' for field in fields)})"

@@ -15,13 +15,14 @@ from trainwright.datatypes.tolerant import dig, integer, mapping, mappings, sequ
 from trainwright.kinds.indexed_pod_templates import replicated_jobs
 from trainwright.objects import forms
 from trainwright.pods.launching import options, torchruns, trains_together
-from trainwright.pods.template import PodTemplate
+from trainwright.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
+from trainwright.specs.upstream import upstream
 
 _JOB = "https://kubernetes.io/docs/concepts/workloads/controllers/job/"
-EXAMPLES = "kubernetes-sigs/jobset@v0.12.0:site/static/examples/pytorch"
-_WEBHOOK = "kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go"
+EXAMPLES = upstream("jobset/examples").source
+_WEBHOOK = upstream("jobset/webhook").source
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ TORCHRUN = "command: [torchrun, --nnodes=2, train.py]"
 
 
 def _indexed(job: BatchJob) -> Iterator[Hit]:
-    if not trains_together(job.template):
+    if not trains_together(job.template) and not any(map(_counts_nodes, job.template.trains)):
         return
     parallelism, completions = job.spec.get("parallelism"), job.spec.get("completions")
     # JobSet's webhook fills in Indexed, and completions then have to be written.
@@ -100,6 +101,12 @@ def _indexed(job: BatchJob) -> Iterator[Hit]:
         yield Hit(job.pointer, f"completionMode is {found}: no pod has an index")
     elif job.jobs == 1 and completions != parallelism:
         yield Hit(job.pointer, f"parallelism is {parallelism}, completions are {completions}")
+
+
+def _counts_nodes(container: Container) -> bool:
+    """Whether a launcher waits for other nodes, however many pods there are at a time."""
+    nodes = options(container).get("nnodes", container.variables.get("PET_NNODES", ""))
+    return nodes.isdigit() and int(nodes) > 1
 
 
 def _indexed_gang(kinds: Kinds, jobs: Jobs) -> Rule:
@@ -118,6 +125,17 @@ def _indexed_gang(kinds: Kinds, jobs: Jobs) -> Rule:
         run=_each(jobs, _indexed),
         passes=pods("completionMode: Indexed, parallelism: 2, completions: 2, ", TORCHRUN),
         fails=pods("completionMode: Indexed, parallelism: 2, completions: 4, ", TORCHRUN),
+        near_misses=(
+            pods(
+                "completionMode: Indexed, parallelism: 1, completions: 4, ",
+                "command: [torchrun, --standalone, train.py]",
+            ),
+            pods("completions: 4, ", "command: [python, sweep.py]"),
+        ),
+        variants=(
+            pods("completionMode: Indexed, parallelism: 1, completions: 2, ", TORCHRUN),
+            pods("completionMode: Indexed, completions: 2, ", TORCHRUN),
+        ),
     )
 
 
@@ -176,7 +194,7 @@ def _name_length(kinds: Kinds, jobs: Jobs) -> Rule:
         remedy="Shorten the name.",
         kinds=kinds,
         spec=Pointer("/name"),
-        source="kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go",
+        source=upstream("jobset/webhook").source,
         run=_each(jobs, _long),
         passes=(
             f"kind: Job\nmetadata: {{name: {'a' * 61}}}\n"
@@ -402,7 +420,7 @@ def _generated_selector(kinds: Kinds, jobs: Jobs) -> Rule:
         remedy="Remove them.",
         kinds=kinds,
         spec=Pointer("/labels"),
-        source="kubernetes/kubernetes@v1.36.2:pkg/apis/batch/validation/validation.go",
+        source=upstream("kubernetes/job-template-is-immutable").source,
         run=_each(jobs, _selected),
         passes=_labelled("{team: vision}"),
         fails=_labelled("{batch.kubernetes.io/controller-uid: 7b0c1111}"),

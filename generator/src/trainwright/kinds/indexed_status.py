@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trainwright.datatypes.model import Data
+from trainwright.datatypes.tolerant import amount, mapping, mappings
 from trainwright.kinds.state import Phase, State, first, holding, status_of, suspended
 
 
@@ -15,7 +16,7 @@ def of_jobs(jobs: Sequence[Mapping[str, Data]] | None, *, restarts: int = 0) -> 
     A Job counts as ready once all its pods are.
     """
     counts = {
-        name: sum(job.get(name, 0) for job in jobs or ())
+        name: sum(amount(job.get(name), 0) for job in mappings(jobs))
         for name in ("active", "ready", "succeeded", "failed")
     }
     if counts["ready"]:
@@ -36,6 +37,6 @@ def by_conditions(body: Mapping[str, Data], counted: State, *, succeeded: str, w
     over = first(held, (("Failed", Phase.FAILED), (succeeded, Phase.SUCCEEDED)), counted)
     if over:
         return over
-    if (body.get("spec") or {}).get("suspend"):
+    if mapping(body.get("spec")).get("suspend"):
         return suspended(held, counted)
     return replace(counted, reason="NoStatus", message=waits) if waits else counted

@@ -68,8 +68,10 @@ class Kind:
     target reads. `described` says whether schemas/kinds has every field of it,
     `own_name_rule` whether its own rules hold its names, `awaited` whether Argo CD and Flux know by
     themselves when it is done, and wait for that. `immutable_template` says whether its API keeps a
-    running pod template as it is, so that a file with placement of its own, which would undo what
-    Kueue has written there, cannot be applied again.
+    running pod template as it is. `left_to_flavor` are the fields of its pods that are left to the
+    ResourceFlavor in a queue of Kueue, since what Kueue writes there does not go with a file that
+    has them. `integration` is the row of `upstream` about Kueue's integration, and
+    `ready_when_running` whether Kueue counts no pods of it.
     """
 
     package: str
@@ -95,6 +97,9 @@ class Kind:
     own_name_rule: bool = False
     awaited: bool = False
     immutable_template: bool = False
+    left_to_flavor: tuple[str, ...] = ()
+    integration: str = ""
+    ready_when_running: bool = False
     written: tuple[str, ...] = ()
     written_by_kueue: tuple[str, ...] = ()
 

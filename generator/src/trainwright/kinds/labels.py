@@ -11,7 +11,6 @@ OF_JOBS = (
     "job-name",
     *(f"{DOMAIN}{name}" for name in ("controller-uid", "job-name", "job-completion-index")),
 )
-# kubernetes-sigs/jobset@v0.12.0:api/jobset/v1alpha2/jobset_types.go
 OF_SETS = (
     *OF_JOBS,
     *(

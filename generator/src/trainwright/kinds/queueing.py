@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from trainwright.datatypes.groupkind import PODGROUP_OF_PLUGINS, PODGROUP_OF_VOLCANO, GroupKind
 from trainwright.datatypes.model import Data, Environment, Job
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds.target import Deviation, Unsupported
 from trainwright.objects.kueue import GROUP
+from trainwright.specs.upstream import upstream
 
 # The scheduler's name as each project's own chart installs it.
 _SCHEDULERS = {"volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}
@@ -17,7 +18,7 @@ _POD_GROUPS = {"volcano": PODGROUP_OF_VOLCANO, "coscheduling": PODGROUP_OF_PLUGI
 # Kueue places each pod set by itself, and two of one group in one domain of the topology.
 # https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/
 ONE_GROUP = {GROUP: "ranks"}
-_GROUPS_SINCE = (0, 13)
+_GROUPS = upstream("kueue/podset-groups")
 
 
 def in_kueue(job: Job, environment: Environment) -> bool:
@@ -62,13 +63,12 @@ def unsuspendable(job: Job, environment: Environment) -> Iterator[Unsupported]:
 
 def ungroupable(job: Job, environment: Environment) -> Iterator[Unsupported]:
     """Refuses a topology for two pod sets where Kueue cannot place them together."""
-    asked = environment.kueue_version if job.topology else ""
-    version = tuple(int(part) for part in asked.split(".") if part)
-    if version and version < _GROUPS_SINCE:
+    version = environment.kueue.version if job.topology else ""
+    if version and not _GROUPS.holds(version):
         yield Unsupported(
             Pointer("/topology"),
-            f"Kueue {environment.kueue_version} places the master and the workers each by itself: "
-            f"{GROUP} came with 0.13",
+            f"Kueue {version} places the master and the workers each by itself: "
+            f"{GROUP} came with {_GROUPS.since}",
             "Use target trainjob or jobset, whose pods are one set, or a newer Kueue.",
         )
 
@@ -81,27 +81,37 @@ PLACED = Deviation(
     fields=("/pods/*/placement/nodeSelector/**", "/pods/*/placement/tolerations/**"),
     when=in_kueue,
 )
-_PLACEMENT = (("nodeSelector", "a node selector"), ("tolerations", "tolerations"))
+TOLERATED = Deviation(
+    about="Kueue",
+    text="In a Kueue queue the pool's tolerations are left out (TW025): those of the flavor "
+    "replace them in every attempt after the first, and the pods would not be schedulable any "
+    "more. The node selector stays: labels of the flavor are added to it.",
+    fields=("/pods/*/placement/tolerations/**",),
+    when=in_kueue,
+)
+_AGAIN = "once Kueue has admitted the run, the API refuses to apply the same file again"
+_REPLACED = "the flavor's replace them in every attempt after the first, whose pods stay Pending"
 
 
-def unplaceable(job: Job) -> Iterator[Unsupported]:
-    """Refuses placement by the job itself where its file could not be applied again."""
-    for (path, what), asked in zip(_PLACEMENT, (job.node_selector, job.tolerations), strict=True):
-        if asked:
+def unplaceable(job: Job, left: Collection[str]) -> Iterator[Unsupported]:
+    """Refuses placement by the job itself, of the fields that are left to a ResourceFlavor."""
+    why = _AGAIN if "nodeSelector" in left else _REPLACED
+    for path, what, asked in (
+        ("nodeSelector", "a node selector", job.node_selector),
+        ("tolerations", "tolerations", job.tolerations),
+    ):
+        if asked and path in left:
+            other = ", or use target trainjob" if path == "nodeSelector" else ""
             yield Unsupported(
                 Pointer.of(path),
-                f"{what} of its own in a Kueue queue: once Kueue has admitted the run, the API "
-                "refuses to apply the same file again",
-                f"Leave it to the ResourceFlavor ({path}: null), choose a queue whose flavor has "
-                "such nodes, or use target trainjob.",
+                f"{what} of its own in a Kueue queue: {why}",
+                f"Leave it to the ResourceFlavor ({path}: null), or choose a queue whose flavor "
+                f"has it{other}.",
             )
 
 
 # What Kueue writes into the labels of pods; any other value is a conflict.
-# kubernetes-sigs/kueue@v0.19.2:pkg/podset/podset.go
-_WRITTEN = tuple(
-    f"kueue.x-k8s.io/{name}" for name in ("podset", "local-queue-name", "cluster-queue-name", "tas")
-)
+_WRITTEN = tuple(f"kueue.x-k8s.io/{name}" for name in upstream("kueue/writes-placement").value)
 
 
 def unlabelled(job: Job, environment: Environment) -> Iterator[Unsupported]:

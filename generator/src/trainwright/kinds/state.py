@@ -9,6 +9,7 @@ from dataclasses import field, replace
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.model import Data
+from trainwright.datatypes.tolerant import mapping, mappings, text
 
 
 class Phase(enum.StrEnum):
@@ -72,13 +73,12 @@ class Status:
 
 
 def status_of(body: Mapping[str, Data]) -> Mapping[str, Data]:
-    found: Mapping[str, Data] = body.get("status") or {}
-    return found
+    return mapping(body.get("status"))
 
 
 def holding(conditions: Sequence[Mapping[str, Data]] | None) -> dict[str, Mapping[str, Data]]:
     """The conditions that hold, by type: one that is False says what was."""
-    return {c["type"]: c for c in conditions or () if c.get("status") == "True"}
+    return {text(c.get("type")): c for c in mappings(conditions) if c.get("status") == "True"}
 
 
 def suspended(held: Mapping[str, Mapping[str, Data]], counted: State) -> State:
@@ -101,10 +101,10 @@ def said(condition: Mapping[str, Data], phase: Phase, counted: State) -> State:
     """A phase in the words of the condition that shows it."""
     return State(
         phase=phase,
-        reason=condition.get("reason") or "",
-        message=condition.get("message") or "",
+        reason=text(condition.get("reason")),
+        message=text(condition.get("message")),
         ready=counted.ready,
         total=counted.total,
         restarts=counted.restarts,
-        since=condition.get("lastTransitionTime") or "",
+        since=text(condition.get("lastTransitionTime")),
     )

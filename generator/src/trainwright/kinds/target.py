@@ -12,6 +12,7 @@ from trainwright.kinds.kind import Kind
 from trainwright.pods.flags import flag_words
 from trainwright.pods.launchers import own_options, plain
 from trainwright.pods.references import NotKnown, RunFact
+from trainwright.specs.upstream import Behaviour
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,8 @@ class Target:
     differs from the others; `longest_suffix` is what the controller appends to the object's name
     at most; `unsupported` names what it cannot express, `deviations` what it expresses otherwise
     than the others. `facts` are those of an environment that change its rendered bytes, and
-    so are part of a run's name. `elastic` says whether nodes may come and go while it runs;
+    so are part of a run's name. `elastic` says whether nodes may come and go while it runs,
+    `resizing` what of the platform changes their number on a live object, which is not used;
     `succeeds` names the kind that it is the next generation of. `envelope` makes a Kubernetes-like
     object of what is rendered, for targets that are none themselves: no GitOps engine applies
     those. `controller_labels` are what its controller writes into the labels of pods, over
@@ -201,6 +203,7 @@ class Target:
     deviations: tuple[Deviation, ...] = ()
     container: str = ""
     elastic: bool = False
+    resizing: Behaviour | None = None
     succeeds: str = ""
     envelope: Callable[[Mapping[str, Data]], dict[str, Data]] | None = None
     controller_labels: tuple[str, ...] = ()

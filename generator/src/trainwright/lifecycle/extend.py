@@ -27,7 +27,7 @@ def extend(subject: Subject, by: str) -> Step:
     wanted = _text(seconds(written) + more, days="d" in written) if by[0] == "+" else by
     raw = editing.put(subject.file.path, subject.raw, _FIELD, wanted)
     text = f"may run {wanted} instead of {written}"
-    return Step(message=text, files={subject.file.path: raw}, for_the_run=True)
+    return Step(message=text, files={subject.file.path: raw}, for_the_run="maxDuration")
 
 
 def _seconds(duration: str) -> int:

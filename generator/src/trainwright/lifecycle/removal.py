@@ -7,7 +7,7 @@ from contextlib import suppress
 from trainwright import values
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Environment, Job
-from trainwright.gitops.wiring import fluxcd
+from trainwright.gitops.wiring import argocd, fluxcd
 from trainwright.gitops.wiring.wiring import Site
 from trainwright.kinds import TARGETS
 from trainwright.lifecycle.subject import Subject
@@ -40,11 +40,12 @@ def removal_of(subject: Subject) -> Removal:
     # One engine does not read what was rendered for the other.
     if then.gitops.engine != environment.gitops.engine:
         metadata = {"annotations": job.annotations, "labels": job.labels}
-    how = leaving(metadata)
+    how = leaving(metadata, environment.gitops)
     if environment.gitops.engine == "none" or how is Departure.KEPT:
         return Removal(leaving=how, command=_deletion(job, environment, name))
     if how is Departure.CONFIRMED:
-        return Removal(leaving=how, command=f"argocd app confirm-deletion {_app(job, environment)}")
+        app = argocd.application_of(Site(environment=environment), job.name)
+        return Removal(leaving=how, command=f"argocd app confirm-deletion {app}")
     return Removal(leaving=how)
 
 
@@ -56,11 +57,6 @@ def _as_begun(subject: Subject) -> tuple[Job, Environment]:
             found = recorded_job(record, sources.spec, sources.environment, subject.file.path)
             return found.job, found.environment
     return sources.job, subject.environment
-
-
-def _app(job: Job, environment: Environment) -> str:
-    site = Site(environment=environment)
-    return f"{site.name}-{job.name}" if site.gitops.applications == "job" else site.name
 
 
 def _deletion(job: Job, environment: Environment, name: str) -> str:

@@ -10,9 +10,12 @@ from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Environment, Manifest
+from trainwright.datatypes.pointer import Pointer
 from trainwright.errors import OutputError, TrainwrightError
+from trainwright.findings.diagnostics import HELD
 from trainwright.lifecycle.subject import Step
 from trainwright.render import build as plan
+from trainwright.render import written
 from trainwright.render.build import Build, EnvironmentBuild
 from trainwright.render.history import History
 from trainwright.rule_model.edit import Verdict
@@ -50,9 +53,9 @@ class Outcome:
         return tuple(step.about or file for file, step in self.steps if step.files)
 
     @property
-    def for_the_run(self) -> tuple[JobFile, ...]:
-        """The jobs that are changed for the sake of what runs."""
-        return tuple(file for file, step in self.steps if step.files and step.for_the_run)
+    def for_the_run(self) -> Mapping[JobFile, str]:
+        """The jobs that are changed for the sake of what runs, and in which field."""
+        return {file: step.for_the_run for file, step in self.steps if step.files}
 
 
 def work_out(root: Path, files: tuple[JobFile, ...], act: Act) -> Outcome:
@@ -83,7 +86,6 @@ def is_rendered(root: Path, environment: str) -> bool:
 # --- what would not reach what runs --------------------------------------------------------------
 
 _REFUSED = frozenset({Verdict.REJECTED, Verdict.REFUSED_BELOW})
-_OF_NO_USE = _REFUSED | {Verdict.IGNORED, Verdict.MIXED}
 
 
 def refuse_what_live_objects_refuse(root: Path, outcome: Outcome, done: EnvironmentBuild) -> None:
@@ -91,28 +93,38 @@ def refuse_what_live_objects_refuse(root: Path, outcome: Outcome, done: Environm
 
     A change that is for the run alone has to reach it, too.
     """
-    meant = {file.name for file in outcome.for_the_run if file.environment == done.name}
+    for file, field in outcome.for_the_run.items():
+        if file.environment == done.name and field in done.runs[file.name].held:
+            raise _cannot_be_changed(file, _held(done, file, field))
     environment = Workspace(outcome.tree).sound(done.name)
     for path, text in done.changes.changed.items() if done.changes else ():
         job = path.partition("/")[0]
         if path.endswith(".yaml") and job != path and not path.endswith(f"/{VALUES_FILE}"):
             before = (root / done.folder / path).read_text(encoding="utf-8")
-            wrong = _OF_NO_USE if job in meant else _REFUSED
-            for why in _wrong(before, text, environment, wrong):
-                raise TrainwrightError(
-                    f"{done.name}/{job} cannot be changed while it runs: "
-                    f"{why}; cancel it, or let it run again with a new spec"
-                )
+            for why in _wrong(before, text, environment):
+                raise _cannot_be_changed(JobFile(done.name, job), why)
 
 
-def _wrong(
-    before: str, after: str, environment: Environment | None, verdicts: frozenset[Verdict]
-) -> Iterator[str]:
+def _cannot_be_changed(file: JobFile, why: str) -> TrainwrightError:
+    return TrainwrightError(
+        f"{file} cannot be changed while it runs: "
+        f"{why}; cancel it, or let it run again with a new spec"
+    )
+
+
+def _held(done: EnvironmentBuild, file: JobFile, field: str) -> str:
+    """Why an edit waits for the next run of a job."""
+    at = Pointer.of(*field.split("."))
+    found = (f for f in done.findings if (f.rule, f.subject) == (HELD.id, str(file)))
+    return next((f.message for f in found if f.path.within(at)), f"{field} waits for its next run")
+
+
+def _wrong(before: str, after: str, environment: Environment | None) -> Iterator[str]:
     now = {m.identity: m for m in map(_manifest, yamlio.load_rendered(after))}
     for old in map(_manifest, yamlio.load_rendered(before)):
         if old.identity in now:
             for checked in outcomes.evaluate(old, now[old.identity], environment):
-                if checked.verdict in verdicts:
+                if checked.verdict in _REFUSED:
                     yield f"{checked.pointer}, {checked.why}"
 
 
@@ -134,6 +146,9 @@ def write(root: Path, outcome: Outcome, environments: tuple[EnvironmentBuild, ..
         filetree.write(root, ENVIRONMENTS, outcome.files, outcome.before)
         for finish in finishing:
             finish()
+    for each in environments:
+        if each.changes:
+            written.note(root, each.name, each.changes)
 
 
 class Committing:

@@ -11,7 +11,7 @@ from trainwright.datatypes.model import Data, Environment
 from trainwright.datatypes.pointer import lookup
 from trainwright.errors import SourceError
 from trainwright.render.history import History
-from trainwright.runs.decide import asks, decide
+from trainwright.runs.decide import decide, overtakes
 from trainwright.runs.decision import Decision, Sources
 from trainwright.runs.record import Record
 from trainwright.runs.workspace import ResolvedJob, Workspace, resolved
@@ -30,7 +30,7 @@ class Step:
 
     There are no files when there is nothing to do; `refused` when the verb cannot do it. `notes`
     are lines for the person who asked. `about` is the job whose rendering changes, where that is
-    another one than was asked for. `for_the_run` when it is of no use unless it reaches what runs.
+    another one than was asked for. `for_the_run` is the field that has to reach what runs, if any.
     """
 
     message: str
@@ -38,7 +38,7 @@ class Step:
     refused: bool = False
     notes: tuple[str, ...] = ()
     about: JobFile | None = None
-    for_the_run: bool = False
+    for_the_run: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,7 @@ class Subject:
     def record(self) -> Record | None:
         """The run that goes on, or that the next one replaces: as rendering finds it."""
         here = self.present
-        return self.committed if here and asks(self.sources, here) else here
+        return self.committed if here and overtakes(self.sources, here) else here
 
     @property
     def valid(self) -> bool:

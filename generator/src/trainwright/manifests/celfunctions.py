@@ -71,13 +71,28 @@ def _is_sorted(items: Sequence[Any]) -> bool:
     return all(a <= b for a, b in pairwise(items))
 
 
+# Groups, outside of escapes and classes. What is found is the whole, and not what they capture.
+_GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\]){0,500}\]|\((?:\?P?<\w{1,100}>|(?!\?))", re.DOTALL)
+
+
+@cache
+def _extracting() -> Any:
+    """CEL's own search, by RE2 as in Kubernetes: a CRD's author may write any pattern."""
+    from cel_expr_python import cel
+
+    config = cel.NewEnvConfigFromYaml("extensions:\n- name: optional\n- name: regex\n")
+    variables = {"text": cel.Type.STRING, "pattern": cel.Type.STRING}
+    return cel.NewEnv(config=config, variables=variables).compile("regex.extractAll(text, pattern)")
+
+
 def _find(text: str, pattern: str) -> str:
-    found = re.search(pattern, text)
-    return found.group() if found else ""
+    return next(iter(_find_all(text, pattern)), "")
 
 
 def _find_all(text: str, pattern: str, most: int = -1) -> list[str]:
-    found = [match.group() for match in re.finditer(pattern, text)]
+    plain = _GROUP.sub(lambda m: "(?:" if m[0][0] == "(" else m[0], pattern)
+    result = _extracting().eval(data={"text": text, "pattern": plain})
+    found = [str(one) for one in result.plain_value()]
     return found if most < 0 else found[:most]
 
 

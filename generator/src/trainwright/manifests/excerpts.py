@@ -14,7 +14,9 @@ from trainwright.manifests.reading import Source
 
 _SECRET = re.compile(rb"""["']?kind["']?:[ ]*["']?Secret\b""")
 _BLOCK = 16_384  # bytes
-_VALUE = re.compile(r"""^(\s*(?:- )?["']?(?!apiVersion|kind|name|namespace|type)[^:]*:).*\S.*$""")
+_VALUE = re.compile(
+    r"""^(\s*+(?:- )?["']?(?!apiVersion|kind|name|namespace|type)[^:]*+:)(?=.*\S).*$"""
+)
 
 
 def lines(

@@ -30,7 +30,7 @@ _DEEP = " " * 60
 
 _BOOLEAN = "[yY](?:[eE][sS])?|[nN][oO]?|[oO](?:[nN]|[fF]{2})"  # of YAML 1.1 alone, and then some
 _NOT_KEYS = f"{_BOOLEAN}|[tT][rR][uU][eE]|[fF][aA][lL][sS][eE]|[nN][uU][lL][lL]|~"
-_END = r"(?=[ ]*(?:$|[,\]}#]|:(?:[ ]|$)))"
+_END = r"(?=[ ]{0,60}(?:$|[,\]}#]|:(?:[ ]|$)))"
 # Numbers that every reader takes for the same one, and texts with several dots.
 _SURE = rf"(?:-?(?:0|[1-9][0-9]{{0,17}})(?:\.[0-9]*[1-9])?|[0-9]+(?:\.[0-9]+){{2,}}){_END}"
 _TOKENS = rf"""
@@ -43,18 +43,18 @@ _TOKENS = rf"""
     | -[ ]-[ ]-                                       # lists in lists in lists
     | ^(?:---|\.\.\.|%)                               # ends of documents, directives
 """
-_DOUBT = re.compile(rf"(?:^|[:-][ ])[ ]*{_TOKENS}", re.VERBOSE)
+_DOUBT = re.compile(rf"(?:^|[:-][ ])[ ]{{0,60}}{_TOKENS}", re.VERBOSE)
 _OPENS = re.compile(r"(?:^|[:-] ) *[\[{]")
 _DOUBT_IN_BRACKETS = re.compile(
     rf"""
-    (?:^|[:-][ ]|[\[{{,]|["']:)[ ]*{_TOKENS}
+    (?:^|[:-][ ]|[\[{{,]|["']:)[ ]{{0,60}}{_TOKENS}
     | [|>][-+0-9]*[ ]*[,\]}}:]                         # where libyaml allows no block scalar
     | [\[{{,][ ]*: | :[,\]}}]                          # keys or values that are not there
     | [\]}}][ ]*:                                     # lists and mappings as keys
     """,
     re.VERBOSE,
 )
-_HEADER = re.compile(r"[|>][-+0-9]*[ ]*(?:#.*)?$")
+_HEADER = re.compile(r"[|>][-+0-9]*[ ]*(?:#|$)")
 
 
 def read(raw: bytes) -> tuple[Data] | None:

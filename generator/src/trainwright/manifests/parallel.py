@@ -50,9 +50,11 @@ def look_at_all(chunks: Sequence[Chunk], setting: CheckContext) -> Iterator[Chec
     catalog = setting.catalog
     known = (setting.environment, catalog.kubernetes, catalog.crds, setting.around)
     context = get_context(START)
-    with ProcessPoolExecutor(
-        processes, context, initializer=_start, initargs=(chunks, *known)
-    ) as pool:
+    with starting_workers():
+        pool = ProcessPoolExecutor(
+            processes, context, initializer=_start, initargs=(chunks, *known)
+        )
+    with pool:
         with starting_workers():
             batches = pool.map(_look_in_worker, *zip(*_batches(chunks), strict=True))
         for batch in batches:

@@ -51,16 +51,40 @@ class Gathered:
     wholes: Mapping[Whole, int]  # how many files each has
 
 
-def gather(paths: tuple[str, ...]) -> Gathered:
-    """What `reading.gather` reads. A file that was named itself is a manifest in any case."""
+def gather(paths: tuple[str, ...], *, named_templates: bool = False) -> Gathered:
+    """What `reading.gather` reads. A file that was named itself is a manifest in any case, but for
+    a template of Helm with `named_templates`.
+    """
     sources = reading.gather(paths)
     wholes = _wholes({source.file: source for source in sources if source.found})
+    templates = [s for s in sources if (s.found or named_templates) and _acts(s)]
+    wholes |= {s.file: _template(s.file) for s in templates if s.file not in wholes}
     manifests = tuple(source for source in sources if source.file not in wholes)
     parts = tuple(source for source in sources if source.file in wholes)
     counts: dict[Whole, int] = {}
     for whole in wholes.values():
         counts[whole] = counts.get(whole, 0) + 1
     return Gathered(manifests, parts, counts)
+
+
+# A line of a Go template that is none of YAML's: {{- if .Values.gang }}, {{/* a comment */}}.
+_ACTION = re.compile(
+    rb"^[ \t]*\{\{-?[ \t]*"
+    rb"(?:/\*|\$\w*[ \t]*:?=|(?:if|range|with|include|template|define|block|end)\b)",
+    re.MULTILINE,
+)
+
+
+def _acts(source: Source) -> bool:
+    """Whether a file is a template of Helm, whatever lies around it."""
+    return b"{{" in source.raw and _ACTION.search(source.raw) is not None
+
+
+def _template(path: str) -> Whole:
+    """The chart of a template whose Chart.yaml is not among the files, by its folder."""
+    above = PurePosixPath(path).parent
+    chart = above.parent if above.name == "templates" else above
+    return Whole(str(chart / _CHART), "Helm chart", f"helm template {shlex.quote(str(chart))}")
 
 
 def _wholes(sources: Mapping[str, Source]) -> dict[str, Whole]:

@@ -11,7 +11,9 @@ from trainwright.datatypes.frozen import dataclass
 
 # What Helm, envsubst or Flux (https://fluxcd.io/flux/components/kustomize/kustomizations/) fill in
 # before it is applied.
-_PLACEHOLDER = re.compile(r"\{\{.*\}\}|\$(?:[A-Z_][A-Z0-9_]*|\{\w+(?:[-:=+?][^}]*)?\})")
+_PLACEHOLDER = re.compile(
+    r"\{\{.{0,500}?\}\}|\$(?:[A-Z_][A-Z0-9_]*|\{\w++(?:[-:=+?][^}]{0,500}+)?\})"
+)
 
 
 def is_template(value: str) -> bool:

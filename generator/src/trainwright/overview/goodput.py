@@ -14,7 +14,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
 from trainwright.errors import SourceError
 from trainwright.findings.credentials import redact
-from trainwright.reports.report import visible
+from trainwright.findings.visibility import visible
 from trainwright.specs import schema, yamlio
 from trainwright.specs.violation import Violation
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
-from trainwright.datatypes.model import Environment, Manifest
+from trainwright.datatypes.model import Data, Environment, Manifest
 from trainwright.kinds import TARGETS
 from trainwright.plan.model import Action, PlannedRun
 from trainwright.rule_model.edit import Verdict
@@ -12,6 +13,8 @@ from trainwright.rules.edits import outcomes
 from trainwright.rules.gitops import Departure, leaving
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs import yamlio
+from trainwright.specs.dialect import GO
+from trainwright.specs.yamlio import Document
 
 PlannedAction = tuple[Action, str]
 
@@ -21,6 +24,7 @@ _ACTIONS = {
     Verdict.DELETED: Action.DELETED,
     Verdict.MIXED: Action.MIXED,
     Verdict.IGNORED: Action.IGNORED,
+    Verdict.UNTIL_ADMITTED: Action.IN_PLACE,
     Verdict.IN_PLACE: Action.IN_PLACE,
 }
 
@@ -41,10 +45,10 @@ def decide(
         return Action.STARTED, _started(after)
     assert before is not None
     if not has:
-        return _ended(before, after)
+        return _ended(before, after, environment)
     assert after is not None
     if before.object != after.object:
-        return Action.NEW_RUN, f"{after.object} begins; {removed(before)}"
+        return Action.NEW_RUN, f"{after.object} begins; {removed(before, environment)}"
     return _same_object(before, after, environment)
 
 
@@ -54,19 +58,24 @@ def _started(after: PlannedRun) -> str:
     return f"when queue {after.queue} admits it" if after.queue else "at once"
 
 
-def _ended(before: PlannedRun, after: PlannedRun | None) -> PlannedAction:
+def _ended(
+    before: PlannedRun, after: PlannedRun | None, environment: Environment | None
+) -> PlannedAction:
+    gone = removed(before, environment)
     if after is not None and after.retired:
-        return Action.RETIRED, f"it is in the ledger of finished runs; {removed(before)}"
-    if goes_on(before, after):
-        return Action.LEFT, removed(before)
+        return Action.RETIRED, f"it is in the ledger of finished runs; {gone}"
+    if goes_on(before, after, environment):
+        return Action.LEFT, gone if after else f"its spec is gone; {gone}"
     if after is None:
-        return Action.DELETED, f"its spec is gone; {removed(before)}"
+        return Action.DELETED, f"its spec is gone; {gone}"
     if after.state == "cancelled":
-        return Action.CANCELLED, removed(before)
-    return Action.DELETED, f"it renders to nothing; {removed(before)}"
+        return Action.CANCELLED, gone
+    return Action.DELETED, f"it renders to nothing; {gone}"
 
 
-def goes_on(before: PlannedRun | None, after: PlannedRun | None) -> bool:
+def goes_on(
+    before: PlannedRun | None, after: PlannedRun | None, environment: Environment | None
+) -> bool:
     """Whether a run that leaves git goes on, since its GitOps engine deletes nothing."""
     if before is None or before.state != "active" or not before.object:
         return False
@@ -74,14 +83,15 @@ def goes_on(before: PlannedRun | None, after: PlannedRun | None) -> bool:
         return False
     left = (m for m in manifests(before).values() if m.name == before.object)
     training = (m for m in left if m.kind == TARGETS[before.target].kind)
-    return any(leaving(m.body["metadata"]) is Departure.KEPT for m in training)
+    gitops = environment.gitops if environment else None
+    return any(leaving(m.body["metadata"], gitops) is Departure.KEPT for m in training)
 
 
-def removed(before: PlannedRun) -> str:
+def removed(before: PlannedRun, environment: Environment | None) -> str:
     """What happens to an object that leaves git."""
     for manifest in manifests(before).values():
         if manifest.name == before.object:
-            for outcome in outcomes.evaluate(manifest, None):
+            for outcome in outcomes.evaluate(manifest, None, environment):
                 return f"{before.object}: {outcome.why}"
     return f"{before.object} goes"
 
@@ -121,5 +131,24 @@ def _read(run: PlannedRun) -> Iterator[Manifest]:
     envelope = TARGETS[run.target].envelope or dict
     for name, text in run.files.items():
         if name != VALUES_FILE:
-            for body in yamlio.load_rendered(text):
-                yield Manifest(body=envelope(body), path=name)
+            for body in documents(run, name, text):
+                if run.believed or _is_object(body):
+                    yield Manifest(body=envelope(body), path=name)
+
+
+def documents(run: PlannedRun, name: str, text: str) -> Iterator[dict[str, Data]]:
+    """What a rendered file says; of one that is not believed, as far as it can be read."""
+    if run.believed:
+        with suppress(*yamlio.UNREADABLE):
+            yield from yamlio.load_rendered(text)
+            return
+    for document in yamlio.documents(name, text.encode(), GO):
+        if isinstance(document, Document) and isinstance(document.data, dict):
+            yield document.data
+
+
+def _is_object(body: dict[str, Data]) -> bool:
+    """Whether something has what names an object."""
+    metadata = body.get("metadata")
+    named = isinstance(metadata, dict) and isinstance(metadata.get("name"), str)
+    return named and all(isinstance(body.get(key), str) for key in ("apiVersion", "kind"))

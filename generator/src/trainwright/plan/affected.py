@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from trainwright.plan.revision import Revision, SpecText
+from trainwright.plan.revision import Revision, SpecText, listed
+from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.specs import files, ledger
 from trainwright.specs.layout import ENVIRONMENTS, RENDERED, JobFile, environment_files
 
@@ -38,6 +39,17 @@ def jobs(before: Revision, after: Revision, changed: frozenset[str]) -> frozense
     touched |= {file for file in _retired(before, after, changed) if after.has(file)}
     gone = {file for file in _files(before) if not after.has(file)}
     return frozenset(touched | gone)
+
+
+def relisted(before: Revision, after: Revision, changed: frozenset[str]) -> frozenset[JobFile]:
+    """The jobs of whose manifests GitOps applies others, by the lists alone."""
+    found = set[JobFile]()
+    for environment in {*before.survey.jobs, *after.survey.jobs}:
+        folders = [side.folder(environment) for side in (before, after)]
+        if f"{folders[0].path}/{KUSTOMIZATION_FILE}" in changed:
+            old, new = map(listed, folders)
+            found |= {JobFile(environment, path.partition("/")[0]) for path in old ^ new}
+    return frozenset(found)
 
 
 def _files(side: Revision) -> Iterator[JobFile]:

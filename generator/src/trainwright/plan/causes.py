@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from trainwright.datatypes.model import ORDERED, Location
 from trainwright.datatypes.pointer import Pointer, leaves, lookup
+from trainwright.datatypes.tolerant import identical
 from trainwright.plan.model import Cause
 from trainwright.runs import meaning
 from trainwright.runs.record import Record
@@ -33,7 +34,7 @@ def of_specs(before: Layered, after: Layered) -> Iterator[Cause]:
     old, new = dict(leaves(before.data)), dict(leaves(after.data))
     for pointer in (*new, *(p for p in old if p not in new)):
         was, now = lookup(before.data, pointer), lookup(after.data, pointer)
-        if was != now and pointer not in _META:
+        if not identical(was, now) and pointer not in _META:
             yield Cause(pointer, was, now, _changed(before, after, pointer))
     for key in sorted(ORDERED):
         was, now = (list(spec.data.get(key) or ()) for spec in (before, after))
@@ -88,6 +89,6 @@ def of_environments(before: Document, after: Document, pool: str) -> Iterator[Ca
     for pointer in (*new, *(p for p in old if p not in new)):
         inside = any(pointer.within(fact) for fact in watched) and not pointer.within(layer)
         was, now = old.get(pointer), new.get(pointer)
-        if inside and was != now:
+        if inside and not identical(was, now):
             place = (after if pointer in new else before).place(pointer)
             yield Cause(pointer, was, now, place)

@@ -7,11 +7,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from sys import intern
 from typing import TypeVar
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Environment, Finding, Job, Location, Severity
 from trainwright.datatypes.pointer import Pointer
+from trainwright.findings.diagnostics import HELD
 from trainwright.plan import actions, affected, causes, object_changes
 from trainwright.plan.earlier import Earlier
 from trainwright.plan.memo import Memo
@@ -27,6 +29,8 @@ from trainwright.plan.model import (
     SharedFileImpact,
 )
 from trainwright.plan.revision import Revision
+from trainwright.render import derivation
+from trainwright.render.derivation import Derivation, Underived
 from trainwright.render.history import History
 from trainwright.render.job import Rendered
 from trainwright.render.policy import has_unknown_run, unknown_run
@@ -35,10 +39,11 @@ from trainwright.rules.policy import JobFindings, apply_policy, distinct
 from trainwright.runs import record as records
 from trainwright.runs.decide import asks, finished_as
 from trainwright.runs.decision import Decision, Step
+from trainwright.runs.record import ENDED
 from trainwright.runs.workspace import Asking, ResolvedJob
 from trainwright.specs import capacity, demand, files
 from trainwright.specs.demand import NOTHING, Demand
-from trainwright.specs.layout import JobFile
+from trainwright.specs.layout import RENDERED, JobFile
 from trainwright.specs.select import select
 from trainwright.specs.tree import Tree
 
@@ -86,6 +91,7 @@ class _Memos:
         self.changes = Memo[JobFile, JobChange]()
         self.findings = Memo[str, tuple[Finding, ...]]()
         self.environments = Memo[str, EnvironmentPlan]()
+        self.underived: tuple[Underived, ...] | None = None
 
     def after(self) -> _Memos:
         found = _Memos()
@@ -99,7 +105,7 @@ class _Memos:
 
 
 class Comparison:
-    """Two sides of a merge; `changed` are the files in which they differ.
+    """Two sides of a merge; `derivation` knows the files in which they differ.
 
     What is worked out is what it would be without a comparison before this one, whose memos spare
     doing again what follows from the same.
@@ -110,40 +116,48 @@ class Comparison:
         *,
         before: Revision,
         after: Revision,
-        changed: frozenset[str],
         patterns: tuple[str, ...],
         options: PlanOptions,
         earlier: Earlier,
         history: History,
+        derivation: Derivation,
         known: _Memos | None = None,
     ):
         self.before, self.after = before, after
-        self.changed = changed
+        self.changed = changed = derivation.changed
         self._earlier = earlier
         self._history = history
+        self._derivation = derivation
         self._options = options
         self._patterns = patterns
         self._memos = known or _Memos()
         selected = self._selected()
         self._names, self._whole = selected.names, selected.whole
-        self._files = tuple(sorted(selected.files & affected.jobs(before, after, changed)))
+        self._relisted = affected.relisted(before, after, changed)
+        touched = affected.jobs(before, after, changed) | self._relisted
+        self._files = tuple(sorted(selected.files & touched))
 
     def edited(self, tree: Tree, edits: Collection[str], changed: frozenset[str]) -> Comparison:
         """The same with another tree after the merge, in which some files were edited since."""
+        after = self.after.edited(tree, tree, edits)
+        known = self._memos.after()
+        if not any(map(derivation.may_decide, edits)):
+            known.underived = self._memos.underived
         return Comparison(
             before=self.before,
-            after=self.after.edited(tree, tree, edits),
-            changed=changed,
+            after=after,
             patterns=self._patterns,
             options=self._options,
             earlier=self._earlier,
             history=self._history,
-            known=self._memos.after(),
+            derivation=self._derivation.edited(after, changed),
+            known=known,
         )
 
     def plan(self, revisions: Revisions) -> Plan:
         """Everything that is to be said of the merge of some commits."""
         findings = tuple(map(redacted, self.findings))
+        underived = tuple(redacted(derivation.finding(it)) for it in self.underived)
         environments, blast = tuple(self.environments()), tuple(self.blast())
         places = {finding.place for finding in findings}
         places |= {c.place for one in environments for change in one.changes for c in change.causes}
@@ -155,6 +169,7 @@ class Comparison:
             environments=environments,
             blast=blast,
             findings=findings,
+            underived=underived,
             sources={
                 path: self.after.reader.lines(path)
                 for path in sorted({place.file for place in places})
@@ -200,6 +215,8 @@ class Comparison:
         missing = [file for file in files if file not in known]
         for file, rendered in self.after.render(missing, self._options.helm).items():
             known[file] = self._memos.rendered.keep(file, rendered, self.after.job(file))
+        for file, rendered in known.items():
+            self.after.settle(file, rendered)
         return {file: known[file] for file in files}
 
     @cached_property
@@ -235,6 +252,8 @@ class Comparison:
     def _known_change(self, file: JobFile) -> JobChange:
         """What happens to a job, found out again where it may be something else."""
         made_of = (
+            intern(self.after.folder(file.environment).listed),
+            file in self._forged,
             self._after.get(file),
             self.after.environments.get(file.environment),
             self.after.ledger(file.environment),
@@ -245,30 +264,87 @@ class Comparison:
 
     def _change(self, file: JobFile) -> JobChange:
         now = self._after.get(file)
-        before = self._was(file)
-        after = self.after.after(file, now, before) if now else None
+        if self._is_rendered(file):
+            before = self.before.at_hand(file, believed=True)
+            after = self.after.at_hand(file, believed=file not in self._forged)
+        else:  # what rendering would make of it
+            before = self._was(file)
+            after = self.after.after(file, now, before) if now else None
         errors = self._errors[str(file)]
-        if errors or (now is not None and not now.usable):
+        environment = self.after.environments.get(file.environment)
+        if self._is_rendered(file) and _differ(before, after):
+            action, why = self._applied(file, before, after)
+        elif errors or (now is not None and not now.usable):
             message = f"errors: {errors}" if errors else "its environment has errors"
             action, why = Action.BROKEN, f"{message}; nothing is rendered"
+            if before and after and before.files != after.files:
+                after = replace(after, object="", files={}, demand=NOTHING)
         else:
-            environment = self.after.environments.get(file.environment)
             action, why = actions.decide(before, after, environment)
             action, why = self._again(file, before, after, (action, why))
-        held = self._held(file) if action is Action.UNCHANGED else ()
-        if held:
-            action, why = Action.HELD, "the run stays as it is; `trainwright rerun` takes it up"
+        held = self._held(file) if action in (Action.UNCHANGED, Action.IN_PLACE) else ()
+        waiting = "; ".join(dict.fromkeys(self._untaken(file))) if held else ""
+        if held and action is Action.UNCHANGED:
+            why = f"{waiting or 'the run stays as it is'}; `trainwright rerun` takes it up"
+            action = Action.HELD
+        elif waiting:
+            why = f"{why}; {waiting}"
         unchanged = action is Action.UNCHANGED
-        stays = _is_unrendered(action, after) or actions.goes_on(before, after)
+        stays = _is_unrendered(action, after) or actions.goes_on(before, after, environment)
         return JobChange(
             file=file,
             action=action,
             why=why,
             before=before,
             after=after,
-            causes=held or (() if unchanged else tuple(self._causes(file))),
+            causes=held
+            if action is Action.HELD
+            else (() if unchanged else tuple(self._causes(file))),
             left=before.demand if before and stays else NOTHING,
         )
+
+    @cached_property
+    def _rendered_files(self) -> frozenset[JobFile]:
+        parts = (path.split("/") for path in self.changed)
+        return frozenset(JobFile(p[1], p[3]) for p in parts if len(p) > 4 and p[2] == RENDERED)
+
+    def _is_rendered(self, file: JobFile) -> bool:
+        """Whether the files of a run are other ones: they are applied, whatever specs say."""
+        torn = self.after.folder(file.environment).is_unreadable(file.name)
+        return not torn and (file in self._rendered_files or file in self._relisted)
+
+    def _applied(
+        self, file: JobFile, before: PlannedRun | None, after: PlannedRun | None
+    ) -> actions.PlannedAction:
+        """What happens by the files of a run, as they are on both sides."""
+        environment = self.after.environments.get(file.environment)
+        found = actions.decide(before, after, environment)
+        gone = before and before.object and not (after and after.object)
+        if gone and self.after.has(file) and (after is None or after.state not in ENDED):
+            assert before is not None
+            gone_by = actions.removed(before, environment)
+            return found[0], f"nothing of it is listed any more; {gone_by}"
+        return self._again(file, before, after, found)
+
+    @cached_property
+    def underived(self) -> tuple[Underived, ...]:
+        """What lies in rendered folders, or is missing there, and follows from no source."""
+        if self._memos.underived is None:
+            found = [it for name in self._names for it in self._derivation.underived(name)]
+            found += self._derivation.orphans() if not self._patterns else ()
+            self._memos.underived = tuple(found)
+        jobs = {(file.environment, file.name) for file in self._selected().files}
+        return tuple(
+            it
+            for it in self._memos.underived
+            if it.environment not in self._names
+            or it.environment in self._whole
+            or (it.environment, it.job) in jobs
+        )
+
+    @cached_property
+    def _forged(self) -> frozenset[JobFile]:
+        return frozenset(JobFile(it.environment, it.job) for it in self.underived if it.job)
 
     def _again(
         self,
@@ -298,8 +374,10 @@ class Comparison:
             f"{decision.name} has finished with the same spec, by the ledger, and nothing trains: "
             "`trainwright rerun` begins another run"
         )
-        gone = f"; {actions.removed(before)}" if before is not None and before.object else ""
-        return Action.RETIRED, again + gone
+        if before is None or not before.object:
+            return Action.RETIRED, again
+        environment = self.after.environments.get(file.environment)
+        return Action.RETIRED, f"{again}; {actions.removed(before, environment)}"
 
     def _met(self, file: JobFile, after: PlannedRun) -> str:
         """What a run comes to whose object may be in the cluster from before."""
@@ -333,7 +411,7 @@ class Comparison:
             if (
                 now is not None
                 and now.step is not Step.END
-                and not (was and was.object == now.name)
+                and not (was and was.object == now.name and was.state not in ENDED)
             ):
                 found[file] = now.name
         earlier = self._earlier.objects(found)
@@ -350,7 +428,7 @@ class Comparison:
 
     def _held(self, file: JobFile) -> tuple[Cause, ...]:
         """What the run of a job is behind after the merge, and was not before."""
-        new = self._decided(self.after, file)
+        new = self._settled(file)
         if new is None:
             return ()
         old = self._decided(self.before, file)
@@ -360,6 +438,18 @@ class Comparison:
             for held in new.held
             if (held.path, repr(held.after)) not in known
         )
+
+    def _untaken(self, file: JobFile) -> Iterator[str]:
+        """What a run could have taken of its own file's edits, and why it does not."""
+        new = self._settled(file)
+        for held in new.held if new else ():
+            if held.why:
+                yield f"{held.path.dotted} waits for the next run: {held.why}"
+
+    def _settled(self, file: JobFile) -> Decision | None:
+        """What is decided of a job once it is rendered."""
+        rendered = self._after.get(file)
+        return rendered.decision if rendered else None
 
     @staticmethod
     def _decided(side: Revision, file: JobFile) -> Decision | None:
@@ -538,6 +628,8 @@ class Comparison:
             return known
         checked = [JobFindings(it.file.name, it.findings, it.waivers) for it in rendered]
         findings = apply_policy(environment, (*checked, *more), self._options.today, whole=False)
+        # What is held is said of its job.
+        findings = tuple(f for f in findings if (f.rule, f.severity) != (HELD.id, HELD.severity))
         found = (*findings, *self.after.ledger(name).findings)
         return self._memos.findings.keep(name, found, *made_of)
 
@@ -548,6 +640,10 @@ class Comparison:
     @cached_property
     def _unreadable_in(self) -> Mapping[str, list[JobFile]]:
         return _by_environment((file, file) for file in self._unreadable)
+
+
+def _differ(before: PlannedRun | None, after: PlannedRun | None) -> bool:
+    return (before.files if before else {}) != (after.files if after else {})
 
 
 def _by_environment(found: Iterable[tuple[JobFile, _Value]]) -> Mapping[str, list[_Value]]:

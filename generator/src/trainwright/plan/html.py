@@ -45,7 +45,10 @@ def render(review: Plan, style: Style) -> str:
         "hours": max((change.asked.hours.high for change in changes), default=0),
         "changes": list(_changes(changes, lines)),
         "shared": [_shared(file, lines) for file in review.blast],
-        "findings": [finding_data(one, lines, queues) for one in by_weight(review.findings)],
+        "findings": [
+            finding_data(one, lines, queues)
+            for one in (*review.underived, *by_weight(review.findings))
+        ],
     }
     return document(
         "plan",
@@ -98,7 +101,7 @@ def _changes(changes: Sequence[JobChange], lines: AuthoredLines) -> Iterator[Dat
             "why": change.why,
             "asked": ", ".join(words.asked(change.asked, sign=True)),
             "hours": max(0, change.asked.hours.high),
-            "image": words.image(change),
+            "image": "; ".join(filter(None, (words.image(change), *words.runs(change)))),
             "causes": [cause_data(cause, lines) for cause in change.causes],
             "files": files,
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trainwright.datatypes.model import Data
+from trainwright.findings.credentials import redact
 from trainwright.plan import words
 from trainwright.plan.format import Format, Style
 from trainwright.plan.model import (
@@ -14,6 +15,7 @@ from trainwright.plan.model import (
     PlannedRun,
     SharedFileImpact,
 )
+from trainwright.plan.running import Running, running
 from trainwright.reports.json import finding_data, place_of
 from trainwright.reports.report import dump
 from trainwright.specs.capacity import CapacityCheck
@@ -33,6 +35,7 @@ def render(review: Plan, style: Style) -> str:
             "base": review.base,
             "head": review.head,
             "behind": review.behind,
+            "underived": [finding_data(finding) for finding in review.underived],
             "verdict": words.verdict(review),
             "blocked": review.blocked,
             "changes": [_change(change) for change in review.changes],
@@ -73,9 +76,21 @@ def _run(run: PlannedRun | None) -> Data:
     return {
         "object": run.object,
         "target": run.target,
-        "image": run.image,
+        "image": ", ".join(words.images(run)),
         "queue": run.queue,
         "state": run.state,
+        "runs": _running(running(run)),
+    }
+
+
+def _running(found: Running) -> Data:
+    return {
+        "images": list(found.images),
+        "commands": [redact(command) for command in found.commands],
+        "serviceAccounts": list(found.accounts),
+        "privileges": list(found.privileges),
+        "hostPaths": list(found.host_paths),
+        "objects": list(found.objects),
     }
 
 

@@ -6,14 +6,15 @@ least risky job's before all, then findings, then rows of the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from trainwright.datatypes.model import Finding, Location
+from trainwright.findings.visibility import visible
 from trainwright.plan import words
 from trainwright.plan.format import Format, Style
 from trainwright.plan.model import JobChange, Plan
 from trainwright.reports.comment import ICONS, LIMIT, cell, code, fenced, fitting, html
-from trainwright.reports.report import by_weight, help_uri, visible
+from trainwright.reports.report import by_weight, help_uri
 
 _ICONS = {
     "rejected": "⛔",
@@ -33,8 +34,10 @@ _ICONS = {
 }
 _ROOM = 600  # characters kept free for what was left out, and for the address of the page
 _DIFF = 10_000  # characters of one job's diff
+_NAMES = 12_000  # characters of the names of jobs without a row
 _CAUSES = 3  # in a row of the table; the details have all
 _OBJECTS = 20  # objects of one's own that are listed
+_FORGED = 50  # rendered files that no source renders, of a few hundred characters each
 _SHARED = 8  # values of one shared file
 _TABLE = "\n| | job | what happens | because | requests | image |\n|---|---|---|---|---|---|\n"
 
@@ -42,13 +45,15 @@ _TABLE = "\n| | job | what happens | because | requests | image |\n|---|---|---|
 def render(review: Plan, style: Style) -> str:
     changes = review.listed
     head = f"<!-- {style.marker} -->\n### Trainwright: {cell(words.verdict(review))}\n"
+    head += _forged(review)
     foot = _foot(review, style)
     rows = [_row(change, style) for change in changes]
     findings = [_finding(finding, style) for finding in by_weight(review.findings)]
     facts = list(_facts(review, style))
     room = LIMIT - len(head) - len(foot) - _ROOM
-    table, used = fitting([_TABLE, *rows] if rows else [], room * 7 // 10 if findings else room)
-    room -= used
+    table, used = _table(rows, room * 7 // 10 if findings else room)
+    cut = _named(changes[max(0, len(table) - 1) :])
+    room -= used + len(cut)
     listed, used = fitting(["\n", *findings] if findings else [], room)
     room -= used
     shown, used = fitting(facts, room)
@@ -67,7 +72,36 @@ def render(review: Plan, style: Style) -> str:
         (len(facts) - len(shown), "paragraph", "paragraphs on capacity and shared files"),
         (len(changes) - len(folded), "diff", "diffs"),
     )
-    return "".join((head, *table, *listed, *shown, *folded, left, foot))
+    return "".join((head, *table, cut, *listed, *shown, *folded, left, foot))
+
+
+def _table(rows: Sequence[str], room: int) -> tuple[Sequence[str], int]:
+    """The rows that fit, with room for the names of those that do not."""
+    table, used = fitting([_TABLE, *rows] if rows else [], room)
+    return (table, used) if len(table) > len(rows) else fitting([_TABLE, *rows], room - _NAMES)
+
+
+def _named(changes: Sequence[JobChange]) -> str:
+    """What happens to the jobs without a row, by their names as far as there is room."""
+    happens: dict[str, list[str]] = {}
+    for change in changes:
+        happens.setdefault(change.action.value, []).append(cell(str(change.file)))
+    lines = []
+    for action, names in happens.items():
+        room = _NAMES // len(happens) - 100
+        shown, _ = fitting([f"{name}, " for name in names], room)
+        more = len(names) - len(shown)
+        listed = "".join(shown).removesuffix(", ") + (f" and {more:,} more" if more else "")
+        lines.append(f"\n**{action}** as well, {len(names):,}: {listed}\n")
+    return "".join(lines)
+
+
+def _forged(review: Plan) -> str:
+    """What no source renders, above all that may be cut."""
+    lines = [f"- ⛔ {cell(words.forged(one))}\n" for one in review.underived[:_FORGED]]
+    more = len(review.underived) - _FORGED
+    lines += [f"- ⛔ and {more:,} more\n"] if more > 0 else []
+    return "".join(("\n", *lines)) if lines else ""
 
 
 def _left(*dropped: tuple[int, str, str]) -> str:
@@ -87,7 +121,12 @@ def _row(change: JobChange, style: Style) -> str:
     happens = f"**{change.action.value}**: {cell(change.why)}"
     asks = cell(words.signed(change.asked)) if any(words.asked(change.asked)) else ""
     job = cell(str(change.file))
-    return f"| {icon} | {job} | {happens} | {because} | {asks} | {cell(words.image(change))} |\n"
+    return f"| {icon} | {job} | {happens} | {because} | {asks} | {_runs(change)} |\n"
+
+
+def _runs(change: JobChange) -> str:
+    """What a run starts that was not there before."""
+    return "<br>".join(map(cell, filter(None, (words.image(change), *words.runs(change)))))
 
 
 def _link(place: Location, style: Style, text: str) -> str:

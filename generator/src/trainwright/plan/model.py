@@ -60,7 +60,8 @@ class Cause:
 class PlannedRun:
     """A job on one side: the object it is rendered to, and what that asks for.
 
-    `object` is empty and `files` are none for a job that leaves nothing to apply.
+    `object` is empty and `files` are none for a job that leaves nothing to apply. Files that are
+    not `believed` may be anything: nothing rendered them.
     """
 
     object: str
@@ -71,6 +72,7 @@ class PlannedRun:
     retired: bool
     files: Mapping[str, str] = field(repr=False)  # texts by name
     demand: Demand = NOTHING
+    believed: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +156,11 @@ class SharedFileImpact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything a merge will do. `head` is empty when the working tree was looked at."""
+    """Everything a merge will do. `head` is empty when the working tree was looked at.
+
+    `underived` are findings about rendered files that the sources do not lead to: what will run is
+    what they say, whatever the specs do.
+    """
 
     base: str  # hashes of commits
     head: str
@@ -163,6 +169,7 @@ class Plan:
     blast: tuple[SharedFileImpact, ...]
     findings: tuple[Finding, ...]
     sources: Mapping[str, tuple[str, ...]] = field(repr=False)
+    underived: tuple[Finding, ...] = ()
 
     @property
     def changes(self) -> tuple[JobChange, ...]:
@@ -189,4 +196,6 @@ class Plan:
     def blocked(self) -> bool:
         """Whether the merge would break something."""
         refused = any(c.action in (Action.REJECTED, Action.BROKEN) for c in self.changes)
-        return refused or any(f.severity is Severity.ERROR for f in self.findings)
+        return refused or any(
+            f.severity is Severity.ERROR for f in (*self.underived, *self.findings)
+        )

@@ -9,11 +9,13 @@ from functools import cached_property
 from typing import Self
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.kinds import DEFAULT, NAMED
 from trainwright.plan.model import PlannedRun
 from trainwright.render import batch
 from trainwright.render.job import Rendered
 from trainwright.runs.decision import Step
-from trainwright.runs.record import Recorded, Unrecorded
+from trainwright.runs.folder import RenderedFolder
+from trainwright.runs.record import RECORD_FILE, VALUES_FILE, Recorded, Unrecorded
 from trainwright.runs.workspace import ResolvedJob, Workspace
 from trainwright.specs.demand import NOTHING
 from trainwright.specs.layout import JobFile
@@ -21,7 +23,7 @@ from trainwright.specs.tree import Tree
 from trainwright.tasks import progress
 
 # What may be the name of a spec, <folder>/<job>, wherever it stands in a file.
-_NAMED = re.compile(rb"([A-Za-z0-9-]+)/([A-Za-z0-9-]+)")
+_NAMED = re.compile(rb"(?<![A-Za-z0-9-])([A-Za-z0-9-]++)/([A-Za-z0-9-]++)")
 _SPELT = re.compile(rb"[\\\xfe\xff]")  # escapes, and UTF-16, in which a name may look otherwise
 
 
@@ -91,6 +93,52 @@ class Revision(Workspace):
         folder = self.folder(file.environment)
         return folder.recorded(file.name) or folder.unrecorded.get(file.name)
 
+    def at_hand(self, file: JobFile, *, believed: bool) -> PlannedRun | None:
+        """The run of a job as its files are, which is what will be applied: those that are listed,
+        whatever is recorded of them. None where nothing is.
+        """
+        folder = self.folder(file.environment)
+        inside = f"{folder.path}/{file.name}"
+        record = folder.record(file.name)
+        target = record.target if record else self._target(file)
+        texts = {}
+        for entry in self.rendered_tree.entries(inside) if self._is_folder(inside) else ():
+            name = entry.name
+            applied = f"{file.name}/{name}" in listed(folder) or not NAMED[target].plural
+            if entry.kind == "file" and name != RECORD_FILE and (applied or name == VALUES_FILE):
+                raw = self.rendered_tree.read(f"{inside}/{name}")
+                texts[name] = raw.replace(b"\r\n", b"\n").decode(errors="replace")
+        if not texts.keys() - {VALUES_FILE}:
+            texts = {}
+        if record is None and not texts:
+            return None
+        name = record.object if record else file.name
+        run = self._run(self.job(file), name, target, texts) if self.has(file) else None
+        bare = run or PlannedRun(
+            object=name if texts else "",
+            target=target,
+            image="",
+            queue="",
+            state=record.state if record else "",
+            retired=False,
+            files=texts,
+        )
+        return replace(bare, believed=believed, state=record.state if record else bare.state)
+
+    def _is_folder(self, path: str) -> bool:
+        return self.rendered_tree.kind(path) == "folder"
+
+    def _target(self, file: JobFile) -> str:
+        job = self.job(file).job if self.has(file) else None
+        return job.target if job else DEFAULT
+
+    def settle(self, file: JobFile, rendered: Rendered) -> None:
+        """Let what rendering a job has held be so for all that is read of it from now on."""
+        if rendered.record is not None and rendered.record.held:
+            found = self.job(file)
+            self._jobs[file] = replace(found, record=rendered.record, decision=rendered.decision)
+            self._asking.pop(file, None)
+
     def applied(self, file: JobFile) -> PlannedRun | None:
         """The run of a job as it was committed; None where nothing was."""
         if file not in self._applied:
@@ -135,6 +183,11 @@ class Revision(Workspace):
             files=texts,
             demand=self.demand(job) if job and texts else NOTHING,
         )
+
+
+def listed(folder: RenderedFolder) -> frozenset[str]:
+    """The files that a list of manifests names, one on each line."""
+    return frozenset(line.strip(" ,-\"'") for line in folder.listed.splitlines())
 
 
 def _files(run: PlannedRun | None) -> Mapping[str, str]:

@@ -13,8 +13,9 @@ from trainwright.plan.comparison import Comparison, PlanOptions, Revisions
 from trainwright.plan.earlier import Earlier
 from trainwright.plan.model import Plan
 from trainwright.plan.revision import Revision
+from trainwright.render.derivation import Derivation
 from trainwright.render.history import History
-from trainwright.specs import git
+from trainwright.specs import git, lineage
 from trainwright.specs.entry import ignore_file
 from trainwright.specs.git import Differing, GitError, Settings
 from trainwright.specs.layout import RENDERED
@@ -90,10 +91,16 @@ class PlanSession:
             Snapshot(it) for it in (repository.tree(base, inside, later=RENDERED), below)
         )
         side = Revision(before)
+        after, changed = Revision(tree, earlier=side), self._differing.paths()
+        branch = lineage.find(self._root, base, options.head or "HEAD")
+        assert branch is not None  # since it has a base
+        derivation = Derivation(
+            self._root, branch, after, options.helm, on_disk=not options.head, changed=changed
+        )
         compared = Comparison(
             before=side,
-            after=Revision(tree, earlier=side),
-            changed=self._differing.paths(),
+            after=after,
+            derivation=derivation,
             patterns=self._patterns,
             options=options,
             earlier=Earlier(repository, base, inside),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from trainwright.datatypes.model import Finding, Severity
 from trainwright.findings import diagnostics as dx
+from trainwright.findings.visibility import visible
 from trainwright.plan import words
 from trainwright.plan.format import Format, Style
 from trainwright.plan.model import Cause, JobChange, Plan
@@ -29,7 +30,9 @@ def render(review: Plan, style: Style) -> str:
 
 
 def _lines(review: Plan, style: Style) -> Iterator[str]:
-    yield words.verdict(review)
+    for finding in review.underived:
+        yield style.paint(visible(words.forged(finding)), "red")
+    yield visible(words.verdict(review))
     if review.behind:
         yield f"{style.against} has {review.behind} commits more, which are not looked at"
     for change in review.listed:
@@ -44,11 +47,11 @@ def _lines(review: Plan, style: Style) -> Iterator[str]:
         rule = style.paint(
             f"{severity}[{finding.rule}]", "red" if severity == "error" else "yellow"
         )
-        yield f"{rule}: {finding.message}  ({finding.place})"
+        yield f"{rule}: {visible(f'{finding.message}  ({finding.place})')}"
     if review.blast:
         yield ""
         for blast in review.blast:
-            yield f"{blast.file} {words.reach(blast)}"
+            yield visible(f"{blast.file} {words.reach(blast)}")
             yield from _causes(blast.causes)
     fits = [
         (environment.name, fit.what, words.fitting(fit))
@@ -66,7 +69,7 @@ def _objects(review: Plan) -> Iterator[str]:
     if review.objects:
         yield ""
     for one in review.objects:
-        yield f"{one.environment}  {one.object} is {one.action}  ({one.place})"
+        yield visible(f"{one.environment}  {one.object} is {one.action}  ({one.place})")
 
 
 _ASKED = (dx.CEL.id, dx.CEL_SKIPPED.id, dx.PLACED_BY_FLAVOR.id)
@@ -79,18 +82,19 @@ def _is_shown(finding: Finding) -> bool:
 
 def _change(change: JobChange, style: Style) -> Iterator[str]:
     action = style.paint(change.action.value, _COLORS.get(change.action.value, ""))
-    yield f"{change.file}  {action}: {change.why}"
+    yield f"{visible(str(change.file))}  {action}: {visible(change.why)}"
     yield from _causes(change.causes)
     asked = words.signed(change.asked)
     if change.asked.nodes or change.asked.gpus or change.asked.hours or change.asked.unbounded:
         yield f"  requests {asked}"
     if words.image(change):
-        yield f"  image {words.image(change)}"
+        yield visible(f"  image {words.image(change)}")
+    yield from (f"  {visible(line)}" for line in words.runs(change))
 
 
 def _causes(causes: Sequence[Cause]) -> Iterator[str]:
     for cause in causes[:_MOST]:
-        yield f"  {words.cause(cause)}  ({cause.place})"
+        yield visible(f"  {words.cause(cause)}  ({cause.place})")
     if len(causes) > _MOST:
         yield f"  and {len(causes) - _MOST} more"
 

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
-from trainwright.datatypes.model import Data, Severity
+from trainwright.datatypes.model import Data, Finding, Severity
 from trainwright.datatypes.pointer import Pointer
 from trainwright.findings.credentials import HIDDEN, named, redact
 from trainwright.findings.redaction import unified_diff
@@ -18,6 +18,7 @@ from trainwright.plan.model import (
     PlannedRun,
     SharedFileImpact,
 )
+from trainwright.plan.running import running
 from trainwright.runs.record import RECORD_FILE
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand, Range
@@ -43,7 +44,10 @@ _COUNTED = {
 def verdict(review: Plan) -> str:
     """One line: how many jobs come to what, what that asks for, and what is too small for it."""
     counts = Counter(change.action for change in review.changes)
-    parts = [", ".join(_counted(action, counts[action]) for action in _COUNTED if counts[action])]
+    forged = len({finding.place.file for finding in review.underived})
+    lies = f"{forged} rendered file{'' if forged == 1 else 's'} that no source renders"
+    parts = [lies] if forged else []
+    parts += [", ".join(_counted(action, counts[action]) for action in _COUNTED if counts[action])]
     for environment in review.environments:
         if environment.asked != NOTHING:
             parts.append(f"{environment.name} {signed(environment.asked)}")
@@ -163,18 +167,42 @@ def value(pointer: Pointer, data: Data) -> str:
 
 
 def image(change: JobChange) -> str:
-    """Which image a job moves from and to; nothing when it stays."""
-    before, after = (_image(run) for run in (change.before, change.after))
+    """Which image a job moves from and to, by its rendered files; nothing when it stays."""
+    before, after = (", ".join(map(_short, images(run))) for run in (change.before, change.after))
     if before == after or not after:
         return ""
     return f"{before} → {after}" if before else after
 
 
-def _image(run: PlannedRun | None) -> str:
+def images(run: PlannedRun | None) -> tuple[str, ...]:
+    """The images that a run starts; of one without rendered files that of its spec."""
     if run is None:
-        return ""
-    repository, _, digest = run.image.partition("@")
+        return ()
+    return running(run).images or tuple(filter(None, (run.image,)))
+
+
+def _short(image: str) -> str:
+    repository, _, digest = image.partition("@")
     return f"{repository}@{digest[:19]}" if digest else repository
+
+
+def runs(change: JobChange) -> Iterator[str]:
+    """What a run starts that was not there before, besides its image: "command python train.py"."""
+    new = running(change.after).without(running(change.before))
+    for what, found in (
+        ("command", new.commands),
+        ("service account", new.accounts),
+        ("privilege", new.privileges),
+        ("host path", new.host_paths),
+        ("object", new.objects),
+    ):
+        for one in found:
+            yield f"{what} {redact(one)}"
+
+
+def forged(finding: Finding) -> str:
+    """What stands in a rendered file, and follows from no source, in one line."""
+    return f"not rendered from any source: {finding.message}  ({finding.place})"
 
 
 def diff(change: JobChange, context: int = 3) -> Iterator[str]:

@@ -285,10 +285,11 @@ def _launcher(launcher: LauncherName, argv: tuple[str, ...], at: int) -> Command
             if value is None and not is_switch and at < len(argv):
                 value, at = argv[at], at + 1
             options[name] = value or ""
+    is_shown = at < len(argv) and "no-python" not in options  # else it is any executable
     return Command(
         launcher=launcher,
         options=options,
-        program=at if at < len(argv) else None,
+        program=at if is_shown else None,
         is_module=is_module,
     )
 

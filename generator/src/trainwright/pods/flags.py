@@ -119,10 +119,11 @@ _ITEM = re.compile(r"[A-Za-z0-9_/+.$%*@?|-]+")
 # interpolation of OmegaConf, and `/` what is of a word by itself: a character that is escaped, a
 # variable of Kubernetes.
 _TOKEN = re.compile(
-    r"""(?P<quoted>'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*") | (?P<interpolated>\$\{[^}]+\})
+    r"""(?P<quoted>'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*") | (?P<interpolated>\$\{[^}]{1,500}+\})
     | (?P<word>\$\([A-Za-z_]\w*\) | \\[\\()\[\]{}:=,\ \t] | [\\$]) | (?P<open>['"].*)""",
     re.ASCII | re.DOTALL | re.VERBOSE,
 )
+_DEEPEST = 50  # of lists in lists
 _TOKENS = {"quoted": '"', "interpolated": "$", "word": "/", "open": "'"}
 _WORD = r"[A-Za-z0-9_/+.%*@?|-]"
 _KEY = rf"[ \t]*{_WORD}(?:{_WORD}|[ \t])*"
@@ -153,9 +154,11 @@ def _is_of_hydra(word: str) -> bool:
 
     Lists, dictionaries and calls of functions are read from the inside out.
     """
-    rest, found = _TOKEN.sub(lambda token: _TOKENS[token.lastgroup or ""], word), 1
-    while found:
+    rest = _TOKEN.sub(lambda token: _TOKENS[token.lastgroup or ""], word)
+    for _ in range(_DEEPEST):
         rest, found = _container().subn('"', rest)
+        if not found:
+            break
     return bool(_VALUE.fullmatch(rest))
 
 
@@ -169,7 +172,7 @@ def _in_quotes(text: str, quote: str = "'") -> str:
     A backslash is one by itself, and escaped only in front of a quote.
     """
     escaped = re.sub(
-        rf"(\\*)({quote}|\Z)", lambda m: m[1] * 2 + (f"\\{quote}" if m[2] else ""), text
+        rf"(?<!\\)(\\*+)({quote}|\Z)", lambda m: m[1] * 2 + (f"\\{quote}" if m[2] else ""), text
     )
     return f"{quote}{escaped}{quote}"
 

@@ -135,7 +135,7 @@ def _words(words: str) -> Spelled:
 
 
 _COUNT, _POSITIVE, _PORT = Whole(0), Whole(1), Whole(1, 65535)
-_AMOUNT = Spelled(NUMBER, re.compile(r"(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"))
+_AMOUNT = Spelled(NUMBER, re.compile(r"(\d++(?:\.\d*)?|\.\d+)([eE][-+]?\d+)?"))
 _STREAMS = Spelled(
     "0 to 3 (1 stdout, 2 stderr, 3 both) for all ranks, or for some: 0:3,1:1",
     re.compile(r"[0-3]|\d:[0-3](,\d:[0-3])*"),
@@ -297,8 +297,8 @@ _ACCELERATE = Launcher(
         "deepspeed-hostfile": "the target, whose pods have no ssh",
     },
 )
-# deepspeedai/DeepSpeed@v0.19.8:deepspeed/launcher/launch.py, which the command `deepspeed` starts
-# on each node, by ssh unless there is one node alone.
+# The command `deepspeed` starts this on each node, by ssh unless there is one node alone.
+# https://github.com/deepspeedai/DeepSpeed/blob/v0.19.8/deepspeed/launcher/launch.py
 _DEEPSPEED = Launcher(
     name="deepspeed",
     separator="_",

@@ -35,7 +35,7 @@ _ALIKE = {
 }
 # Launchers that believe to be alone unless an option says otherwise, where a command begins.
 _ALONE = re.compile(
-    r"(?:^|[;&|(\n]\s*|\bexec\s+)(?:\S*/)?(?:python[\d.]*\s+(?:-u\s+)?-m\s+)?"
+    r"(?:^|[;&|(\n]|\bexec\s)\s{0,100}(?:[^\s;&|(]*/)?(?:python[\d.]*\s++(?:-u\s++)?-m\s++)?"
     r"(?:(?P<accelerate>accelerate\s+launch|accelerate-launch|accelerate\.commands\.launch)"
     r"|(?P<deepspeed>deepspeed(?:\.launcher\.(?:launch|runner))?))(?=\s|$)"
 )
@@ -119,6 +119,12 @@ _BETWEEN = ";&|()\n"
 def script_trains(script: str) -> bool:
     """Whether a script of a shell starts a training, as far as its text says."""
     return any(map(_starts, _commands(script)))
+
+
+def training_is_followed(script: str) -> bool:
+    """Whether a script has commands behind the last one that trains."""
+    starts = [_starts(words) for words in _commands(script) if words]
+    return True in starts and not starts[-1]
 
 
 def _commands(script: str) -> Iterator[list[str]]:

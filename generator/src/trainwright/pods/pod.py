@@ -172,7 +172,7 @@ class Pod:
         return tuple(expand(word, env) for word in self.command), env
 
 
-_REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
+_REFERENCE = re.compile(r"\$(?:\$|\(([^)]{0,500}+)\))")
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:

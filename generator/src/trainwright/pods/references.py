@@ -32,7 +32,10 @@ REFERENCES: Mapping[str, str] = {
     "checkpoint.folder": "the folder of the run's checkpoints",
 }
 
-_REFERENCE = re.compile(r"(?P<literal>\$)?\$\{\{(?:(?P<name>[^\n]*?)\}\})?")
+# A name ends before the next reference, so that no letter is read twice.
+_REFERENCE = re.compile(
+    r"(?P<literal>\$)?\$\{\{(?:(?P<name>(?:[^\n$}]|\$(?!\{\{)|\}(?!\}))*+)\}\})?"
+)
 _NEAR = 0.6  # how alike a name is to the one that was meant
 # What launchers and other tools call the same.
 _ALSO = {

@@ -37,9 +37,9 @@ def folder(code: Code, root: Path, work: Path) -> Path:
 def _check_out(code: GitCode, root: Path, made: Path) -> None:
     """Exactly this commit, with its submodules: from the repository at hand where that has it."""
     repository = git.Repository(made)
-    source = str(root.resolve()) if git.Repository(root).has(code.commit) else code.url
+    source = str(root.resolve()) if git.at(root).has(code.commit) else code.url
     try:
-        repository.git("init", "--quiet")
+        repository.git("init", "--quiet", "--template=")
         shallow = ("--quiet", "--no-tags", "--depth=1", "--no-recurse-submodules")
         repository.git("fetch", *shallow, "--", source, code.commit)
         repository.git("checkout", "--quiet", "--detach", code.commit)

@@ -22,6 +22,7 @@ from trainwright.rehearsal.volumes import StagedFile, Volumes
 MARK = "TRAINWRIGHT_REHEARSAL"  # in the env of every process, however far it strays
 REPORTS = "TRAINWRIGHT_REPORT_DIR"
 COORDINATOR = "TRAINWRIGHT_COORDINATOR_PORT"  # another one in every rehearsal on this machine
+RUN_KEY = "TRAINWRIGHT_RUN_KEY"  # in the cluster, of a Secret
 # What launchers are modules of.
 _MODULES: Mapping[str, str] = {
     "torchrun": "torch",
@@ -103,7 +104,11 @@ def stage(
     volumes = Volumes(machine.volumes, pods, configs, stand_ins, machine.work / "files")
     # So many OpenMP threads that together the processes ask for no more than there is.
     threads = max(1, machine.cores // max(1, len(foreseen)))
-    shared = {"OMP_NUM_THREADS": str(threads), COORDINATOR: str(machine.free_ports(1))}
+    shared = {
+        "OMP_NUM_THREADS": str(threads),
+        COORDINATOR: str(machine.free_ports(1)),
+        RUN_KEY: machine.token,
+    }
     staged = [_Staged(pod, names, volumes, machine, extra) for pod in pods]
     processes = tuple(process for one in staged for process in one.processes(shared))
     return Staging(

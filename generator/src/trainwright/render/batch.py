@@ -60,12 +60,14 @@ def run(workspace: Workspace, items: Sequence[Item], options: BatchOptions) -> I
     from multiprocessing import get_context
 
     # Spawned, not forked: the Go runtime inside the Helm engine does not survive a fork.
-    with ProcessPoolExecutor(
-        processes,
-        get_context("spawn"),
-        initializer=_start,
-        initargs=(workspace.tree, workspace.kubernetes, options),
-    ) as pool:
+    with starting_workers():  # the first of them keeps track of semaphores
+        pool = ProcessPoolExecutor(
+            processes,
+            get_context("spawn"),
+            initializer=_start,
+            initargs=(workspace.tree, workspace.kubernetes, options),
+        )
+    with pool:
         with starting_workers():
             outcomes = pool.map(_render_in_worker, items, chunksize=_CHUNK)
         yield from outcomes

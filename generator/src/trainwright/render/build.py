@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Finding, Severity
+from trainwright.datatypes.model import Finding, Location, Severity
+from trainwright.findings import diagnostics as dx
 from trainwright.render import batch, cache
+from trainwright.render import derivation as derive
 from trainwright.render import job as render
 from trainwright.render.cache import Remembered
 from trainwright.render.policy import EnvironmentCheck, has_unknown_run
@@ -20,9 +23,9 @@ from trainwright.runs import record as records
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, Record, Recorded, Unrecorded
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import filetree, memory, own_objects, redundant
+from trainwright.specs import filetree, lineage, memory, own_objects, redundant
 from trainwright.specs.filetree import Changes
-from trainwright.specs.layout import JobFile
+from trainwright.specs.layout import ENVIRONMENTS, JobFile
 from trainwright.specs.load import state_of
 from trainwright.specs.select import Selection, select
 from trainwright.specs.tree import Folder, Snapshot, Tree
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 class BuildOptions:
     """How to plan: `helm` names a binary to use instead of the embedded engine.
 
+    With `proves` each rendered file that cannot be derived from those of the base is a finding,
+    and rendering does not go on from it; `against` names the branch that this one is merged into.
     With `check_next_runs` the next run of every job is checked, without it only runs that begin.
     With `recover` records that are missing are taken from git's history. `new_runs` lets runs begin
     in place of those whose beginning is unknown. `writes` says that what is
@@ -51,6 +56,8 @@ class BuildOptions:
     new_runs: bool = False
     recover: bool = False
     writes: bool = False
+    proves: bool = False
+    against: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +65,8 @@ class EnvironmentBuild:
     """One environment: what rendered/ should hold, how it differs, and what is wrong.
 
     `changes` is None when errors leave nothing to write. `edited` are files that differ from what
-    was rendered: changed by hand. `begun` are the jobs whose run is a new one.
+    was rendered: changed by hand. `underived` are findings about files that are not believed, which
+    rendering replaces.
     """
 
     name: str
@@ -67,6 +75,7 @@ class EnvironmentBuild:
     findings: tuple[Finding, ...]
     changes: Changes | None
     edited: tuple[str, ...] = ()
+    underived: tuple[Finding, ...] = ()
 
     @property
     def folder(self) -> str:
@@ -79,6 +88,7 @@ class Build:
 
     environments: tuple[EnvironmentBuild, ...]
     findings: tuple[Finding, ...]  # of all environments, and of what belongs to none
+    underived: tuple[Finding, ...]  # files that are not believed, where that was looked at
     sources: Mapping[str, tuple[str, ...]]  # lines of every file that a finding names
     # In which all that was read, for what is asked next: two builds of the same files are equal.
     workspace: Workspace = field(compare=False, repr=False)
@@ -110,25 +120,52 @@ def build(
     found, reader = workspace.survey, workspace.reader
     nothing = not found.jobs and bool(found.findings)  # which say why there is nothing to select
     selected = () if nothing else select(patterns, found.jobs)
+    derivation, uncompared = _derivation(root, workspace, options)
     if options.recover and history is None:
         from trainwright.render.history import History  # 20 ms, for rendering alone
 
         history = History(root, beside=rendered is None)
-    work = [_Work(root, workspace, selection, history, options) for selection in selected]
+    work = [
+        _Work(root, workspace, selection, history, options, derivation) for selection in selected
+    ]
     _render(workspace, work, options)
     idle = {item.name: item.idle for item in work}
     shared = redundant.shared(idle, reader, whole=len(work) == len(found.jobs))
     environments = tuple(item.finished(shared[item.name]) for item in work)
-    everything = (*found.findings, *(f for e in environments for f in e.findings))
+    underived = [finding for each in environments for finding in each.underived]
+    if derivation is not None and not patterns:
+        underived += map(derive.finding, derivation.orphans())
+    proved = () if options.recover else underived
+    everything = (
+        *found.findings, *uncompared, *proved, *(f for e in environments for f in e.findings)
+    )  # fmt: skip
     findings = tuple(sorted(distinct(everything), key=lambda finding: finding.order))
     return Build(
         environments=environments,
         findings=findings,
+        underived=tuple(sorted(underived, key=lambda finding: finding.order)),
         sources={
-            path: reader.lines(path) for path in _files(findings) if tree.kind(path) == "file"
+            path: reader.lines(path)
+            for path in _files((*findings, *underived))
+            if tree.kind(path) == "file"
         },
         workspace=workspace,
     )
+
+
+def _derivation(
+    root: Path, workspace: Workspace, options: BuildOptions
+) -> tuple[derive.Derivation | None, tuple[Finding, ...]]:
+    """The rendered files beside those of the base; None where git has none to compare with."""
+    if not options.proves:
+        return None, ()
+    try:
+        found = lineage.find(root, options.against)
+    except lineage.NoBase as error:
+        finding = dx.UNCOMPARED.at(Location(ENVIRONMENTS), str(error))
+        severity = Severity.ERROR if options.against else finding.severity
+        return None, (replace(finding, severity=severity),)
+    return derive.Derivation(root, found, workspace, options.helm) if found else None, ()
 
 
 def _render(workspace: Workspace, work: list[_Work], options: BuildOptions) -> None:
@@ -141,7 +178,7 @@ def _render(workspace: Workspace, work: list[_Work], options: BuildOptions) -> N
         environment.take(item, *outcome)
 
 
-def _files(findings: tuple[Finding, ...]) -> set[str]:
+def _files(findings: Iterable[Finding]) -> set[str]:
     return {
         place.file for f in findings for place in (f.place, *(r.place for r in f.related)) if place
     }
@@ -157,6 +194,7 @@ class _Work:
         selection: Selection,
         history: History | None,
         options: BuildOptions,
+        derivation: derive.Derivation | None,
     ):
         self.name = selection.environment
         self._workspace = workspace
@@ -164,6 +202,7 @@ class _Work:
         self._options = options
         self._folder = workspace.folder(self.name)
         self._history = history
+        self._derivation = derivation
         self._new: tuple[JobFile, ...] = ()  # jobs without a record anywhere
         self._cache_path = memory.location(root, selection.environment)
         self._mark = memory.fingerprint(options.helm or memory.EMBEDDED)
@@ -198,8 +237,27 @@ class _Work:
             found = {file: self._folder.recorded(file.name) for file in jobs}
         else:
             found = dict(self._history.runs(jobs, self._workspace))
+            found |= dict(self._believed(found))
         self._new = tuple(file for file, run in found.items() if not run)
         return found
+
+    @cached_property
+    def _underived(self) -> tuple[derive.Underived, ...]:
+        """The files of the selected jobs that are not believed, and those of none of them."""
+        if self._derivation is None:
+            return ()
+        jobs = {file.name for file in self._selection.jobs}
+        found = self._derivation.underived(self.name)
+        return tuple(it for it in found if self._selection.whole or it.job in jobs)
+
+    def _believed(
+        self, present: Mapping[JobFile, Recorded | None]
+    ) -> Iterator[tuple[JobFile, Recorded | None]]:
+        """What rendering goes on from where the record of a run is not believed."""
+        forged = {it.job for it in self._underived}
+        for file, run in present.items():
+            if self._derivation and file.name in forged and run and run.files.here:
+                yield file, self._derivation.believed(file)
 
     def _restore(self, history: History) -> None:
         """Put back lost runs of jobs that were not selected: the list of all would end them."""
@@ -259,6 +317,7 @@ class _Work:
             findings=findings,
             changes=None if failed else self._changes(),
             edited=tuple(self._edited()),
+            underived=tuple(map(derive.finding, self._underived)),
         )
 
     def _remember(self) -> None:
@@ -299,7 +358,9 @@ class _Work:
                 yield file
 
     def _changes(self) -> Changes:
-        there = self._folder.hashes
+        start = f"{self._folder.path}/"
+        forged = {it.path.removeprefix(start) for it in self._underived}
+        there = {p: "" if p in forged else sha for p, sha in self._folder.hashes.items()}
         listed: dict[str, Record | Unrecorded] = dict(self._runs)
         if not self._selection.whole:  # the others are as they were rendered, recorded or not
             listed = {**self._folder.unrecorded, **listed}

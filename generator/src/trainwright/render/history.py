@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from trainwright.runs.decide import asks
+from trainwright.runs.decide import overtakes
 from trainwright.runs.folder import INDEX_FILE, folder_of
 from trainwright.runs.record import RECORD_FILE, Record, Recorded, path
 from trainwright.runs.workspace import Workspace
@@ -103,11 +103,12 @@ class History:
         return found != record and not unreadable
 
     def _is_overtaken(self, file: JobFile, record: Record, workspace: Workspace) -> bool:
-        """Whether a job's own file asks for another run than one that is in no commit."""
+        """Whether a job's own file asks for another run than one that is in no commit, or for that
+        one operated otherwise."""
         if workspace.reader.source(file.path) == record.source:
             return False
         sources = workspace.job(file).sources
-        return sources is not None and asks(sources, record) and self.lacks(file, record)
+        return sources is not None and overtakes(sources, record) and self.lacks(file, record)
 
     def _committed(self, file: JobFile, run: Recorded) -> Recorded:
         """A run whose files at hand were edited, with the last commit's if those are whole."""

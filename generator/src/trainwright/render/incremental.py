@@ -9,21 +9,24 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Finding
 from trainwright.helm import engines
-from trainwright.render import cache
+from trainwright.render import cache, derivation
 from trainwright.render import job as render
 from trainwright.render.cache import Remembered
+from trainwright.render.derivation import Derivation
 from trainwright.render.policy import EnvironmentCheck, has_unknown_run
 from trainwright.rules.policy import distinct
 from trainwright.runs import record as records
 from trainwright.runs.record import Record
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import files, ledger, memory, redundant
+from trainwright.specs import files, ledger, lineage, memory, redundant
 from trainwright.specs.entry import above, ignore_file, is_ignore_file
+from trainwright.specs.git import GitError
 from trainwright.specs.layout import DEFAULTS, ENVIRONMENTS, RENDERED, JobFile, environment_path
 from trainwright.specs.load import Inventory
 from trainwright.specs.redundant import Inherited
@@ -64,6 +67,8 @@ class IncrementalCheck:
         self._found: dict[str, _ByFile] = {}  # by environment
         self._about: defaultdict[str, set[str]] = defaultdict(set)  # environments, by file
         self._today = ""
+        self._underived: dict[str, tuple[Finding, ...]] = {}  # by environment
+        self._derivation: Derivation | None = None
         self._surveyed(Inventory({}, ()))
 
     # --- edits -----------------------------------------------------------------------------------
@@ -72,6 +77,9 @@ class IncrementalCheck:
         """Go on with trees in which some files have changed."""
         before = self.workspace
         self.workspace = before.edited(tree, rendered, changed)
+        if any(map(derivation.may_decide, changed)):
+            self._unsettled |= self._underived.keys()
+            self._underived, self._derivation = {}, None
         if self.workspace.survey is not before.survey:
             self._surveyed(before.survey)
         for path in before.reader.reached(changed) & self._reached.keys():
@@ -260,7 +268,24 @@ class IncrementalCheck:
             unknown=tuple(file for file in new if has_unknown_run(folder, file, begins[file.name])),
             whole=len(known) == len(jobs),
         )
-        return check.findings(self.workspace, self._shared.get(name, ()), self._today)
+        found = check.findings(self.workspace, self._shared.get(name, ()), self._today)
+        return (*found, *self._unproved(name))
+
+    def _unproved(self, name: str) -> tuple[Finding, ...]:
+        """The rendered files that follow from no source: edits of specs change nothing of that."""
+        if name not in self._underived:
+            proof = self._proof()
+            found = proof.underived(name) if proof else ()
+            self._underived[name] = tuple(map(derivation.finding, found))
+        return self._underived[name]
+
+    def _proof(self) -> Derivation | None:
+        if self._derivation is None and self._cache is not None:
+            with suppress(GitError):  # where there is no base, `check` tells
+                branch = lineage.find(self._cache)
+                if branch is not None:
+                    self._derivation = Derivation(self._cache, branch, self.workspace)
+        return self._derivation
 
     def _unused(self) -> Mapping[str, tuple[Finding, ...]]:
         """What decides nothing in files that several jobs inherit from, by environment."""

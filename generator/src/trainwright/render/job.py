@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings import diagnostics as dx
 from trainwright.helm.engines import ChartRefusal, Engine
 from trainwright.kinds import TARGETS
-from trainwright.kinds.capabilities import placed_by_kueue
+from trainwright.kinds.capabilities import left_to_flavor
 from trainwright.kinds.subjects import subject_of
 from trainwright.kinds.target import Target, Unsupported
 from trainwright.pods.flags import flag_words, is_ambiguous
@@ -32,10 +32,10 @@ from trainwright.rules import secrets
 from trainwright.runs import meaning
 from trainwright.runs import record as records
 from trainwright.runs.adoption import adopt, begun
-from trainwright.runs.decide import decide, next_name
+from trainwright.runs.decide import begun_after, decide, next_name, settled
 from trainwright.runs.decision import Decision, Sources, Step
 from trainwright.runs.record import Record, Recorded, Unrecorded
-from trainwright.runs.recorded_job import CannotAdjust, recorded_job
+from trainwright.runs.recorded_job import CannotAdjust, edited_operation, recorded_job
 from trainwright.specs import files, ledger, redundant, schema
 from trainwright.specs.filetree import digest
 from trainwright.specs.layout import JobFile
@@ -46,6 +46,7 @@ from trainwright.specs.violation import show
 
 if TYPE_CHECKING:
     from trainwright.render.patched import Patched
+    from trainwright.runs.adjust import Adjusted
     from trainwright.runs.workspace import ResolvedJob
 
 _MAX_OVERRIDDEN = 3  # positions of overridden values shown with a finding
@@ -94,13 +95,15 @@ class Rendered:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """What a job is rendered in. `check_next_runs` asks for the findings of its next run, too,
-    where the present one stays; `new_runs` lets runs begin in place of unknown ones.
+    where the present one stays; `new_runs` lets runs begin in place of unknown ones. `replaces` is
+    the object whose place a run takes that begins, if not that of the present one.
     """
 
     engine: Engine
     ledger: Ledger = EMPTY
     check_next_runs: bool = True
     new_runs: bool = False
+    replaces: str | None = None
 
 
 def header(file: JobFile) -> str:
@@ -132,6 +135,8 @@ def job(
         recorded = present
     record = recorded.record if recorded else None
     decision = decide(sources, record, context.ledger)
+    if context.replaces is not None and (decision.step is Step.BEGIN or record is None):
+        decision = begun_after(context.replaces, decision, sources)
     done = replace(failed, usable=True, decision=decision)
     work = _Work(sources, decision, context.engine, loaded.file, loaded.source)
     checked = _check_next_run(work, loaded, layers) if _checks_next_run(decision, context) else None
@@ -227,7 +232,9 @@ def _check_next_run(work: _Work, loaded: LoadedJob, layers: redundant.WrittenLay
     sources, file = work.sources, work.file
     job, environment = sources.job, sources.environment
     target = TARGETS[job.target]
-    name = next_name(sources, work.decision.record)
+    decision = work.decision
+    begins = decision.step is Step.BEGIN
+    name = decision.name if begins else next_name(sources, decision.record)
     problems = (*loaded.findings, *_unfit(sources.spec, job, environment, target, name))
     if problems:
         return _NextRun(False, _about(file, problems))
@@ -274,54 +281,92 @@ def _record(work: _Work, texts: Mapping[str, str], manifests: tuple[Manifest, ..
 
 
 def _continued(done: Rendered, work: _Work, recorded: Recorded, known: Ledger) -> Rendered:
-    """The recorded run in the state that it is in now."""
+    """The recorded run in the state that it is in now, and operated as it is now."""
     sources, decision, was = work.sources, work.decision, recorded.record
-    job, inherited = meaning.attributed(was, sources.own, sources.spec.data)
+    if decision.step is Step.END:
+        kept = _attributed(work, recorded, known)
+        return replace(done, record=replace(kept.ended(decision.state), object=decision.name))
+    whole = recorded.files.intact and recorded.files.here
+    resumed = decision.state != was.state
+    if whole and not resumed and not edited_operation(was, sources):
+        return replace(done, record=_attributed(work, recorded, known))
+    try:
+        texts = _texts(work, recorded)
+        adjusted = _adjusted(work, was, texts)
+    except (CannotAdjust, ChartRefusal) as error:
+        finding = dx.RUN.at(sources.spec.origin("/state"), str(error), subject=str(work.file))
+        return replace(done, usable=False, findings=(*done.findings, finding))
+    changed = resumed or adjusted.texts != texts
+    decision = settled(decision, sources, adjusted.held, changed=changed)
+    done = replace(done, decision=decision, findings=(*done.findings, *_held(work, decision)))
+    kept = _attributed(work, recorded, known, adjusted.held)
+    if whole and not changed:
+        return replace(done, record=kept)
+    manifests = objects.manifests(adjusted.texts, was.target)
+    files = {name: digest(text) for name, text in adjusted.texts.items()}
+    kept = replace(kept, files=files, objects=records.objects(manifests))
+    return replace(done, record=kept, files=adjusted.texts)
+
+
+def _attributed(
+    work: _Work, recorded: Recorded, known: Ledger, held: Collection[str] = ()
+) -> Record:
+    """The record of a run that goes on, or has ended, with what is written now."""
+    sources, decision, was = work.sources, work.decision, recorded.record
+    job, inherited = meaning.attributed(was, sources.own, sources.spec.data, held)
     # Another run may have finished with what the file says now: a base moved there and back.
     if decision.state != "finished" and known.finished(
         work.file.name, meaning.digest(job, was.run)
     ):
         job, inherited = dict(was.job), dict(was.inherited)
-    kept = replace(was, job=job, inherited=inherited, state=decision.state)
+    kept = replace(was, job=job, inherited=inherited, state=decision.state, held=tuple(held))
     if kept != was:
         kept = replace(kept, source=work.source)
     if not kept.objects and recorded.files.intact:  # it has just been adopted
         manifests = objects.manifests(recorded.files.texts(), was.target)
         kept = replace(kept, objects=records.objects(manifests))
-    if decision.step is Step.END:
-        return replace(done, record=replace(kept.ended(decision.state), object=decision.name))
-    if decision.step is Step.KEEP and recorded.files.intact and recorded.files.here:
-        return replace(done, record=kept)
-    try:
-        texts = _kept(work, recorded)
-    except (CannotAdjust, ChartRefusal) as error:
-        at = sources.spec.origin("/state" if decision.state != was.state else "/maxDuration")
-        finding = dx.RUN.at(at, str(error), subject=str(work.file))
-        return replace(done, usable=False, findings=(*done.findings, finding))
-    manifests = objects.manifests(texts, was.target)
-    files = {name: digest(text) for name, text in texts.items()}
-    kept = replace(kept, files=files, objects=records.objects(manifests))
-    return replace(done, record=kept, files=texts)
+    return kept
 
 
-def _kept(work: _Work, recorded: Recorded) -> Mapping[str, str]:
-    """The recorded files, with the `state` and `maxDuration` that the sources give them now."""
+def _held(work: _Work, decision: Decision) -> Iterator[Finding]:
+    """The edits of operation that the live objects do not take."""
+    for held in decision.held:
+        if held.why:
+            message = f"{held.path.dotted} waits for the next run of {work.file}: {held.why}"
+            yield dx.HELD.at(held.place, message, path=held.path, subject=str(work.file))
+
+
+def _texts(work: _Work, recorded: Recorded) -> Mapping[str, str]:
+    """The recorded files. Raises CannotAdjust where they are nowhere."""
     from trainwright.runs import adjust  # few runs are edited in place
 
-    sources, was = work.sources, recorded.record
+    if recorded.files.intact and recorded.files.sums:
+        return recorded.files.texts()
+    sources, was = work.sources, recorded.record  # or they are rendered elsewhere
     found = recorded_job(was, sources.spec, sources.environment, work.file.path)
-    there = recorded.files.intact and recorded.files.sums  # or they are rendered elsewhere
-    texts = recorded.files.texts() if there else adjust.restored(found, work.texts)
+    texts = adjust.restored(found, work.texts)
     if texts is None:
         raise CannotAdjust(
             f"rendered files of {was.object} were edited, and this version of Trainwright does not "
             f"render them as they were: `git checkout` them"
         )
-    if work.decision.step is Step.KEEP:
-        return texts
-    own_changed = sources.own.get("maxDuration") != was.job.get("maxDuration")
-    most = sources.job.max_duration if own_changed else found.job.max_duration
-    return adjust.adjusted(found, texts, work.decision.state, most, work.texts)
+    return texts
+
+
+def _adjusted(work: _Work, was: Record, texts: Mapping[str, str]) -> Adjusted:
+    """The recorded files in the state, and operated, as the sources say now."""
+    from trainwright.runs import adjust
+
+    sources = work.sources
+    if work.decision.state == was.state and not edited_operation(was, sources):
+        return adjust.Adjusted(texts, {})
+    return adjust.Adjusting(
+        found=recorded_job(was, sources.spec, sources.environment, work.file.path),
+        texts=texts,
+        sources=sources,
+        render=work.texts,
+        untaken=lambda old, new: objects.untaken(old, new, was.target, sources.environment),
+    ).adjusted(work.decision.state)
 
 
 def _unfit(
@@ -351,9 +396,10 @@ def _meant(spec: Layered, problem: Unsupported) -> tuple[Location, tuple[Related
 
 def _left_out(spec: Layered, job: Job, environment: Environment) -> Iterator[Finding]:
     """What of the pool is not rendered, since a ResourceFlavor says it."""
-    if job.pool and placed_by_kueue(job, environment):
+    if job.pool:
         asked = {"nodeSelector": job.pool.node_selector, "tolerations": job.pool.tolerations}
-        left = " and ".join(part for part, value in asked.items() if value)
+        parts = left_to_flavor(job, environment)
+        left = " and ".join(part for part, value in asked.items() if value and part in parts)
         if left:
             message = f"{left} of the pool {job.pool.name} are left to the flavor of {job.queue}"
             at = Pointer("/pool")

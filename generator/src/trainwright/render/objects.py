@@ -13,6 +13,8 @@ from trainwright.helm.engines import Engine
 from trainwright.kinds import TARGETS
 from trainwright.kinds.capabilities import unsupported
 from trainwright.kinds.target import Unsupported
+from trainwright.rule_model.edit import Verdict
+from trainwright.rules.edits import outcomes
 from trainwright.runs import identity
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs import yamlio
@@ -59,3 +61,23 @@ def manifests(files: Mapping[str, str], target: str) -> tuple[Manifest, ...]:
         if path != VALUES_FILE
         for body in yamlio.load_rendered(text)
     )
+
+
+_TAKEN = frozenset({Verdict.IN_PLACE, Verdict.UNTIL_ADMITTED})
+
+
+def untaken(
+    before: Mapping[str, str], after: Mapping[str, str], target: str, environment: Environment
+) -> str:
+    """Return why live objects do not take an edit of their files; empty where they do."""
+    was, now = ({m.identity: m for m in manifests(files, target)} for files in (before, after))
+    if was.keys() != now.keys():
+        return "objects of the run would come or go"
+    changed = [name for name in was if was[name].body != now[name].body]
+    if changed and not TARGETS[target].of.plural:
+        return "its containers would be made anew"
+    for name in changed:
+        for outcome in outcomes.evaluate(was[name], now[name], environment):
+            if outcome.verdict not in _TAKEN:
+                return f"{outcome.why} ({outcome.pointer})"
+    return ""

@@ -28,7 +28,7 @@ from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.tolerant import dig, is_accelerator, mappings
 from trainwright.findings import diagnostics as dx
 from trainwright.kinds import TARGETS
-from trainwright.kinds.capabilities import placed_by_kueue
+from trainwright.kinds.capabilities import left_to_flavor
 from trainwright.kinds.subjects import pod_templates
 from trainwright.objects.bundle import Bundle
 from trainwright.pods.requests import pod_requests
@@ -194,11 +194,11 @@ class Patched:
             if old.spec.get(key) != new.spec.get(key):
                 message = f"{key} is how the pods of a {target.kind} are restarted or found"
                 yield Pointer.of("spec", key), message, "Remove it."
-        if placed_by_kueue(self.job, self.environment):
-            for key in ("nodeSelector", "tolerations", "affinity"):
-                if old.spec.get(key) != new.spec.get(key):
-                    message = f"the ResourceFlavor of {self.job.queue} places the pods"
-                    yield Pointer.of("spec", key), message, "Remove it."
+        left = left_to_flavor(self.job, self.environment)
+        for key in (*left, "affinity") if "nodeSelector" in left else left:
+            if old.spec.get(key) != new.spec.get(key):
+                message = f"the ResourceFlavor of {self.job.queue} places the pods"
+                yield Pointer.of("spec", key), message, "Remove it."
         own = {
             "labels": {*self.job.labels, *self.job.pod_labels},
             "annotations": {*self.job.annotations, *self.job.pod_annotations},

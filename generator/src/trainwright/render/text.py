@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trainwright.findings import redaction
+from trainwright.findings.visibility import visible
 from trainwright.render.build import Build, EnvironmentBuild
-from trainwright.reports.report import visible
 from trainwright.reports.terminal import plural
 from trainwright.specs.filetree import Changes
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from importlib import import_module
 
 from trainwright.datatypes.model import Finding, Location
+from trainwright.datatypes.pointer import Pointer
 from trainwright.findings.credentials import redact
 from trainwright.reports.report import Format, Report
 
@@ -38,8 +39,15 @@ def redacted(finding: Finding) -> Finding:
         finding,
         message=redact(finding.message),
         note=redact(finding.note),
+        path=_without_credentials(finding.path),
+        pointer=_without_credentials(Pointer(finding.pointer)),
         related=tuple(replace(r, text=redact(r.text)) for r in finding.related),
     )
+
+
+def _without_credentials(pointer: Pointer) -> Pointer:
+    """A pointer whose keys, such as the name of a flag, are no credentials."""
+    return Pointer.of(*map(redact, pointer.parts)) if redact(pointer) != pointer else pointer
 
 
 def _moved(

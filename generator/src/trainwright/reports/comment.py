@@ -6,7 +6,7 @@ import html as escaping
 import re
 from collections.abc import Sequence
 
-from trainwright.reports.report import visible
+from trainwright.findings.visibility import visible
 
 LIMIT = 65_536  # characters of a GitHub comment
 ICONS = {"error": "❌", "warning": "⚠️", "note": "💬"}  # by severity

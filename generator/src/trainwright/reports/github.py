@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from trainwright.datatypes.model import Finding, Severity
-from trainwright.reports.report import Format, Report, visible
+from trainwright.findings.visibility import visible
+from trainwright.reports.report import Format, Report
 
 # Annotations of one level that a step may have; the rest would be dropped without a word.
 # https://github.com/actions/toolkit/blob/main/docs/problem-matchers.md#limitations

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from trainwright.datatypes.model import Finding, Severity
-from trainwright.reports.report import Format, Report, visible
+from trainwright.findings.visibility import visible
+from trainwright.reports.report import Format, Report
 
 if TYPE_CHECKING:
     from xml.etree import ElementTree

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Finding, Location
 from trainwright.findings.redaction import redact_lines
-from trainwright.reports.report import help_uri, rule, visible
+from trainwright.findings.visibility import visible
+from trainwright.reports.report import help_uri, rule
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Finding, Location, Severity
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
+from trainwright.findings.visibility import LOG_COMMAND, UNSEEN
 
 if TYPE_CHECKING:
     from trainwright.rule_model.edit import EditRule
@@ -84,17 +85,7 @@ def help_uri(rule_id: str) -> str:
     return f"{HOME}/blob/main/docs/rules/{rule_id}.md"
 
 
-# Controls, invisible and direction characters, and what UTF-8 or XML cannot hold. Joiners stay:
-# Persian and emoji are written with them.
-_UNSEEN = (
-    r"\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069"
-    r"\ufeff\ufffe\uffff\ud800-\udfff\U000e0000-\U000e007f"
-)
-# The runners of GitHub and Azure obey `##[` and `##vso[` anywhere in a line of a log.
-# https://github.com/actions/runner/blob/main/src/Runner.Common/ActionCommand.cs
-_LOG_COMMAND = r"#(?=#(?:vso)?\[)"
-_CONTROL = re.compile(rf"[\x00-\x08\x0a-\x1f{_UNSEEN}]|{_LOG_COMMAND}")
-_CONTROL_IN_JSON = re.compile(rf"[{_UNSEEN}]|{_LOG_COMMAND}")
+_CONTROL_IN_JSON = re.compile(rf"[{UNSEEN}]|{LOG_COMMAND}")
 
 
 def cells(text: str) -> int:
@@ -104,20 +95,6 @@ def cells(text: str) -> int:
     from rich.cells import cell_len  # 15 ms, and few texts need it
 
     return cell_len(text)
-
-
-def visible(text: str) -> str:
-    """Text from people's files with control and direction characters spelled out.
-
-    A terminal or a log must show what is in a file, never obey it.
-    """
-    return _CONTROL.sub(lambda match: _spelled(ord(match.group())), text)
-
-
-def _spelled(code: int) -> str:
-    if code <= 0xFF:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
 def dump(data: Data) -> str:

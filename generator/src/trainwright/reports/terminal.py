@@ -11,8 +11,9 @@ from trainwright.datatypes.model import Data, Held
 from trainwright.datatypes.pointer import Pointer
 from trainwright.findings import redaction
 from trainwright.findings.credentials import HIDDEN, named, redact
+from trainwright.findings.visibility import visible
 from trainwright.reports.json import place_of
-from trainwright.reports.report import cells, visible
+from trainwright.reports.report import cells, dump
 from trainwright.specs.explain import Explanation, Setting
 from trainwright.specs.violation import show
 
@@ -20,7 +21,7 @@ from trainwright.specs.violation import show
 def as_json(kind: str, items: Sequence[Data]) -> str:
     """A versioned envelope around a list."""
     data = {"apiVersion": "trainwright.io/v1alpha1", "kind": kind, "items": items}
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    return dump(data)
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, color: bool) -> str:
@@ -104,7 +105,7 @@ def explanation(found: Sequence[Explanation]) -> str:
             hidden = _hidden(e.pointer, setting.value)
             was = "removed" if setting.value is None else _value(hidden)
             text.append(f"{'':<{width}}  #   overrides {was} ({_where(setting)})")
-    return "".join(f"{redact(line)}\n" for line in text)
+    return "".join(f"{visible(redact(line))}\n" for line in text)
 
 
 def _where(setting: Setting) -> str:

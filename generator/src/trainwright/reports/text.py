@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import click
 
 from trainwright.datatypes.model import Finding, Location, Severity
-from trainwright.reports.report import Format, Report, cells, visible
+from trainwright.findings.visibility import visible
+from trainwright.reports.report import Format, Report, cells
 
 _COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "blue"}
 _WIDEST = 120  # characters of a source line that are shown

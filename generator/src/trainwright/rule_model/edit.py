@@ -11,6 +11,7 @@ from trainwright.datatypes.model import Data, Environment, Manifest, Severity
 from trainwright.datatypes.tolerant import mapping
 
 Path = tuple[str, ...]
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
 class Verdict(enum.StrEnum):
@@ -21,6 +22,7 @@ class Verdict(enum.StrEnum):
     DELETED = "deleted"  # the object goes away, and what it runs with it
     MIXED = "mixed"  # accepted; some pods have the old version and some the new one
     IGNORED = "ignored"  # accepted; nothing that runs ever sees it
+    UNTIL_ADMITTED = "until-admitted"  # accepted while its queue holds it back, refused later
     IN_PLACE = "in-place"  # accepted, and it does what it says
 
 
@@ -28,12 +30,14 @@ class Verdict(enum.StrEnum):
 class Edit:
     """An object before and after; `after` is None when it is removed.
 
-    `environment` says which versions are installed, where that is known.
+    `environment` says which versions are installed, where that is known. `waits` supposes that its
+    queue holds the object back, which it is then suspended for.
     """
 
     before: Manifest
     after: Manifest | None
     environment: Environment | None = None
+    waits: bool = False
 
     @cached_property
     def old(self) -> Mapping[str, Data]:
@@ -53,12 +57,22 @@ class Edit:
     @cached_property
     def suspended(self) -> bool:
         """Whether no pod runs before the edit, as far as git says."""
-        return _suspended(self.old)
+        return self.waits or _suspended(self.old)
 
     @cached_property
     def suspended_around(self) -> bool:
         """Whether the object is suspended before or after, as some fields need it."""
-        return _suspended(self.old) or _suspended(self.new)
+        return self.waits or _suspended(self.old) or _suspended(self.new)
+
+
+def may_wait(manifest: Manifest) -> bool:
+    """Return whether Kueue may hold an object back: it is in a queue, and does not say otherwise.
+
+    Kueue writes `suspend` itself, which is why a live object has it and one in git has not.
+    """
+    queued = mapping(manifest.metadata.get("labels")).get(QUEUE_LABEL)
+    spec = manifest.spec
+    return bool(queued) and "suspend" not in {**spec, **mapping(spec.get("runPolicy"))}
 
 
 def _suspended(spec: Mapping[str, Data]) -> bool:
@@ -117,7 +131,7 @@ class EditRule:
     effect: str
     remedy: str
     source: str
-    removal: Callable[[Manifest], str] | None = None  # the reason, or nothing
+    removal: Callable[[Manifest, Environment | None], str] | None = None  # the reason, or nothing
     passing: EditSample
     failing: EditSample
 

@@ -65,6 +65,7 @@ CHANGED = Condition(
     "it is there before and after", lambda d: d.old is not None and d.new is not None
 )
 ADDED_OR_REMOVED = Condition("it is added or removed", lambda d: d.old is None or d.new is None)
+ADDED_OR_CHANGED = Condition("it is there after", lambda d: d.new is not None)
 SUSPENDED = Condition("the object is suspended before", lambda d: d.edit.suspended)
 AROUND = Condition("it is suspended before or after", lambda d: d.edit.suspended_around)
 RUNNING = Condition(

@@ -36,7 +36,8 @@ class Rule:
     `spec` is the position in a job spec that usually decides it. A `per_pod` rule says of each pod
     template what follows from the template itself, whatever its role, count and neighbours are: of
     templates that are alike it says the same. `passes` and `fails` are samples, in
-    `passes_in` and `fails_in` of the environment.
+    `passes_in` and `fails_in` of the environment. `near_misses` resemble what fails and pass, and
+    `variants` are other forms of what fails.
     """
 
     id: str
@@ -55,6 +56,8 @@ class Rule:
     fails: str
     passes_in: str = ""
     fails_in: str = ""
+    near_misses: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
 
     @property
     def passing(self) -> Sample:
@@ -82,6 +85,8 @@ class _Fields(TypedDict, total=False):
     fails: Required[str]
     passes_in: str
     fails_in: str
+    near_misses: tuple[str, ...]
+    variants: tuple[str, ...]
 
 
 def error(**fields: Unpack[_Fields]) -> Callable[[Check], Rule]:

@@ -10,14 +10,18 @@ from trainwright.kinds import OWNERS
 from trainwright.rule_model.rule import Rule, united
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules import (
+    deception,
     definitions,
     delivery,
     devices,
+    endings,
+    gates,
     gitops,
     images,
     kueue,
     launchers,
     mounts,
+    multikueue,
     names,
     network,
     nodes,
@@ -25,11 +29,14 @@ from trainwright.rules import (
     probes,
     quota,
     resources,
+    saving,
     secrets,
     security,
+    tuning,
     validation,
     variables,
     volumes,
+    waiting,
 )
 
 GENERAL = (
@@ -39,6 +46,8 @@ GENERAL = (
     names.RULES,
     definitions.RULES,
     kueue.RULES,
+    waiting.RULES,
+    multikueue.RULES,
     quota.RULES,
     nodes.RULES,
     resources.RULES,
@@ -46,12 +55,17 @@ GENERAL = (
     pods.RULES,
     images.RULES,
     secrets.RULES,
+    deception.RULES,
     volumes.RULES,
     network.RULES,
     probes.RULES,
     devices.RULES,
+    gates.RULES,
     validation.RULES,
     mounts.RULES,
+    saving.RULES,
+    tuning.RULES,
+    endings.RULES,
     launchers.RULES,
 )
 

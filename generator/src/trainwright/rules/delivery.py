@@ -22,6 +22,7 @@ from trainwright.kinds import SERVED, TRAINING
 from trainwright.kinds.kind import Kind
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
+from trainwright.specs.upstream import upstream
 
 _CHART = "training-job"
 _COMPARE = "argocd.argoproj.io/compare-options"
@@ -71,7 +72,7 @@ _SERVER = f", annotations: {{{_COMPARE}: ServerSideDiff=true}}"
     remedy=f"Annotate it with {_COMPARE}: ServerSideDiff=true, or list what controllers write in "
     "ignoreDifferences with the sync option RespectIgnoreDifferences=true.",
     kinds=(APPLICATION, APPLICATIONSET),
-    source="argoproj/argo-cd:docs/user-guide/diff-strategies.md",
+    source=upstream("argocd/server-side-diff").source,
     passes=_APP % _SERVER,
     fails=_APP % "",
 )
@@ -171,7 +172,7 @@ _SETTINGS = "kind: ConfigMap\nmetadata: {name: argocd-cm}\ndata: {%s}\n---\nkind
     effect="A failed training shows a Healthy application, and a promotion goes ahead.",
     remedy="Add resource.customizations.health.<group>_<kind> to argocd-cm.",
     kinds=(CONFIGMAP,),
-    source="argoproj/argo-cd@v3.5.1:resource_customizations",
+    source=upstream("argocd/job-health").source,
     passes=_SETTINGS % "resource.customizations.health.kubeflow.org_PyTorchJob: 'return hs'",
     fails=_SETTINGS % "",
 )

@@ -10,6 +10,7 @@ from trainwright.datatypes.tolerant import dig, mappings, text
 from trainwright.pods.template import Container
 from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
+from trainwright.specs.upstream import upstream
 
 _PAGES = "hugepages-"
 
@@ -79,7 +80,7 @@ def unknown_resource_claim(subject: Subject) -> Iterator[Hit]:
                     yield Hit(pointer, f'the container uses the claim "{name}", the pod has none')
 
 
-_ON_SINCE = 34
+_CLAIMS = upstream("kubernetes/device-claims")
 
 
 @warning(
@@ -87,8 +88,9 @@ _ON_SINCE = 34
     summary="Claims of devices are for Kubernetes 1.34 and later, or for a feature gate.",
     effect="Without the feature gate DynamicResourceAllocation the API server drops the claims, "
     "and the pods start without their devices.",
-    remedy="Turn the gate on and waive this, or ask for the devices in resources.extended.",
-    by_hand="Turn the gate on and waive this, or ask for extended resources instead.",
+    remedy="Turn the gate on and declare it in kubernetes.features of environment.yaml, or ask for "
+    "the devices in resources.extended.",
+    by_hand="Turn the gate on, or ask for extended resources instead.",
     spec=Pointer("/resourceClaims"),
     source="https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/",
     per_pod=True,
@@ -99,11 +101,11 @@ _ON_SINCE = 34
 )
 def device_allocation_off(subject: Subject) -> Iterator[Hit]:
     version = subject.environment.kubernetes_version
-    if subject.environment.kubernetes_minor >= _ON_SINCE:
+    if _CLAIMS.is_on(version, subject.environment.kubernetes_features):
         return
     for template in subject.pod_templates:
         if mappings(template.spec.get("resourceClaims")):
-            message = f"Kubernetes {version} allocates devices only with a feature gate"
+            message = f"Kubernetes {version} allocates devices only with the gate {_CLAIMS.gate}"
             yield Hit(f"{template.pointer}/spec/resourceClaims", message)
 
 

@@ -14,7 +14,7 @@ from trainwright.datatypes.groupkind import (
     SERVICEACCOUNT,
     GroupKind,
 )
-from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.model import Data, GitOps, Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
 from trainwright.kinds import SERVED, TRAINING
@@ -22,6 +22,7 @@ from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.sync_options import OPTIONS, sync_options
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
+from trainwright.specs.upstream import upstream
 
 _WAVE = "argocd.argoproj.io/sync-wave"
 
@@ -33,7 +34,7 @@ _EXPIRING = tuple(kind for kind in SERVED.values() if kind.expires)
     summary="Objects have a metadata.name, and not a generateName alone.",
     effect="generateName can be created but not applied: the sync fails.",
     remedy="Set metadata.name.",
-    source="argoproj/argo-cd:docs/user-guide/sync-waves.md",
+    source=upstream("argocd/waves").source,
     passes="kind: PyTorchJob\nmetadata: {name: mnist}",
     fails="kind: PyTorchJob\nmetadata: {generateName: mnist-}",
 )
@@ -74,11 +75,18 @@ class Departure(enum.StrEnum):
 _PRUNE = "kustomize.toolkit.fluxcd.io/prune"
 
 
-def leaving(metadata: Mapping[str, Data]) -> Departure:
-    """What an object's metadata ask of Argo CD and of Flux for when it leaves git."""
+def leaving(metadata: Mapping[str, Data], gitops: GitOps | None = None) -> Departure:
+    """What Argo CD or Flux does with an object that leaves git.
+
+    Where a `gitops` is wired by us that decides, whichever engine the object was rendered for.
+    """
+    if gitops and gitops.engine != "none" and gitops.prune == "confirm":
+        return Departure.KEPT  # no wiring of ours prunes then
+    engine = gitops.engine if gitops else "none"  # one does not read what is for the other
     annotations, labels = mapping(metadata.get("annotations")), mapping(metadata.get("labels"))
-    options = sync_options(annotations)
-    if "Prune=false" in options or "disabled" in (annotations.get(_PRUNE), labels.get(_PRUNE)):
+    options = sync_options(annotations) if engine != "flux" else frozenset[str]()
+    kept = "disabled" in (annotations.get(_PRUNE), labels.get(_PRUNE)) and engine != "argocd"
+    if kept or "Prune=false" in options:
         return Departure.KEPT
     return Departure.CONFIRMED if "Prune=confirm" in options else Departure.PRUNED
 
@@ -106,13 +114,45 @@ def forced_sync(subject: Subject) -> Iterator[Hit]:
             yield Hit(Pointer.of("metadata", field, _FORCE), f"{_FORCE} is enabled")
 
 
+# By engine: https://argo-cd.readthedocs.io/en/stable/user-guide/sync-waves/,
+# https://helm.sh/docs/topics/charts_hooks/
+HOOKS = {"argocd.argoproj.io/hook": "Argo CD", "helm.sh/hook": "Helm"}
+
+
+@error(
+    id="TW529",
+    summary="Training objects are not hooks.",
+    effect="By default a hook is deleted and made again at each sync or upgrade: a training that "
+    "runs is stopped, and one that has finished is trained again.",
+    remedy="Remove the annotation; a training is an object of its own, which stays.",
+    kinds=TRAINING,
+    spec=Pointer("/annotations"),
+    source="https://argo-cd.readthedocs.io/en/stable/user-guide/resource_hooks/",
+    passes="apiVersion: batch/v1\nkind: Job\nmetadata: {name: migrate, annotations: "
+    "{argocd.argoproj.io/hook: PreSync}}\nspec: {template: {spec: {containers: [{name: a}]}}}",
+    fails="kind: PyTorchJob\nmetadata: {annotations: {argocd.argoproj.io/hook: Sync}}",
+)
+def training_is_hook(subject: Subject) -> Iterator[Hit]:
+    if subject.kind.kind == "Job" and not _trains(subject):
+        return  # a migration of a database, say, for which hooks are made
+    for key, engine in HOOKS.items():
+        if subject.annotations.get(key):
+            yield Hit(Pointer.of("metadata", "annotations", key), f"it is a hook of {engine}")
+
+
+def _trains(subject: Subject) -> bool:
+    """Whether a Job has ranks or accelerators, as other Jobs have not."""
+    indexed = subject.spec.get("completionMode") == "Indexed"
+    return indexed or any(template.accelerators for template in subject.templates)
+
+
 @warning(
     id="TW505",
     summary="An object with a Kueue queue label does not set suspend.",
     effect="true evicts the running job at each sync; false starts it past the queue.",
     remedy="Remove suspend: Kueue sets it.",
     spec=Pointer("/state"),
-    source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework",
+    source=upstream("kueue/suspends-jobs").source,
     passes="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\nspec: "
     "{runPolicy: {backoffLimit: 1}}",
     fails="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\nspec: "
@@ -167,7 +207,7 @@ def _wave(manifest: Manifest) -> int:
     return int(wave) if wave.removeprefix("-").isdigit() else 0
 
 
-def _needed(subject: Subject) -> Iterator[tuple[GroupKind, str, str]]:
+def referred_objects(subject: Subject) -> Iterator[tuple[GroupKind, str, str]]:
     """Kind and name of what has to be there first, and where the object refers to it."""
     refers = SERVED[subject.kind].refers
     for needed in refers(subject.manifest) if refers else ():
@@ -208,7 +248,7 @@ _NEEDED = frozenset((SERVICEACCOUNT, SECRET, CONFIGMAP, PERSISTENTVOLUMECLAIM, *
     effect="The first sync fails: the webhook refuses a job without its runtime, pods wait.",
     remedy="Give what is needed a lower argocd.argoproj.io/sync-wave.",
     kinds=TRAINING,
-    source="argoproj/argo-cd:docs/user-guide/sync-waves.md",
+    source=upstream("argocd/waves").source,
     passes="kind: TrainJob\nspec: {runtimeRef: {name: a}}\n---\nkind: ClusterTrainingRuntime\n"
     'metadata: {name: a, annotations: {argocd.argoproj.io/sync-wave: "-1"}}',
     fails="kind: TrainJob\nspec: {runtimeRef: {name: a}}\n---\nkind: ClusterTrainingRuntime\n"
@@ -219,7 +259,7 @@ def needed_object_applied_late(subject: Subject) -> Iterator[Hit]:
         return  # which Kustomization of Flux applies what is not in the objects
     own = _wave(subject.manifest)
     reported = set()
-    for kind, name, pointer in _needed(subject):
+    for kind, name, pointer in referred_objects(subject):
         needed = subject.around.named(kind, name, subject.manifest.namespace) if name else None
         if needed is None or (kind, name) in reported:
             continue
@@ -234,7 +274,7 @@ def needed_object_applied_late(subject: Subject) -> Iterator[Hit]:
     summary="No two documents describe the same object.",
     effect="The last one wins, with a RepeatedResourceWarning at best.",
     remedy="Remove one of them, or give it another name.",
-    source="argoproj/argo-cd:docs/user-guide",
+    source=upstream("argocd/one-object-one-document").source,
     passes="kind: PyTorchJob\nmetadata: {name: a}\n---\nkind: PyTorchJob\nmetadata: {name: b}",
     fails="kind: PyTorchJob\nmetadata: {name: a}\n---\nkind: PyTorchJob\nmetadata: {name: a}",
 )

@@ -16,11 +16,11 @@ from trainwright.objects.kueue import (
     QUEUE_LABEL,
     SLICE,
     TOPOLOGY,
-    version_of,
 )
 from trainwright.pods.template import PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
+from trainwright.specs.upstream import Behaviour, numbers, table, upstream
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _OBJECTS = (
@@ -30,7 +30,9 @@ _OBJECTS = (
         for kind in ("Workload", "WorkloadPriorityClass", "Topology", "AdmissionCheck", "Cohort")
     ),
 )
-_CONSTANTS = "kubernetes-sigs/kueue@v0.19.2:pkg/controller/constants"
+_CONSTANTS = upstream("kueue/labels").source
+_TOPOLOGIES = upstream("kueue/topology-annotations").source
+_STORED = upstream("kueue/stored-version")
 
 
 @error(
@@ -56,6 +58,56 @@ def unknown_queue(subject: Subject) -> Iterator[Hit]:
         yield Hit(pointer, f"{queue!r} is not a valid queue name")
     elif known and queue not in known:
         yield Hit(pointer, f'the queue "{queue}" is none of {", ".join(sorted(known))}')
+
+
+# The integration of each kind, of which there are some that Kueue's own configuration leaves out.
+INTEGRATIONS = {
+    kind.group_kind: upstream(kind.integration) for kind in SERVED.values() if kind.integration
+}
+_QUEUED = "kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}"
+
+
+@error(
+    id="TW606",
+    summary="A queued job is of a kind that the cluster's Kueue manages.",
+    effect="Nothing holds the job back: it starts at once, past every quota.",
+    remedy="Use target trainjob or jobset; or turn the integration on, and list all that are on in "
+    "kueue.frameworks of environment.yaml.",
+    by_hand="Use a TrainJob or a JobSet, or turn the integration on.",
+    kinds=tuple(INTEGRATIONS),
+    spec=Pointer("/target"),
+    source=_CONSTANTS,
+    passes=_QUEUED,
+    passes_in='kueue: {version: "0.19", frameworks: [kubeflow.org/pytorchjob, batch/job]}',
+    fails=_QUEUED,
+    fails_in='kueue: {version: "0.19"}',
+    near_misses=(
+        "kind: PyTorchJob",
+        "kind: JobSet\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}",
+    ),
+)
+def kind_not_managed_by_kueue(subject: Subject) -> Iterator[Hit]:
+    if QUEUE_LABEL in subject.labels and (why := _unmanaged(subject)):
+        yield Hit(Pointer.of("metadata", "labels", QUEUE_LABEL), why)
+
+
+def _unmanaged(subject: Subject) -> str:
+    """Why Kueue does not manage an object's kind; empty where it does, or nothing says."""
+    kueue, row = subject.environment.kueue, INTEGRATIONS[subject.kind]
+    if kueue.version and not _integrated(row, kueue.version):
+        return f"Kueue {kueue.version} has no integration {row.value}"
+    if kueue.frameworks:
+        listed = row.value in kueue.frameworks
+        return "" if listed else f"kueue.frameworks does not list {row.value}"
+    if kueue.version and not row.holds(kueue.version):
+        return f"Kueue {kueue.version} comes with the integration {row.value} switched off"
+    return ""
+
+
+def _integrated(row: Behaviour, version: str) -> bool:
+    """Whether a version has an integration at all, on or off."""
+    end = table().get(f"{row.name}-exists")
+    return numbers(version) >= numbers(row.since) and (end is None or end.holds(version))
 
 
 @warning(
@@ -84,7 +136,7 @@ def queue_label_on_pods(subject: Subject) -> Iterator[Hit]:
     summary="A pod template requests at most one topology, and slices completely.",
     effect="Kueue's webhook refuses the object.",
     remedy="Keep one topology annotation, and both slice annotations or neither.",
-    source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework/tas_validation.go",
+    source=_TOPOLOGIES,
     per_pod=True,
     passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {template: {metadata: "
     "{annotations: {kueue.x-k8s.io/podset-required-topology: rack}}}}}}",
@@ -135,7 +187,7 @@ _RACK, _RANKS = "required-topology: rack", "group-name: ranks"
     summary="A group of pod sets is two of them, one of a single pod, with the same topology.",
     effect="Kueue refuses the object, or never admits it.",
     remedy=f"Give {GROUP} to exactly two pod templates, or remove it.",
-    source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework/tas_validation.go",
+    source=_TOPOLOGIES,
     passes=_PAIR % (_grouped(_RACK, _RANKS), _grouped(_RACK, _RANKS, replicas=3)),
     fails=_PAIR % (_grouped(_RACK), _grouped(_RACK, _RANKS, replicas=3)),
 )
@@ -161,10 +213,14 @@ def _unfit_group(members: list[PodTemplate]) -> str:
     return ""
 
 
-# Their API keeps the pod template of what has started.
-_FIXED = tuple(k.group_kind for k in SERVED.values() if k.immutable_template)
+_LEFT = {k.group_kind: k.left_to_flavor for k in SERVED.values() if k.left_to_flavor}
+_LATER = "which the flavor's replace in every attempt after the first, whose pods then stay Pending"
 
-
+_PATCHED = (
+    "kind: TrainJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\n"
+    "spec: {runtimePatches: [{manager: a.example.com/b, trainingRuntimeSpec: {template: {spec: "
+    "{replicatedJobs: [{name: node, template: {spec: {template: {spec: {%s}}}}}]}}}}]}"
+)
 _PLACED = (
     "kind: Job\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\nspec: {template: {spec: %s}}"
 )
@@ -172,25 +228,38 @@ _PLACED = (
 
 @warning(
     id="TW612",
-    summary="A queued Job or JobSet leaves nodeSelector and tolerations to its ResourceFlavor.",
-    effect="Once a flavor with node labels or tolerations has admitted the job, the API refuses to "
-    "apply the same file again: Flux stops its whole Kustomization, and Argo CD cannot compare.",
+    summary="A queued job leaves to its ResourceFlavor what Kueue writes into its pods: a TrainJob "
+    "the tolerations, a Job or JobSet the node selector as well.",
+    effect="Once a flavor with node labels or tolerations has admitted a Job or JobSet, the API "
+    "refuses to apply the same file again: Flux stops its whole Kustomization, and Argo CD cannot "
+    "compare. A TrainJob never runs again after its first failure or preemption: its pods lack the "
+    "tolerations of the file, and it keeps its quota.",
     remedy="Leave them out: the ResourceFlavor has them, or another queue does.",
-    kinds=_FIXED,
+    kinds=tuple(_LEFT),
     spec=Pointer("/nodeSelector"),
     source="https://kueue.sigs.k8s.io/docs/concepts/resource_flavor/",
     per_pod=True,
     passes=_PLACED % "{affinity: {podAntiAffinity: {}}}",
     fails=_PLACED % "{nodeSelector: {agentpool: h100}}",
+    near_misses=(
+        _PLACED.replace("metadata: {labels: {kueue.x-k8s.io/queue-name: a}}", "metadata: {name: a}")
+        % "{nodeSelector: {agentpool: h100}}",
+        _PATCHED % "nodeSelector: {agentpool: h100}",
+    ),
+    variants=(_PATCHED % "tolerations: [{key: sku, operator: Exists}]",),
 )
 def placement_conflicts_with_flavor(subject: Subject) -> Iterator[Hit]:
     if QUEUE_LABEL not in subject.labels:
         return
+    left = _LEFT[subject.kind]
+    fixed = "nodeSelector" in left
+    why = "which Kueue writes when it admits the job" if fixed else _LATER
     for template in subject.templates:
-        for name in ("nodeSelector", "tolerations"):
+        for name in left:
             if template.spec.get(name):
-                message = f"{template.role} has {name}, which Kueue writes when it admits the job"
-                yield Hit(f"{template.pointer}/spec/{name}", message)
+                at = f"{template.pointer}/spec"
+                message = f"{template.role} has {name}, {why}"
+                yield Hit(f"{at}/{name}" if fixed else at, message)
 
 
 @warning(
@@ -199,18 +268,15 @@ def placement_conflicts_with_flavor(subject: Subject) -> Iterator[Hit]:
     effect="A later Kueue no longer serves v1beta1, and the sync fails.",
     remedy="Write apiVersion: kueue.x-k8s.io/v1beta2.",
     kinds=_OBJECTS,
-    source="kubernetes-sigs/kueue@v0.19.2:apis/kueue/v1beta2",
+    source=_STORED.source,
     passes="apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue",
     fails="apiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue",
 )
 def outdated_kueue_version(subject: Subject) -> Iterator[Hit]:
-    version = version_of(subject.environment)
-    if subject.manifest.api_version == "kueue.x-k8s.io/v1beta1" and not (
-        version and version < _BETA2
-    ):
+    version = subject.environment.kueue.version
+    stored = not version or _STORED.holds(version)
+    if subject.manifest.api_version == "kueue.x-k8s.io/v1beta1" and stored:
         yield Hit("/apiVersion", "kueue.x-k8s.io/v1beta1 is deprecated")
 
-
-_BETA2 = (0, 19)  # the oldest version that was read, in which v1beta2 is what is stored
 
 RULES = defined_in(globals())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from posixpath import normpath
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
@@ -64,9 +65,10 @@ def _mounts(template: PodTemplate) -> Iterator[list[_Mount]]:
     for container in (*template.containers, *template.ephemeral):
         found = []
         for index, mount in enumerate(mappings(container.body.get("volumeMounts"))):
-            name, path = text(mount.get("name")), text(mount.get("mountPath")).rstrip("/")
+            name, written = text(mount.get("name")), text(mount.get("mountPath"))
             at = Pointer(container.pointer) / "volumeMounts" / index
-            if path:
+            if written:
+                path = normpath(written).replace("//", "/").rstrip("/")
                 found.append(_Mount(path, at, name, mount, volumes.get(name, {})))
         yield found
 
@@ -74,7 +76,7 @@ def _mounts(template: PodTemplate) -> Iterator[list[_Mount]]:
 def _inside(mounts: list[_Mount]) -> Iterator[tuple[_Mount, _Mount]]:
     """Each mount that is inside others, with the innermost of them."""
     for mount in mounts:
-        around = [one for one in mounts if mount.path.startswith(f"{one.path}/")]
+        around = [one for one in mounts if one.path and mount.path.startswith(f"{one.path}/")]
         if around:
             yield mount, max(around, key=lambda one: len(one.path))
 
@@ -91,9 +93,12 @@ _CONFIG = ", volumes: [{name: c, configMap: {name: c}}, {name: d, emptyDir: {}}]
 _TWO = "volumeMounts: [{name: c, mountPath: /etc/a, %s}, {name: d, mountPath: /etc/a/b}]"
 
 
+_AT = "volumeMounts: [{name: d, mountPath: %s}]"
+
+
 @error(
     id="TW741",
-    summary="Nothing is mounted below a file, or where the kernel has its own files.",
+    summary="Nothing is mounted below a file, at /, or where the kernel has its own files.",
     effect="The container does not start: its runtime cannot make the place of the mount.",
     remedy="Mount it somewhere else.",
     spec=Pointer("/volumes"),
@@ -101,6 +106,10 @@ _TWO = "volumeMounts: [{name: c, mountPath: /etc/a, %s}, {name: d, mountPath: /e
     per_pod=True,
     passes=pod(_TWO % "readOnly: false", _CONFIG),
     fails=pod(_TWO % "subPath: a", _CONFIG),
+    near_misses=(pod(_AT % "/a", _CONFIG), pod(_AT % "/procs", _CONFIG)),
+    variants=tuple(
+        pod(_AT % path, _CONFIG) for path in ("/", "//", "/a/..", "/proc/x", "/a/../sys")
+    ),
 )
 def impossible_mount(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
@@ -110,6 +119,9 @@ def impossible_mount(subject: Subject) -> Iterator[Hit]:
                     message = f"{mount.said} is below the file {around.path}"
                     yield Hit(mount.pointer, message, mount.spec, also=(around.spec,))
             for mount in mounts:
+                if not mount.path:
+                    message = f'"{mount.name}" is mounted at /, in the place of the whole image'
+                    yield Hit(mount.pointer, message, mount.spec)
                 if folder := _of_the_kernel(mount):
                     message = f"{mount.said} is in {folder}, which the kernel fills"
                     yield Hit(mount.pointer, message, mount.spec)

@@ -18,6 +18,7 @@ from trainwright.pods.template import PodTemplate
 from trainwright.rule_model.rule import defined_in, error
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.definitions import DEFINITION
+from trainwright.specs.upstream import upstream
 
 _NAMES = "https://kubernetes.io/docs/concepts/overview/working-with-objects/names/"
 _LABELS = "https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/"
@@ -37,15 +38,15 @@ _OTHER = (
     GroupKind("networking.k8s.io", "IPAddress"),
     *(kind.group_kind for kind in KINDS.values() if kind.own_name_rule),
 )
-_DIGIT_FIRST = 36  # https://github.com/kubernetes/enhancements/issues/5311
+_DIGIT_FIRST = upstream("kubernetes/service-names-begin-with-digits")
 
 
 def _form(subject: Subject) -> Form:
     if subject.kind in _NAMED:
         return _NAMED[subject.kind]
     if subject.kind == SERVICE:
-        minor = subject.environment.kubernetes_minor
-        return forms.LABEL if minor >= _DIGIT_FIRST else forms.LETTER_FIRST
+        relaxed = _DIGIT_FIRST.holds(subject.environment.kubernetes_version)
+        return forms.LABEL if relaxed else forms.LETTER_FIRST
     return forms.SEGMENT if subject.kind.group in _FREE else forms.SUBDOMAIN
 
 

@@ -8,23 +8,21 @@ from collections.abc import Iterator, Sequence
 
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
-from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
-from trainwright.pods.launching import SHELLS, script_trains
-from trainwright.pods.template import PodTemplate
+from trainwright.datatypes.tolerant import dig, mapping, mappings, text
+from trainwright.pods.launching import (
+    SHELLS,
+    addresses,
+    launches,
+    options,
+    script_trains,
+    torchruns,
+    training_is_followed,
+)
+from trainwright.pods.storage import mount_at, saved, saves, volume_of
+from trainwright.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates
-
-_CHECKPOINTS = re.compile(r"checkpoint|ckpt", re.IGNORECASE)
-
-
-def _saves(template: PodTemplate) -> bool:
-    """Whether anything in the pods speaks of checkpoints."""
-    return any(
-        any(_CHECKPOINTS.search(name) for name in container.variables)
-        or any(_CHECKPOINTS.search(word) for word in container.command_line)
-        for container in template.trains
-    )
 
 
 @warning(
@@ -38,31 +36,56 @@ def _saves(template: PodTemplate) -> bool:
     per_pod=True,
     passes=pod("env: [{name: CHECKPOINT_DIR}]", ", terminationGracePeriodSeconds: 120"),
     fails=pod("env: [{name: CHECKPOINT_DIR}]"),
+    near_misses=(
+        pod('command: [train, --gradient_checkpointing, "true"]'),
+        pod("command: [train, --activation-checkpointing]"),
+        pod("command: [train, --pretrained_checkpoint=/models/a.ckpt]"),
+        pod('command: [sh, -c, "train --use-checkpoint --save-checkpoints no"]'),
+    ),
+    variants=(
+        pod("command: [train, --checkpoint-every, '100']"),
+        pod('command: [sh, -c, "train --output_dir /out"]'),
+    ),
 )
 def short_grace_period(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         grace = count(template.spec.get("terminationGracePeriodSeconds"))
         if grace is None and template.partial:
             continue
-        if (30 if grace is None else grace) <= 30 and _saves(template):
+        if (30 if grace is None else grace) <= 30 and saves(template):
             found = "30 (the default)" if grace is None else str(grace)
             message = f"checkpoints are saved, but there are {found} seconds to stop"
             yield Hit(f"{template.pointer}/spec", message)
 
 
-_EXEC = re.compile(r"(?:^|[;&|\n]\s*|\s)exec\s")
+_EXEC = re.compile(r"(?:^|[;&|\s])exec\s")
+_TRAP = re.compile(r"(?:^|[;&|\n])[ \t]*+trap\s")
+_WAIT = re.compile(r"\bwait\b")
+
+
+def _forwards(script: str) -> bool:
+    """Whether a script waits for what it started, and passes signals on."""
+    trap = _TRAP.search(script)
+    return bool(trap and _WAIT.search(script, trap.end()))
 
 
 @warning(
     id="TW712",
-    summary="A shell that starts the training replaces itself by it with exec.",
+    summary="A shell that starts the training passes SIGTERM on to it.",
     effect="SIGTERM ends the shell only; the training is killed without saving.",
-    remedy="Write exec before the command, or start it without a shell.",
+    remedy="Write exec before the training, or start it without a shell. Where commands follow it, "
+    "exec would drop them: pass the signal on instead, with trap 'kill -TERM $pid' TERM; train & "
+    "pid=$!; wait $pid; wait $pid.",
     spec=Pointer("/entrypoint"),
     source="https://github.com/pytorch/pytorch/issues/119856",
     per_pod=True,
     passes=pod("command: [bash, -c, exec torchrun train.py]"),
     fails=pod("command: [bash, -c, torchrun train.py]"),
+    near_misses=(
+        pod("command: [bash, -c, 'trap \"kill -TERM $p\" TERM; torchrun a.py & p=$!; wait $p']"),
+        pod("command: [bash, -c, pip install a]"),
+    ),
+    variants=(pod("command: [bash, -c, 'torchrun train.py; cp -r /out /mnt']"),),
 )
 def shell_without_exec(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
@@ -71,8 +94,12 @@ def shell_without_exec(subject: Subject) -> Iterator[Hit]:
             if not words or not SHELLS.fullmatch(words[0]):
                 continue
             script = _script(words[1:])
-            if script_trains(script) and not _EXEC.search(script):
-                yield Hit(container.pointer, f"{words[0]} -c runs the training without exec")
+            if not script_trains(script) or _EXEC.search(script) or _forwards(script):
+                continue
+            message = f"{words[0]} -c runs the training without exec"
+            if training_is_followed(script):
+                message = f"{words[0]} -c goes on after the training, and passes no SIGTERM on"
+            yield Hit(container.pointer, message)
 
 
 def _script(words: Sequence[str]) -> str:
@@ -180,15 +207,15 @@ _SPOT = {
 )
 def spot_without_checkpoints(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
-        where = _spot(subject, template)
+        where = on_spot(subject, template)
         if not where:
             continue
-        saves = _CHECKPOINT_DIR in (name for c in template.trains for name in c.variables)
-        if not (saves or (subject.job is None and _saves(template))):
+        ours = _CHECKPOINT_DIR in (name for c in template.trains for name in c.variables)
+        if not (ours or (subject.job is None and saves(template))):
             yield Hit(f"{template.pointer}/spec", f"{where}, and nothing is saved")
 
 
-def _spot(subject: Subject, template: PodTemplate) -> str:
+def on_spot(subject: Subject, template: PodTemplate) -> str:
     """Why the pods are sure to run on spot nodes, or nothing."""
     if any(pool.spot for pool in subject.environment.pools.values()):
         pools = candidates(subject, template)
@@ -199,6 +226,12 @@ def _spot(subject: Subject, template: PodTemplate) -> str:
     return f"the nodes are spot ({labels[0]})" if labels else ""
 
 
+_DIR = f"env: [{{name: {_CHECKPOINT_DIR}, value: /v/c}}]"
+_AT_V = "%s, volumeMounts: [{name: v, mountPath: /v}]"
+_CLAIMED = ", volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]"
+_EMPTY = ", volumes: [{name: v, emptyDir: {}}]"
+
+
 @warning(
     id="TW719",
     summary="Checkpoints of a job whose pods are replaced are not on an emptyDir.",
@@ -207,46 +240,112 @@ def _spot(subject: Subject, template: PodTemplate) -> str:
     spec=Pointer("/checkpoint/volume"),
     source="https://kubernetes.io/docs/concepts/storage/volumes/#emptydir",
     per_pod=True,
-    passes=pod(
-        f"env: [{{name: {_CHECKPOINT_DIR}, value: /v/c}}], "
-        "volumeMounts: [{name: v, mountPath: /v}]",
-        ", volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]",
+    passes=pod(_AT_V % _DIR, _CLAIMED),
+    fails=pod(_AT_V % _DIR, _EMPTY),
+    near_misses=(
+        pod(_AT_V % "env: [{name: HF_HOME, value: /v/hf}]", _EMPTY),
+        pod(_AT_V % "command: [train, --resume_from_checkpoint=/v/c]", _EMPTY),
+        pod(
+            f"{_DIR}, volumeMounts: [{{name: v, mountPath: /v}}, {{name: c, mountPath: /v/c}}]",
+            f"{_EMPTY[:-1]}, {{name: c, persistentVolumeClaim: {{claimName: c}}}}]",
+        ),
+        pod(_AT_V % "command: [train, --output_dir=/vault]", _EMPTY),
     ),
-    fails=pod(
-        f"env: [{{name: {_CHECKPOINT_DIR}, value: /v/c}}], "
-        "volumeMounts: [{name: v, mountPath: /v}]",
-        ", volumes: [{name: v, emptyDir: {}}]",
+    variants=(
+        pod(_AT_V % f"env: [{{name: {_CHECKPOINT_DIR}, value: /v}}]", _EMPTY),
+        pod(_AT_V % "env: [{name: CKPT_PATH, value: /v/c/}]", _EMPTY),
+        pod(_AT_V % "command: [torchrun, t.py, --output_dir, /v/out]", _EMPTY),
+        pod(_AT_V % "command: [sh, -c, 'exec torchrun t.py --save-dir=/v']", _EMPTY),
     ),
 )
 def checkpoints_lost_with_pod(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
-        if template.retried is not True or not any(
-            _CHECKPOINT_DIR in container.variables for container in template.trains
-        ):
+        if template.retried is not True:
             continue
-        scratch = {text(v.get("name")) for _, v in template.volumes if "emptyDir" in v}
         for container in template.trains:
-            mounts = [mapping(m) for m in sequence(container.body.get("volumeMounts"))]
-            paths = [text(m.get("mountPath")) for m in mounts if text(m.get("name")) in scratch]
-            for index, entry in enumerate(container.env):
-                folder = text(entry.get("value")) if entry.get("name") == _CHECKPOINT_DIR else ""
-                if any(folder.startswith(f"{path.rstrip('/')}/") for path in paths if path):
-                    pointer = f"{container.pointer}/env/{index}"
-                    yield Hit(pointer, f"checkpoints go to {folder}, an emptyDir")
+            for folder in saved(container):
+                mount = mount_at(container, folder.value)
+                if mount is not None and "emptyDir" in volume_of(template, mount):
+                    message = f"{folder.shown} saves to {folder.value}, an emptyDir"
+                    yield Hit(folder.pointer, message)
+
+
+_TWO = "replicas: 2, "
+_LOOPBACK = re.compile(
+    r"(?:\w+://)?(?:localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[?::1\]?)(?::\d*)?", re.IGNORECASE
+)
+_STANDALONE = re.compile(r"(?:^|\s)--standalone(?=\s|$)")
+
+
+_STAGES = (
+    "kind: JobSet\nspec: {replicatedJobs: [{name: data, template: {spec: {template: {spec: "
+    "{containers: [{name: a, command: [./fetch]}]}}}}}, {name: node, template: {spec: {template: "
+    "{spec: {containers: [{name: a, command: [torchrun, --rdzv-endpoint=localhost:1]}]}}}}}]}"
+)
+
+
+def _array(words: str) -> str:
+    return (
+        "kind: Job\nspec: {completionMode: Indexed, parallelism: 2, completions: 2, template: "
+        f"{{spec: {{containers: [{{name: a, command: [{words}]}}]}}}}}}"
+    )
+
+
+def _alone(subject: Subject) -> Iterator[Hit]:
+    """Containers of several pods that are told to meet where only one of them is."""
+    ranks = [t for t in subject.templates if any(map(_starts_ranks, t.trains))]
+    pods = sum(template.replicas for template in ranks)
+    for container in (c for template in ranks for c in template.trains if pods > 1):
+        line = " ".join(container.command_line)
+        if "JOB_COMPLETION_INDEX" in line or not _is_rank(subject, container):
+            continue  # each pod of an array has a work of its own
+        if torchruns(container) and _STANDALONE.search(line):
+            yield Hit(container.pointer, f"--standalone, and there are {pods} pods")
+        for address in addresses(container):
+            if _LOOPBACK.fullmatch(address):
+                yield Hit(container.pointer, f"{pods} pods are to meet at {address}")
+
+
+def _starts_ranks(container: Container) -> bool:
+    return launches(container.command_line) or bool(addresses(container))
+
+
+def _is_rank(subject: Subject, container: Container) -> bool:
+    """Whether pods are ranks of one training: those of a Job are where they say so."""
+    nodes = options(container).get("nnodes", "")
+    return "template" not in subject.spec or nodes not in ("", "1")
 
 
 @warning(
     id="TW721",
-    summary="Ranks do not talk through the loopback interface.",
-    effect="Pods reach only themselves, and the job hangs at its first collective.",
-    remedy="Name the pod's interface (eth0), or exclude loopback with ^lo.",
+    summary="Ranks on several nodes neither meet nor talk through the loopback interface.",
+    effect="Pods reach only themselves: the job hangs at its first collective, or each pod trains "
+    "alone and writes the same checkpoints.",
+    remedy="Name the pod's interface (eth0), or exclude loopback with ^lo; let ranks meet at the "
+    "address of rank 0, which the target gives the launcher.",
     spec=Pointer("/env"),
     source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
-    per_pod=True,
     passes=pod("env: [{name: NCCL_SOCKET_IFNAME, value: ^lo}]"),
     fails=pod("env: [{name: NCCL_SOCKET_IFNAME, value: lo}]"),
+    near_misses=(
+        pod("command: [torchrun, --standalone, t.py]", replica="replicas: 1, "),
+        pod("command: [torchrun, --master-addr=localhost, t.py]", replica="replicas: 1, "),
+        pod("command: [torchrun, --master-addr=localhost.example.com, t.py]", replica=_TWO),
+        _array("torchrun, --standalone, t.py, --part=$(JOB_COMPLETION_INDEX)"),
+        _STAGES,
+    ),
+    variants=(
+        pod("command: [torchrun, --standalone, t.py]", replica=_TWO),
+        pod("command: [torchrun, --master-addr=localhost, t.py]", replica=_TWO),
+        pod("command: [torchrun, --master_addr, 127.0.0.1, t.py]", replica=_TWO),
+        pod("command: [torchrun, '--rdzv-endpoint=localhost:29400', t.py]", replica=_TWO),
+        pod("command: [sh, -c, 'exec torchrun --rdzv_endpoint [::1]:1 t.py']", replica=_TWO),
+        pod("command: [t.py], env: [{name: MASTER_ADDR, value: localhost}]", replica=_TWO),
+        _array("torchrun, --nnodes=2, '--rdzv-endpoint=localhost:0', t.py"),
+    ),
 )
 def loopback_rendezvous(subject: Subject) -> Iterator[Hit]:
+    yield from _alone(subject)
     for container in subject.containers:
         for index, entry in enumerate(container.env):
             if entry.get("name") in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):

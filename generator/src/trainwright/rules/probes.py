@@ -9,10 +9,12 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
 from trainwright.datatypes.tolerant import dig, integer, mapping, mappings, sequence, text
 from trainwright.objects import forms
-from trainwright.pods.template import Container
+from trainwright.pods.launching import launches
+from trainwright.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.field_checks import Problem, between
+from trainwright.specs.upstream import numbers, upstream
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _HOOKS = ("postStart", "preStop")
@@ -134,7 +136,7 @@ def _sleep(action: Mapping[str, Data], grace: int | None, minor: int) -> Iterato
 
 
 _GRACE = 30  # seconds, where a pod has none of its own
-_SLEEP_ZERO = 33  # the minor version that takes 0
+_SLEEP_ZERO = numbers(upstream("kubernetes/sleep-of-zero").since)[1]
 _LAST_PORT = 65535
 _NUMBERS = (
     *(
@@ -154,31 +156,55 @@ _NUMBERS = (
 _PATIENCE = 300  # seconds: loading a checkpoint or compiling a model takes minutes
 
 
+def _trains(template: PodTemplate) -> bool:
+    """Whether the pods are sure to train, and not to serve or to copy."""
+    return bool(template.accelerators) or any(launches(c.command_line) for c in template.trains)
+
+
+_RUN = "command: [torchrun, t.py], "
+
+
 @warning(
     id="TW735",
-    summary="The liveness probe of a training or a startup probe waits 5 minutes for its start.",
+    summary="The probe that ends a training at its start, a startup or else a liveness probe, "
+    "leaves it 5 minutes.",
     effect="While a checkpoint is loaded, a model compiled or a collective waits, the kubelet "
     "kills the container, and the other ranks fail with it.",
-    remedy="Add a startupProbe, raise failureThreshold, or remove the livenessProbe: a rank that "
-    "hangs is found by the entrypoint's own timeouts.",
+    remedy="Raise failureThreshold: times periodSeconds it is what a start may take. Or remove the "
+    "probe: a rank that hangs is found by the entrypoint's own timeouts.",
     spec=Pointer("/livenessProbe"),
     source="https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/",
     per_pod=True,
     passes=pod("livenessProbe: {exec: {command: [a]}, periodSeconds: 60, failureThreshold: 10}"),
     fails=pod("livenessProbe: {exec: {command: [a]}}"),
+    near_misses=(
+        pod("readinessProbe: {exec: {command: [a]}}"),
+        pod(_RUN + "startupProbe: {exec: {command: [a]}, periodSeconds: 30, failureThreshold: 10}"),
+        pod("command: [nginx], startupProbe: {exec: {command: [a]}}"),
+        pod(
+            "livenessProbe: {exec: {command: [a]}}, "
+            "startupProbe: {exec: {command: [a]}, failureThreshold: 60}"
+        ),
+    ),
+    variants=(
+        pod(_RUN + "startupProbe: {exec: {command: [a]}}"),
+        pod(_RUN + "livenessProbe: {exec: {command: [a]}}, startupProbe: {exec: {command: [a]}}"),
+    ),
 )
 def impatient_liveness_probe(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         container = template.main
-        probe = mapping(container.body.get("livenessProbe")) if container else {}
-        if not container or not probe or container.body.get("startupProbe") is not None:
+        body = container.body if container else {}
+        name = "livenessProbe" if body.get("startupProbe") is None else "startupProbe"
+        probe = mapping(body.get(name))
+        if not container or not probe or (name == "startupProbe" and not _trains(template)):
             continue
         period, failures = count(probe.get("periodSeconds")), count(probe.get("failureThreshold"))
         delay = count(probe.get("initialDelaySeconds")) or 0
         patience = delay + (period or 10) * (failures or 3)
         if patience < _PATIENCE:
             message = f"a training that answers no probe for its first {patience} seconds is ended"
-            yield Hit(f"{container.pointer}/livenessProbe", message)
+            yield Hit(Pointer(container.pointer) / name, message, Pointer.of(name))
 
 
 RULES = defined_in(globals())

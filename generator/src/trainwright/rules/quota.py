@@ -17,6 +17,7 @@ from trainwright.pods.template import PodTemplate
 from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.capacity import nodes, pool_shortages, shortage
+from trainwright.specs.upstream import upstream
 
 _GPU = "resources: {limits: {nvidia.com/gpu: %d}}"
 
@@ -130,7 +131,7 @@ QUEUE_LABELD = "kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name:
     remedy="Leave out what the ResourceFlavor selects, or choose the queue that has such nodes.",
     kinds=TRAINING,
     spec=Pointer("/nodeSelector"),
-    source="kubernetes-sigs/kueue@v0.19.2:pkg/podset/podset.go",
+    source=upstream("kueue/writes-placement").source,
     per_pod=True,
     passes=_placed("h100") + _LOCAL + _CLUSTER + _FLAVOR,
     fails=_placed("a100") + _LOCAL + _CLUSTER + _FLAVOR,

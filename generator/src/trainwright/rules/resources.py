@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 from trainwright.datatypes import quantity
+from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
 from trainwright.datatypes.tolerant import dig, extended, mapping, mappings, sequence, text
@@ -51,6 +53,9 @@ def request_limit_mismatch(subject: Subject) -> Iterator[Hit]:
                 )
 
 
+_CLAIMED = ", resourceClaims: [{name: %s, resourceClaimTemplateName: %s}]"
+
+
 @warning(
     id="TW702",
     summary="Pods with accelerators have a memory volume at /dev/shm, or that of their node.",
@@ -66,12 +71,63 @@ def request_limit_mismatch(subject: Subject) -> Iterator[Hit]:
         ", volumes: [{name: dshm, emptyDir: {medium: Memory}}]",
     ),
     fails=pod("resources: {limits: {nvidia.com/gpu: 1}}"),
+    near_misses=(
+        pod("resources: {limits: {google.com/tpu: 4}}"),
+        pod("resources: {limits: {aws.amazon.com/neuron: 16}}"),
+        pod("resources: {claims: [{name: nic}]}", _CLAIMED % ("nic", "roce")),
+    ),
+    variants=(
+        pod("resources: {limits: {nvidia.com/mig-1g.10gb: 1}}"),
+        pod("resources: {limits: {amd.com/gpu: 1}}"),
+        pod("resources: {claims: [{name: gpu}]}", _CLAIMED % ("gpu", "one-gpu")),
+        pod("resources: {claims: [{name: a}]}", _CLAIMED % ("a", "h100"))
+        + "\n---\napiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\nmetadata: {name: "
+        "h100}\nspec: {spec: {devices: {requests: [{name: a, exactly: {deviceClassName: "
+        "gpu.nvidia.com}}]}}}",
+    ),
 )
 def missing_shared_memory(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
-        if template.accelerators and not template.partial and not _has_shared_memory(template):
-            message = "accelerators, but only 64 MB of shared memory"
+        if template.partial or _has_shared_memory(template):
+            continue
+        if gpus := next(_gpus(subject, template), ""):
+            message = f"{gpus}, but only 64 MB of shared memory"
             yield Hit(f"{template.pointer}/spec", message)
+
+
+# Whose collectives go through no shared memory of the pod.
+_OTHER_CHIPS = ("tpu", "neuron")
+
+
+def _gpus(subject: Subject, template: PodTemplate) -> Iterator[str]:
+    """By which resource or claim a pod has GPUs."""
+    yield from (
+        name for name in template.accelerators if not any(chip in name for chip in _OTHER_CHIPS)
+    )
+    for claim in mappings(template.spec.get("resourceClaims")):
+        names = {
+            key: text(claim.get(key)) for key in ("resourceClaimTemplateName", "resourceClaimName")
+        }
+        classes = " ".join(_device_classes(subject, names))
+        if "gpu" in " ".join((text(claim.get("name")), *names.values(), classes)).lower():
+            yield f"the claim {text(claim.get('name'))}"
+
+
+def _device_classes(subject: Subject, names: Mapping[str, str]) -> Iterator[str]:
+    """The classes of devices that a claim of a pod asks for, where its definition is known."""
+    for field, kind in _CLAIM_KINDS.items():
+        for manifest in subject.around.by_kind.get(kind, ()) if names[field] else ():
+            if manifest.name == names[field]:
+                inner = mapping(manifest.spec.get("spec")) or manifest.spec
+                for request in mappings(dig(inner, "devices", "requests")):
+                    exactly = mapping(request.get("exactly")) or request
+                    yield text(exactly.get("deviceClassName"))
+
+
+_CLAIM_KINDS = {
+    "resourceClaimTemplateName": GroupKind("resource.k8s.io", "ResourceClaimTemplate"),
+    "resourceClaimName": GroupKind("resource.k8s.io", "ResourceClaim"),
+}
 
 
 def _has_shared_memory(template: PodTemplate) -> bool:
@@ -259,29 +315,66 @@ def request_above_limit(subject: Subject) -> Iterator[Hit]:
                 )
 
 
+_EFA = "resources: {limits: {vpc.amazonaws.com/efa: 4}}"
+
+
 @warning(
     id="TW706",
     summary="Fabric settings and fabric resources go together.",
     effect="NCCL falls back to TCP, at a fraction of the speed.",
-    remedy="Ask for the fabric in resources.extended, or remove the NCCL variable.",
-    by_hand="Ask for the fabric in limits, or remove the NCCL variable.",
+    remedy="Ask for the fabric in resources.extended, or remove the variable.",
+    by_hand="Ask for the fabric in limits, or remove the variable.",
     spec=Pointer("/env"),
     source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
     per_pod=True,
     passes=pod("env: [{name: NCCL_IB_HCA, value: mlx5}], resources: {limits: {rdma/ib: 1}}"),
     fails=pod("env: [{name: NCCL_IB_HCA, value: mlx5}]"),
+    near_misses=(
+        pod("env: [{name: FI_PROVIDER, value: tcp}]"),
+        pod("env: [{name: UCX_TLS, value: 'tcp,sm'}]"),
+        pod("env: [{name: UCX_NET_DEVICES, value: eth0}]"),
+        pod("env: [{name: NCCL_IB_HCA, value: mlx5}, {name: NCCL_IB_DISABLE, value: '1'}]"),
+        pod("env: [{name: NCCL_IB_HCA, value: mlx5}], securityContext: {privileged: true}"),
+        pod(f"env: [{{name: FI_PROVIDER, value: efa}}], {_EFA}"),
+    ),
+    variants=(
+        pod("env: [{name: FI_PROVIDER, value: efa}]"),
+        pod("env: [{name: UCX_NET_DEVICES, value: 'mlx5_0:1'}]"),
+        pod("env: [{name: UCX_TLS, value: 'rc,cuda_copy'}]"),
+        pod("env: [{name: NCCL_NET, value: IB}]"),
+        pod(f"env: [{{name: FI_PROVIDER, value: tcp}}], {_EFA}"),
+        pod("env: [{name: NCCL_NET, value: Socket}], resources: {limits: {rdma/ib: 1}}"),
+    ),
 )
 def incomplete_fabric_settings(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.containers:
             fabric = [name for name in container.extended if "rdma" in name or name in nics()]
             variables = container.variables
-            if fabric and variables.get("NCCL_IB_DISABLE") == "1":
-                yield Hit(container.pointer, f"NCCL_IB_DISABLE=1 beside {fabric[0]}")
-            elif "NCCL_IB_HCA" in variables and not fabric and not _devices(template, container):
-                yield Hit(
-                    container.pointer, "NCCL_IB_HCA is set, but no RDMA resource is asked for"
-                )
+            off = [name for name, pattern in _OFF.items() if _is(variables, name, pattern)]
+            on = [name for name, pattern in _ON.items() if _is(variables, name, pattern)]
+            if fabric:
+                for name in off:
+                    yield Hit(container.pointer, f"{name}={variables[name]} beside {fabric[0]}")
+            elif on and not off and not _devices(template, container):
+                message = f"{on[0]} is set, but no RDMA resource is asked for"
+                yield Hit(container.pointer, message)
+
+
+# Variables by which libraries use a fabric, or do without one.
+_ON = {
+    "NCCL_IB_HCA": "",
+    "FI_PROVIDER": r"efa|verbs|cxi|opx",
+    "UCX_NET_DEVICES": r"(?:.*,)?(?:mlx|ib|rdma|bnxt|irdma|efa).*",
+    "UCX_TLS": r"(?:.*,)?(?:rc|dc|ud|ib)(?:_\w+)?(?:,.*)?",
+    "NCCL_NET": "IB",
+}
+_OFF = {"NCCL_IB_DISABLE": "1", "FI_PROVIDER": r"tcp|sockets|shm", "NCCL_NET": "Socket"}
+
+
+def _is(variables: Mapping[str, str], name: str, pattern: str) -> bool:
+    """Whether a variable has a value of a form, which is empty for any."""
+    return name in variables and (not pattern or bool(re.fullmatch(pattern, variables[name])))
 
 
 def _devices(template: PodTemplate, container: Container) -> bool:
@@ -291,7 +384,8 @@ def _devices(template: PodTemplate, container: Container) -> bool:
     mounted = {text(mapping(m).get("name")) for m in sequence(container.body.get("volumeMounts"))}
     paths = [dig(v, "hostPath", "path") for _, v in template.volumes if v.get("name") in mounted]
     claims = dig(container.body, "resources", "claims")
-    return bool(sequence(claims)) or any(text(path).startswith(_RDMA) for path in paths)
+    whole = container.security.get("privileged") is True
+    return whole or bool(sequence(claims)) or any(text(path).startswith(_RDMA) for path in paths)
 
 
 @warning(

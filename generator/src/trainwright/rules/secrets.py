@@ -14,6 +14,7 @@ from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, leaves
 from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.findings.credentials import RANDOM, given, kind, named, shows, suspicious
+from trainwright.kinds import OWNERS
 from trainwright.pods.template import Container
 from trainwright.rule_model.rule import defined_in, error, pod
 from trainwright.rule_model.subject import Hit, Subject
@@ -21,6 +22,12 @@ from trainwright.rule_model.subject import Hit, Subject
 CREDENTIAL = "TW710"
 _BY_NAME = "a credential, by its name"
 _FLAG = re.compile(r"--?(\w[\w.-]*)(?:=(.*))?", re.DOTALL)
+
+
+_MPIJOB = (
+    "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nspec: {mpiReplicaSpecs: {Worker: {template: "
+    "{spec: {containers: [{env: [{name: %s}]}]}}}}}"
+)
 
 
 @error(
@@ -34,6 +41,17 @@ _FLAG = re.compile(r"--?(\w[\w.-]*)(?:=(.*))?", re.DOTALL)
     per_pod=True,
     passes=pod("env: [{name: HF_TOKEN, valueFrom: {secretKeyRef: {name: hf, key: token}}}]"),
     fails=pod("env: [{name: DB_PASSWORD, value: 'correct-horse-7'}]"),
+    near_misses=(
+        _MPIJOB % "LEARNING_RATE, value: '0.1'",
+        "apiVersion: v1\nkind: Secret\nstringData: {DB_PASSWORD: correct-horse-7}",
+    ),
+    variants=(
+        _MPIJOB % "DB_PASSWORD, value: 'correct-horse-7'",
+        "apiVersion: apps/v1\nkind: Deployment\nspec: {template: {spec: {containers: "
+        "[{env: [{name: DB_PASSWORD, value: 'correct-horse-7'}]}]}}}",
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nspec: {tasks: [{template: {spec: "
+        "{containers: [{command: [train, --db-password=correct-horse-7]}]}}}]}",
+    ),
 )
 def inline_credential(subject: Subject) -> Iterator[Hit]:
     if subject.kind == SECRET:
@@ -41,11 +59,32 @@ def inline_credential(subject: Subject) -> Iterator[Hit]:
     if subject.kind == CONFIGMAP:
         yield from _in_files(subject)
     yield from _in_metadata(subject)
-    for container in subject.containers:
+    for container in _containers(subject):
         texts = [text(entry.get(key)) for entry in container.env for key in ("name", "value")]
         if suspicious("\n".join((*texts, *container.command_line))):
             yield from _in_variables(subject, container)
             yield from _in_words(subject, container.command_line, container.pointer)
+
+
+def _containers(subject: Subject) -> tuple[Container, ...]:
+    """The containers of an object; of a kind that is not known here, what has their shape.
+
+    A runtime that a job here refers to has none of its own: they are looked at as the job's.
+    """
+    if subject.kind in OWNERS or subject.pod_templates:
+        return tuple(c for template in subject.pod_templates for c in template.containers)
+    return tuple(_shaped(subject.body, Pointer()))
+
+
+def _shaped(data: Data, at: Pointer) -> Iterator[Container]:
+    for key, value in data.items() if isinstance(data, Mapping) else ():
+        if key in ("containers", "initContainers"):
+            for index, item in enumerate(mappings(value)):
+                yield Container(str(at / str(key) / index), item)
+        else:
+            yield from _shaped(value, at / str(key))
+    for index, item in enumerate(data) if isinstance(data, list) else ():
+        yield from _shaped(item, at / index)
 
 
 def in_spec(data: Mapping[str, Data]) -> Iterator[Hit]:
@@ -65,7 +104,7 @@ _CONTAINERS = ("initContainers", "sidecars")
 
 def _in_metadata(subject: Subject) -> Iterator[Hit]:
     holders = [("/metadata", subject.metadata)]
-    for template in subject.templates:
+    for template in subject.pod_templates:
         holders.append((f"{template.pointer}/metadata", template.metadata))
     for above, holder in holders:
         for field, what in (("annotations", "annotation"), ("labels", "label")):
@@ -142,13 +181,16 @@ def _decoded(encoded: str) -> str:
 
 
 def _in_words(subject: Subject, words: tuple[str, ...], pointer: str) -> Iterator[Hit]:
+    from trainwright.findings.redaction import of_words
+
+    together = dict(of_words(words))
     for index, word in enumerate(words):
         flag = _FLAG.fullmatch(word) if word.startswith("-") else None
         name, value = (flag.group(1), flag.group(2)) if flag else ("", word)
         if value is None:  # --token VALUE: the value is found as the next word, by this name
             following = words[index + 1] if index + 1 < len(words) else ""
             value = "" if following.startswith("-") or kind(following) else following
-        found = kind(value)
+        found = kind(value) or together.get(index, "")
         by_name = _given_away(subject, name, value) if name else shows(value)
         if found or by_name:
             where = f"the option --{name}" if name else "a word of the command line"

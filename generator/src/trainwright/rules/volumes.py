@@ -10,6 +10,7 @@ from trainwright.pods import code
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, pod, warning
 from trainwright.rule_model.subject import Hit, Subject
+from trainwright.specs.upstream import upstream
 
 _VOLUMES = "https://kubernetes.io/docs/concepts/storage/volumes/"
 _MOUNTING = ("volumeMounts", "volumeDevices")
@@ -72,16 +73,15 @@ def unused_volume(subject: Subject) -> Iterator[Hit]:
 
 
 # Minor versions of Kubernetes: alpha in the first, beta and off in 33, beta and on in the last.
-# https://kubernetes.io/docs/tasks/configure-pod-container/image-volumes/
-_IMAGE_VOLUMES, _WITHOUT_GATE = 31, 35
+_IMAGES = upstream("kubernetes/image-volumes")
 
 
 @warning(
     id="TW730",
     summary="Volumes of images are mounted where the cluster has them without a feature gate.",
     effect="The API server drops the volume's source, or refuses the pod.",
-    remedy="Turn the feature gate ImageVolume on for the API server and every kubelet, and waive "
-    "this; or put the files into the image or a claim.",
+    remedy="Turn the feature gate ImageVolume on for the API server and every kubelet, and declare "
+    "it in kubernetes.features of environment.yaml; or put the files into the image or a claim.",
     spec=Pointer("/volumes"),
     source="https://kubernetes.io/docs/tasks/configure-pod-container/image-volumes/",
     per_pod=True,
@@ -91,18 +91,18 @@ _IMAGE_VOLUMES, _WITHOUT_GATE = 31, 35
     fails_in='kubernetes: {version: "1.33"}',
 )
 def image_volume_unavailable(subject: Subject) -> Iterator[Hit]:
-    minor = subject.environment.kubernetes_minor
-    if minor >= _WITHOUT_GATE:
+    version = subject.environment.kubernetes_version
+    if _IMAGES.is_on(version, subject.environment.kubernetes_features):
         return
-    mounts = "mounts them with the feature gate ImageVolume alone"
-    if minor < _IMAGE_VOLUMES:
-        mounts = f"has none: 1.{_IMAGE_VOLUMES} is the first that mounts them"
+    mounts = f"mounts them with the feature gate {_IMAGES.gate} alone"
+    if not _IMAGES.holds(version):
+        mounts = f"has none: {_IMAGES.since} is the first that mounts them"
     for template in subject.pod_templates:
         for pointer, volume in template.volumes:
             if "image" in volume:
                 name = text(volume.get("name"))
                 ours = name == code.NAME
-                message = f'"{name}" is a volume of an image, and Kubernetes 1.{minor} {mounts}'
+                message = f'"{name}" is a volume of an image, and Kubernetes {version} {mounts}'
                 spec = Pointer("/code/image") if ours else Pointer.of("volumes", name)
                 yield Hit(f"{pointer}/image", message, spec)
 

@@ -1,4 +1,4 @@
-"""A recorded run with another `state` or `maxDuration`, and nothing else of today in it.
+"""A recorded run in another state, or operated otherwise, and nothing else of today in it.
 
 What the edit changes under today's tool is laid onto the recorded bytes: a three-way merge whose
 base and one side are rendered from what the record says, and whose other side is the record.
@@ -9,15 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Environment, Job
 from trainwright.datatypes.pointer import Pointer
-from trainwright.runs import meaning, threeway
-from trainwright.runs.recorded_job import CannotAdjust, RecordedJob
+from trainwright.helm.engines import ChartRefusal
+from trainwright.kinds.capabilities import unsupported
+from trainwright.runs import identity, meaning, threeway
+from trainwright.runs.decision import Sources
+from trainwright.runs.recorded_job import CannotAdjust, RecordedJob, edited_job, edited_operation
 from trainwright.specs import editing, yamlio
 from trainwright.specs.filetree import digest
 
 Texts = Mapping[str, str]
 Render = Callable[[Job, Environment, str], Texts]  # a job as files by name, for an object's name
+Untaken = Callable[[Texts, Texts], str]  # why live objects do not take an edit; empty if they do
 
 
 def restored(found: RecordedJob, render: Render) -> Texts | None:
@@ -29,29 +34,74 @@ def restored(found: RecordedJob, render: Render) -> Texts | None:
     return texts if same else None
 
 
-def adjusted(
-    found: RecordedJob, texts: Texts, state: str, max_duration: int | None, render: Render
-) -> dict[str, str]:
-    """The recorded texts in another state, or with another deadline (seconds).
+@dataclass(frozen=True, slots=True)
+class Adjusted:
+    """The texts of a run after edits, and why some fields of operation wait for the next run."""
 
-    Raises CannotAdjust.
-    """
-    name = found.record.object
-    suspended = state == "suspended"
-    edited = replace(
-        found.job, state="suspended" if suspended else "active", max_duration=max_duration
-    )
-    before = render(found.job, found.environment, name)
-    after = render(edited, found.environment, name)
-    if before == texts:
-        return dict(after)
-    files = {file for file in {*before, *after} if before.get(file) != after.get(file)}
-    if not files <= before.keys() & after.keys() & texts.keys():
-        raise CannotAdjust(f"the edit adds or removes files of {name}")
-    return {
-        file: _laid(file, text, before[file], after[file]) if file in files else text
-        for file, text in texts.items()
-    }
+    texts: Texts
+    held: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Adjusting:
+    """The recorded texts of a run, and how to lay edits onto them."""
+
+    found: RecordedJob
+    texts: Texts
+    sources: Sources
+    render: Render
+    untaken: Untaken
+
+    def adjusted(self, state: str) -> Adjusted:
+        """Lay a state, and what the job's own file says of operation, onto the recorded texts.
+
+        Raises CannotAdjust where they do not take the state. An edit of operation that they or the
+        live objects do not take is held.
+        """
+        job = replace(self.found.job, state="suspended" if state == "suspended" else "active")
+        texts = self._laid(job)
+        taken: tuple[str, ...] = ()
+        held: dict[str, str] = {}
+        for name in edited_operation(self.found.record, self.sources):
+            try:
+                edited = edited_job(self.found, self.sources, (*taken, name))
+                edited = replace(edited, state=job.state)
+                texts = self._operated(job, edited)
+            except (CannotAdjust, ChartRefusal) as error:
+                held[name] = str(error)
+            else:
+                job, taken = edited, (*taken, name)
+        return Adjusted(texts, held)
+
+    def _operated(self, job: Job, edited: Job) -> Texts:
+        """The texts of a run that is operated otherwise. Raises CannotAdjust."""
+        then, today = self.found.environment, self.sources.environment
+        known = set(unsupported(job, then))
+        for problem in unsupported(edited, then):
+            if problem not in known:
+                raise CannotAdjust(problem.message)
+        was, now = (identity.facts(one, today) for one in (job, edited))
+        for path, _, _ in meaning.differences(was, now):
+            raise CannotAdjust(f"{'.'.join(path)} of environment.yaml would change with it")
+        texts = self._laid(edited)
+        if why := self.untaken(self.texts, texts):
+            raise CannotAdjust(why)
+        return texts
+
+    def _laid(self, edited: Job) -> Texts:
+        """The recorded texts with the difference between the recorded job and another."""
+        found, name = self.found, self.found.record.object
+        before = self.render(found.job, found.environment, name)
+        after = self.render(edited, found.environment, name)
+        if before == self.texts:
+            return after
+        files = {file for file in {*before, *after} if before.get(file) != after.get(file)}
+        if not files <= before.keys() & after.keys() & self.texts.keys():
+            raise CannotAdjust(f"the edit adds or removes files of {name}")
+        return {
+            file: _laid(file, text, before[file], after[file]) if file in files else text
+            for file, text in self.texts.items()
+        }
 
 
 def _laid(file: str, recorded: str, before: str, after: str) -> str:

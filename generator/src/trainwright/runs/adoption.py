@@ -30,6 +30,7 @@ def begun(sources: Sources, decision: Decision, source: str) -> Record:
         job=meaning.recorded(sources.own),
         inherited=meaning.inherited(stack(sources.spec.layers[:-1]).data),
         environment=identity.facts(job, sources.environment),
+        replaces=decision.replaces,
     )
 
 

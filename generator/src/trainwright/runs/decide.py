@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from trainwright.datatypes.model import Data, Held, Location
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.runs import identity, meaning
 from trainwright.runs.decision import Decision, Sources, Step
-from trainwright.runs.fields import IN_PLACE
+from trainwright.runs.fields import is_trained, operated, operation, with_operation
 from trainwright.runs.record import ENDED, Record, State
-from trainwright.runs.recorded_job import CannotAdjust, began_in, recorded_job
+from trainwright.runs.recorded_job import CannotAdjust, began_in, edited_operation, recorded_job
 from trainwright.runs.same_spec import Surroundings
 from trainwright.specs import files
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.merge import DEFAULTS
 
-# What a run's name does not depend on: a new one would have the name of the one that there is.
-_WITHOUT_A_RUN = IN_PLACE | {"gitops"}
+# Who applies a run is no part of its name: a new one would have the name of the one that there is.
+_APPLYING = "gitops"
 
 
 def decide(sources: Sources, record: Record | None, ledger: Ledger) -> Decision:
@@ -35,12 +36,30 @@ def decide(sources: Sources, record: Record | None, ledger: Ledger) -> Decision:
         if record is not None and not finished_as(record, job.name, ledger):
             name = record.object
         return Decision(step=Step.END, name=name, state="cancelled", record=record)
-    return Decision(step=Step.BEGIN, name=name, state=job.state, record=record, unasked=not asked)
+    return Decision(
+        step=Step.BEGIN,
+        name=name,
+        state=job.state,
+        record=record,
+        unasked=not asked,
+        replaces=record.object if record else "",
+    )
+
+
+def begun_after(replaced: str, decision: Decision, sources: Sources) -> Decision:
+    """A run that began in place of a given object, whatever is recorded now; it may have ended."""
+    if decision.state == "finished":  # under a name that the ledger has
+        return replace(decision, replaces=replaced)
+    return replace(decision, name=begun_name(sources, replaced), replaces=replaced)
 
 
 def next_name(sources: Sources, record: Record | None) -> str:
     """The object of the run that begins now, in place of the recorded one."""
-    replaced = record.object if record else ""
+    return begun_name(sources, record.object if record else "")
+
+
+def begun_name(sources: Sources, replaced: str) -> str:
+    """The object of a run that begins in place of a given object."""
     digest = identity.spec_hash(sources.job, sources.environment, replaced)
     return identity.object_name(sources.job, digest)
 
@@ -84,7 +103,16 @@ def asks(sources: Sources, record: Record) -> bool:
         return True
     if sources.environment.shared_changes == "hold":
         return False
-    return any(held.path.parts[0] not in _WITHOUT_A_RUN for held in _held(sources, record))
+    paths = (held.path.parts for held in _held(sources, record))
+    return any(is_trained(path) and path[0] != _APPLYING for path in paths)
+
+
+def overtakes(sources: Sources, record: Record) -> bool:
+    """Return whether a line of the job's own file asks for another run, or for this one otherwise.
+
+    A record that is in no commit then counts for nothing: its run has not begun.
+    """
+    return asks(sources, record) or bool(edited_operation(record, sources))
 
 
 def _same(sources: Sources, record: Record) -> meaning.Same:
@@ -102,21 +130,44 @@ def _continued(sources: Sources, record: Record, ledger: Ledger) -> Decision:
         state = "cancelled"  # its objects are gone: only its own file starts it again
     if state in ENDED:
         return Decision(step=Step.END, name=name, state=state, record=record)
-    held = tuple(_held(sources, record))
-    extended = sources.own.get("maxDuration") != record.job.get("maxDuration")
-    if extended:  # by the job's own file: the run takes it up at once
-        held = tuple(value for value in held if not value.path.within("/maxDuration"))
-    adjusted = state != record.state or extended
+    # What rendering has not held yet is laid onto the run, as far as is known without rendering.
+    adjusted = state != record.state or not {*edited_operation(record, sources)} <= {*record.held}
     step = Step.ADJUST if adjusted else Step.KEEP
+    held = _behind(sources, record, dict.fromkeys(record.held, ""))
     return Decision(step=step, name=name, state=state, record=record, held=held)
+
+
+def settled(
+    decision: Decision, sources: Sources, untaken: Mapping[str, str], *, changed: bool
+) -> Decision:
+    """Return the decision once it is known which fields of operation a run does not take, and why.
+
+    `changed` says whether anything of the run is rendered otherwise.
+    """
+    assert decision.record is not None
+    step = Step.ADJUST if changed else Step.KEEP
+    return replace(decision, step=step, held=_behind(sources, decision.record, untaken))
+
+
+def _behind(sources: Sources, record: Record, untaken: Mapping[str, str]) -> tuple[Held, ...]:
+    """What a run is behind, without what its job's own file changed of operation and it takes."""
+    edited = meaning.operated(record, sources.own)
+    names = {path: operation(path) for path in edited}
+    held = ((names.get(one.path.parts, ""), one) for one in _held(sources, record))
+    return tuple(
+        replace(one, why=untaken[name]) if name else one
+        for name, one in held
+        if not name or name in untaken
+    )
 
 
 def _held(sources: Sources, record: Record) -> Iterator[Held]:
     spec = sources.spec
     differing = tuple(meaning.held(record, spec.data))
     same = bool(differing) and _same(sources, record)(record.spec, spec.data)
+    alike = _operated_alike(sources, record) if differing else frozenset()
     for path, before, after in differing:
-        if same and path[0] not in IN_PLACE:
+        if (same and is_trained(path)) or operation(path) in alike:
             continue
         if path[-1] == meaning.ORDER:
             at = Pointer.of(*path[:-1])
@@ -131,6 +182,16 @@ def _held(sources: Sources, record: Record) -> Iterator[Held]:
     for path, before, after in meaning.differences(then, now):
         at = Pointer.of(*path)
         yield Held(at, before, after, _stated(sources, at))
+
+
+def _operated_alike(sources: Sources, record: Record) -> frozenset[str]:
+    """The fields of operation that have the value of the run, in whatever words."""
+    try:
+        run = recorded_job(record, sources.spec, sources.environment, sources.job.source)
+    except CannotAdjust:
+        return frozenset()
+    was, now = operated(run.job), operated(sources.job)
+    return frozenset(name for name in was if was[name] == now[name])
 
 
 def _ordered(sources: Sources, record: Record, at: Pointer) -> Location:
@@ -153,6 +214,8 @@ def _facts(sources: Sources, record: Record) -> tuple[Mapping[str, Data], Mappin
         return record.environment, identity.facts(job, environment)
     unknown = identity.unrecorded_facts(record.environment, run.job, run.environment)
     then = identity.known_facts(record.environment, run.job)
+    # An edit of the job's own operation is no change around it.
+    job = with_operation(job, operated(run.job))
     return then, identity.facts(job, environment, without=unknown)
 
 

@@ -19,7 +19,7 @@ class Step(enum.StrEnum):
 
     BEGIN = "begin"  # a new run, rendered from what the sources say now
     KEEP = "keep"  # the recorded run, byte for byte
-    ADJUST = "adjust"  # the recorded run, with another `state` or `maxDuration`
+    ADJUST = "adjust"  # the recorded run, in another state, or operated otherwise
     END = "end"  # cancelled or finished: nothing to apply
 
 
@@ -29,7 +29,8 @@ class Decision:
 
     `name` is the object's. `record` is what is recorded before the step, `state` what the run is in
     after it. `held` says what the run is behind. `unasked` is a run that begins since the ledger
-    lost the finished one, and not by the job's own file.
+    lost the finished one, and not by the job's own file. `replaces` is the object of the run whose
+    place one that begins takes.
     """
 
     step: Step
@@ -38,6 +39,7 @@ class Decision:
     record: Record | None
     held: tuple[Held, ...] = ()
     unasked: bool = False
+    replaces: str = ""
 
     @property
     def finished(self) -> bool:

@@ -61,6 +61,7 @@ ENVIRONMENT = (
     *(
         EnvironmentField(("gitops", key), note="The engine's own objects, which `wire` writes.")
         for key in (
+            "version",
             "name",
             "namespace",
             "repository",
@@ -75,8 +76,10 @@ ENVIRONMENT = (
     EnvironmentField(("kind",)),
     EnvironmentField(("description",)),
     EnvironmentField(("kubernetes", "version"), note=_CHECKED),
+    EnvironmentField(("kubernetes", "features"), note=_CHECKED),
     EnvironmentField(("kubernetes", "context"), note="Where `status` and others look."),
     EnvironmentField(("targets", ANY, "version"), note=f"Of a kind not named above. {_CHECKED}"),
+    EnvironmentField(("targets", ANY, "featureGates"), note=_CHECKED),
     EnvironmentField(("targets", ANY, "restrictedInitContainer"), note=_CHECKED),
     EnvironmentField(("images", "requireDigest"), note=_CHECKED),
     EnvironmentField(("images", "registries"), note=_CHECKED),
@@ -96,7 +99,7 @@ ENVIRONMENT = (
         Effect.HELD,
         "A shared layer of the pool's jobs: as *shared* above.",
     ),
-    EnvironmentField(("kueue", "version"), note=_CHECKED),
+    EnvironmentField(("kueue",), note=_CHECKED),
     EnvironmentField(("queues",), note=_PLANNED),
     EnvironmentField(("secrets",), note=_CHECKED),
     EnvironmentField(

@@ -6,10 +6,13 @@ docs/fields.md is this table. A row stands for all that is below its field.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields, replace
+from functools import reduce
+from typing import Any
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import JOB_FIELDS
+from trainwright.datatypes.model import JOB_FIELDS, Job, spelled
 
 
 class Effect(enum.StrEnum):
@@ -17,6 +20,7 @@ class Effect(enum.StrEnum):
 
     NEW_RUN = "new run"
     IN_PLACE = "in place"  # the same run, with that place of its manifest changed
+    OPERATION = "operation"  # in place where the live object takes the edit, else held
     HELD = "held"  # the run stays as it is, and its next one takes the edit up
     NONE = "no effect"
     REFUSED = "refused"  # the field cannot be written there
@@ -24,7 +28,10 @@ class Effect(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobField:
-    """A field of a job: its effect in the job's own file, and in a layer that jobs share."""
+    """A field of a job: its effect in the job's own file, and in a layer that jobs share.
+
+    `name` is a key of the spec, or the path of one below another: "lattice.priority".
+    """
 
     name: str
     own: Effect = Effect.NEW_RUN
@@ -42,16 +49,23 @@ _OF_THE_FILE = (
         "extends", Effect.NEW_RUN, Effect.REFUSED, "Where what is inherited then means another run."
     ),
 )
+# What does not decide what is trained, but when, for how long, and by what name people look for it.
+_OPERATION = (
+    JobField("queue", note="Kueue takes another one as long as the run waits in its queue."),
+    JobField("queuePriority", note="Kueue takes another one at any time."),
+    JobField("priorityClass", note="Of pods, which keep the one that they were made with."),
+    JobField("maxDuration", note="A lowered default ends nothing."),
+    JobField("retries", note="Where there are some before and after."),
+    JobField("gracePeriod", note="Of pods, which keep the one that they were made with."),
+    JobField("labels", note="Pods have them, too, and keep those that they were made with."),
+    JobField("annotations", note="Those of the object alone."),
+    JobField("lattice.priority"),
+)
 # What an edit of any other field does not do: begin a new run, and hold where the line is shared.
 _UNLIKE_OTHERS = (
+    *(JobField(row.name, Effect.OPERATION, Effect.HELD, row.note) for row in _OPERATION),
     JobField("files", note="So does an edit of a file that is named there with `from`."),
     JobField("pool", note="By another name for the same nodes: no effect."),
-    JobField(
-        "maxDuration",
-        Effect.IN_PLACE,
-        Effect.HELD,
-        "Where the API takes another one: see [edits](edits.md). A lowered default ends nothing.",
-    ),
     JobField("run", note="What `rerun` raises."),
     JobField(
         "state",
@@ -67,6 +81,7 @@ def _job() -> Iterator[JobField]:
     unlike = {row.name: row for row in (*_OF_THE_FILE, *_UNLIKE_OTHERS)}
     for name in dict.fromkeys((*(row.name for row in _OF_THE_FILE), *JOB_FIELDS)):
         yield unlike.get(name, JobField(name))
+        yield from (row for row in _UNLIKE_OTHERS if row.name.startswith(f"{name}."))
 
 
 JOB = tuple(_job())
@@ -74,4 +89,51 @@ JOB = tuple(_job())
 
 # What a file says about itself, or about its findings: nothing of it reaches a run.
 ABOUT_THE_FILE = frozenset(row.name for row in JOB if row.own is Effect.NONE) | {"name"}
-IN_PLACE = frozenset(row.name for row in JOB if row.own is Effect.IN_PLACE)
+STATE = "state"
+_PATHS = {tuple(row.name.split(".")): row.name for row in JOB if row.own is Effect.OPERATION}
+OPERATION = tuple(_PATHS.values())
+
+
+def operation(path: Sequence[str]) -> str:
+    """Return the field of operation that a path is of, or nothing for a field of training."""
+    return next((name for at, name in _PATHS.items() if tuple(path[: len(at)]) == at), "")
+
+
+def is_trained(path: Sequence[str]) -> bool:
+    """Return whether a path is of a field that decides what is trained."""
+    return path[0] != STATE and not operation(path)
+
+
+def operated(job: Job) -> dict[str, Any]:
+    """Return the values of the fields of operation of a job, by name."""
+    return {name: reduce(getattr, at, job) for name, at in _ATTRIBUTES.items()}
+
+
+def with_operation(job: Job, values: Mapping[str, Any]) -> Job:
+    """Return the job with other values of some fields of operation."""
+    for name, value in values.items():
+        field, *below = _ATTRIBUTES[name]
+        inner = replace(getattr(job, field), **{below[0]: value}) if below else value
+        job = replace(job, **{field: inner})
+    return job
+
+
+_NAMES = {spelled(field.name): field.name for field in fields(Job)}
+_ATTRIBUTES = {name: tuple(_NAMES.get(key, key) for key in at) for at, name in _PATHS.items()}
+
+
+def _default(name: str) -> Any:
+    at, *below = _ATTRIBUTES[name]
+    made = next(field for field in fields(Job) if field.name == at)
+    factory = made.default_factory
+    default = made.default if factory is MISSING else factory()
+    return reduce(getattr, below, default)
+
+
+UNTOUCHED = {name: _default(name) for name in OPERATION}
+# What a run is not named by: where its spec was found, what that says about itself, and its state.
+UNNAMED = frozenset(
+    field.name
+    for field in fields(Job)
+    if field.metadata.get("unwritten") or spelled(field.name) in ABOUT_THE_FILE | {STATE}
+)

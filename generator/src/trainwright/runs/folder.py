@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from collections.abc import Mapping
@@ -67,14 +68,17 @@ class RenderedFolder:
 
     @cached_property
     def hashes(self) -> Mapping[str, str]:
-        """Digest of every file by its path in the folder."""
+        """Digest of every file by its path in the folder: empty for a link, or what is no file."""
         if isinstance(self.tree, Folder):
             folder = self.tree.root / self.path
-            return filetree.hashes(folder, filetree.listing(folder))
-        found = {}
-        for path in self._files(""):
+            paths = filetree.listing(folder)
+            return {**dict.fromkeys(paths, ""), **filetree.hashes(folder, paths)}
+        found = dict.fromkeys(self._files(""), "")
+        for path in found:
+            full = f"{self.path}/{path}"
             with suppress(OSError):  # as of files on disk: who cannot read one knows no digest
-                found[path] = filetree.digest_of(self.tree.read(f"{self.path}/{path}"))
+                if self.tree.kind(full) == "file":
+                    found[path] = filetree.digest_of(self.tree.read(full))
         return found
 
     def _files(self, inside: str) -> list[str]:
@@ -85,7 +89,7 @@ class RenderedFolder:
         for entry in self.tree.entries(folder):
             if entry.kind == "folder":
                 found += self._files(f"{inside}{entry.name}/")
-            elif entry.kind == "file":
+            else:
                 found.append(f"{inside}{entry.name}")
         return found
 
@@ -126,6 +130,8 @@ class RenderedFolder:
         except FileNotFoundError:
             return None
         except OSError as error:
+            if error.errno == errno.EFBIG:
+                return None  # it is no record, and other jobs have theirs
             path = f"{self.path}/{job}/{RECORD_FILE}"
             raise OutputError(f"cannot read {path}: {error.strerror or error}") from error
 

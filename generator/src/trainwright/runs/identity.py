@@ -9,10 +9,11 @@ from dataclasses import is_dataclass
 from typing import Any
 
 from trainwright.datatypes import quantity
-from trainwright.datatypes.model import NOT_IDENTITY, ChartSource, Data, Environment, Job
+from trainwright.datatypes.model import ChartSource, Data, Environment, Job
 from trainwright.kinds import TARGETS
 from trainwright.kinds.target import POOL, Fact
 from trainwright.pods.flags import flag_arguments
+from trainwright.runs.fields import UNNAMED, UNTOUCHED, with_operation
 from trainwright.values.canonical import canonical
 
 MAX_NAME = 63  # a DNS label, RFC 1035; pods and services are named after the object
@@ -50,15 +51,17 @@ def meaning(job: Job, environment: Environment) -> dict[str, Data]:
     """What a job means, as plain data: equal for two specs that train the same.
 
     Empty values are left out, so that a field added to the spec later leaves existing names alone.
+    Fields of operation are left out, but for the nodes that a queue leaves to its flavors.
     """
-    job = canonical(job)
-    found = _canonical(job, NOT_IDENTITY | {"pool", "flags", "flag_style", "files"})
+    placed = _decisive(job, environment)
+    job = canonical(with_operation(job, UNTOUCHED))
+    found = _canonical(job, UNNAMED | {"pool", "flags", "flag_style", "files"})
     if job.files:  # wherever their bytes are written
         found["files"] = {file.name: [file.digest, file.mode] for file in job.files}
     if job.flags:
         found["flags"] = flag_arguments(job.flags, job.flag_style)
     if job.pool:  # what it leads to, by whatever name
-        found["pool"] = _decisive(job, environment)["pools"][job.pool.name]
+        found["pool"] = placed["pools"][job.pool.name]
     if "resources" in found:
         found["resources"] = _amounts(found["resources"])
     return found
@@ -194,7 +197,7 @@ def unrecorded_hash(job: Job, environment: Environment) -> str:
 
     Such runs keep their names: see `runs.adoption`.
     """
-    canonical = _canonical(job, NOT_IDENTITY | {"flag_style"})
+    canonical = _canonical(job, UNNAMED | {"max_duration", "flag_style"})
     if job.pool:
         placement = ("resource", "tolerations", "node_selector")
         pool = _canonical(job.pool, frozenset())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from trainwright.datatypes.model import ORDERED, Data
-from trainwright.runs.fields import ABOUT_THE_FILE, IN_PLACE
+from trainwright.datatypes.tolerant import identical
+from trainwright.runs.fields import ABOUT_THE_FILE, OPERATION, STATE, is_trained, operation
 from trainwright.runs.record import Record
 
 Path: TypeAlias = tuple[str, ...]  # a key per step
@@ -46,15 +47,33 @@ def asked(record: Record, own: Spec, chosen: Mapping[str, Spec], spec: Spec, sam
                 for path in _changed(recorded(record.spec), recorded(spec))
                 if path in brought or _at(spec, path) is _ABSENT
             ]
-    changed = [path for path in changed if path[0] not in IN_PLACE | {"extends"}]
-    wanted: Data = record.spec
-    for path in changed:
-        value = _at(spec, path)
-        if not (isinstance(value, Mapping) and isinstance(_at(record.spec, path), Mapping)):
-            wanted = _with(wanted, path, value)
+    changed = [path for path in changed if is_trained(path) and path[0] != "extends"]
+    wanted = _taken(record.spec, spec, changed)
     if wanted is record.spec:
         return False
     return bool(_changed(record.spec, wanted)) and not same(record.spec, wanted)
+
+
+def operated(record: Record, own: Spec) -> tuple[Path, ...]:
+    """Return the paths of operation at which the job's own file differs from that of its run."""
+    return tuple(path for path in _changed(record.job, recorded(own)) if operation(path))
+
+
+def with_operation(record: Record, own: Spec, spec: Spec, names: Collection[str]) -> Spec:
+    """Return the spec of a run with what the job's own file changed of some fields of operation."""
+    paths = (path for path in operated(record, own) if operation(path) in names)
+    return _taken(record.spec, spec, paths)
+
+
+def _taken(run: Spec, spec: Spec, paths: Iterable[Path]) -> Spec:
+    """The spec of a run with the effective values at some paths."""
+    wanted: Data = run
+    for path in paths:
+        value = _at(spec, path)
+        if not (isinstance(value, Mapping) and isinstance(_at(run, path), Mapping)):
+            wanted = _with(wanted, path, value)
+    found: Spec = wanted
+    return found
 
 
 def held(record: Record, spec: Spec) -> Iterator[tuple[Path, Data, Data]]:
@@ -63,7 +82,7 @@ def held(record: Record, spec: Spec) -> Iterator[tuple[Path, Data, Data]]:
     None stands for a value that is not there.
     """
     for path, before, after in differences(recorded(record.spec), recorded(spec)):
-        if path[0] in ("extends", "state"):
+        if path[0] in ("extends", STATE):
             continue
         if path[-1] == ORDER and not is_reordered(before or (), after or ()):
             continue  # one is added, or gone, which is a difference of its own
@@ -84,14 +103,19 @@ def differences(old: Spec, new: Spec) -> Iterator[tuple[Path, Data, Data]]:
 
 def says_the_same(one: Spec, other: Spec) -> bool:
     """Whether two mappings are equal, and in one order where that means something."""
-    return one == other and all(
+    return identical(one, other) and all(
         list(one.get(key) or ()) == list(other.get(key) or ()) for key in ORDERED
     )
 
 
 def digest(own: Spec, run: int) -> str:
-    """SHA-256, in hex, of what the job's own file says of a run, and of the run's number."""
-    written = {key: value for key, value in recorded(own).items() if key not in IN_PLACE}
+    """SHA-256, in hex, of what the job's own file says of a run, and of the run's number.
+
+    State and operation are left out: what has finished stays so, whatever is written of them.
+    """
+    written: Data = {key: value for key, value in recorded(own).items() if key != STATE}
+    for name in OPERATION:
+        written = _without(written, tuple(name.split(".")))
     data: dict[str, Data] = {"job": written, "run": run}
     order = {
         key: list(written[key])
@@ -104,18 +128,25 @@ def digest(own: Spec, run: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def attributed(record: Record, own: Spec, spec: Spec) -> tuple[dict[str, Data], dict[str, Data]]:
+def attributed(
+    record: Record, own: Spec, spec: Spec, held: Collection[str] = ()
+) -> tuple[dict[str, Data], dict[str, Data]]:
     """`job` and `inherited` such that the same effective spec is told apart as it is written now.
 
     What moved between the job's file and its base belongs to where it is now: a later change of
-    the base is then another job's, and is held.
+    the base is then another job's, and is held. Fields of operation that are `held` stay as they
+    are recorded.
     """
-    job = recorded(own)
+    job: Data = recorded(own)
+    for name in held:
+        at = tuple(name.split("."))
+        was = _at(record.job, at)
+        job = _without(job, at) if was is _ABSENT else _with(job, at, was)
     inherited: Data = record.inherited
     for path in _changed(record.job, job):
         if path[-1] == ORDER:
             continue
-        in_place = path[0] in IN_PLACE
+        in_place = not is_trained(path)
         if in_place and _at(job, path) is not _ABSENT:
             continue  # what lies below it decides nothing, and is there again when it goes
         value = _at(spec if in_place else record.spec, path)
@@ -128,11 +159,7 @@ def _changed(old: Spec, new: Spec) -> list[Path]:
     """Where two specs differ, in the order of the new one."""
     was, now = dict(_leaves(old, ())), dict(_leaves(new, ()))
     paths = (*now, *(path for path in was if path not in now))
-    return [path for path in paths if not _equal(was.get(path, _ABSENT), now.get(path, _ABSENT))]
-
-
-def _equal(one: Data, other: Data) -> bool:
-    return type(one) is type(other) and bool(one == other)
+    return [path for path in paths if not identical(was.get(path, _ABSENT), now.get(path, _ABSENT))]
 
 
 def _leaves(data: Data, path: Path) -> Iterator[tuple[Path, Data]]:
@@ -162,6 +189,11 @@ def _at(data: Data, path: Path) -> Data:
 
 def _plain(value: Data) -> Data:
     return None if value is _ABSENT else value
+
+
+def _without(data: Data, path: Path) -> Data:
+    """The data without a path, if it is there."""
+    return data if _at(data, path) is _ABSENT else _with(data, path, _ABSENT)
 
 
 def _with(data: Data, path: Path, value: Data) -> Data:

@@ -34,7 +34,10 @@ class Record:
     `environment` the facts of its environment that decide rendered bytes, in the shape of
     environment.yaml. `files` are SHA-256 sums of the rendered files by name: none when the run is
     cancelled or finished. `objects` are those files' Kubernetes objects, as "group/Kind/name".
-    `source` is the SHA-256 of the job's own file: while it is the same, nothing has to be compared.
+    `held` are fields of operation in which the job's own file differs from `job`, and which the
+    live object does not take. `source` is the SHA-256 of the job's own file: while it is the same,
+    nothing has to be compared.
+    `replaces` is the object of the run whose place it took, which its own name depends on.
     `comment` says of which file; it is empty in a record that was not read from one.
     """
 
@@ -47,8 +50,10 @@ class Record:
     job: Mapping[str, Data]
     inherited: Mapping[str, Data]
     environment: Mapping[str, Data]
+    held: tuple[str, ...] = ()
     objects: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+    replaces: str = ""
     comment: str = field(default="", compare=False)
 
     def is_written_for(self, source: str) -> bool:
@@ -64,11 +69,11 @@ class Record:
     @property
     def run(self) -> int:
         """The number of the run, as `rerun` raises it."""
-        return int(self.spec.get("run", 1))
+        return int(self.spec.get("run") or 1)
 
     def ended(self, state: State) -> Record:
         """The same run when nothing of it is left to apply."""
-        return replace(self, state=state, files={}, objects=())
+        return replace(self, state=state, held=(), files={}, objects=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +143,13 @@ def text(source: str, record: Record) -> str:
         "object": record.object,
         "target": record.target,
         "state": record.state,
+        **({"replaces": record.replaces} if record.replaces else {}),
         "renderedBy": {"trainwright": record.trainwright, "chart": record.chart},
         "source": record.source,
         "job": _sorted(record.job, ORDERED),
         "inherited": _sorted(record.inherited, ORDERED),
         "environment": _sorted(record.environment),
+        **({"held": list(record.held)} if record.held else {}),
         "objects": list(record.objects),
         "files": dict(sorted(record.files.items())),
     }
@@ -198,7 +205,9 @@ def _record(data: Data) -> Record:
         job=data["job"],
         inherited=data["inherited"],
         environment=data["environment"],
+        held=tuple(data.get("held", ())),
         objects=tuple(data["objects"]),
         files=data["files"],
+        replaces=data.get("replaces", ""),
         comment=data.get("$comment", ""),
     )

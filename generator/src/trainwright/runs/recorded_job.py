@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Environment, GitOps, Job, Pool, TargetOptions
 from trainwright.errors import TrainwrightError
+from trainwright.runs import meaning
+from trainwright.runs.decision import Sources
+from trainwright.runs.fields import operated, operation
 from trainwright.runs.record import API_VERSION, Record
 from trainwright.specs import convert, resolve, schema
 from trainwright.specs.layout import JobFile
@@ -34,14 +37,44 @@ def recorded_job(
 
     `spec` and `environment` are today's: they lend what no rendered byte depends on.
     """
-    about = {key: spec.data[key] for key in ("apiVersion", "kind", "name")}
-    data = {**record.spec, **about}
-    if not schema.effective_job().accepts(data):
-        raise CannotAdjust(f"{record.object} was rendered from a spec that is not valid any more")
     then = began_in(record, environment)
-    job = resolve.typed(replace(spec, data=data), then, source)
+    job = _typed(record, record.spec, spec, then, source)
     suspended = record.state == "suspended"
     return RecordedJob(record, replace(job, state="suspended" if suspended else "active"), then)
+
+
+def _typed(
+    record: Record, data: Mapping[str, Data], spec: Layered, environment: Environment, source: str
+) -> Job:
+    about = {key: spec.data[key] for key in ("apiVersion", "kind", "name")}
+    layered = replace(spec, data={**data, **about})
+    if not schema.effective_job().accepts(layered.data):
+        raise CannotAdjust(f"{record.object} was rendered from a spec that is not valid any more")
+    return resolve.typed(layered, environment, source)
+
+
+def edited_job(found: RecordedJob, sources: Sources, names: Collection[str]) -> Job:
+    """Return the job of a run with some fields of operation as its own file has them now.
+
+    Raises CannotAdjust where that is no job.
+    """
+    data = meaning.with_operation(found.record, sources.own, sources.spec.data, names)
+    job = _typed(found.record, data, sources.spec, found.environment, sources.job.source)
+    return replace(job, state=found.job.state)
+
+
+def edited_operation(record: Record, sources: Sources) -> tuple[str, ...]:
+    """Return the fields of operation of which a job's own file changed the value of its run."""
+    names = tuple(dict.fromkeys(map(operation, meaning.operated(record, sources.own))))
+    if not names:
+        return ()
+    try:
+        run = recorded_job(record, sources.spec, sources.environment, sources.job.source)
+        now = operated(edited_job(run, sources, names))
+    except CannotAdjust:
+        return names
+    was = operated(run.job)
+    return tuple(name for name in names if was[name] != now[name])
 
 
 def job_of(record: Record, file: JobFile, environment: Environment) -> Job | None:

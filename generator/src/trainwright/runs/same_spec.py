@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from trainwright import values
 from trainwright.datatypes import quantity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Environment, Job
+from trainwright.datatypes.tolerant import identical
 from trainwright.pods.flags import spelled_as
 from trainwright.runs import identity
+from trainwright.runs.fields import operated, with_operation
 from trainwright.specs import resolve, schema
 from trainwright.specs.merge import Layered
 from trainwright.values.canonical import canonical
@@ -38,18 +40,30 @@ class Surroundings:
             return False
         one_job, other_job = (resolve.typed(spec, self.environment, self.source) for spec in specs)
         other_job = replace(other_job, flags=spelled_as(other_job.flags, one_job.flags))
-        jobs = (one_job, other_job)
-        first, second = (identity.meaning(job, self.environment) for job in jobs)
-        if first == second:
+        if all(self._mean_the_same(*pair) for pair in _operated_alike(one_job, other_job)):
             return True
-        pairs = zip(jobs, specs, strict=True)
+        pairs = zip((one_job, other_job), specs, strict=True)
         if any(True for job, spec in pairs for _ in resolve.problems(job, spec, self.environment)):
             return False  # of which nothing can be rendered
-        return all(self._rendered_alike(one_job, other_job, name) for name in _NAMES)
+        return all(self._rendered_alike(*pair) for pair in _operated_alike(one_job, other_job))
 
-    def _rendered_alike(self, one: Job, other: Job, name: str) -> bool:
+    def _mean_the_same(self, one: Job, other: Job) -> bool:
+        first, second = (identity.meaning(job, self.environment) for job in (one, other))
+        return identical(first, second)
+
+    def _rendered_alike(self, one: Job, other: Job) -> bool:
         """Whether the same is rendered of two jobs under a name."""
-        return _rendered(one, self.environment, name) == _rendered(other, self.environment, name)
+        return all(
+            identical(*(_rendered(job, self.environment, name) for job in (one, other)))
+            for name in _NAMES
+        )
+
+
+def _operated_alike(one: Job, other: Job) -> Iterator[tuple[Job, Job]]:
+    """Both jobs operated as the one, and then as the other."""
+    ways = [operated(one), operated(other)]
+    for how in ways[:1] if ways[0] == ways[1] else ways:
+        yield with_operation(one, how), with_operation(other, how)
 
 
 def _rendered(job: Job, environment: Environment, name: str) -> dict[str, Data]:
@@ -57,7 +71,7 @@ def _rendered(job: Job, environment: Environment, name: str) -> dict[str, Data]:
 
     The chart lays these values out, and adds nothing to them. Of files the digest is known.
     """
-    placeless = replace(job, state="active", max_duration=None, files=())
+    placeless = replace(job, state="active", files=())
     found: Data = values.build(placeless, environment, name)
     for path in _AMOUNTS:
         found = _in_numbers(found, path)

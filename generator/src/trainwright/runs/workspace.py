@@ -11,6 +11,7 @@ from typing import Self
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Environment, Finding, Held, Job
+from trainwright.datatypes.tolerant import identical
 from trainwright.errors import SelectionError
 from trainwright.kinds.capabilities import attempts
 from trainwright.runs import identity, meaning
@@ -19,8 +20,14 @@ from trainwright.runs.decide import decide, finished_as, unchanged
 from trainwright.runs.decision import Decision, Sources, Step
 from trainwright.runs.folder import INDEX_FILE, RenderedFolder
 from trainwright.runs.record import ENDED, Record, Recorded, RunFiles
-from trainwright.runs.recorded_job import CannotAdjust, job_of, recorded_job
-from trainwright.specs import files, layers, ledger, own_objects, resolve
+from trainwright.runs.recorded_job import (
+    CannotAdjust,
+    edited_job,
+    edited_operation,
+    job_of,
+    recorded_job,
+)
+from trainwright.specs import engine_files, files, layers, ledger, own_objects, resolve
 from trainwright.specs.demand import NOTHING, Demand, demand_of_job
 from trainwright.specs.layout import (
     ENVIRONMENTS,
@@ -180,6 +187,11 @@ class Workspace:
         self._bases_of: dict[str, _Bases] = {}
         self._inherited_by: dict[tuple[str, str, str], _Inherited] = {}
 
+    @property
+    def rendered_tree(self) -> Tree:
+        """Where the runs are kept."""
+        return self._rendered
+
     def edited(self, tree: Tree, rendered: Tree, changed: Collection[str]) -> Self:
         """The workspace of trees that differ from these in some files and folders alone.
 
@@ -252,6 +264,8 @@ class Workspace:
         """Whether the survey may differ because of a file: it came, went, or extends others."""
 
         def may_differ(path: str) -> bool:
+            if engine_files.is_read(path):
+                return True
             if not f"{path}/".startswith(f"{ENVIRONMENTS}/"):
                 return False
             if f"/{RENDERED}/" in path:
@@ -462,9 +476,12 @@ class Workspace:
             found = recorded_job(record, sources.spec, sources.environment, sources.job.source)
         except CannotAdjust:
             return sources.job
-        changed = sources.own.get("maxDuration") != record.job.get("maxDuration")
-        most = sources.job.max_duration if changed else found.job.max_duration
-        return replace(found.job, state=sources.job.state, max_duration=most)
+        names = {*edited_operation(record, sources)}.difference(record.held)
+        try:
+            job = edited_job(found, sources, names)
+        except CannotAdjust:
+            job = found.job
+        return replace(job, state=sources.job.state)
 
     # --- runs as they stand --------------------------------------------------------------------
 
@@ -549,7 +566,7 @@ class Workspace:
     def _current(self, file: JobFile, record: Record) -> Job | None:
         """The job of a run that is behind nothing; None for any other run."""
         environment = self.sound(file.environment)
-        if environment is None or not self._says_the_same(file, record):
+        if environment is None or record.held or not self._says_the_same(file, record):
             return None
         below = self._below(file.environment, record)
         if not meaning.says_the_same(below, record.inherited):
@@ -557,7 +574,7 @@ class Workspace:
         if record.target not in environment.targets:
             return None
         job = job_of(record, file, environment)
-        same = job is not None and identity.facts(job, environment) == record.environment
+        same = job is not None and identical(identity.facts(job, environment), record.environment)
         return job if same else None
 
     def _below(self, environment: str, record: Record) -> Mapping[str, Data]:

@@ -1,7 +1,8 @@
 """Git, through its own command: what a commit holds, and what differs from it.
 
 The command rather than a library, since only it honours a user's configuration whole: signing,
-hooks, credentials, alternates, partial clones, formats of the object store yet to come.
+hooks, credentials, alternates, partial clones, formats of the object store yet to come. How it is
+started, so that reading runs nothing, is in `git_command`.
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import signal
-import subprocess
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -20,7 +19,9 @@ from typing import TypeAlias
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.errors import SourceError
+from trainwright.specs import git_command
 from trainwright.specs.entry import Entry, Kind, above, within
+from trainwright.specs.git_command import GitError as GitError  # noqa: PLC0414 - its name here
 from trainwright.specs.layout import ENVIRONMENTS
 
 _KINDS: dict[bytes, Kind] = {b"100644": "file", b"100755": "file", b"120000": "link"}
@@ -29,30 +30,8 @@ _KINDS: dict[bytes, Kind] = {b"100644": "file", b"100755": "file", b"120000": "l
 _AHEAD = "/run.lock"
 _FEW = 16  # folders whose files are read by themselves before all are read at once
 
-# Never ask a terminal, never fetch what a partial clone lacks, never lock for a refreshed index.
-_ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
-
-
-# What a hook is told of the repository that it runs for, which need not be the one in question.
-_OF_A_HOOK = frozenset(
-    "GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_COMMON_DIR GIT_PREFIX GIT_NAMESPACE".split()
-)
-
-_TIMEOUT = 600.0  # seconds: a server that no longer answers, a lock on a network's disk
-_HOOKS = 3600.0  # whole test suites are run before a commit or a push
-_RUNS_HOOKS = frozenset({"commit", "push", "merge"})
-_GRACE = 5.0  # seconds in which a process cleans up, as git removes its lock files
-
-
-class GitError(SourceError):
-    """Git could not do what was asked; the message is its own, and so is the exit status."""
-
-    def __init__(self, message: str, status: int = 0):
-        super().__init__(message)
-        self.status = status
-
-
 _FETCHED = re.compile(r"[\w][\w./-]*")  # what `git fetch` takes, which is not HEAD~1
+_LITERAL = {"GIT_LITERAL_PATHSPECS": "1"}  # no patterns in the names of files
 _USUAL = ("main", "master")  # names of the branch that others are merged into
 
 
@@ -66,33 +45,7 @@ class Repository:
         self, *arguments: str, given: bytes = b"", extra: Mapping[str, str] | None = None
     ) -> bytes:
         """What a git command prints. Raises GitError with what it complains of."""
-        command = ["git", "-C", str(self.folder), *arguments]
-        inherited = {key: value for key, value in os.environ.items() if key not in _OF_A_HOOK}
-        limit = _HOOKS if arguments[0] in _RUNS_HOOKS else _TIMEOUT
-        try:
-            process = subprocess.Popen(  # noqa: S603 - a list, never a shell
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env={**inherited, **_ENVIRONMENT, **(extra or {}), "LC_ALL": "C"},
-                start_new_session=True,  # a group to end, with hooks and transports; no terminal
-            )
-        except FileNotFoundError as error:
-            raise GitError("git is not installed, or not in PATH") from error
-        with process:
-            try:
-                out, complaint = process.communicate(given, timeout=limit)
-            except subprocess.TimeoutExpired as error:
-                end_group(process)
-                raise GitError(f"git {arguments[0]}: stopped after {limit:g} seconds") from error
-            except BaseException:  # Ctrl-C reaches this process alone
-                end_group(process)
-                raise
-        if process.returncode:
-            message = complaint.decode(errors="replace").strip() or f"exit {process.returncode}"
-            raise GitError(f"git {arguments[0]}: {message}", process.returncode)
-        return out
+        return git_command.run(self.folder, arguments, given, extra or {})
 
     def line(self, *arguments: str, extra: Mapping[str, str] | None = None) -> str:
         """The one line that a git command prints."""
@@ -161,15 +114,15 @@ class Repository:
         Untracked files that are not ignored count as well. Paths are relative to the folder, and
         those of `among` are all that is looked at, if there are any.
         """
-        inside, literal = Repository(self.folder / folder), {"GIT_LITERAL_PATHSPECS": "1"}
-        where = ("--", *(sorted(among) or ["."]))
+        start = f"{folder}/" if folder else ""
+        where = ("--", *(f"{start}{path}" for path in sorted(among) or ["."]))
         heads = [head] if head else []
-        names = ("--name-only", "--no-renames", "-z", "--relative")
-        found = set(_paths(inside.git("diff", *names, commit, *heads, *where, extra=literal)))
+        names = ("--name-only", "--no-renames", "-z")
+        found = set(_paths(self.git("diff", *names, commit, *heads, *where, extra=_LITERAL)))
         if head is None:
             listing = ("--others", "--exclude-standard", "-z")
-            found |= set(_paths(inside.git("ls-files", *listing, *where, extra=literal)))
-        return frozenset(found)
+            found |= set(_paths(self.git("ls-files", *listing, *where, extra=_LITERAL)))
+        return _below(found, folder)
 
     def tree(self, commit: str, folder: str = "", *, later: str = "") -> Commit:
         """The files of a commit below a folder of the repository.
@@ -195,13 +148,15 @@ class Repository:
     def uncommitted(self, folder: str) -> frozenset[str]:
         """Paths below a folder that differ from HEAD on disk or in the index, from the top."""
         every = ("--porcelain", "-z", "--no-renames", "--untracked-files=all")
-        listed = self.git("status", *every, "--", folder or ".")
+        listed = self.git("status", *every, "--", folder or ".", extra=_LITERAL)
         return frozenset(path[3:] for path in _paths(listed))
 
     def ignored(self, folder: str) -> frozenset[str]:
         """Files below a folder that git is told not to look at, from the top."""
         listing = ("--others", "--ignored", "--exclude-standard", "-z")
-        return frozenset(_paths(self.git("ls-files", *listing, "--", folder or ".")))
+        return frozenset(
+            _paths(self.git("ls-files", *listing, "--", folder or ".", extra=_LITERAL))
+        )
 
     def record(self, paths: Iterable[str], message: str) -> str:
         """Commit exactly these files as they are on disk, whatever else is staged; the hash.
@@ -210,10 +165,9 @@ class Repository:
         """
         listed = b"\0".join(os.fsencode(path) for path in sorted(paths))
         among = ("--pathspec-from-file=-", "--pathspec-file-nul")
-        literal = {"GIT_LITERAL_PATHSPECS": "1"}
-        self.git("add", "--all", *among, given=listed, extra=literal)
+        self.git("add", "--all", *among, given=listed, extra=_LITERAL)
         commit = ("commit", "--quiet", "--only", "--message", message)
-        self.git(*commit, *among, given=listed, extra=literal)
+        self.git(*commit, *among, given=listed, extra=_LITERAL)
         return self.commit("HEAD")
 
     @contextmanager
@@ -227,7 +181,6 @@ class Repository:
 
     def _put_back(self, paths: frozenset[str]) -> None:
         there = frozenset(_paths(self.git("ls-tree", "-r", "-z", "--name-only", "HEAD")))
-        literal = {"GIT_LITERAL_PATHSPECS": "1"}
         for found, *command in (
             (paths - there, "rm", "--cached", "--force", "--quiet", "--ignore-unmatch"),
             (paths & there, "restore", "--source=HEAD", "--staged", "--worktree"),
@@ -235,7 +188,7 @@ class Repository:
             if found:
                 given = b"\0".join(os.fsencode(path) for path in sorted(found))
                 among = ("--pathspec-from-file=-", "--pathspec-file-nul")
-                self.git(*command, *among, given=given, extra=literal)
+                self.git(*command, *among, given=given, extra=_LITERAL)
         for path in paths - there:
             (self.folder / path).unlink(missing_ok=True)
             self._remove_empty((self.folder / path).parent)
@@ -390,35 +343,24 @@ def _mark(path: Path) -> _Mark:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process that leads a group, and then whatever it started.
-
-    Not all at once: git that begins to take back its locks because its hook was killed, and is
-    killed meanwhile, leaves one of them behind, once in 2,000 times with git 2.39.
-    """
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(_GRACE)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            with contextlib.suppress(ProcessLookupError):  # it started nothing that is left
-                os.killpg(process.pid, signal.SIGTERM)
+def at(folder: Path) -> Repository:
+    """The repository around a folder; outside of any, the folder as if it were to become one."""
+    return Repository(git_command.top(folder) or folder)
 
 
 def find(folder: Path) -> tuple[Repository, str]:
     """The repository around a folder, and the folder's path in it ("" for its top)."""
-    try:
-        top = Repository(folder).git("rev-parse", "--show-toplevel").decode().removesuffix("\n")
-    except GitError as error:
-        if "not a git repository" in str(error):
-            raise GitError(
-                f"{folder} is not in a git repository: run `git init` there, and commit"
-            ) from error
-        raise
-    inside = folder.resolve().relative_to(Path(top).resolve())
-    return Repository(Path(top)), "" if inside == Path() else inside.as_posix()
+    top = git_command.top(folder)
+    if top is None:
+        raise GitError(f"{folder} is not in a git repository: run `git init` there, and commit")
+    repository = Repository(top)
+    repository.git("rev-parse", "--show-toplevel")  # git is here, and does not distrust the owner
+    return repository, _path_in(repository, folder)
+
+
+def _path_in(repository: Repository, folder: Path) -> str:
+    inside = folder.resolve().relative_to(repository.folder)
+    return "" if inside == Path() else inside.as_posix()
 
 
 def ignored(root: Path, folder: str) -> frozenset[str]:
@@ -426,15 +368,28 @@ def ignored(root: Path, folder: str) -> frozenset[str]:
 
     None without git or a repository, nor in one that ignores the root itself: a home folder's.
     """
+    top = git_command.top(root / folder)
+    if top is None:
+        return frozenset()
+    repository = Repository(top)
     try:
-        found = Repository(root / folder).ignored("")
+        inside = _path_in(repository, root / folder)
+        found = _below(repository.ignored(inside), inside)
     except GitError:
         return frozenset()
     with contextlib.suppress(GitError):  # it ends with 1 where git does look
         if found:
-            Repository(root).git("check-ignore", "--quiet", "--", ENVIRONMENTS)
+            below, start = find(root)
+            path = f"{start}/{ENVIRONMENTS}".lstrip("/")
+            below.git("check-ignore", "--quiet", "--", path)
             return frozenset()
     return found
+
+
+def _below(paths: Iterable[str], folder: str) -> frozenset[str]:
+    """Those paths that are below a folder, each as seen from it."""
+    start = f"{folder}/" if folder else ""
+    return frozenset(path.removeprefix(start) for path in paths if path.startswith(start))
 
 
 def _paths(listed: bytes) -> Iterator[str]:

@@ -16,7 +16,7 @@ from trainwright.datatypes.model import Data, Finding, Location
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.errors import SelectionError, SourceError
 from trainwright.findings import diagnostics as dx
-from trainwright.specs import files, layers, schema
+from trainwright.specs import engine_files, files, layers, schema
 from trainwright.specs.entry import is_ignore_file, within
 from trainwright.specs.layout import (
     DEFAULTS,
@@ -79,6 +79,7 @@ def discover(tree: Tree) -> Inventory:
             names, misplaced = _job_names(tree, f"{inside}/jobs")
             jobs[folder.name] = tuple(JobFile(folder.name, name) for name in names)
             findings.extend((*misplaced, *_misspelt(tree, inside, _ENVIRONMENT_FILES)))
+    findings.extend(engine_files.findings(tree, jobs))
     return Inventory(jobs, tuple(findings))
 
 

@@ -15,6 +15,7 @@ from functools import reduce
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import DERIVED, Data, Environment, Finding, Job, Related
 from trainwright.datatypes.pointer import Pointer, leaves, lookup
+from trainwright.datatypes.tolerant import identical
 from trainwright.findings import diagnostics as dx
 from trainwright.specs import resolve, schema
 from trainwright.specs.layout import ENVIRONMENTS, environment_path
@@ -56,7 +57,7 @@ class _Written:
         """Whether the spec is the same without it."""
         if self.value is None:
             return self.hidden or self.source is None
-        return self.hidden or _same(self.value, self.inherited)
+        return self.hidden or identical(self.value, self.inherited)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,11 +257,6 @@ def _leaves(layer: Layer) -> Iterator[tuple[Pointer, Data]]:
             for pointer, leaf in leaves(value, Pointer.of(key)):
                 removed = leaf is None and pointer != _PATCH and pointer.within(_PATCH)
                 yield pointer, _NULL if removed else leaf
-
-
-def _same(value: Data, inherited: Data) -> bool:
-    """Equal, and of one type: 1 and true are not the same in YAML."""
-    return type(value) is type(inherited) and bool(value == inherited)
 
 
 # --- findings ------------------------------------------------------------------------------------

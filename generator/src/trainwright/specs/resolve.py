@@ -43,6 +43,7 @@ from trainwright.specs import (
 )
 from trainwright.specs.merge import DEFAULTS, Layered, merge
 from trainwright.specs.pod_parts import PodPart
+from trainwright.specs.upstream import upstream
 
 if TYPE_CHECKING:
     from trainwright.specs.load import LoadedEnvironment
@@ -257,15 +258,15 @@ def _accelerators(job: Job, spec: Layered, environment: Environment) -> Iterator
     if gpus and pool:
         yield from _pool_fit(job, spec, pool)
     version = environment.kubernetes_version
-    if job.resource_claims and environment.kubernetes_minor < _DRA_SINCE:
-        message = f"resourceClaims need Kubernetes 1.{_DRA_SINCE}, {environment.name} has {version}"
+    if job.resource_claims and not _CLAIMS.holds(version):
+        message = (
+            f"resourceClaims need Kubernetes {_CLAIMS.since}, {environment.name} has {version}"
+        )
         remedy = "Remove them, or raise kubernetes.version with the cluster's."
         yield spec.finding(dx.REFERENCE, Pointer("/resourceClaims"), message, remedy=remedy)
 
 
-# Claims of pods before it have another form.
-# https://github.com/kubernetes/kubernetes/blob/master/CHANGELOG/CHANGELOG-1.31.md
-_DRA_SINCE = 31
+_CLAIMS = upstream("kubernetes/device-claims")
 
 
 def _pool_fit(job: Job, spec: Layered, pool: Pool) -> Iterator[Finding]:

@@ -11,8 +11,7 @@ from trainwright.findings.credentials import named, suspicious
 Place = tuple[int, int]  # line and column from 0
 
 _NO_SPACE = re.compile(r"\s*(?:- )?([A-Za-z_][\w./-]*):(?![\s/])(\S.*)")
-_KEY = re.compile(r"\s*(?:- )?[^\s#'\"{\[][^#]*?:(?:\s|$)")
-_KEY_AND_VALUE = re.compile(r"\s*(?:- )?[^\s#'\"{\[][^#]*?:\s+[^\s#|>&{\[].*")
+_KEY_AND_VALUE = re.compile(r"\s*(?:- )?[^\s#'\"{\[][^#]*?:\s+[^\s#|>&{\[].*", re.DOTALL)
 _NO_COLON = re.compile(r"\s*(?:- )?([A-Za-z_][\w./-]*)(?:\s+(\S.*))?")
 _NO_SPACE_AFTER_DASH = re.compile(r"\s*-([A-Za-z0-9_\"'].*)")
 _CONFLICT = re.compile(r"<{7}|={7}|>{7}")

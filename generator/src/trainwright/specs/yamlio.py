@@ -134,7 +134,7 @@ def parse(file: str, raw: bytes) -> Document | tuple[Finding, ...]:
         text = _masked(_decode(raw, MAX_BYTES), breaks=True)
         _refuse_deep_nesting(text.text)
         return _built(file, _composed(text), _Builder(CORE, 0, MAX_VALUES, text.text))
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         return _unreadable(file, error, raw, 0)
 
 
@@ -159,7 +159,7 @@ def documents(
                 yield _built(file, node, _Builder(dialect, above, most))
         finally:
             loader.dispose()
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         yield _unreadable(file, error, raw, above)
 
 
@@ -204,7 +204,7 @@ class _Refusal(Exception):
         return self.kind.at(place, self.message, remedy=self.remedy)
 
 
-_UNREADABLE = (_Refusal, yaml.YAMLError, RecursionError)
+UNREADABLE = (_Refusal, yaml.YAMLError, RecursionError)
 
 
 def _decode(raw: bytes, limit: int) -> str:

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 
 from trainwright.errors import INTERRUPTED
 
+_SAFE_PATH = "PYTHONSAFEPATH"
+
 
 def processors() -> int:
     """How many this process may use; macOS does not say."""
@@ -19,11 +21,32 @@ def processors() -> int:
 
 @contextmanager
 def starting_workers() -> Iterator[None]:
-    """Processes started in here inherit a blocked SIGINT, until they call `exit_on_interrupt`.
+    """Processes started in here import nothing of the working folder, where `python -c` looks
+    first, and inherit a blocked SIGINT, until they call `exit_on_interrupt`.
 
     A terminal sends it to all of them, and each would print a traceback: in the middle of its
     imports too, where nothing could catch it.
     """
+    with _safe_path(), _blocked_interrupt():
+        yield
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """https://docs.python.org/3/using/cmdline.html#envvar-PYTHONSAFEPATH"""
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before
+
+
+@contextmanager
+def _blocked_interrupt() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from trainwright.findings.visibility import visible
 from trainwright.reports.comment import ICONS, LIMIT, cell, code, fenced, fitting, html
-from trainwright.reports.report import visible
 from trainwright.reports.terminal import plural
 from trainwright.upgrade import format as words
 from trainwright.upgrade.format import Style

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import subprocess
 import sys
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
@@ -14,7 +16,8 @@ from pathlib import Path
 import trainwright
 from trainwright.datatypes.frozen import dataclass
 from trainwright.errors import TrainwrightError
-from trainwright.specs.git import end_group
+from trainwright.helm.archives import leads_out
+from trainwright.specs.git_command import end_group
 
 _TIMEOUT = 3600.0  # seconds for one verb; thousands of jobs take some ten
 _ASKED = 60.0  # seconds in which a version says which it is
@@ -22,6 +25,9 @@ _SHOWN = 5  # lines of what a version complains of
 _VERSION = re.compile(r"^trainwright (?P<version>\S+)$", re.MULTILINE)
 # What git is told by a hook, and Python by a virtual environment that is not the one in question.
 _FOREIGN = re.compile(r"TRAINWRIGHT_\w+|GIT_(?!CONFIG|SSL|EXEC)\w+|PYTHON(?:PATH|HOME|SAFEPATH)")
+
+# Not from the working folder, which is a copy of the checkout.
+_START = ("-P", "-m", "trainwright")
 
 
 class UpgradeError(TrainwrightError):
@@ -110,7 +116,7 @@ def find(path: Path, environment: Mapping[str, str], scratch: Path) -> Installed
         raise UpgradeError(f"{path} does not exist: name a virtual environment, or a wheel")
     if not os.access(path, os.X_OK):
         raise UpgradeError(f"{path} is not executable: name a virtual environment, or a wheel")
-    start = ("-m", "trainwright") if path.name.startswith(("python", "pypy")) else ()
+    start = _START if path.name.startswith(("python", "pypy")) else ()
     command = (str(path.absolute()), *start)
     return _asked(Installed(command, environment=environment), str(path), scratch)
 
@@ -118,7 +124,7 @@ def find(path: Path, environment: Mapping[str, str], scratch: Path) -> Installed
 def _in_folder(folder: Path, environment: Mapping[str, str]) -> Installed:
     for name in ("bin/python", "Scripts/python.exe"):
         if (folder / name).exists():
-            command = (str(folder.absolute() / name), "-m", "trainwright")
+            command = (str(folder.absolute() / name), *_START)
             return Installed(command, environment=environment)
     for inside in (folder, folder / "src", folder / "generator/src"):
         if (inside / "trainwright/__main__.py").is_file():
@@ -132,21 +138,36 @@ def _module(folder: Path, environment: Mapping[str, str]) -> Installed:
     """The package in a folder, with the interpreter and the libraries of this version."""
     libraries = [entry for entry in sys.path if entry and Path(entry).is_dir()]
     path = os.pathsep.join([str(folder.absolute()), *libraries])
-    command = (sys.executable, "-m", "trainwright")
+    command = (sys.executable, *_START)
     return Installed(command, environment={**environment, "PYTHONPATH": path})
 
 
 def _unpacked(wheel: Path, scratch: Path) -> Path:
-    """The files of a wheel. What is named outside of the folder ends up inside (zipfile's rule)."""
+    """The files of a wheel."""
     folder = scratch / "wheel" / wheel.name
     try:
         with zipfile.ZipFile(wheel) as archive:
+            for member in archive.infolist():
+                _refuse_hazard(wheel, member)
             archive.extractall(folder)
-    except (OSError, zipfile.BadZipFile) as error:
+    except (OSError, NotImplementedError, RuntimeError, zlib.error, zipfile.BadZipFile) as error:
         raise UpgradeError(f"{wheel} cannot be unpacked: {error}") from error
     if not (folder / "trainwright/__main__.py").is_file():
         raise UpgradeError(f"{wheel} is not a wheel of Trainwright")
     return folder
+
+
+def _refuse_hazard(wheel: Path, member: zipfile.ZipInfo) -> None:
+    """Raise UpgradeError for what pip would not install: zipfile itself gives it another place."""
+    kind = stat.S_IFMT(member.external_attr >> 16)  # 0 where it was packed without
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        raise UpgradeError(
+            f"{wheel} cannot be unpacked: {member.filename!r} is neither a file nor a folder"
+        )
+    if leads_out(member.filename):
+        raise UpgradeError(
+            f"{wheel} cannot be unpacked: {member.filename!r} leads out of its folder"
+        )
 
 
 def _asked(found: Installed, name: str, scratch: Path) -> Installed:

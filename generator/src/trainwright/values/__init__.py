@@ -13,7 +13,7 @@ from trainwright.datatypes import quantity
 from trainwright.datatypes.model import GIVEN, Data, Environment, File, Job, Volume
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import TARGETS, indexed, queueing
-from trainwright.kinds.capabilities import placed_by_kueue
+from trainwright.kinds.capabilities import left_to_flavor
 from trainwright.kinds.target import Target, Unsupported
 from trainwright.objects.kueue import PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.pods import code, command
@@ -60,7 +60,7 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         "volumes": [_volume(job, volume) for volume in job.volumes],
         "files": _files(job),
         "initContainers": containers.init_containers(job),
-        **({} if placed_by_kueue(job, environment) else _placement(job)),
+        **_placement(job, environment),
         "affinity": dict(job.affinity),
         "podSecurityContext": _pod_security(job, environment),
         "securityContext": containers.rights(job.security),
@@ -173,8 +173,8 @@ _SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
 def _annotations(job: Job, environment: Environment) -> dict[str, str]:
     """The job's own annotations, and what keeps its GitOps engine from harming the run.
 
-    A manifest that leaves git may belong to a run that trains: it has to be confirmed that it may
-    go. Argo CD asks; Flux cannot, and leaves it.
+    A manifest that leaves git may belong to a run that trains: no engine deletes it. The wiring
+    sees to that; what is written here holds under any other.
     https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/
     """
     own, gitops = dict(job.annotations), environment.gitops
@@ -183,7 +183,7 @@ def _annotations(job: Job, environment: Environment) -> dict[str, str]:
     confirm = gitops.prune == "confirm"
     if gitops.engine == "flux" and confirm:
         return {"kustomize.toolkit.fluxcd.io/prune": "disabled", **own}
-    options = {"Prune": "confirm", "Delete": "confirm"} if confirm else {}
+    options = {"Prune": "false", "Delete": "false"} if confirm else {}
     if queueing.in_kueue(job, environment):
         options["ServerSideApply"] = "true"  # Kueue adds items to lists, which any other drops
     if gitops.engine != "argocd" or not options:
@@ -461,13 +461,15 @@ def _most_nodes(job: Job) -> int:
     return job.elastic.max_nodes if job.elastic else job.nodes
 
 
-def _placement(job: Job) -> dict[str, Data]:
+def _placement(job: Job, environment: Environment) -> dict[str, Data]:
     selector: Mapping[str, str] = job.pool.node_selector if job.pool else {}
     tolerations = job.pool.tolerations if job.pool else ()
-    return {
+    placed: dict[str, Data] = {
         "nodeSelector": dict(sorted({**selector, **job.node_selector}.items())),
         "tolerations": [dict(toleration) for toleration in (*tolerations, *job.tolerations)],
     }
+    left = left_to_flavor(job, environment)
+    return {key: value for key, value in placed.items() if key not in left}
 
 
 def _pod_security(job: Job, environment: Environment) -> dict[str, Data]:

@@ -19,8 +19,10 @@ from trainwright.gitops.publish.holding import Change, Holding, listed
 from trainwright.gitops.publish.model import Published, PublishError, PublishOptions, Unsound
 from trainwright.gitops.publish.provenance import Source
 from trainwright.render import build as plan
+from trainwright.render.derivation import Derivation
 from trainwright.runs.folder import RenderedFolder
-from trainwright.specs import filetree, git, load
+from trainwright.runs.workspace import Workspace
+from trainwright.specs import filetree, git, lineage, load
 from trainwright.specs.filetree import Changes
 from trainwright.specs.git import GitError
 from trainwright.specs.layout import ENVIRONMENTS, RENDERED, JobFile
@@ -238,6 +240,7 @@ class _Publisher:
             holding = Holding(self._repository, tip, self._path(name))
             if not self._options.discard_edits:
                 holding.refuse_edits(branch)
+                self._refuse_underived(name)
             if not self._options.planning.new_runs:
                 self._refuse_removals(branch, name, holding, source)
             change.add(holding.change(self._rendered(source, name, holding)))
@@ -263,6 +266,26 @@ class _Publisher:
         before = provenance.source_of(self._repository, tip, environment) if tip else ""
         specs = "origin" if self._options.elsewhere else self._options.remote
         return not provenance.is_newer(self._repository, specs, before, source, environment)
+
+    @cached_property
+    def _derivation(self) -> Derivation | None:
+        """The rendered files beside the specs, and where they may come from."""
+        branch = lineage.find(self._root)
+        specs = Workspace(self._repository.tree(self._head, self._inside, later=RENDERED))
+        helm = self._options.planning.helm
+        return Derivation(self._root, branch, specs, helm, on_disk=False) if branch else None
+
+    def _refuse_underived(self, environment: str) -> None:
+        """Raise an error when what is rendered beside the specs follows from no source: runs that
+        the branch lacks are taken from there.
+        """
+        proof = self._derivation
+        forged = [it.path for it in proof.underived(environment)] if proof else []
+        if forged:
+            raise PublishError(
+                f"not rendered from any source: {listed(tuple(dict.fromkeys(forged)))}; see "
+                "`trainwright check`, or run `trainwright render` and commit the result"
+            )
 
     # --- the branch that is checked out --------------------------------------------------------
 

@@ -11,7 +11,7 @@ from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.gitops.wiring import kinds
 from trainwright.gitops.wiring.naming import bounded
-from trainwright.gitops.wiring.wiring import InvalidSetting, Site
+from trainwright.gitops.wiring.wiring import InvalidSetting, Requirement, Site
 from trainwright.kinds.kind import Kind
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.runs.record import RECORD_FILE, VALUES_FILE
@@ -20,11 +20,11 @@ NAMESPACE = "argocd"
 _API = "argoproj.io/v1alpha1"
 _IN_CLUSTER = "https://kubernetes.default.svc"
 _FINALIZER = "resources-finalizer.argocd.argoproj.io"
-_APPROVAL = "argocd.argoproj.io/deletion-approved"  # how people confirm that a run may go
+_APPROVAL = "argocd.argoproj.io/deletion-approved"  # how people confirm that an object may go
+_ALWAYS = "9999-12-31T23:59:59Z"  # later than the beginning of any operation
 _JOB = "{{.path.basename}}"
 
-SYNC_POLICY: Mapping[str, Data] = {
-    "automated": {"prune": True, "selfHeal": True, "allowEmpty": False},
+_SYNC_POLICY: Mapping[str, Data] = {
     # Neither Force nor Replace, which run a job again at each sync; nor PruneLast, which makes the
     # sync wait until all runs have ended.
     "syncOptions": [
@@ -33,8 +33,28 @@ SYNC_POLICY: Mapping[str, Data] = {
         "ApplyOutOfSyncOnly=true",
         "FailOnSharedResource=true",
     ],
-    "retry": {"limit": 5, "backoff": {"duration": "30s", "factor": 2, "maxDuration": "10m"}},
+    "retry": {
+        "limit": 5,
+        # Or the commit that failed is tried again, while the one that mends it is there.
+        "refresh": True,
+        "backoff": {"duration": "30s", "factor": 2, "maxDuration": "10m"},
+    },
 }
+
+
+def sync_policy(site: Site) -> dict[str, Data]:
+    """How an Application is synced. No automated sync deletes anything, unless that is wanted.
+
+    With Prune=confirm a sync waits for people, fixed to the commit that it began with: what a
+    revert or another edit says meanwhile is not seen, and once they confirm, the run that git has
+    is deleted and the one that was taken back begins.
+    https://github.com/argoproj/argo-cd/blob/v3.5.1/controller/appcontroller.go#L1537
+    """
+    prune = site.gitops.prune == "immediate"
+    return {
+        "automated": {"prune": prune, "selfHeal": True, "allowEmpty": False},
+        **_SYNC_POLICY,
+    }
 
 
 def project(site: Site, namespace: str, sources: tuple[str, ...]) -> tuple[dict[str, Data], ...]:
@@ -98,8 +118,6 @@ def objects(site: Site, namespace: str) -> tuple[dict[str, Data], ...]:
     found = application(site, namespace, source, f"/{site.copies}")
     found["metadata"]["name"] = bounded(f"{site.name}-objects")
     found["spec"].pop("ignoreDifferences", None)  # those are of kinds of runs
-    automated = {**SYNC_POLICY["automated"], "prune": site.gitops.prune == "immediate"}
-    found["spec"]["syncPolicy"] = {**SYNC_POLICY, "automated": automated}
     return (found,)
 
 
@@ -138,16 +156,25 @@ def applications(
 ) -> dict[str, Data]:
     """An ApplicationSet with an Application for each job that a generator finds.
 
-    A run that has to be confirmed, or that failed, holds up no other. When a job leaves git its
-    Application is deleted with what it applied, which is where Delete=confirm asks. `target` is
-    the namespace of a run in the words of an ApplicationSet, where its manifests do not name it.
+    A run that failed, or that the API refuses, holds up no other. When a job leaves git so does
+    its Application. What it applied goes with it only where that is wanted: otherwise it stays,
+    and is the same Application's again when the job comes back. `target` is the namespace of a run
+    in the words of an ApplicationSet, where its manifests do not name it.
     """
+    immediate = site.gitops.prune == "immediate"
+    departure: dict[str, Data] = (
+        # The controller takes away annotations that it does not know: people's approval.
+        {"preservedFields": {"annotations": [_APPROVAL]}}
+        if immediate
+        # Or it adds the finalizer to every Application that has none.
+        else {"syncPolicy": {"preserveResourcesOnDeletion": True}}
+    )
     template = {
         "metadata": {
             "name": f"{site.name}-{_JOB}",
             "labels": {**site.labels, "app.kubernetes.io/name": _JOB},
             "annotations": _annotations(site, f"/{folder(site)}"),
-            "finalizers": [_FINALIZER],
+            **({"finalizers": [_FINALIZER]} if immediate else {}),
         },
         "spec": _spec(site, source, target),
     }
@@ -159,11 +186,28 @@ def applications(
             "goTemplate": True,
             "goTemplateOptions": ["missingkey=error"],
             "generators": [dict(generator)],
-            # The controller takes away annotations that it does not know: people's approval.
-            "preservedFields": {"annotations": [_APPROVAL]},
+            **departure,
             "template": template,
         },
     }
+
+
+def application_of(site: Site, job: str) -> str:
+    """The name of the Application that applies a job."""
+    return f"{site.name}-{job}" if site.gitops.applications == "job" else site.name
+
+
+def adoption(site: Site, job: str, kind: Kind, namespace: str, name: str) -> str:
+    """The command by which Argo CD takes the object of a run for one that it applied.
+
+    It fills its own mark in, for itself alone, from a label that our objects have, and so never
+    writes it: https://github.com/argoproj/argo-cd/blob/v3.5.1/util/argo/resource_tracking.go#L262
+    """
+    what = f"{kind.group}/{kind.kind}:{namespace}/{name}"
+    mark = f"argocd.argoproj.io/tracking-id={application_of(site, job)}:{what}"
+    return (
+        f"kubectl --namespace {namespace} annotate {kind.kind.lower()}.{kind.group}/{name} {mark}"
+    )
 
 
 def folder(site: Site) -> str:
@@ -183,6 +227,7 @@ def _annotations(site: Site, paths: str) -> dict[str, str]:
         "argocd.argoproj.io/compare-options": "ServerSideDiff=true",
         # A commit that touches none of these changes nothing here.
         "argocd.argoproj.io/manifest-generate-paths": paths,
+        **_answered(site),
         **{
             f"notifications.argoproj.io/subscribe.{trigger}.{service}": ";".join(to)
             for service, triggers in sorted(site.gitops.notifications.items())
@@ -191,13 +236,21 @@ def _annotations(site: Site, paths: str) -> dict[str, str]:
     }
 
 
+def _answered(site: Site) -> dict[str, str]:
+    """The answer to runs of earlier versions, which ask before they are pruned (Prune=confirm).
+
+    Their syncs would wait for it, although nothing is pruned.
+    """
+    return {} if site.gitops.prune == "immediate" else {_APPROVAL: _ALWAYS}
+
+
 def _spec(site: Site, source: Mapping[str, Data], target: str = "") -> dict[str, Data]:
     ignored = list(ignored_differences(site))
     return {
         "project": site.gitops.project or site.name,
         **source,
         "destination": _destination(site, target or site.environment.namespace),
-        "syncPolicy": SYNC_POLICY,
+        "syncPolicy": sync_policy(site),
         **({"ignoreDifferences": ignored} if ignored else {}),
     }
 
@@ -231,6 +284,14 @@ def _written_by_kueue(kind: Kind) -> Iterator[str]:
 
 def _jq(pointer: str) -> str:
     return "".join(f"[{p}]" if p.isdigit() else f".{p}" for p in Pointer(pointer).parts)
+
+
+def requires(_site: Site) -> Iterator[Requirement]:
+    """What Argo CD has to know in either mode.
+
+    https://github.com/argoproj/argo-cd/blob/v3.2.0/pkg/apis/application/v1alpha1/types.go
+    """
+    yield Requirement("3.2", "syncPolicy.retry.refresh")
 
 
 def unfit(site: Site) -> Iterator[InvalidSetting]:

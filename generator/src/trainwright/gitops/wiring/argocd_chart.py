@@ -116,6 +116,7 @@ WIRING = Wiring(
     summary="AppProject, and an ApplicationSet of chart and values files, an Application a job.",
     namespace=argocd.NAMESPACE,
     build=_build,
+    requires=argocd.requires,
     unfit=_unfit,
-    lists_runs=True,
+    lists_runs=lambda _: True,
 )

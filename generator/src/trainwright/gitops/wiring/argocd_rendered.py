@@ -40,5 +40,6 @@ WIRING = Wiring(
     summary="AppProject, and an ApplicationSet with an Application a job (or one Application).",
     namespace=argocd.NAMESPACE,
     build=_build,
+    requires=argocd.requires,
     unfit=lambda site: chain(argocd.unfit(site), charts.not_needed(site)),
 )

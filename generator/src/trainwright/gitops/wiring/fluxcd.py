@@ -89,7 +89,6 @@ def unfit(site: Site) -> Iterator[InvalidSetting]:
     only_argocd = {
         Pointer("/project"): gitops.project,
         Pointer("/destination"): gitops.destination.server or gitops.destination.name,
-        Pointer("/applications"): gitops.applications == "environment",
     }
     for path in (path for path, value in only_argocd.items() if value):
         yield InvalidSetting(

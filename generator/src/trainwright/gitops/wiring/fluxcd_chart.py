@@ -9,7 +9,14 @@ from trainwright.datatypes.model import ChartSource, Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.gitops.wiring import charts, fluxcd, kinds
 from trainwright.gitops.wiring.naming import bounded
-from trainwright.gitops.wiring.wiring import Files, InvalidSetting, Site, WiredRun, Wiring
+from trainwright.gitops.wiring.wiring import (
+    Files,
+    InvalidSetting,
+    Requirement,
+    Site,
+    WiredRun,
+    Wiring,
+)
 
 _LONGEST_RELEASE = 53  # Helm's limit
 
@@ -144,13 +151,22 @@ def _unfit(site: Site) -> Iterator[InvalidSetting]:
         yield InvalidSetting(Pointer("/mode"), message, remedy)
 
 
+def _requires(_site: Site) -> Iterator[Requirement]:
+    """What Flux has to know, of which 2.7 has helm-controller 1.4.
+
+    https://github.com/fluxcd/helm-controller/blob/v1.6.3/CHANGELOG.md
+    """
+    yield Requirement("2.7", "strategy RetryOnFailure of a HelmRelease")
+
+
 WIRING = Wiring(
     engine="flux",
     mode="chart",
     summary="OCIRepository or GitRepository of the chart, and a HelmRelease a run.",
     namespace=fluxcd.NAMESPACE,
     build=_build,
+    requires=_requires,
     unfit=_unfit,
-    lists_runs=True,
+    lists_runs=lambda _: True,
     reads_values=True,
 )

@@ -1,18 +1,24 @@
-"""Flux applies the rendered files: first what runs need, then the runs."""
+"""Flux applies the rendered files: a Kustomization for each job, or for the whole environment."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.model import Data, GitOps
 from trainwright.gitops.wiring import charts, fluxcd, kinds
 from trainwright.gitops.wiring.naming import LABEL, bounded
-from trainwright.gitops.wiring.wiring import Files, Site, Wiring
+from trainwright.gitops.wiring.wiring import Files, Requirement, Site, Wiring
+from trainwright.kinds import TARGETS
+from trainwright.kinds.kind import Kind
 from trainwright.objects.kueue import QUEUE_LABEL
+from trainwright.runs.kustomization import KUSTOMIZATION_FILE
+from trainwright.runs.record import VALUES_FILE
 from trainwright.specs.yamlio import Block
 
 _BEFORE = "-prerequisites"
+# Being there is enough: a claim may wait for its first pod, a pod waits for its Secret.
+_THERE: Mapping[str, Data] = {"wait": False}
 
 
 def _build(site: Site, namespace: str) -> Files:
@@ -24,23 +30,76 @@ def _build(site: Site, namespace: str) -> Files:
         site.rendered,
         repository.secret,
     )
-    # Flux tries all objects of a Kustomization out before it applies the first of them, and
-    # Kubeflow Trainer refuses a TrainJob whose runtime is not there: so there are two.
-    jobs = tuple(kind.kind for kind in kinds.training(*site.environments))
-    supporting = {*kinds.supporting(*site.environments), *site.objects}
-    others = tuple(kind for _, kind in sorted(supporting))
-    before = bounded(site.name, LABEL - len(_BEFORE)) + _BEFORE
-    return {
-        "source.yaml": (source,),
-        "kustomizations.yaml": (
-            _kustomization(site, namespace, before, source["kind"], _first(site, jobs)),
-            _kustomization(site, namespace, site.name, source["kind"], _then(site, before, others)),
-        ),
-    }
+    made = _for_each_job if _lists_jobs(site.gitops) else _for_the_environment
+    kustomizations = tuple(
+        _kustomization(site, namespace, source["kind"], name, path, rest)
+        for name, path, rest in made(site)
+    )
+    if _lists_jobs(site.gitops):
+        source["spec"]["ignore"] = Block(_no_manifests(site))
+    files: Files = {"source.yaml": (source,)}
+    return {**files, "kustomizations.yaml": kustomizations} if kustomizations else files
+
+
+_Made = Iterator[tuple[str, str, dict[str, Data]]]  # name, path, and what is special
+
+
+def _lists_jobs(gitops: GitOps) -> bool:
+    return gitops.applications == "job"
+
+
+def _for_each_job(site: Site) -> _Made:
+    """An object that is refused fails its whole Kustomization: so no two jobs share one."""
+    if site.objects:
+        yield bounded(f"{site.name}-objects"), site.copies, dict(_THERE)
+    others = kinds.supporting(*site.environments)
+    for run in site.runs:
+        target = TARGETS[run.target]
+        if target.envelope:  # no API server has it
+            continue
+        name, path = bounded(f"{site.name}-{run.job}"), f"{site.rendered}/{run.job}"
+        if {*others} & {*target.of.runtimes}:
+            yield from _in_order(site, name, path, (target.of,), others)
+        else:
+            yield name, path, _run(site, (target.of,), others)
+
+
+def _for_the_environment(site: Site) -> _Made:
+    training = kinds.training(*site.environments)
+    others = tuple(sorted({*kinds.supporting(*site.environments), *site.objects}))
+    yield from _in_order(site, site.name, site.rendered, training, others)
+
+
+def _in_order(
+    site: Site,
+    name: str,
+    path: str,
+    training: tuple[Kind, ...],
+    others: tuple[tuple[str, str], ...],
+) -> _Made:
+    """What runs need, and then the runs.
+
+    Flux tries all objects of a Kustomization out before it applies the first of them, and Kubeflow
+    Trainer refuses a TrainJob whose runtime is not there yet.
+    """
+    before = bounded(name, LABEL - len(_BEFORE)) + _BEFORE
+    yield before, path, {**_THERE, "patches": [_without(kind.kind for kind in training)]}
+    then = {"dependsOn": [{"name": before}], "patches": [_without(kind for _, kind in others)]}
+    yield name, path, {**_run(site, training), **then}
+
+
+def _no_manifests(site: Site) -> str:
+    """What lies beside the manifests, which Flux would take for some where nothing lists them.
+
+    https://fluxcd.io/flux/components/kustomize/kustomizations/#generating-a-kustomizationyaml-file
+    """
+    folder = f"/{site.rendered}/*"
+    others = ("kustomization.yml", "Kustomization", KUSTOMIZATION_FILE, VALUES_FILE)
+    return "".join(f"{folder}/{name}\n" for name in sorted(others))
 
 
 def _kustomization(
-    site: Site, namespace: str, name: str, source: str, rest: dict[str, Data]
+    site: Site, namespace: str, source: str, name: str, path: str, rest: dict[str, Data]
 ) -> dict[str, Data]:
     confirm = site.gitops.prune == "confirm"
     return {
@@ -51,43 +110,48 @@ def _kustomization(
             "interval": fluxcd.INTERVAL,
             "retryInterval": "2m0s",
             "timeout": "5m0s",
-            "path": f"./{site.rendered}",
+            "path": f"./{path}",
             "sourceRef": {"kind": source, "name": site.name},
             **fluxcd.acting(site),
             # Never: it deletes a run and starts it again where a change in place is refused.
             "force": False,
+            # A run that has left git may train, whatever it is annotated with.
+            "prune": not confirm,
             **({"deletionPolicy": "Orphan"} if confirm else {}),
             **rest,
         },
     }
 
 
-def _first(site: Site, jobs: tuple[str, ...]) -> dict[str, Data]:
-    return {
-        # What a run needs must stay for as long as the run does.
-        "prune": site.gitops.prune == "immediate",
-        # Being there is enough: a claim may wait for its first pod, a pod waits for its Secret.
-        "wait": False,
-        "patches": [_without(jobs)],
-    }
+def _run(
+    site: Site, training: tuple[Kind, ...], others: tuple[tuple[str, str], ...] = ()
+) -> dict[str, Data]:
+    """How runs are applied, with the other objects that are in their Kustomization."""
+    ignored = list(_ignored(site, training))
+    return {**_health(site, training, others), **({"ignore": ignored} if ignored else {})}
 
 
-def _then(site: Site, before: str, others: tuple[str, ...]) -> dict[str, Data]:
-    ignored = list(_ignored(site))
-    return {
-        "dependsOn": [{"name": before}],
-        # Runs are annotated against it, unless prune: immediate is set.
-        "prune": True,
-        # Ready means that operators have taken all runs on and none has failed. Without these
-        # expressions Flux would call any run ready, and wait for the end of a batch Job.
-        "wait": True,
-        "healthCheckExprs": list(_expressions(site)),
-        **({"ignore": ignored} if ignored else {}),
-        "patches": [_without(others)],
-    }
+def _health(
+    site: Site, training: tuple[Kind, ...], others: tuple[tuple[str, str], ...]
+) -> dict[str, Data]:
+    """Ready means that operators have taken all runs on and that none has failed.
+
+    Of the objects beside them being there is enough, as it is where they come first.
+
+    Without these expressions Flux would call any run ready. Where it acts with its own rights it
+    reads batch Jobs before they count, and waits for their end: it must not wait then.
+    https://github.com/fluxcd/kustomize-controller/blob/v1.9.4/internal/controller/kustomization_controller.go#L1365
+    """
+    if any(kind.awaited for kind in training) and not site.gitops.service_account:
+        return {"wait": False}
+    beside = (
+        {"apiVersion": f"{group}/v1".lstrip("/"), "kind": kind, "current": "true"}
+        for group, kind in others
+    )
+    return {"wait": True, "healthCheckExprs": [*_expressions(training), *beside]}
 
 
-def _without(kinds: tuple[str, ...]) -> dict[str, Data]:
+def _without(kinds: Iterable[str]) -> dict[str, Data]:
     """A patch that leaves kinds out."""
     return {
         "target": {"kind": "|".join(kinds)},
@@ -95,8 +159,8 @@ def _without(kinds: tuple[str, ...]) -> dict[str, Data]:
     }
 
 
-def _expressions(site: Site) -> Iterator[dict[str, Data]]:
-    for kind in kinds.training(*site.environments):
+def _expressions(training: tuple[Kind, ...]) -> Iterator[dict[str, Data]]:
+    for kind in training:
         states = kind.health.flux
         yield {
             "apiVersion": kind.api_version,
@@ -107,11 +171,11 @@ def _expressions(site: Site) -> Iterator[dict[str, Data]]:
         }
 
 
-def _ignored(site: Site) -> Iterator[dict[str, Data]]:
+def _ignored(site: Site, training: tuple[Kind, ...]) -> Iterator[dict[str, Data]]:
     """What Kueue writes into what has a queue. Items that it adds to a TrainJob are its own."""
     if not site.queued:
         return
-    for kind in kinds.training(*site.environments):
+    for kind in training:
         if kind.suspend:
             placed = (f"{t}/spec/{field}" for t in kind.placed for field in kinds.PLACEMENT)
             yield {
@@ -124,11 +188,23 @@ def _ignored(site: Site) -> Iterator[dict[str, Data]]:
             }
 
 
+def _requires(site: Site) -> Iterator[Requirement]:
+    """What Flux has to know, of which 2.9 has kustomize-controller 1.9.
+
+    https://github.com/fluxcd/kustomize-controller/blob/v1.9.4/CHANGELOG.md
+    """
+    yield Requirement("2.5", "healthCheckExprs and deletionPolicy of a Kustomization")
+    if any(_ignored(site, kinds.training(*site.environments))):
+        yield Requirement("2.9", "spec.ignore of a Kustomization, for what Kueue writes")
+
+
 WIRING = Wiring(
     engine="flux",
     mode="rendered",
-    summary="GitRepository or OCIRepository, and two Kustomizations: prerequisites, then runs.",
+    summary="GitRepository or OCIRepository, and a Kustomization for each job (or two for all).",
     namespace=fluxcd.NAMESPACE,
     build=_build,
+    requires=_requires,
     unfit=lambda site: chain(fluxcd.unfit(site), charts.not_needed(site)),
+    lists_runs=_lists_jobs,
 )

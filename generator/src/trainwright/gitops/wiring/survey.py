@@ -142,7 +142,7 @@ def _runs(
     """Every rendered job of an environment whose wiring lists them, or why it cannot be read."""
     gitops = environment.gitops
     wiring = WIRINGS[gitops.engine, gitops.mode]
-    if not wiring.lists_runs:
+    if not wiring.lists_runs(gitops):
         return
     inside = f"{ENVIRONMENTS}/{environment.name}/{RENDERED}"
     objects = {job: run.object for job, run in folder.unrecorded.items()}
@@ -162,6 +162,7 @@ def _runs(
         yield WiredRun(
             job=job,
             object=object_,
+            target=record.target if record else folder.unrecorded[job].target,
             namespace=record.environment["namespace"] if record else environment.namespace,
             chart=chart,
             pinned=pinned,
@@ -172,7 +173,7 @@ def _runs(
 
 def _problems(site: Site, settings: Layered) -> Iterator[Finding]:
     wiring = WIRINGS[site.gitops.engine, site.gitops.mode]
-    for problem in wiring.unfit(site):
+    for problem in (*wiring.unfit(site), *site.too_old(wiring.requires(site))):
         yield dx.WIRING.at(
             settings.origin(problem.path),
             problem.message,
@@ -183,17 +184,23 @@ def _problems(site: Site, settings: Layered) -> Iterator[Finding]:
 
 
 def _elsewhere(site: Site, settings: Layered, jobs: int) -> Iterator[Finding]:
-    """Runs that are rendered on another branch: a list of releases would leave all out."""
-    if WIRINGS[site.gitops.engine, site.gitops.mode].reads_values:
-        path = Pointer("/mode")
+    """Runs that are rendered on another branch: a list of them would leave all out."""
+    if site.gitops.engine == "argocd":
+        return  # which looks for them itself
+    wiring = WIRINGS[site.gitops.engine, site.gitops.mode]
+    if wiring.lists_runs(site.gitops):
+        releases = wiring.reads_values
+        path = Pointer("/mode") if releases else Pointer("/applications")
+        what = "mode: chart has a release" if releases else "Flux has a Kustomization"
+        instead = "mode: rendered" if releases else "applications: environment"
         yield dx.WIRING.at(
             settings.origin(path),
-            f"mode: chart has a release for each run, and nothing is rendered beside the specs of "
-            f"{jobs} jobs: applying this would delete what runs",
-            remedy=f"Run `trainwright render {site.environment.name}`, or set mode: rendered where "
+            f"{what} for each run, and nothing is rendered beside the specs of {jobs} jobs: "
+            "applying this would leave out what runs",
+            remedy=f"Run `trainwright render {site.environment.name}`, or set {instead} where "
             "`trainwright publish` keeps the runs elsewhere.",
             subject=site.environment.name,
-            path=Pointer("/gitops/mode"),
+            path=Pointer(f"/gitops{path}"),
         )
 
 

@@ -26,6 +26,7 @@ class WiredRun:
 
     job: str
     object: str
+    target: str
     namespace: str
     chart: ChartSource
     pinned: bool
@@ -88,6 +89,18 @@ class Site:
             "trainwright.io/environment": self.environment.name,
         }
 
+    def too_old(self, requirements: Iterator[Requirement]) -> Iterator[InvalidSetting]:
+        """The engine's version, where it does not know what is written for it."""
+        engine, version = ENGINES[self.gitops.engine], self.gitops.version
+        for needed in requirements:
+            if not needed.is_met(version):
+                message = f"{engine} {version} does not know {needed.what}"
+                remedy = f"Upgrade it to {needed.version} or later, and gitops.version with it."
+                yield InvalidSetting(Pointer("/version"), message, remedy)
+
+
+ENGINES = {"argocd": "Argo CD", "flux": "Flux"}
+
 
 @dataclass(frozen=True, slots=True)
 class InvalidSetting:
@@ -98,13 +111,29 @@ class InvalidSetting:
     remedy: str
 
 
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """The first version of an engine that knows something which is written for it."""
+
+    version: str
+    what: str
+
+    def is_met(self, installed: str) -> bool:
+        """Whether a version has it; one that is not known is taken for new enough."""
+        return not installed or _numbers(installed) >= _numbers(self.version)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
     """What one GitOps engine in one mode needs to know of an environment.
 
     `namespace` is where the engine usually is. `lists_runs` says whether the output changes with
-    the jobs, `reads_values` whether with their values. `unfit` names settings that are missing,
-    and those that would be ignored.
+    the jobs, by what is set, and `reads_values` whether with their values. `unfit` names settings
+    that are missing, and those that would be ignored; `requires` what an engine has to know.
     """
 
     engine: str
@@ -113,5 +142,6 @@ class Wiring:
     namespace: str
     build: Callable[[Site, str], Files]
     unfit: Callable[[Site], Iterator[InvalidSetting]]
-    lists_runs: bool = False
+    requires: Callable[[Site], Iterator[Requirement]]
+    lists_runs: Callable[[GitOps], bool] = lambda _: False
     reads_values: bool = False

@@ -55,12 +55,19 @@ READER = Reader(
             Loss.CANNOT_RUN,
         ),
         Reason("**/ipc", "shm sizes /dev/shm", Loss.COSMETIC),
+        Reason("**/shm_size", "with ipc: host it is the machine's", Loss.COSMETIC),
         Reason(
             "**/networks/**", "there is one network, or none with network: isolated", Loss.BEHAVIOUR
         ),
         Reason(
             "**/env_file/**",
             "write its variables under env, and the secret ones under secrets",
+            Loss.CANNOT_RUN,
+        ),
+        Reason(
+            "**/environment/**",
+            "its value is that of the shell that starts the container: write it under env, or the "
+            "Secret that has it under secrets",
             Loss.CANNOT_RUN,
         ),
         Reason("**/build/**", "an image is built elsewhere, and pinned here", Loss.CANNOT_RUN),

@@ -12,7 +12,7 @@ from trainwright.datatypes.model import Data
 from trainwright.datatypes.tolerant import sequence
 
 # `$$` is a dollar sign; $NAME and ${NAME...} are taken from the shell that starts it all.
-_INTERPOLATION = re.compile(r"\$(?:\$|([A-Za-z_]\w*)|\{([A-Za-z_]\w*)[^}]*\})")
+_INTERPOLATION = re.compile(r"\$(?:\$|([A-Za-z_]\w*)|\{([A-Za-z_]\w*+)[^}]{0,500}+\})")
 
 
 def plain(text: str) -> str:

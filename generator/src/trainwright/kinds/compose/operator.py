@@ -181,7 +181,9 @@ def _mounts(file: Mapping[str, Data], service: Mapping[str, Data]) -> Iterator[M
             sub_path=notation.plain(text(dig(volume, "volume", "subpath"))),
             read_only=volume.get("read_only") is True,
         )
-    if "shm_size" in service:
+    if service.get("ipc") == "host":  # /dev/shm of the machine, which has no limit of its own
+        yield Mount(path="/dev/shm", volume="dshm", source={"emptyDir": {"medium": "Memory"}})  # noqa: S108
+    elif "shm_size" in service:
         memory = {"medium": "Memory", "sizeLimit": _bytes(service["shm_size"])}
         yield Mount(path="/dev/shm", volume="dshm", source={"emptyDir": memory})  # noqa: S108
 
@@ -249,7 +251,7 @@ def _source(file: Mapping[str, Data], volume: Mapping[str, Data], source: str) -
 
 def _bytes(written: Data) -> str:
     """A size as a Kubernetes quantity: Docker counts in powers of 1024."""
-    match = re.fullmatch(r"\s*([\d.]*)\s*([a-z]*)\s*", str(written).lower())
+    match = re.fullmatch(r"([\d.]*)\s*([a-z]*)", str(written).strip().lower())
     if match is None:
         return str(written)
     number, unit = match.groups()

@@ -8,6 +8,7 @@ KIND = Kind(
     api_version="batch/v1",
     kind="Job",
     plural="jobs",
+    integration="kueue/frameworks-job",
     suspend="/spec/suspend",
     placed=("/spec/template",),
     expires="/spec/ttlSecondsAfterFinished",
@@ -16,4 +17,5 @@ KIND = Kind(
     name_labels=labels.JOB_NAMES,
     awaited=True,
     immutable_template=True,
+    left_to_flavor=("nodeSelector", "tolerations"),
 )

@@ -8,6 +8,7 @@ from trainwright.kinds.job import KIND
 from trainwright.rule_model.defaults import defaults, of_pods
 from trainwright.rule_model.edit import EditRule, EditSample, Verdict, job
 from trainwright.rule_model.edit_row import (
+    ADDED_OR_CHANGED,
     FIELD_IS_IMMUTABLE,
     SUSPENDED,
     Condition,
@@ -36,6 +37,10 @@ def _indexed(difference: Difference) -> bool:
 def _whole(difference: Difference) -> bool:
     new = difference.edit.new
     return _indexed(difference) and new.get("completions") == new.get("parallelism")
+
+
+def _per_index(difference: Difference) -> bool:
+    return difference.edit.new.get("backoffLimitPerIndex") is not None
 
 
 _RUNS = Condition("it is not suspended", lambda d: not d.edit.suspended)
@@ -87,6 +92,18 @@ EDITS = (
         FIELD_IS_IMMUTABLE,
         *("/spec/completions", "/spec/selector", "/spec/completionMode", "/spec/podFailurePolicy"),
         *("/spec/backoffLimitPerIndex", "/spec/managedBy", "/spec/successPolicy"),
+    ),
+    *_VALIDATION.read(
+        Verdict.IN_PLACE,
+        "accepted, and read by the controller",
+        "/spec/maxFailedIndexes",
+        when=(Condition("it has a backoffLimitPerIndex", _per_index),),
+    ),
+    *_VALIDATION.read(
+        Verdict.REJECTED,
+        "the API server refuses it: maxFailedIndexes needs a backoffLimitPerIndex",
+        "/spec/maxFailedIndexes",
+        when=(ADDED_OR_CHANGED,),
     ),
     *_VALIDATION.read(
         Verdict.IN_PLACE,

@@ -9,16 +9,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from trainwright.datatypes.model import Data
+from trainwright.datatypes.tolerant import amount, integer, mapping, text
 from trainwright.kinds.state import Phase, State, Status, first, holding, status_of, suspended
 
 
 def _state_of(body: Mapping[str, Data]) -> State:
-    spec, status = body.get("spec") or {}, status_of(body)
-    failed = status.get("failed", 0)  # pods, and each but the last was started again
+    spec, status = mapping(body.get("spec")), status_of(body)
+    failed = amount(status.get("failed"), 0)  # pods, and each but the last was started again
     counted = State(
         phase=Phase.PENDING,
-        ready=status.get("ready", 0),
-        total=spec.get("completions") or spec.get("parallelism") or 1,
+        ready=amount(status.get("ready"), 0),
+        total=integer(spec.get("completions")) or integer(spec.get("parallelism")) or 1,
         restarts=failed,
     )
     held = holding(status.get("conditions"))
@@ -30,7 +31,7 @@ def _state_of(body: Mapping[str, Data]) -> State:
     if spec.get("suspend"):
         return suspended(held, counted)
     if counted.ready:
-        return replace(counted, phase=Phase.RUNNING, since=status.get("startTime", ""))
+        return replace(counted, phase=Phase.RUNNING, since=text(status.get("startTime")))
     if failed:
         return replace(counted, phase=Phase.RESTARTING)
     return counted

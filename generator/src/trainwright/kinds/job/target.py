@@ -12,6 +12,7 @@ from trainwright.kinds import facts, indexed, labels, queueing
 from trainwright.kinds.job import KIND
 from trainwright.kinds.target import Deviation, Target
 from trainwright.pods import command
+from trainwright.specs.upstream import upstream
 
 
 def _address(name: str) -> str:
@@ -40,6 +41,7 @@ TARGET = Target(
     values=_values,
     longest_suffix=lambda job: f"-{job.nodes - 1}",
     unsupported=indexed.unsupported,
+    resizing=upstream("kubernetes/elastic-indexed-jobs"),
     facts=(*facts.FLAVORED_PODS, facts.QUEUEING),
     companions=lambda environment: (SERVICE, *queueing.pod_groups(environment)),
     meeting=lambda _job, _environment, name: indexed.meeting(_address(name)),

@@ -8,6 +8,7 @@ KIND = Kind(
     api_version="jobset.x-k8s.io/v1alpha2",
     kind="JobSet",
     plural="jobsets",
+    integration="kueue/frameworks-jobset",
     suspend="/spec/suspend",
     placed=("/spec/replicatedJobs/0/template/spec/template",),
     filled=(
@@ -29,4 +30,5 @@ KIND = Kind(
     attempt_label=labels.SET_ATTEMPT,
     described=True,
     immutable_template=True,
+    left_to_flavor=("nodeSelector", "tolerations"),
 )

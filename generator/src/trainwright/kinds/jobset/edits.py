@@ -13,10 +13,11 @@ from trainwright.rule_model.edit_row import (
     FIELD_IS_IMMUTABLE,
     EditSource,
 )
+from trainwright.specs.upstream import upstream
 
 _KINDS = (KIND.group_kind,)
-_WEBHOOK = EditSource(_KINDS, "kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go")
-_TYPES = EditSource(_KINDS, "kubernetes-sigs/jobset@v0.12.0:api/jobset/v1alpha2/jobset_types.go")
+_WEBHOOK = EditSource(_KINDS, upstream("jobset/webhook").source)
+_TYPES = EditSource(_KINDS, upstream("jobset/immutable-fields").source)
 _POD = "/spec/replicatedJobs/*/template/spec/template"
 # What Kueue writes into the pod templates of a suspended object, and so any client may.
 DIRECTIVES = (
@@ -55,7 +56,7 @@ EDITS = (
     *_WEBHOOK.read(
         Verdict.REJECTED, "JobSet's webhook refuses it: the field is immutable", "/spec/managedBy"
     ),
-    *EditSource(_KINDS, "kubernetes-sigs/jobset@v0.12.0:pkg/controllers/jobset_controller.go").read(
+    *EditSource(_KINDS, upstream("jobset/end-of-a-jobset").source).read(
         Verdict.IN_PLACE,
         "accepted, and read by the controller",
         "/spec/suspend",

@@ -28,12 +28,14 @@ from trainwright.kinds.jobset import KIND
 from trainwright.kinds.target import Fact, Unsupported
 from trainwright.pods import command
 from trainwright.pods.pod import PERMANENT
+from trainwright.specs.upstream import upstream
 
 # Exit codes of the entrypoint that blame the node, so that a new pod may go to another one: a check
 # before training failed, or the GPU or the network did. See docs/runtime.md.
 _BAD_NODE = frozenset({172, 173})
 AGENT = "in-place-restart-agent"
-_SINCE = (1, 35)  # Kubernetes: RestartAllContainers, beta in 1.36
+_RESTARTS = upstream("kubernetes/restart-all-containers")
+_STRATEGY = upstream("jobset/in-place-restart")
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _PORT = 8081
 # The probe only says whether the other pods have arrived. A probe that gives up ends the agent,
@@ -137,14 +139,15 @@ def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
             "the agent of restarts in place asks the API server, which isolated pods cannot reach",
             "Remove network, or set retries: 0.",
         )
-    version = environment.kubernetes_version
-    minor = tuple(int(part) for part in version.split(".")[:2] if part)
-    if minor and minor < _SINCE:
-        yield Unsupported(
-            Pointer("/retries"),
-            f"restarts in place need Kubernetes 1.35, and {environment.name} has {version}",
-            "Remove targets.jobset.inPlaceRestart from environment.yaml, or set retries: 0.",
-        )
+    jobset = environment.targets[job.target].version
+    for row, version in ((_RESTARTS, environment.kubernetes_version), (_STRATEGY, jobset)):
+        if version and not row.holds(version):
+            yield Unsupported(
+                Pointer("/retries"),
+                f"restarts in place need {row.project} {row.since} with the feature gate "
+                f"{row.gate}, and {environment.name} has {version}",
+                "Remove targets.jobset.inPlaceRestart from environment.yaml, or set retries: 0.",
+            )
 
 
 def _has_own(job: Job) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import dig, mapping, text
+from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.kinds.indexed_rules import (
     EXAMPLES,
     TORCHRUN,
@@ -20,6 +20,7 @@ from trainwright.pods.launching import options, trains_together
 from trainwright.pods.template import PodTemplate
 from trainwright.rule_model.rule import Rule, error, warning
 from trainwright.rule_model.subject import Hit, Subject
+from trainwright.specs.upstream import Behaviour, upstream
 
 
 def _jobs(subject: Subject) -> Iterator[BatchJob]:
@@ -41,6 +42,22 @@ def _set(job: str, above: str = "") -> str:
     )
 
 
+_MAX_INT32 = 2147483647
+_STRATEGY = upstream("jobset/in-place-restart")
+_ACTIONS = upstream("jobset/restart-job")
+
+
+def _rules(action: str) -> str:
+    rules = f"[{{name: one, action: {action}}}]"
+    return _set("backoffLimit: 0, ", f"failurePolicy: {{maxRestarts: 3, rules: {rules}}}, ")
+
+
+_IN_PLACE = _set(
+    f"backoffLimit: {_MAX_INT32}, podReplacementPolicy: Failed, ",
+    "failurePolicy: {maxRestarts: 3, restartStrategy: InPlaceRestart}, ",
+)
+
+
 @warning(
     id="TW309",
     summary="A JobSet restarts its ranks together.",
@@ -50,23 +67,31 @@ def _set(job: str, above: str = "") -> str:
     source=EXAMPLES,
     passes=_set("backoffLimit: 0, ", "failurePolicy: {maxRestarts: 3}, "),
     fails=_set(""),
+    near_misses=(_IN_PLACE, _set("backoffLimit: 0, ")),
+    variants=(
+        _set("", "failurePolicy: {maxRestarts: 3}, "),
+        _set("backoffLimit: 3, ", "failurePolicy: {maxRestarts: 3}, "),
+        _rules("RestartJob"),
+    ),
 )
 def partial_gang_restart(subject: Subject) -> Iterator[Hit]:
-    if subject.spec.get("failurePolicy") is not None:
-        return
+    policy = mapping(subject.spec.get("failurePolicy"))
+    if policy.get("restartStrategy") == "InPlaceRestart":
+        return  # which wants the limit as high as it can be
     for job in _jobs(subject):
         limit = job.spec.get("backoffLimit")
         if limit != 0 and trains_together(job.template) and not _elastic(job.template):
             found = "6 (the default)" if limit is None else limit
-            message = f"{job.name!r} has backoffLimit {found} and the JobSet no failurePolicy"
+            message = f"{job.name!r} has backoffLimit {found}: its Job replaces single pods"
             yield Hit(job.pointer, message)
+    for index, rule in enumerate(mappings(policy.get("rules"))):
+        if rule.get("action") in _ACTIONS.value and subject.pods > 1:
+            at = f"/spec/failurePolicy/rules/{index}/action"
+            yield Hit(at, f"{rule['action']} restarts one Job, and the ranks of others hang")
 
 
 def _elastic(template: PodTemplate) -> bool:
     return any(":" in options(container).get("nnodes", "") for container in template.trains)
-
-
-_MAX_INT32 = 2147483647
 
 
 @error(
@@ -75,7 +100,7 @@ _MAX_INT32 = 2147483647
     effect="JobSet's webhook refuses the object.",
     remedy=f"Set backoffLimit: {_MAX_INT32}, podReplacementPolicy: Failed, and the same number in "
     "parallelism and completions.",
-    source="https://github.com/kubernetes-sigs/jobset/blob/v0.13.0/pkg/webhooks/jobset_webhook.go",
+    source=upstream("jobset/in-place-restart-of-jobs").source,
     passes=_set(
         f"backoffLimit: {_MAX_INT32}, podReplacementPolicy: Failed, ",
         "failurePolicy: {maxRestarts: 3, restartStrategy: InPlaceRestart}, ",
@@ -100,6 +125,45 @@ def in_place_restart_refused(subject: Subject) -> Iterator[Hit]:
                 yield Hit(Pointer(job.pointer) / field, f"{field} of {job.name!r} is {found}")
 
 
+@error(
+    id="TW320",
+    summary="A failurePolicy uses what the JobSet controller has, with its feature gate on.",
+    effect="JobSet's webhook refuses the object.",
+    remedy="Turn the gate on in the JobSet controller and declare it in "
+    "targets.jobset.featureGates of environment.yaml, or use restartStrategy Recreate and the "
+    "action RestartJobSet.",
+    source=_ACTIONS.source,
+    passes=_rules("RestartJob"),
+    passes_in='targets: {jobset: {version: "0.12", featureGates: {RestartJob: true}}}',
+    fails=_rules("RestartJob"),
+    fails_in='targets: {jobset: {version: "0.12"}}',
+    near_misses=(_rules("RestartJobSet"), _rules("FailJobSet")),
+    variants=(_rules("RestartJobAndIgnoreMaxRestarts"), _IN_PLACE),
+)
+def failure_policy_behind_gate(subject: Subject) -> Iterator[Hit]:
+    policy = mapping(subject.spec.get("failurePolicy"))
+    if policy.get("restartStrategy") == "InPlaceRestart":
+        why = _closed(subject, _STRATEGY)
+        yield from (Hit("/spec/failurePolicy/restartStrategy", f"InPlaceRestart {w}") for w in why)
+    for index, rule in enumerate(mappings(policy.get("rules"))):
+        if (action := rule.get("action")) in _ACTIONS.value:
+            at = f"/spec/failurePolicy/rules/{index}/action"
+            yield from (Hit(at, f"{action} {w}") for w in _closed(subject, _ACTIONS))
+
+
+def _closed(subject: Subject, row: Behaviour) -> Iterator[str]:
+    """Why the cluster's JobSet refuses what a feature gate opens, where that is known."""
+    options = subject.environment.targets.get(KIND.name)
+    version = options.version if options else ""
+    if options is None or not version:
+        return
+    implied = {_STRATEGY.gate: True} if options.restart_agent else {}
+    if not row.holds(version):
+        yield f"came with JobSet {row.since} (gate {row.gate}), and the cluster has {version}"
+    elif not row.is_on(version, {**implied, **options.feature_gates}):
+        yield f"needs the gate {row.gate} of JobSet, which is alpha since {row.since} and off"
+
+
 _KINDS = (KIND.group_kind,)
 RULES: tuple[Rule, ...] = (
     *about_jobs(_KINDS, _jobs, lambda subject: ((subject.spec, "/spec"),)),
@@ -107,4 +171,5 @@ RULES: tuple[Rule, ...] = (
     headless_service(_KINDS, _meet),
     partial_gang_restart,
     in_place_restart_refused,
+    failure_policy_behind_gate,
 )

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.model import Data
-from trainwright.datatypes.tolerant import mapping
+from trainwright.datatypes.tolerant import amount, mapping
 from trainwright.kinds import indexed_status
 from trainwright.kinds.indexed_pod_templates import ReplicatedJob, completions, replicated_jobs
 from trainwright.kinds.state import Phase, State, Status, holding, status_of
@@ -39,9 +39,9 @@ def _restarts(status: Mapping[str, Data]) -> int:
     `previousInPlaceRestartAttempt` is one less than that while pods restart.
     https://github.com/kubernetes-sigs/jobset/blob/v0.13.0/pkg/controllers/in_place_restart.go
     """
-    current = int(status.get("currentInPlaceRestartAttempt", 0))
-    previous = int(status.get("previousInPlaceRestartAttempt", -1))
-    return max(int(status.get("restarts", 0)), current, previous + 1)
+    current = amount(status.get("currentInPlaceRestartAttempt"), 0)
+    previous = amount(status.get("previousInPlaceRestartAttempt"), -1)
+    return max(amount(status.get("restarts"), 0), current, previous + 1)
 
 
 def _jobs(body: Mapping[str, Data]) -> tuple[tuple[GroupKind, str], ...]:

@@ -12,6 +12,7 @@ from trainwright.kinds import facts, indexed, labels, queueing
 from trainwright.kinds.jobset import KIND, in_place
 from trainwright.kinds.target import Deviation, Target, Unsupported
 from trainwright.pods import command
+from trainwright.specs.upstream import upstream
 
 
 def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
@@ -44,6 +45,7 @@ TARGET = Target(
     container=indexed.ROLE,
     values=_values,
     longest_suffix=longest_suffix,
+    resizing=upstream("jobset/elastic-jobset"),
     unsupported=_unsupported,
     facts=(*facts.FLAVORED_PODS, facts.QUEUEING, in_place.FACT),
     prepared=in_place.prepared,

@@ -14,13 +14,13 @@ from trainwright.rule_model.edit_row import (
     Difference,
     EditSource,
 )
+from trainwright.specs.upstream import upstream
 
 _KINDS = (KIND.group_kind,)
-_OPERATOR = EditSource(_KINDS, "kubeflow/trainer@v1.9.4:pkg/controller.v1/common/pod.go")
-_DEFINITION = EditSource(
-    _KINDS, "kubeflow/trainer@v1.9.4:manifests/base/crds/kubeflow.org_pytorchjobs.yaml"
-)
-_RANKS = EditSource(_KINDS, "kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/envvar.go")
+_OPERATOR = EditSource(_KINDS, upstream("training-operator/edits-reach-no-pod").source)
+_DEFINITION = EditSource(_KINDS, upstream("training-operator/definition").source)
+_RANKS = EditSource(_KINDS, upstream("training-operator/rank-variables").source)
+_WEBHOOK = EditSource(_KINDS, upstream("training-operator/webhook").source)
 _TEMPLATE = "/spec/pytorchReplicaSpecs/*/template"
 _PODS = (
     _TEMPLATE,
@@ -54,10 +54,29 @@ def _fixed_world(difference: Difference) -> bool:
     return not edit.suspended and not elastic
 
 
+def _elastic_without_workers(difference: Difference) -> bool:
+    new = difference.edit.new
+    has_workers = "Worker" in mapping(new.get("pytorchReplicaSpecs"))
+    return new.get("elasticPolicy") is not None and not has_workers
+
+
 _NEVER = Condition("it runs, and the restartPolicy is Never", _never_again)
 _NOT_SEEN = "accepted, but the pods that run stay as they are and no others are made"
 
 EDITS = (
+    *_WEBHOOK.read(
+        Verdict.REJECTED,
+        "the operator's webhook refuses it: there is one Master",
+        "/spec/pytorchReplicaSpecs/Master/replicas",
+        when=(Condition("it is not 1 after", lambda d: d.new != 1),),
+    ),
+    *_WEBHOOK.read(
+        Verdict.REJECTED,
+        "the operator's webhook refuses it: elasticPolicy needs a Worker",
+        "/spec/elasticPolicy",
+        "/spec/pytorchReplicaSpecs",
+        when=(Condition("it is elastic after, without a Worker", _elastic_without_workers),),
+    ),
     *_DEFINITION.observed(
         Verdict.REJECTED,
         FIELD_IS_IMMUTABLE,
@@ -85,7 +104,7 @@ EDITS = (
         when=(Condition("it runs, and its workers are not elastic", _fixed_world),),
         rule="TW122",
     ),
-    *EditSource(_KINDS, "kubeflow/trainer@v1.9.4:pkg/controller.v1/common/job.go").observed(
+    *EditSource(_KINDS, upstream("training-operator/end-of-a-job").source).observed(
         Verdict.IN_PLACE,
         "accepted: true deletes the pods, false makes them anew",
         "/spec/runPolicy/suspend",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from trainwright.kinds.health import Expressions, Health, holds, script
+from trainwright.kinds.health import Expressions, Health, holds, script, unseen
 
 HEALTH = Health(
     lua=script(__file__),
     flux=Expressions(
-        in_progress="!has(status.conditions)",
+        in_progress=unseen("status.conditions"),
         failed=holds("status.conditions", "Failed"),
         current=holds(
             "status.conditions", "Created", "Running", "Restarting", "Suspended", "Succeeded"

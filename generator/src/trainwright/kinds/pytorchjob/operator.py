@@ -27,9 +27,10 @@ from trainwright.pods.pod import (
     Workload,
 )
 from trainwright.pods.template import Container, PodTemplate
+from trainwright.specs.upstream import upstream
 
-PORT = Port("pytorchjob-port", 23456, meets=True)
-_INIT_IMAGE = "alpine:3.10"  # the operator's flag --pytorch-init-container-image
+PORT = Port("pytorchjob-port", upstream("training-operator/rendezvous-port").value, meets=True)
+_INIT_IMAGE: str = upstream("training-operator/init-image").value
 _MASTER, _WORKER = "Master", "Worker"
 (_DOMAIN,) = KIND.domains
 
@@ -144,10 +145,7 @@ def _pod(job: _Job, role: str, index: int) -> Pod:
 
 
 def _labels(job: _Job, role: str, index: int) -> Iterator[tuple[str, str]]:
-    """By which the operator's own services select pods.
-
-    kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/common_types.go
-    """
+    """By which the operator's own services select pods."""
     yield f"{_DOMAIN}operator-name", "pytorchjob-controller"
     yield f"{_DOMAIN}job-name", job.name
     yield f"{_DOMAIN}replica-type", role.lower()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.datatypes.pointer import Pointer
-from trainwright.objects.kueue import GROUP, QUEUE_LABEL, TOPOLOGY, sliced, version_of
+from trainwright.objects.kueue import GROUP, TOPOLOGY, sliced
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
 
@@ -40,26 +40,6 @@ def pod_sets_not_grouped(subject: Subject) -> Iterator[Hit]:
             if level and alone and subject.templates[0].annotations.get(name) == level:
                 message = f"{subject.templates[0].role} and {template.role} may get a {level} each"
                 yield Hit(f"{template.pointer}/metadata/annotations", message)
-
-
-@warning(
-    id="TW606",
-    summary="A queued job is of a kind that the cluster's Kueue manages.",
-    effect="Nothing admits the job, or it starts past the queue: the integration goes with 0.20.",
-    remedy="Use target trainjob or jobset.",
-    by_hand="Use a TrainJob or a JobSet.",
-    spec=Pointer("/target"),
-    source="kubernetes-sigs/kueue@v0.19.2:site/content/en/docs/tasks/run/kubeflow/pytorchjobs.md",
-    passes="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}",
-    passes_in='kueue: {version: "0.19"}',
-    fails="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}",
-    fails_in='kueue: {version: "0.20"}',
-)
-def kind_not_managed_by_kueue(subject: Subject) -> Iterator[Hit]:
-    if QUEUE_LABEL in subject.labels and version_of(subject.environment) >= (0, 20):
-        version = subject.environment.kueue_version
-        pointer = Pointer.of("metadata", "labels", QUEUE_LABEL)
-        yield Hit(pointer, f"Kueue {version} knows no PyTorchJob of Kubeflow Trainer v1")
 
 
 RULES = defined_in(globals())

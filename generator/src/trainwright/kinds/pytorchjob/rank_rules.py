@@ -23,14 +23,24 @@ from trainwright.kinds.pytorchjob.spec_rules import (
 from trainwright.pods.launching import launches
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
+from trainwright.specs.upstream import upstream
+
+_PYTHON = re.compile(r"(?:^|[\s;&|/])python[\d.]*\s")
+_OF_TWO = (
+    'kind: PyTorchJob\nspec: {nprocPerNode: "2", pytorchReplicaSpecs: {Master: {template: {spec: '
+    "{containers: [{name: pytorch, command: [%s]}]}}}}}"
+)
 
 
 @warning(
     id="TW110",
     summary="Several processes per node are started by a launcher such as torchrun.",
-    effect="WORLD_SIZE counts processes that never start, and init_process_group waits for them.",
-    remedy="Set launcher: trainwright or torchrun, or procsPerNode: 1.",
-    by_hand="Start the script by torchrun, or set nprocPerNode: '1'.",
+    effect="Unless the script starts them itself, WORLD_SIZE counts processes that never start, "
+    "and init_process_group waits for them.",
+    remedy="Set launcher: trainwright or torchrun, or procsPerNode: 1; waive this where the script "
+    "starts the processes itself.",
+    by_hand="Start the script by torchrun, or set nprocPerNode: '1'; waive this where the script "
+    "starts the processes itself.",
     spec=Pointer("/procsPerNode"),
     source=ENVVAR,
     per_pod=True,
@@ -38,15 +48,24 @@ from trainwright.rule_model.subject import Hit, Subject
     "{spec: {containers: [{name: pytorch, command: [torchrun, train.py]}]}}}}}",
     fails='kind: PyTorchJob\nspec: {nprocPerNode: "2", pytorchReplicaSpecs: {Master: {template: '
     "{spec: {containers: [{name: pytorch, command: [python, train.py]}]}}}}}",
+    near_misses=(
+        _OF_TWO % "bash, run.sh",
+        _OF_TWO % "./train",
+        _OF_TWO % 'sh, -c, "torchrun a.py"',
+    ),
+    variants=(_OF_TWO % "python3, -u, train.py", _OF_TWO % 'sh, -c, "exec python train.py"'),
 )
 def missing_launcher(subject: Subject) -> Iterator[Hit]:
     number = count(subject.spec.get("nprocPerNode"))
     if number is None or number < 2:
         return
     for _, container in trainers(subject):
-        if container.command_line and not launches(container.command_line):
-            first = container.command_line[0]
-            message = f"nprocPerNode is {number}, but {first!r} starts one process per pod"
+        words = container.command_line
+        if _PYTHON.search(" ".join(words)) and not launches(words):
+            message = (
+                f"nprocPerNode is {number}, and python starts one process per pod, unless the "
+                "script starts others"
+            )
             yield Hit(container.pointer, message)
 
 
@@ -84,7 +103,7 @@ def launcher_counts_mismatch(subject: Subject) -> Iterator[Hit]:
     summary="Every port of the container pytorch has a name; the rendezvous port the known one.",
     effect="The operator adds its own port, and the Service of the two is invalid.",
     remedy="Name the rendezvous port pytorchjob-port, and every other port too.",
-    source="kubeflow/trainer@v1.9.4:pkg/controller.v1/common/service.go",
+    source=upstream("training-operator/services-wait-for-readiness").source,
     per_pod=True,
     passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
     "[{name: pytorch, ports: [{name: pytorchjob-port, containerPort: 23456}]}]}}}}}",
@@ -107,7 +126,7 @@ def unnamed_port(subject: Subject) -> Iterator[Hit]:
     summary="The container pytorch has no readiness probe.",
     effect="Until ready the master is not in DNS, and it is not ready until the workers find it.",
     remedy="Remove the readinessProbe; use a startup or liveness probe if one is needed.",
-    source="kubeflow/trainer@v1.9.4:pkg/controller.v1/common/service.go",
+    source=upstream("training-operator/services-wait-for-readiness").source,
     per_pod=True,
     passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
     "[{name: pytorch}]}}}}}",
@@ -128,7 +147,7 @@ def readiness_probe_on_ranks(subject: Subject) -> Iterator[Hit]:
     remedy="Set retries or maxDuration.",
     by_hand="Set runPolicy.backoffLimit or runPolicy.activeDeadlineSeconds.",
     spec=Pointer("/retries"),
-    source="kubeflow/trainer@v1.9.4:pkg/controller.v1/common/job.go",
+    source=upstream("training-operator/end-of-a-job").source,
     passes="kind: PyTorchJob\nspec: {runPolicy: {backoffLimit: 3}, pytorchReplicaSpecs: {Master: "
     "{restartPolicy: OnFailure}}}",
     fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {restartPolicy: OnFailure}}}",
@@ -149,7 +168,7 @@ def unbounded_restarts(subject: Subject) -> Iterator[Hit]:
     summary="restartPolicy and cleanPodPolicy have values that the operator knows.",
     effect="The CRD has no list of them: the pods are refused, or never cleaned up.",
     remedy="Use one of the values named, spelt exactly so.",
-    source="kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/common_types.go",
+    source=upstream("training-operator/clean-pod-policies").source,
     passes="kind: PyTorchJob\nspec: {runPolicy: {cleanPodPolicy: Running}}",
     fails="kind: PyTorchJob\nspec: {runPolicy: {cleanPodPolicy: none}}",
 )
@@ -170,7 +189,7 @@ def unknown_policy_value(subject: Subject) -> Iterator[Hit]:
     summary="Pods with accelerators are cleaned up when the job is done.",
     effect="A worker that hangs after the master's success keeps its GPUs.",
     remedy="Set runPolicy.cleanPodPolicy: Running.",
-    source="kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/pytorch_defaults.go",
+    source=upstream("training-operator/defaults").source,
     per_pod=True,
     passes="kind: PyTorchJob\nspec: {runPolicy: {cleanPodPolicy: Running}, pytorchReplicaSpecs: "
     "{Master: {template: {spec: {containers: [{resources: {limits: {nvidia.com/gpu: 1}}}]}}}}}",
@@ -202,7 +221,7 @@ _RUN_POLICY = frozenset(
     summary="Fields of the run policy are under spec.runPolicy.",
     effect="The field is unknown there: refused, or dropped without a word.",
     remedy="Move the field under spec.runPolicy.",
-    source="kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/common_types.go",
+    source=upstream("training-operator/clean-pod-policies").source,
     passes="kind: PyTorchJob\nspec: {runPolicy: {backoffLimit: 3}}",
     fails="kind: PyTorchJob\nspec: {backoffLimit: 3}",
 )
@@ -244,7 +263,7 @@ def ranks_run_different_code(subject: Subject) -> Iterator[Hit]:
     remedy="Replace the operator's /etc/config/initContainer.yaml by a hardened one, then set "
     "targets.pytorchjob.restrictedInitContainer: true in environment.yaml.",
     spec=Pointer("/nodes"),
-    source="kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/initcontainer.go",
+    source=upstream("training-operator/waiting-init-container").source,
     passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}, Worker: {}}}",
     passes_in="podSecurity: baseline",
     fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}, Worker: {}}}",

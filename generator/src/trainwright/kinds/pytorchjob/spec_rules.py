@@ -14,10 +14,11 @@ from trainwright.objects import forms
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
+from trainwright.specs.upstream import upstream
 
 ROLES = ("Master", "Worker")
-WEBHOOK = "kubeflow/trainer@v1.9.4:pkg/webhooks/pytorch/pytorchjob_webhook.go"
-ENVVAR = "kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/envvar.go"
+WEBHOOK = upstream("training-operator/webhook").source
+ENVVAR = upstream("training-operator/rank-variables").source
 REPLICAS = "/spec/pytorchReplicaSpecs"
 
 
@@ -132,7 +133,7 @@ def invalid_replica_keys(subject: Subject) -> Iterator[Hit]:
     effect="The pods are made, every Service is refused, and the ranks never meet.",
     remedy="Shorten the name.",
     spec=Pointer("/name"),
-    source="kubeflow/trainer@v1.9.4:pkg/controller.v1/common/util.go",
+    source=upstream("training-operator/pod-names").source,
     passes=(
         f"kind: PyTorchJob\nmetadata: {{name: {'a' * 54}}}\n"
         "spec: {pytorchReplicaSpecs: {Worker: {replicas: 10}}}"
@@ -165,7 +166,7 @@ _PROCESSES = re.compile("auto|cpu|gpu|[1-9][0-9]*")
     effect="The API server refuses an integer; the operator counts an unknown word as 1.",
     remedy='Quote the number: nprocPerNode: "8".',
     spec=Pointer("/procsPerNode"),
-    source="kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/pytorch_types.go",
+    source=upstream("training-operator/deprecated-processes").source,
     passes='kind: PyTorchJob\nspec: {nprocPerNode: "8"}',
     fails="kind: PyTorchJob\nspec: {nprocPerNode: 8}",
 )
@@ -232,7 +233,7 @@ def invalid_elastic_range(subject: Subject) -> Iterator[Hit]:
     effect="The rendezvous points at worker 0 and counts workers only, while the master runs too.",
     remedy="Leave the Master out of an elastic job.",
     spec=Pointer("/elastic"),
-    source="kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/elastic.go",
+    source=upstream("training-operator/elastic-endpoint").source,
     passes="kind: PyTorchJob\nspec: {elasticPolicy: {}, pytorchReplicaSpecs: {Worker: {}}}",
     fails="kind: PyTorchJob\nspec: {elasticPolicy: {}, pytorchReplicaSpecs: {Master: {replicas: "
     "1}, Worker: {}}}",

@@ -10,24 +10,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from trainwright.datatypes.model import Data
+from trainwright.datatypes.tolerant import amount, mapping, mappings
 from trainwright.kinds.state import Phase, State, Status, first, holding, status_of, suspended
 
 
 def _state_of(body: Mapping[str, Data]) -> State:
-    spec, status = body.get("spec") or {}, status_of(body)
-    replicas = (spec.get("pytorchReplicaSpecs") or {}).values()
-    active = sum(r.get("active", 0) for r in (status.get("replicaStatuses") or {}).values())
+    spec, status = mapping(body.get("spec")), status_of(body)
+    replicas = mappings([*mapping(spec.get("pytorchReplicaSpecs")).values()])
+    counts = mappings([*mapping(status.get("replicaStatuses")).values()])
     counted = State(
         phase=Phase.PENDING,
-        ready=active,
-        total=sum((replica or {}).get("replicas", 1) for replica in replicas),
+        ready=sum(amount(count.get("active"), 0) for count in counts),
+        total=sum(amount(replica.get("replicas")) for replica in replicas),
     )
     held = holding(status.get("conditions"))
     over = first(held, (("Failed", Phase.FAILED), ("Succeeded", Phase.SUCCEEDED)), counted)
     if over:
         return over
     # The condition follows the spec at the next reconcile, so the spec is newer.
-    if (spec.get("runPolicy") or {}).get("suspend"):
+    if mapping(spec.get("runPolicy")).get("suspend"):
         return suspended(held, counted)
     alive = (("Restarting", Phase.RESTARTING), ("Running", Phase.RUNNING))
     started = first(held, (*alive, ("Created", Phase.PENDING)), counted)

@@ -25,8 +25,10 @@ from trainwright.kinds.target import (
 )
 from trainwright.pods import command
 from trainwright.pods.references import Variable
+from trainwright.specs.upstream import upstream
 
-PORT = 23456  # the operator's default; named, or the Service it makes is invalid
+# The operator's default; named, or the Service it makes is invalid.
+PORT: int = upstream("training-operator/rendezvous-port").value
 
 # The operator's elastic agent counts membership changes as restarts too, so the number has to
 # leave room for a long life on preemptible nodes; upstream's own elastic example uses it.
@@ -117,16 +119,17 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
         )
 
 
+_SIDECARS = upstream("training-operator/pods-of-1-29")
+_IMAGE_VOLUMES = upstream("training-operator/pods-of-1-31")
+
+
 def _newer_than_its_pods(job: Job, environment: Environment) -> Iterator[Unsupported]:
-    """What came to pods after the definition of PyTorchJob: 1.7 has those of Kubernetes 1.27, 1.8
-    of 1.29, 1.9 of 1.31. https://github.com/kubeflow/trainer/blob/v1.8.1/go.mod
-    """
+    """What came to pods after the definition of PyTorchJob in this version of the operator."""
     version = environment.targets[KIND.name].version
-    minor = tuple(int(part) for part in version.split(".")[:2] if part)
     whose = f"the pods of a PyTorchJob of operator {version}"
-    if minor and minor < (1, 8):
+    if version and not _SIDECARS.holds(version):
         yield from sidecars(job, whose)
-    if minor and minor < (1, 9):
+    if version and not _IMAGE_VOLUMES.holds(version):
         yield from image_volumes(job, whose)
         yield from recursively_read_only(job, whose)
 
@@ -163,7 +166,6 @@ TARGET = Target(
     meeting=_meeting,
     elastic=True,
     restricted_needs="a hardened init container of the operator: see TW120",
-    # kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/common_types.go
     controller_labels=tuple(
         f"training.kubeflow.org/{name}"
         for name in ("operator-name", "job-name", "job-role", "replica-type", "replica-index")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from trainwright.datatypes.model import Data
+from trainwright.datatypes.tolerant import amount, integer, mapping, mappings, text
 from trainwright.kinds.state import Phase, State, Status, first, holding, status_of
 
 _STAGES = {
@@ -26,14 +27,14 @@ _STAGES = {
 
 def _state_of(body: Mapping[str, Data]) -> State:
     status = status_of(body)
-    execution: Mapping[str, Data] = status.get("execStatus") or {}
-    replicas = (execution.get("replicaStatuses") or {}).values()
+    execution: Mapping[str, Data] = mapping(status.get("execStatus"))
+    replicas = mappings([*mapping(execution.get("replicaStatuses")).values()])
     counted = State(
         phase=Phase.PENDING,
-        ready=sum(replica.get("active", 0) for replica in replicas),
-        total=_size(body) or (body.get("spec") or {}).get("maxSize"),
+        ready=sum(amount(replica.get("active"), 0) for replica in replicas),
+        total=_size(body) or integer(mapping(body.get("spec")).get("maxSize")),
     )
-    held, stage = holding(execution.get("conditions")), status.get("stage", "")
+    held, stage = holding(execution.get("conditions")), text(status.get("stage"))
     ends = (("Failed", Phase.FAILED), ("Succeeded", Phase.SUCCEEDED))
     over = first(held, ends if stage == "Completed" else ends[:1], counted)
     if over:
@@ -49,7 +50,7 @@ def _state_of(body: Mapping[str, Data]) -> State:
 
 def _size(body: Mapping[str, Data]) -> int | None:
     """How many pods Lattice gives it at present, None as long as it gives none."""
-    return status_of(body).get("currentSize") or None
+    return integer(status_of(body).get("currentSize")) or None
 
 
 STATUS = Status(state_of=_state_of, size=_size)

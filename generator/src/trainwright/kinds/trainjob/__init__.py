@@ -10,8 +10,10 @@ KIND = Kind(
     api_version="trainer.kubeflow.org/v1alpha1",
     kind="TrainJob",
     plural="trainjobs",
+    integration="kueue/frameworks-trainjob",
     container="node",
     suspend="/spec/suspend",  # the rest goes into a list item of Kueue's own
+    left_to_flavor=("tolerations",),  # a list, which Kueue's entry replaces
     filled=("/spec/runtimePatches/*/time",),
     written=(".spec.runtimePatches[]?.time",),  # stamped by Kubeflow Trainer's webhook
     written_by_kueue=('.spec.runtimePatches[]? | select(.manager == "kueue.x-k8s.io/manager")',),

@@ -20,14 +20,13 @@ from trainwright.rule_model.edit_row import (
     Difference,
     EditSource,
 )
+from trainwright.specs.upstream import upstream
 
 _KINDS = (KIND.group_kind,)
-_TYPES = EditSource(_KINDS, "kubeflow/trainer@v2.3.0:pkg/apis/trainer/v1alpha1/trainjob_types.go")
-_PLUGIN = EditSource(
-    _KINDS, "kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/jobset/jobset.go"
-)
-_CONTROLLER = EditSource(_KINDS, "kubeflow/trainer@v2.3.0:pkg/controller/trainjob_controller.go")
-_BELOW = EditSource(_KINDS, "kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go")
+_TYPES = EditSource(_KINDS, upstream("trainer/immutable-fields").source)
+_PLUGIN = EditSource(_KINDS, upstream("trainer/patches-name-what-is-there").source)
+_CONTROLLER = EditSource(_KINDS, upstream("trainer/deadline-is-the-controllers").source)
+_BELOW = EditSource(_KINDS, upstream("jobset/webhook").source)
 _REFUSED_BELOW = "accepted, but JobSet's webhook refuses what Trainer makes of it"
 
 
@@ -198,7 +197,7 @@ RUNTIME = EditRule(
     summary="A runtime is not edited for the sake of jobs that already refer to it.",
     effect="Those jobs keep the runtime that they began with; only later ones get the new one.",
     remedy="Make a runtime of another name, and a new run that refers to it.",
-    source="kubeflow/trainer@v2.3.0:pkg/controller/trainjob_controller.go",
+    source=upstream("trainer/deadline-is-the-controllers").source,
     passing=EditSample(_RUNTIME % "labels: {team: a}, ", _RUNTIME % "labels: {team: b}, "),
     failing=EditSample(
         f"{_RUNTIME % ''}\nspec: {{mlPolicy: {{numNodes: 2}}}}",

@@ -11,6 +11,7 @@ from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.sync_options import sync_options
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
+from trainwright.specs.upstream import upstream
 
 
 @warning(
@@ -19,7 +20,7 @@ from trainwright.rule_model.subject import Hit, Subject
     effect="Kueue's node selectors are lost, or Trainer's webhook refuses every later sync.",
     remedy="Annotate it with argocd.argoproj.io/sync-options: ServerSideApply=true.",
     spec=Pointer("/annotations"),
-    source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobs/trainjob/trainjob_controller.go",
+    source=upstream("kueue/trainjob-patch").source,
     passes="kind: TrainJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}, annotations: "
     "{argocd.argoproj.io/sync-options: ServerSideApply=true}}\nspec: {runtimePatches: [{manager: "
     "a.example.com/b}]}",

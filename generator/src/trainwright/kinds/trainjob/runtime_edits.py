@@ -6,23 +6,20 @@ from trainwright.datatypes.groupkind import RUNTIMES
 from trainwright.kinds import indexed_edits
 from trainwright.rule_model.edit import Verdict
 from trainwright.rule_model.edit_row import CHANGED, FIELD_IS_IMMUTABLE, EditSource
+from trainwright.specs.upstream import upstream
 
 _ABOVE = "/spec/template/spec"
-_CONTROLLER = EditSource(RUNTIMES, "kubeflow/trainer@v2.3.0:pkg/controller/trainjob_controller.go")
+_CONTROLLER = EditSource(RUNTIMES, upstream("trainer/runtime-snapshots").source)
 
 EDITS = (
-    *EditSource(
-        RUNTIMES, "kubernetes-sigs/jobset@v0.12.0:api/jobset/v1alpha2/jobset_types.go"
-    ).observed(
+    *EditSource(RUNTIMES, upstream("jobset/immutable-fields").source).observed(
         Verdict.REJECTED,
         FIELD_IS_IMMUTABLE,
         f"{_ABOVE}/network",
         f"{_ABOVE}/failurePolicy",
         when=(CHANGED,),
     ),
-    *EditSource(
-        RUNTIMES, "kubernetes-sigs/jobset@v0.12.0:api/jobset/v1alpha2/jobset_types.go"
-    ).read(
+    *EditSource(RUNTIMES, upstream("jobset/immutable-fields").source).read(
         Verdict.REJECTED,
         FIELD_IS_IMMUTABLE,
         *(f"{_ABOVE}/{name}" for name in indexed_edits.FIXED),

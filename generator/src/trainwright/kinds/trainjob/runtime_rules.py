@@ -13,13 +13,14 @@ from trainwright.kinds.trainjob.runtime import patches, runtime_of
 from trainwright.kinds.trainjob.spec_rules import installed_minor, runtime
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
+from trainwright.specs.upstream import upstream
 
 _ABOVE = "/spec/template/spec"
 _JOBS = f"{_ABOVE}/replicatedJobs"
 _STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
-_WEBHOOK = "kubeflow/trainer@v2.3.0:pkg/webhooks/trainingruntime_webhook.go"
-_PLUGIN = "kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/jobset/jobset.go"
-_TYPES = "kubeflow/trainer@v2.3.0:pkg/apis/trainer/v1alpha1/trainingruntime_types.go"
+_WEBHOOK = upstream("trainer/runtime-webhook").source
+_PLUGIN = upstream("trainer/patches-name-what-is-there").source
+_TYPES = upstream("trainer/runtime-fields").source
 
 
 def _jobs(subject: Subject) -> list[Mapping[str, Data]]:
@@ -124,7 +125,7 @@ def removed_torch_field(subject: Subject) -> Iterator[Hit]:
     effect="The default scheduler starts them one by one: half of a job holds GPUs and waits.",
     remedy="Set schedulerName in the pod template: volcano, or what scheduler-plugins is called.",
     kinds=RUNTIMES,
-    source="kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/volcano/volcano.go",
+    source=upstream("trainer/volcano-priority-class").source,
     passes="kind: TrainingRuntime\nspec: {podGroupPolicy: {volcano: {}}, template: {spec: "
     "{replicatedJobs: [{template: {spec: {template: {spec: {schedulerName: volcano}}}}}]}}}",
     fails="kind: TrainingRuntime\nspec: {podGroupPolicy: {volcano: {}}, template: {spec: "
@@ -145,7 +146,7 @@ def missing_gang_scheduler(subject: Subject) -> Iterator[Hit]:
     summary="A TrainJob refers to a runtime that exists, by the right kind and namespace.",
     effect="Trainer's webhook refuses the object: the runtime has to be there before it.",
     remedy="Correct runtimeRef.kind and runtimeRef.name, or add the runtime.",
-    source="kubeflow/trainer@v2.3.0:pkg/webhooks/trainjob_webhook.go",
+    source=upstream("trainer/job-webhook").source,
     passes="kind: TrainJob\nspec: {runtimeRef: {kind: TrainingRuntime, name: torch}}\n---\nkind: "
     "TrainingRuntime\nmetadata: {name: torch}",
     fails="kind: TrainJob\nspec: {runtimeRef: {name: torch}}\n---\nkind: TrainingRuntime\n"
@@ -181,7 +182,7 @@ def _brings_runtimes(subject: Subject) -> bool:
 _MANAGER = re.compile(
     r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/[^\s/]\S*"
 )
-_KUEUE = "kueue.x-k8s.io/manager"
+_KUEUE: str = upstream("kueue/trainjob-patch").value
 
 
 @error(

@@ -13,19 +13,17 @@ from trainwright.kinds.trainjob.runtime import patches, runtime_of
 from trainwright.pods.launching import launches
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
+from trainwright.specs.upstream import table, upstream
 
-_TYPES = "kubeflow/trainer@v2.3.0:pkg/apis/trainer/v1alpha1/trainjob_types.go"
-_TORCH = "kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/torch/torch.go"
-_BELOW = "kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/jobset/jobset.go"
+_TYPES = upstream("trainer/immutable-fields").source
+_TORCH = upstream("trainer/reserved-variables").source
+_BELOW = upstream("trainer/patches-name-what-is-there").source
 _EVERY = frozenset(range(4))
 # The minors of Kubeflow Trainer 2 that know a field; those not named are known to all of them.
 _MINORS = {
-    "podSpecOverrides": frozenset({0}),
-    "podTemplateOverrides": frozenset({1}),
-    "labels": frozenset({0, 1}),
-    "annotations": frozenset({0, 1}),
-    "runtimePatches": frozenset({2, 3}),
-    "activeDeadlineSeconds": frozenset({2, 3}),
+    str(row.value): frozenset(minor for minor in _EVERY if row.holds(f"2.{minor}"))
+    for name, row in table().items()
+    if name.startswith("trainer/") and row.value and row.since
 }
 _ALWAYS = frozenset({"runtimeRef", "initializer", "trainer", "suspend", "managedBy"})
 
@@ -142,7 +140,7 @@ def missing_trainer(subject: Subject) -> Iterator[Hit]:
     effect="JobSet's webhook refuses what Trainer makes, and the TrainJob stays without pods.",
     remedy="Shorten the name to 48 characters for up to 10 nodes, 47 for up to 100.",
     spec=Pointer("/name"),
-    source="kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go",
+    source=upstream("jobset/webhook").source,
     passes=f"kind: TrainJob\nmetadata: {{name: {'a' * 48}}}\nspec: {{trainer: {{numNodes: 10}}}}",
     fails=f"kind: TrainJob\nmetadata: {{name: {'a' * 48}}}\nspec: {{trainer: {{numNodes: 11}}}}",
 )

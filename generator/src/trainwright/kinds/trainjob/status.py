@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.model import Data
+from trainwright.datatypes.tolerant import integer, mapping, mappings, text
 from trainwright.kinds import indexed_status
 from trainwright.kinds.state import State, Status, status_of
 
@@ -19,10 +20,10 @@ _SET, _JOB = GroupKind("jobset.x-k8s.io", "JobSet"), GroupKind("batch", "Job")
 
 
 def _state_of(body: Mapping[str, Data]) -> State:
-    spec, status = body.get("spec") or {}, status_of(body)
+    spec, status = mapping(body.get("spec")), status_of(body)
     jobs = status.get("jobsStatus")
     counted = replace(
-        indexed_status.of_jobs(jobs), total=(spec.get("trainer") or {}).get("numNodes")
+        indexed_status.of_jobs(jobs), total=integer(mapping(spec.get("trainer")).get("numNodes"))
     )
     waits = "Trainer has not made its JobSet yet" if jobs is None else ""
     return indexed_status.by_conditions(body, counted, succeeded="Complete", waits=waits)
@@ -31,7 +32,7 @@ def _state_of(body: Mapping[str, Data]) -> State:
 def _made(body: Mapping[str, Data]) -> tuple[tuple[GroupKind, str], ...]:
     """Its JobSet, and the Jobs of that, of which Trainer allows one of each name."""
     name = body["metadata"]["name"]
-    groups = [group["name"] for group in status_of(body).get("jobsStatus") or ()]
+    groups = [text(group.get("name")) for group in mappings(status_of(body).get("jobsStatus"))]
     return ((_SET, name), *((_JOB, f"{name}-{group}-0") for group in groups))
 
 

@@ -18,8 +18,14 @@ from trainwright.kinds.target import Deviation, Fact, Target, Unsupported, given
 from trainwright.kinds.trainjob import KIND
 from trainwright.pods import command
 from trainwright.specs.merge import DIRECTIVE
+from trainwright.specs.upstream import upstream
 
 _DEFAULT_GRACE = 30  # seconds, where nothing sets terminationGracePeriodSeconds
+
+
+_GRACE = upstream("trainer/grace-period-in-patches")
+_VOLCANO = upstream("trainer/volcano-gangs")
+_DEADLINE = upstream("trainer/deadline-of-a-job")
 
 
 def _minor(job: Job, environment: Environment) -> int:
@@ -75,11 +81,13 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     minor = _minor(job, environment)
     if _lent(job, environment):
         yield from _not_overridable(job, environment, minor)
-    elif minor == 0 and queueing.gang_scheduler(job, environment) == "volcano":
+    elif queueing.gang_scheduler(job, environment) == "volcano" and not _VOLCANO.holds(
+        _version(job, environment)
+    ):
         yield Unsupported(
             Pointer("/gang" if job.gang else "/queue"),
-            "Kubeflow Trainer 2.0 makes no Volcano gangs",
-            "Use Kubeflow Trainer 2.1 or newer, or remove it.",
+            f"Kubeflow Trainer 2.{minor} makes no Volcano gangs",
+            f"Use Kubeflow Trainer {_VOLCANO.since} or newer, or remove it.",
         )
 
 
@@ -98,7 +106,8 @@ def _not_overridable(job: Job, environment: Environment, minor: int) -> Iterator
         **{Pointer.of("volumes", v.name, "devicePath"): v.device_path for v in job.volumes},
         Pointer("/initContainers"): job.init_containers,
         Pointer("/sidecars"): job.sidecars,
-        Pointer("/gracePeriod"): minor < 3 and job.grace_period != _DEFAULT_GRACE,
+        Pointer("/gracePeriod"): job.grace_period != _DEFAULT_GRACE
+        and not _GRACE.holds(_version(job, environment)),
     }
     if minor < 2:
         restricted = environment.pod_security == "restricted"
@@ -185,7 +194,7 @@ TARGET = Target(
     longest_suffix=lambda job: f"-{indexed.ROLE}-0-{job.nodes - 1}-abcde",
     unsupported=_unsupported,
     facts=(
-        *facts.PODS,
+        *facts.TOLERATED_PODS,
         facts.QUEUEING,
         Fact(("targets", "trainjob", "version"), _version),
         Fact(("targets", "trainjob", "runtime"), _runtime),
@@ -195,12 +204,15 @@ TARGET = Target(
     meeting=lambda _job, _environment, name: indexed.meeting(indexed.first_pod(name)),
     controller_labels=labels.OF_SETS,
     deviations=(
+        queueing.TOLERATED,
         replace(indexed.RETRIES, when=lambda job, env: job.retries > 0 and not _lent(job, env)),
         Deviation(
             about="Longest duration",
             text=f"{indexed.DEADLINE[:-1]}, with Kubeflow Trainer 2.0 and 2.1.",
             fields=("/deadline_of",),
-            when=lambda job, env: job.max_duration is not None and _minor(job, env) < 2,
+            when=lambda job, env: (
+                job.max_duration is not None and not _DEADLINE.holds(_version(job, env))
+            ),
         ),
         Deviation(
             about="A runtime of the cluster",

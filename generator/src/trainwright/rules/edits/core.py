@@ -1,17 +1,18 @@
-"""Edits of what is beside a run: ConfigMaps, Secrets, claims."""
+"""Edits of what is beside a run: ConfigMaps, Secrets, claims, Services."""
 
 from __future__ import annotations
 
 from trainwright.datatypes import quantity
-from trainwright.datatypes.groupkind import CONFIGMAP, PERSISTENTVOLUMECLAIM, SECRET
+from trainwright.datatypes.groupkind import CONFIGMAP, PERSISTENTVOLUMECLAIM, SECRET, SERVICE
 from trainwright.datatypes.tolerant import dig
 from trainwright.rule_model.defaults import defaults
 from trainwright.rule_model.edit import Verdict
-from trainwright.rule_model.edit_row import Condition, Difference, EditSource
+from trainwright.rule_model.edit_row import ADDED_OR_CHANGED, Condition, Difference, EditSource
 
 _CORE = "kubernetes/kubernetes:pkg/apis/core/validation/validation.go"
 _CONFIGS = EditSource((CONFIGMAP, SECRET), _CORE)
 _CLAIM = EditSource((PERSISTENTVOLUMECLAIM,), _CORE)
+_SERVICE = EditSource((SERVICE,), _CORE)
 
 
 def _grows(difference: Difference) -> bool:
@@ -55,7 +56,21 @@ EDITS = (
         Verdict.IN_PLACE,
         "accepted, and the driver changes the volume",
         "/spec/volumeAttributesClassName",
+        when=(ADDED_OR_CHANGED,),
+    ),
+    *_CLAIM.read(
+        Verdict.IN_PLACE,
+        "accepted once: the claim has no volume yet",
+        "/spec/volumeName",
+        when=(ADDED_OR_CHANGED, Condition("it is not bound", _unbound)),
     ),
     *_CLAIM.read(Verdict.REJECTED, "the API server refuses it: a claim may only grow", "/spec"),
+    *_SERVICE.read(
+        Verdict.REJECTED,
+        "the API server refuses it: the addresses of a Service are fixed when it is made",
+        "/spec/clusterIP",
+        "/spec/clusterIPs",
+        when=(ADDED_OR_CHANGED,),
+    ),
 )
 DEFAULTS = defaults({"/spec/volumeMode": "Filesystem"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import dig, mapping
 from trainwright.kinds import SERVED
@@ -16,8 +17,22 @@ from trainwright.rule_model.edit_row import (
     EditRow,
     EditSource,
 )
+from trainwright.specs.upstream import upstream
 
-_WEBHOOK = EditSource((), "kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework/validation.go")
+# Whose webhooks hold these labels, which have no meaning on any other object.
+# https://kueue.sigs.k8s.io/docs/tasks/run/ and pkg/controller/jobs/*/*_webhook.go
+WORKLOADS = (
+    *(kind.group_kind for kind in SERVED.values() if kind.integration),
+    *(
+        GroupKind("kubeflow.org", kind)
+        for kind in ("TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")
+    ),
+    *(GroupKind("ray.io", kind) for kind in ("RayJob", "RayCluster", "RayService")),
+    GroupKind("workload.codeflare.dev", "AppWrapper"),
+    GroupKind("sparkoperator.k8s.io", "SparkApplication"),
+)
+_WEBHOOK = EditSource(WORKLOADS, upstream("kueue/edits-of-labels").source)
+_GATES = EditSource(WORKLOADS, upstream("kueue/admission-gates").source)
 _GROUP = "kueue.x-k8s.io"
 
 
@@ -44,7 +59,7 @@ _FIXED = tuple(kind for kind in SERVED.values() if kind.immutable_template)
 
 def _placed(kind: Kind) -> tuple[EditRow, ...]:
     templates = [re.sub(r"/\d+(?=/|$)", "/*", template) for template in kind.placed]
-    source = EditSource((kind.group_kind,), "kubernetes-sigs/kueue@v0.19.2:pkg/podset/podset.go")
+    source = EditSource((kind.group_kind,), upstream("kueue/writes-placement").source)
     return source.inferred(
         Verdict.IN_PLACE,
         "accepted where the flavor has node labels or tolerations, as the field is Kueue's from "
@@ -59,8 +74,23 @@ def _label(name: str, why: str, when: Condition) -> tuple[EditRow, ...]:
     return _WEBHOOK.read(Verdict.REJECTED, why, at, when=(when,), rule="TW602")
 
 
+def _gate(difference: Difference) -> bool:
+    """Whether a gate is there that was not, of those that a comma separates."""
+    was, now = (str(text or "").split(",") for text in (difference.old, difference.new))
+    return not {*map(str.strip, now)} <= {*map(str.strip, was), ""}
+
+
+_GATED_BY = Pointer.of("metadata", "annotations", f"{_GROUP}/admission-gated-by")
+
 EDITS = (
     *(row for kind in _FIXED for row in _placed(kind)),
+    *_GATES.read(
+        Verdict.REJECTED,
+        "Kueue's webhook refuses it: a gate of the admission is only taken away, never added",
+        _GATED_BY,
+        when=(Condition("a gate is added", _gate),),
+    ),
+    *_GATES.read(Verdict.IN_PLACE, "accepted, and the job may be admitted", _GATED_BY),
     *_label("queue-name", "Kueue's webhook refuses another queue while the job runs", RUNNING),
     *_label(
         "priority-class",

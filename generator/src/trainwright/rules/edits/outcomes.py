@@ -7,12 +7,13 @@ never looked at, or reach only the pods that are made later. Nothing here asks a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Environment, Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import SERVED
-from trainwright.rule_model.edit import Edit, EditRule, Verdict
+from trainwright.rule_model.edit import Edit, EditRule, Verdict, may_wait
 from trainwright.rules.edits import rules, table
 
 EDIT_RULES: dict[str, EditRule] = {
@@ -53,8 +54,29 @@ def evaluate(
     if before is None:
         return ()
     if after is None or after.identity != before.identity:
-        return tuple(_removed(before))
+        return tuple(_removed(before, environment))
     edit = Edit(table.as_held(before), table.as_held(after), environment)
+    running = _of(edit)
+    if not (_is_refused(running) and may_wait(before)):
+        return running
+    waiting = _of(replace(edit, waits=True))
+    return running if _is_refused(waiting) else tuple(map(_until_admitted, running))
+
+
+_REFUSED = frozenset({Verdict.REJECTED, Verdict.REFUSED_BELOW})
+
+
+def _is_refused(found: tuple[EditOutcome, ...]) -> bool:
+    return any(outcome.verdict in _REFUSED for outcome in found)
+
+
+def _until_admitted(refused: EditOutcome) -> EditOutcome:
+    """What is refused of a job that runs, where its queue may still hold it back."""
+    why = f"taken while the job waits in its queue, and no longer: {refused.why}"
+    return replace(refused, rule=EDIT_RULES[rules.UNTIL_ADMITTED.id], why=why)
+
+
+def _of(edit: Edit) -> tuple[EditOutcome, ...]:
     found: dict[tuple[str, str], EditOutcome] = {}
     for path in edit.paths:
         row = table.row_for(edit, path)
@@ -63,12 +85,12 @@ def evaluate(
         outcome = EditOutcome(rule=rule, pointer=pointer, why=row.why, source=row.source)
         found.setdefault((rule.id, row.why), outcome)
     checked = sorted(found.values(), key=lambda outcome: _ORDER.index(outcome.verdict))
-    refused = tuple(j for j in checked if j.verdict is Verdict.REJECTED)
+    refused = tuple(outcome for outcome in checked if outcome.verdict is Verdict.REJECTED)
     return refused or tuple(checked)
 
 
-def _removed(before: Manifest) -> Iterator[EditOutcome]:
+def _removed(before: Manifest, environment: Environment | None) -> Iterator[EditOutcome]:
     for rule in EDIT_RULES.values():
-        why = rule.removal(before) if rule.removal else ""
+        why = rule.removal(before, environment) if rule.removal else ""
         if why:
             yield EditOutcome(rule=rule, pointer="", why=why, source=rule.source)

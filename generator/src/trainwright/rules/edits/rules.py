@@ -6,15 +6,16 @@ Of which fields of which kinds it is what, the table of edits says.
 from __future__ import annotations
 
 from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM
-from trainwright.datatypes.model import Manifest, Severity
+from trainwright.datatypes.model import Environment, Manifest, Severity
 from trainwright.kinds import TRAINING
 from trainwright.rule_model.edit import EditRule, EditSample, Verdict, image, job
 from trainwright.rules.gitops import Departure, leaving
+from trainwright.specs.upstream import upstream
 
-_OPERATOR = "kubeflow/trainer@v1.9.4:pkg/controller.v1/common/pod.go"
+_OPERATOR = upstream("training-operator/edits-reach-no-pod").source
 _JOB = "kubernetes/kubernetes:pkg/apis/batch/validation/validation.go"
-_KUEUE = "kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework/validation.go"
-_PRUNE = "argoproj/argo-cd:docs/user-guide/sync-options.md"
+_KUEUE = upstream("kueue/edits-of-labels").source
+_PRUNE = upstream("argocd/prune-confirm").source
 
 # --- what is refused -----------------------------------------------------------------------------
 
@@ -49,6 +50,21 @@ QUEUE = EditRule(
     remedy="Start a new run in the other queue, or suspend the job first.",
     source=_KUEUE,
     passing=EditSample(_queued("team: a"), _queued("team: b")),
+    failing=EditSample(_queued("team: a"), _queued("kueue.x-k8s.io/queue-name: b")),
+)
+
+UNTIL_ADMITTED = EditRule(
+    id="TW613",
+    name="edit-until-admitted",
+    severity=Severity.WARNING,
+    verdict=Verdict.UNTIL_ADMITTED,
+    summary="What a job may change only while it waits in its queue is changed then.",
+    effect="Once Kueue has admitted the job, the object is refused, and each sync fails until the "
+    "edit is taken back.",
+    remedy="Look whether it still waits (`trainwright status`), or ask the API server: "
+    "`trainwright diff --live`.",
+    source=_KUEUE,
+    passing=EditSample(_queued("team: a"), _queued("team: b")),
     failing=EditSample(
         _queued("kueue.x-k8s.io/queue-name: a"), _queued("kueue.x-k8s.io/queue-name: b")
     ),
@@ -61,19 +77,21 @@ _LASTING = (*TRAINING, PERSISTENTVOLUMECLAIM)
 
 
 _STAYS = {
-    Departure.KEPT: "it stays in the cluster, and nothing in git speaks of it any more",
+    Departure.KEPT: "it stays in the cluster until it is deleted by hand",
     Departure.CONFIRMED: "it stays until its deletion is confirmed",
     Departure.PRUNED: "",
 }
 
 
-def _kept(manifest: Manifest) -> str:
+def _kept(manifest: Manifest, environment: Environment | None) -> str:
     """Why an object stays in the cluster when it leaves git, or nothing."""
-    return _STAYS[leaving(manifest.metadata)]
+    if manifest.group_kind not in _LASTING:
+        return ""
+    return _STAYS[leaving(manifest.metadata, environment.gitops if environment else None)]
 
 
-def _deleted(manifest: Manifest) -> str:
-    if manifest.group_kind not in _LASTING or _kept(manifest):
+def _deleted(manifest: Manifest, environment: Environment | None) -> str:
+    if manifest.group_kind not in _LASTING or _kept(manifest, environment):
         return ""
     what = "the data in it" if manifest.group_kind == PERSISTENTVOLUMECLAIM else "what it runs"
     return f"the object is deleted at the next sync that prunes, and {what} with it"
@@ -91,11 +109,11 @@ DELETED = EditRule(
     verdict=Verdict.DELETED,
     summary="What may still run, and what holds checkpoints, leaves git only on purpose.",
     effect="Pruning deletes the object: a running training ends at once, a claim loses its data.",
-    remedy="Annotate it with argocd.argoproj.io/sync-options: Prune=confirm, or make sure that the "
+    remedy="Annotate it with argocd.argoproj.io/sync-options: Prune=false, or make sure that the "
     "run is over.",
     source=_PRUNE,
     removal=_deleted,
-    passing=EditSample(_annotated("Prune=confirm")),
+    passing=EditSample(_annotated("Prune=false")),
     failing=EditSample(_annotated("ServerSideApply=true")),
 )
 
@@ -108,7 +126,7 @@ KEPT = EditRule(
     effect="It goes on running and costing, and no change in git reaches it.",
     remedy="Delete it by hand, or confirm the deletion, when it is no longer needed.",
     source=_PRUNE,
-    removal=lambda manifest: _kept(manifest) if manifest.group_kind in _LASTING else "",
+    removal=_kept,
     passing=EditSample(_annotated("ServerSideApply=true")),
     failing=EditSample(_annotated("Prune=false")),
 )
@@ -127,6 +145,6 @@ IN_PLACE = EditRule(
 )
 
 EDIT_RULES = (
-    *(IMMUTABLE, QUEUE),
+    *(IMMUTABLE, QUEUE, UNTIL_ADMITTED),
     *(DELETED, KEPT, IN_PLACE),
 )

@@ -9,6 +9,7 @@ from trainwright.errors import TrainwrightError
 from trainwright.render.build import BuildOptions
 from trainwright.setup.doctor.charts import chart_sources
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
+from trainwright.setup.doctor.engines import engines
 from trainwright.setup.doctor.machine import cluster, git_command, helm_engine, python
 from trainwright.setup.doctor.repository import clone, environments, hooks
 from trainwright.setup.doctor.workflows import workflows
@@ -19,6 +20,7 @@ CHECKS: dict[str, Callable[[Path, BuildOptions], Iterator[Diagnosis]]] = {
     "helm": helm_engine,
     "environments": environments,
     "chart": chart_sources,
+    "engine": engines,
     "clone": clone,
     "hooks": hooks,
     "workflow": workflows,

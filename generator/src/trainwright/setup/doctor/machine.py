@@ -22,8 +22,8 @@ def python(_root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
 
 
 def git_command(_root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
-    version_line = git.Repository(Path()).line("version")
-    found = re.search(r"\d+\.\d+(\.\d+)?", version_line)
+    version_line = git.at(Path()).line("version")
+    found = re.search(r"(?<!\d)\d++\.\d+(\.\d+)?", version_line)
     version = tuple(int(part) for part in found[0].split(".")) if found else ()
     if version >= _GIT:
         yield Diagnosis(about="git", state=State.OK, message=found[0] if found else version_line)

@@ -11,6 +11,7 @@ from trainwright.render import build as plan
 from trainwright.render.build import BuildOptions
 from trainwright.reports.terminal import plural
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
+from trainwright.runs.record import RECORD_FILE
 from trainwright.setup.doctor import ignored
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
 from trainwright.specs import git
@@ -84,6 +85,7 @@ class _Attribute:
     effect: str
 
 
+_RECORD, _RECORDS = (f"{RENDERED}/{job}/{RECORD_FILE}" for job in ("job", "*"))
 _ANYTHING = f"{RENDERED}/**"
 _LIST = f"{RENDERED}/{KUSTOMIZATION_FILE}"
 _ATTRIBUTES = (
@@ -93,8 +95,8 @@ _ATTRIBUTES = (
         "A clone on Windows has other bytes than those whose hashes are recorded.",
     ),
     _Attribute(
-        _LIST, _ANYTHING, "linguist-generated", ("set", "true"), "linguist-generated=true",
-        "rendered files are not marked as such",
+        _RECORD, _RECORDS, "linguist-generated", ("set", "true"), "linguist-generated=true",
+        "records of runs are not marked as generated",
         "Reviews show them unfolded, before what people wrote.",
     ),
     _Attribute(
@@ -127,8 +129,9 @@ def _attributes(root: Path) -> Iterator[Diagnosis]:
 
 
 def _has(root: Path, folder: str, attribute: _Attribute) -> bool:
-    asked = ("check-attr", "text", attribute.name, "--", f"{folder}{attribute.path}")
-    lines = git.Repository(root).git(*asked).decode().splitlines()
+    repository, inside = git.find(root)
+    path = f"{inside}/{folder}{attribute.path}".lstrip("/")
+    lines = repository.git("check-attr", "text", attribute.name, "--", path).decode().splitlines()
     text, value = (line.rpartition(": ")[2] for line in lines)
     return value in attribute.wanted or (attribute.name == "eol" and text == "unset")
 

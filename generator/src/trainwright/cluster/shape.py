@@ -1,0 +1,74 @@
+"""What an object of Kubernetes has to look like before anything is read from it."""
+
+from __future__ import annotations
+
+from trainwright.datatypes.model import Data
+
+# Fields that every kind has, or that are the same in all kinds which have them, and their types.
+_SHAPE: Data = {
+    "apiVersion": str,
+    "kind": str,
+    "metadata": {
+        "name": str,
+        "namespace": str,
+        "uid": str,
+        "resourceVersion": str,
+        "creationTimestamp": str,
+        "deletionTimestamp": str,
+        "labels": {"*": str},
+        "annotations": {"*": str},
+        "ownerReferences": [{"kind": str, "name": str, "controller": bool}],
+    },
+    "spec": {
+        "nodeName": str,
+        "containers": [{"name": str, "env": [{"name": str}]}],
+        "initContainers": [{"name": str}],
+    },
+    "status": {
+        "phase": str,
+        "reason": str,
+        "message": str,
+        "startTime": str,
+        "completionTime": str,
+        "active": int,
+        "ready": int,
+        "succeeded": int,
+        "failed": int,
+        "restarts": int,
+        "conditions": [
+            {"type": str, "status": str, "reason": str, "message": str, "lastTransitionTime": str}
+        ],
+        "containerStatuses": [{"name": str, "restartCount": int, "state": {"*": {}}}],
+        "initContainerStatuses": [{"name": str, "restartCount": int, "state": {"*": {}}}],
+    },
+    "involvedObject": {"kind": str, "name": str, "apiVersion": str},
+    "type": str,
+    "reason": str,
+    "message": str,
+    "lastTimestamp": str,
+    "eventTime": str,
+    "series": {"lastObservedTime": str},
+}
+
+
+def is_object(found: Data) -> bool:
+    """Whether it has a name, and nothing in it is of another type than an API server's."""
+    if not _fits(found, _SHAPE) or not isinstance(found, dict):
+        return False
+    return bool((found.get("metadata") or {}).get("name"))
+
+
+def _fits(found: Data, shape: Data) -> bool:
+    if found is None:
+        return True
+    if isinstance(shape, list):
+        return isinstance(found, list) and all(
+            item is not None and _fits(item, shape[0]) for item in found
+        )
+    if isinstance(shape, dict):
+        return isinstance(found, dict) and all(
+            _fits(value, shape.get(key, shape.get("*")))
+            for key, value in found.items()
+            if key in shape or "*" in shape
+        )
+    return isinstance(found, shape)

@@ -1,0 +1,57 @@
+"""`prioritize` and `move`: when a run gets its turn. It keeps its name, and trains on."""
+
+from __future__ import annotations
+
+from trainwright.datatypes.model import Data
+from trainwright.kinds import TARGETS
+from trainwright.lifecycle.subject import Step, Subject
+from trainwright.specs import editing
+
+_OVER = "is over: nothing of it is left to"
+
+
+def prioritize(subject: Subject, priority: str) -> Step:
+    """Give a run another priority: in its queue, of its pods, or of Lattice."""
+    field, wanted = _priority(subject, priority)
+    if wanted is None:
+        return Step(
+            message=f'has a number for its priority, and "{priority}" is not one', refused=True
+        )
+    if _is_over(subject):
+        return Step(message=f"{_OVER} prioritize", refused=True)
+    return _edited(subject, field, wanted, "priority")
+
+
+def _priority(subject: Subject, priority: str) -> tuple[str, Data]:
+    """The field that decides when a job gets its turn, and its value there, or None for none."""
+    if TARGETS[str(subject.value("/target"))].of.section == "lattice":
+        number = priority.removeprefix("-")
+        return "lattice.priority", int(priority) if number.isdecimal() else None
+    return "queuePriority" if subject.value("/queue") else "priorityClass", priority
+
+
+def move(subject: Subject, queue: str) -> Step:
+    """Put a run into another queue, while it waits."""
+    if not subject.value("/queue"):
+        return Step(message="is in no queue: write `queue` for its next run", refused=True)
+    if _is_over(subject):
+        return Step(message=f"{_OVER} move", refused=True)
+    shown = f"`trainwright diff --live {subject.file}` looks whether the API server takes it"
+    note = f"a queue is changed while the run waits in it, and not once it is admitted: {shown}"
+    return _edited(subject, "queue", queue, "queue", (note,))
+
+
+def _edited(
+    subject: Subject, field: str, wanted: Data, called: str, notes: tuple[str, ...] = ()
+) -> Step:
+    pointer = f"/{field.replace('.', '/')}"
+    was = subject.value(pointer)
+    if was == wanted:
+        return Step(message=f"has {called} {wanted} already")
+    raw = editing.put(subject.file.path, subject.raw, pointer, wanted)
+    message = f"has {called} {wanted}{f' instead of {was}' if was else ''}"
+    return Step(message=message, files={subject.file.path: raw}, notes=notes, for_the_run=field)
+
+
+def _is_over(subject: Subject) -> bool:
+    return subject.value("/state") == "cancelled" or subject.finished

@@ -1,0 +1,141 @@
+"""What the rendered files of a run start in a cluster, whatever its spec says."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
+from trainwright.kinds import TARGETS
+from trainwright.plan import actions
+from trainwright.plan.model import PlannedRun
+from trainwright.runs.record import VALUES_FILE
+
+_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+_HOST = ("hostNetwork", "hostPID", "hostIPC")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """What reviewers of a run look at: of all of its pods, each thing once, in order.
+
+    `objects` are those beside the workload itself, as "Kind/name".
+    """
+
+    images: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    privileges: tuple[str, ...] = ()
+    host_paths: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+
+    def without(self, other: Running) -> Running:
+        """What another one has not."""
+        return Running(
+            images=_less(self.images, other.images),
+            commands=_less(self.commands, other.commands),
+            accounts=_less(self.accounts, other.accounts),
+            privileges=_less(self.privileges, other.privileges),
+            host_paths=_less(self.host_paths, other.host_paths),
+            objects=_less(self.objects, other.objects),
+        )
+
+
+NOTHING = Running()
+
+
+def running(run: PlannedRun | None) -> Running:
+    """What a run starts by its files."""
+    if run is None or not run.files:
+        return NOTHING
+    documents = [
+        document
+        for name, text in sorted(run.files.items())
+        if name != VALUES_FILE
+        for document in actions.documents(run, name, text)
+    ]
+    pods = [pod for document in documents for pod in _pods(document)]
+    containers = [one for key in _CONTAINERS for pod in pods for one in _items(pod.get(key))]
+    return Running(
+        images=_once(str(one["image"]) for one in containers if "image" in one),
+        commands=_once(filter(None, map(_command, containers))),
+        accounts=_once(
+            str(pod[key])
+            for pod in pods
+            for key in ("serviceAccountName", "serviceAccount")
+            if pod.get(key)
+        ),
+        privileges=_once(
+            (
+                *(key for pod in pods for key in _HOST if pod.get(key)),
+                *(it for one in (*pods, *containers) for it in _privileges(one)),
+            )
+        ),
+        host_paths=_once(
+            str(_mapping(volume.get("hostPath")).get("path"))
+            for pod in pods
+            for volume in _items(pod.get("volumes"))
+            if "hostPath" in volume
+        ),
+        objects=_once(_beside(documents, TARGETS[run.target].kind)),
+    )
+
+
+def _pods(data: Data) -> Iterator[Mapping[str, Data]]:
+    """Everything that has the shape of a pod's spec."""
+    if isinstance(data, Mapping):
+        if isinstance(data.get("containers"), list):
+            yield data
+        for value in data.values():
+            yield from _pods(value)
+    elif isinstance(data, list):
+        for item in data:
+            yield from _pods(item)
+
+
+def _command(container: Mapping[str, Data]) -> str:
+    words = (*_list(container.get("command")), *_list(container.get("args")))
+    return shlex.join(map(str, words))
+
+
+def _privileges(holder: Mapping[str, Data]) -> Iterator[str]:
+    """What a pod or a container may do that others may not."""
+    context = _mapping(holder.get("securityContext"))
+    for key in ("privileged", "allowPrivilegeEscalation"):
+        if context.get(key):
+            yield key
+    if context.get("runAsUser") == 0:
+        yield "runs as root"
+    for capability in _list(_mapping(context.get("capabilities")).get("add")):
+        yield f"capability {capability}"
+
+
+def _beside(documents: Iterable[Data], kind: str) -> Iterator[str]:
+    seen = False
+    for document in documents:
+        body = _mapping(document)
+        if body.get("kind") == kind and not seen:
+            seen = True
+            continue
+        yield f"{body.get('kind')}/{_mapping(body.get('metadata')).get('name')}"
+
+
+def _mapping(data: Data) -> Mapping[str, Data]:
+    return data if isinstance(data, Mapping) else {}
+
+
+def _list(data: Data) -> list[Data]:
+    return data if isinstance(data, list) else []
+
+
+def _items(data: Data) -> Iterator[Mapping[str, Data]]:
+    return (item for item in _list(data) if isinstance(item, Mapping))
+
+
+def _once(found: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(found))
+
+
+def _less(found: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(one for one in found if one not in known)

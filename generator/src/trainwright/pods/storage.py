@@ -1,0 +1,114 @@
+"""Where a container saves: the folders that variables and options name, and their volumes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from posixpath import normpath
+
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.tolerant import text
+from trainwright.pods.template import Container, PodTemplate
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A variable or an option of a command line, its value, and where it stands."""
+
+    name: str  # in small letters, with underscores: output_dir
+    value: str
+    pointer: str
+    shown: str  # as it is written
+
+
+_OPTION = re.compile(r"-{0,2}([A-Za-z][\w.-]*)=(.*)", re.DOTALL)
+_FLAG = re.compile(r"--([A-Za-z][\w.-]*)")
+
+
+def settings(container: Container) -> Iterator[Setting]:
+    """The variables and options of a container, those in the scripts of shells as well."""
+    for index, entry in enumerate(container.env):
+        name = text(entry.get("name"))
+        yield _setting(name, text(entry.get("value")), f"{container.pointer}/env/{index}")
+    yield from arguments(container)
+
+
+def arguments(container: Container) -> Iterator[Setting]:
+    """The options of a container's command line."""
+    words = list(_words(container))
+    for index, word in enumerate(words):
+        if match := _OPTION.fullmatch(word):
+            yield _setting(match[1], match[2], container.pointer, word.partition("=")[0])
+        elif match := _FLAG.fullmatch(word):
+            following = "".join(words[index + 1 : index + 2])
+            value = "" if following.startswith("--") else following
+            yield _setting(match[1], value, container.pointer, word)
+
+
+def _setting(name: str, value: str, pointer: str, shown: str = "") -> Setting:
+    return Setting(
+        re.sub(r"[.-]", "_", name).lower(), value.rstrip(";&").strip("'\""), pointer, shown or name
+    )
+
+
+def _words(container: Container) -> Iterator[str]:
+    for word in container.command_line:
+        if " " not in word and "\n" not in word:
+            yield word
+            continue
+        try:
+            yield from shlex.split(word, comments=True)
+        except ValueError:  # a quote that is not closed, as in the text of a here-document
+            yield from word.split()
+
+
+# What recomputes activations, or only reads what another run has saved.
+_NOT_SAVED = re.compile(
+    r"(?:^|_)(?:grad(?:ient)?|act(?:ivation)?s?|recompute|pretrained|load|loads|init|initial|resume"
+    r"|restore|from|base|reference|teacher|use|no|skip)(?:_|$)|checkpointing"
+)
+_CHECKPOINT = re.compile(r"check_?point|ckpt")
+_FOLDER = re.compile(
+    r"(?:^|_)(?:check_?points?|ckpts?)_?(?:dir|path|folder|root|save|to|location|out|output)?s?$"
+    r"|(?:^|_)(?:output|save|saving|results?)_?(?:dir|path|folder)$|(?:^|_)default_root_dir$"
+)
+_OFF = frozenset({"no", "none", "false", "0", "off", "null"})
+
+
+def saved(container: Container) -> Iterator[Setting]:
+    """The folders into which a container saves, as far as they are written out."""
+    for setting in settings(container):
+        absolute = setting.value.startswith("/")
+        if absolute and _FOLDER.search(setting.name) and not _NOT_SAVED.search(setting.name):
+            yield setting
+
+
+def saves(template: PodTemplate) -> bool:
+    """Whether containers that train say that they save checkpoints."""
+    return any(map(_saves, template.trains))
+
+
+def _saves(container: Container) -> bool:
+    found = settings(container)
+    named = (s for s in found if _CHECKPOINT.search(s.name) or _FOLDER.search(s.name))
+    return any(not _NOT_SAVED.search(s.name) and s.value.lower() not in _OFF for s in named)
+
+
+def mount_at(container: Container, path: str) -> Mapping[str, Data] | None:
+    """The mount that a path is on, the innermost of several; None on the container's own disk."""
+    path = normpath(path)
+    around = [mount for mount in container.mounts if _within(path, text(mount.get("mountPath")))]
+    return max(around, key=lambda mount: len(text(mount.get("mountPath"))), default=None)
+
+
+def _within(path: str, folder: str) -> bool:
+    at = normpath(folder) if folder else ""
+    return bool(at) and (path == at or path.startswith(f"{at.rstrip('/')}/"))
+
+
+def volume_of(template: PodTemplate, mount: Mapping[str, Data]) -> Mapping[str, Data]:
+    """The volume of a mount; empty where the object makes it, or has none of the name."""
+    name = text(mount.get("name"))
+    return next((volume for _, volume in template.volumes if text(volume.get("name")) == name), {})

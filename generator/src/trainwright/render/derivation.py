@@ -1,0 +1,578 @@
+"""What of the rendered files can be derived: from those of a base, and the sources of a branch.
+
+A record in a repository proves nothing against who can write the repository. So a rendered folder
+is believed as far as it is the base's, or what a commit of the branch (or the working tree) renders
+of its sources and of a folder that is believed: docs/decisions/0011-derived-or-refused.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TypeAlias
+
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Finding, Location
+from trainwright.errors import TrainwrightError
+from trainwright.findings import diagnostics as dx
+from trainwright.helm import engines
+from trainwright.helm.engines import Engine
+from trainwright.render import job as render
+from trainwright.render import written
+from trainwright.runs import decide, kustomization, meaning
+from trainwright.runs import record as records
+from trainwright.runs.decision import Sources, Step
+from trainwright.runs.folder import RenderedFolder, folder_of
+from trainwright.runs.kustomization import KUSTOMIZATION_FILE
+from trainwright.runs.record import ENDED, RECORD_FILE, Record, Recorded
+from trainwright.runs.workspace import Workspace
+from trainwright.specs import filetree, ledger, own_objects
+from trainwright.specs.git import GitError
+from trainwright.specs.layout import ENVIRONMENTS, RENDERED, JobFile
+from trainwright.specs.ledger import LEDGER_FILE, LedgerEntry
+from trainwright.specs.lineage import Lineage
+from trainwright.specs.own_objects import COPIES
+from trainwright.specs.tree import NOTHING, Edited, Tree
+
+# The files of a folder by path in it. What is no file, a link for one, begins with a null byte.
+State: TypeAlias = Mapping[str, bytes]
+
+_EARLIER = 50  # commits before the base in which a run that comes back is looked for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Underived:
+    """What is in a rendered folder, or missing there, and follows from nothing.
+
+    `job` is empty for what belongs to none; `path` is from the root, `line` the first that differs.
+    """
+
+    environment: str
+    job: str
+    path: str
+    why: str
+    line: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Proof:
+    """Whether a folder is believed, and the last one of the branch that is."""
+
+    holds: bool
+    believed: State
+    expected: State | None = None  # what the sources make of that
+
+
+class Derivation:
+    """The rendered files of a workspace, beside those of the base and commits of its branch.
+
+    `on_disk` says whether the workspace is the working tree, and not the branch's last commit.
+    `changed` are the files that differ from the first base, where that is known.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        lineage: Lineage,
+        workspace: Workspace,
+        helm: str | None = None,
+        *,
+        on_disk: bool = True,
+        changed: frozenset[str] | None = None,
+    ):
+        self._root = root
+        self._lineage = lineage
+        self._workspace = workspace
+        self._helm = helm
+        self._on_disk = on_disk
+        self._changed_files = changed
+        self._at: dict[str, Workspace] = {}
+        self._proofs: dict[JobFile, _Proof] = {}
+        self._shared: dict[JobFile, tuple[str, ...]] = {}  # commits that wrote a job's record
+
+    def edited(self, workspace: Workspace, changed: frozenset[str]) -> Derivation:
+        """The same with another tree at hand, in which other files differ from the base."""
+        found = Derivation(
+            self._root,
+            self._lineage,
+            workspace,
+            self._helm,
+            on_disk=self._on_disk,
+            changed=changed,
+        )
+        found._at = self._at
+        return found
+
+    def underived(self, environment: str) -> tuple[Underived, ...]:
+        """All of an environment's rendered folder that is not believed."""
+        inside = self._changed_in(environment)
+        if not inside:
+            return tuple(self._of_ledger(environment))
+        folder = folder_of(environment)
+        if "" in inside or self._is_gone(environment):
+            gone = self._workspace.rendered_tree.kind(folder) == ""
+            why = "is gone, and so is every run in it" if gone else "is not a folder"
+            return (Underived(environment=environment, job="", path=folder, why=why),)
+        jobs = sorted({path.partition("/")[0] for path in inside if "/" in path} - {COPIES})
+        found = [
+            *(it for job in jobs for it in self._of_job(JobFile(environment, job))),
+            *self._of_copies(environment, inside),
+            *self._strays(environment, inside),
+            *self._of_list(environment),
+            *self._of_ledger(environment),
+        ]
+        return tuple(found)
+
+    def believed(self, file: JobFile) -> Recorded | None:
+        """The run of a job that is believed, where the recorded one is not: to go on from."""
+        state = self._proof(file).believed
+        if RECORD_FILE not in state:
+            return None
+        found = _recorded(file, state)
+        return found and Recorded(found.record, replace(found.files, here=False))
+
+    def orphans(self) -> tuple[Underived, ...]:
+        """What is rendered in folders that are no environments any more, or never were."""
+        found: dict[str, Underived] = {}
+        for path in sorted(self.changed):
+            top, _, inside = path.partition("/")
+            environment, _, rest = inside.partition("/")
+            folder = folder_of(environment)
+            if top != ENVIRONMENTS or f"{rest}/".partition("/")[0] != RENDERED:
+                continue
+            there = self._workspace.rendered_tree.kind(path)
+            if there and environment not in self._workspace.survey.jobs:
+                why = f"belongs to {environment}, and there is no such environment"
+                found[environment] = Underived(
+                    environment=environment, job="", path=folder, why=why
+                )
+        return tuple(found.values())
+
+    @cached_property
+    def _engine(self) -> Engine:
+        return engines.engine(self._helm)
+
+    # --- what differs --------------------------------------------------------------------------
+
+    @cached_property
+    def changed(self) -> frozenset[str]:
+        """The files that differ from the base."""
+        if self._changed_files is not None:
+            return self._changed_files
+        head = None if self._on_disk else self._lineage.tips[0]
+        return self._lineage.repository.changed(
+            self._lineage.bases[0], self._lineage.inside, head, among=(ENVIRONMENTS,)
+        )
+
+    @cached_property
+    def _uncommitted(self) -> frozenset[str]:
+        """The files on disk that are not as in HEAD: of the others git may have converted the ends
+        of lines.
+        """
+        if not self._on_disk:
+            return frozenset()
+        lineage = self._lineage
+        return lineage.repository.changed(lineage.tips[0], lineage.inside, among=(ENVIRONMENTS,))
+
+    def _changed_in(self, environment: str) -> frozenset[str]:
+        """Paths in a rendered folder that differ from the base; empty is the folder itself."""
+        folder = folder_of(environment)
+        start = len(folder) + 1
+        inside = (path for path in self.changed if f"{path}/".startswith(f"{folder}/"))
+        return frozenset(path[start:] for path in inside)
+
+    def _is_gone(self, environment: str) -> bool:
+        """Whether nothing is left of a rendered folder that the base has."""
+        if self._workspace.rendered_tree.kind(folder_of(environment)):
+            return False
+        return any(self._workspace.survey.jobs.get(environment, ()))
+
+    # --- the folders of jobs -------------------------------------------------------------------
+
+    def _of_job(self, file: JobFile) -> Iterator[Underived]:
+        proof = self._proof(file)
+        if proof.holds:
+            return
+        goal = self._goal(file)
+        expected = proof.expected if proof.expected is not None else proof.believed
+        folder = f"{folder_of(file.environment)}/{file.name}"
+        names = [
+            name for name in sorted({*goal, *expected}) if goal.get(name) != expected.get(name)
+        ]
+        manifests = [name for name in names if name != RECORD_FILE]
+        for name in manifests or names:
+            why, line = _difference(goal.get(name), expected.get(name))
+            why = _by_another(goal, expected) or why
+            path = f"{folder}/{name}"
+            yield Underived(
+                environment=file.environment, job=file.name, path=path, why=why, line=line
+            )
+
+    def _proof(self, file: JobFile) -> _Proof:
+        if file not in self._proofs:
+            self._proofs[file] = self._prove(file)
+        return self._proofs[file]
+
+    def _prove(self, file: JobFile) -> _Proof:
+        """Follow a job's folder from the base through the commits that change it."""
+        goal, path = self._goal(file), f"{folder_of(file.environment)}/{file.name}"
+        known = [self._committed(base, path) for base in self._lineage.bases]
+        if goal in known:
+            return _Proof(True, goal)
+        for commit in self._lineage.own(path):
+            state = self._committed(commit, path)
+            if state not in known and self._leads(self._commit(commit), file, known, state):
+                known.append(state)
+        if goal in known or self._was_written_here(file, goal):
+            return _Proof(True, goal)
+        if self._leads(self._workspace, file, known, goal):
+            return _Proof(True, goal)
+        return _Proof(False, known[-1], self._derived(self._workspace, file, known[-1], goal))
+
+    def _leads(
+        self, workspace: Workspace, file: JobFile, known: Iterable[State], goal: State
+    ) -> bool:
+        """Whether the sources of a workspace make a folder of one that is believed.
+
+        What has ended may have begun in between: nothing of it is applied, before or after.
+        """
+        record = _parsed(goal)
+        ended: tuple[State, ...] = ({},) if record and record.state in ENDED else ()
+        tried: list[State] = []
+        for before in (*reversed(tuple(known)), *ended, *self._elsewhere(workspace, file, goal)):
+            tried.append(before)
+            if self._makes(workspace, file, before, goal):
+                return True
+        earlier = (state for state in self._earlier(file) if state not in tried)
+        return any(self._makes(workspace, file, before, goal) for before in earlier)
+
+    def _makes(self, workspace: Workspace, file: JobFile, before: State, goal: State) -> bool:
+        found = self._derived(workspace, file, before, goal)
+        return found is not None and _is_same(file, goal, found, before, workspace)
+
+    def _derived(
+        self, workspace: Workspace, file: JobFile, before: State, goal: State | None = None
+    ) -> State | None:
+        """What the sources of a workspace make of a job's folder; None where that has errors."""
+        if not workspace.has(file):
+            return {}
+        known = workspace.ledger(file.environment)
+        if workspace.sound(file.environment) is None or known.findings:
+            return None
+        record = _parsed(goal) if goal else None
+        context = render.Context(
+            engine=self._engine,
+            ledger=known,
+            check_next_runs=False,
+            new_runs=True,
+            replaces=record.replaces if record else None,
+        )
+        recorded = _recorded(file, before) if before else None
+        try:
+            rendered = render.job(workspace.resolve(file), context, recorded)
+        except TrainwrightError:
+            return None
+        if not rendered.usable or rendered.record is None:
+            return None
+        texts = {name: text.encode() for name, text in rendered.files.items()}
+        if not texts and recorded and rendered.decision and rendered.decision.step is Step.KEEP:
+            texts = {name: before[name] for name in rendered.record.files}
+        return {**texts, RECORD_FILE: records.text(file.path, rendered.record).encode()}
+
+    def _elsewhere(self, workspace: Workspace, file: JobFile, goal: State) -> Iterator[State]:
+        """The folder in the base that went along with its environment's, when that was renamed."""
+        record = _parsed(goal)
+        if record is None or record.is_written_for(file.path):
+            return
+        base = self._commit(self._lineage.bases[0])
+        for environment in base.survey.jobs:
+            there = JobFile(environment, file.name)
+            if not record.is_written_for(there.path) or workspace.has(there):
+                continue
+            yield self._committed(self._lineage.bases[0], f"{folder_of(environment)}/{file.name}")
+
+    def _earlier(self, file: JobFile) -> Iterator[State]:
+        """The folder as it was before the base: what is reverted to, or restored from there."""
+        path = f"{folder_of(file.environment)}/{file.name}"
+        if file not in self._shared:
+            self._shared[file] = self._lineage.shared(f"{path}/{RECORD_FILE}", _EARLIER)
+        states = (self._committed(commit, path) for commit in self._shared[file])
+        return (state for state in states if RECORD_FILE in state)
+
+    def _was_written_here(self, file: JobFile, goal: State) -> bool:
+        """Whether this machine rendered a folder that is in no commit.
+
+        What it was rendered from may be in none either, and edited since.
+        """
+        record = _parsed(goal) if self._on_disk else None
+        path = f"{folder_of(file.environment)}/{file.name}"
+        if record is None or goal == self._committed(self._lineage.tips[0], path):
+            return False
+        sums = {name: filetree.digest_of(raw) for name, raw in _manifests(goal).items()}
+        known = written.records(self._root, file.environment, file.name)
+        head = known.get(filetree.digest_of(goal[RECORD_FILE]))
+        return sums == record.files and head is not None and self._is_before_head(head)
+
+    def _is_before_head(self, commit: str) -> bool:
+        """Whether HEAD has a commit in its history: a squash or a rebase leaves others behind, and
+        with them what was rendered there.
+        """
+        if not commit or commit == self._lineage.tips[0]:
+            return True
+        try:
+            self._lineage.repository.git(
+                "merge-base", "--is-ancestor", commit, self._lineage.tips[0]
+            )
+        except GitError:
+            return False
+        return True
+
+    # --- what is beside the jobs ---------------------------------------------------------------
+
+    def _of_list(self, environment: str) -> Iterator[Underived]:
+        """The list that GitOps applies, which names what the records say and nothing else."""
+        folder = self._workspace.folder(environment)
+        state = self._state_here(folder.path)
+        text = state.get(KUSTOMIZATION_FILE, b"").decode(errors="replace")
+        copies = own_objects.copied(state)
+        if not text and not folder.records and not copies:
+            return
+        written = kustomization.written(environment, folder.records, copies)
+        if kustomization.is_right(environment, folder.records, text, copies):
+            return
+        path = f"{folder.path}/{KUSTOMIZATION_FILE}"
+        why, line = _difference(state.get(KUSTOMIZATION_FILE), written.encode())
+        yield Underived(environment=environment, job="", path=path, why=why, line=line)
+
+    def _of_copies(self, environment: str, inside: frozenset[str]) -> Iterator[Underived]:
+        """Copies of objects of one's own, each as some commit of the branch has the object."""
+        changed = sorted(own_objects.copied(inside))
+        if not changed:
+            return
+        source = own_objects.folder(environment)
+        sides = [self._workspace, *map(self._commit, self._lineage.own(source))]
+        there = self._state_here(folder_of(environment))
+        for path in changed:
+            present = there.get(path)
+            wanted = [side.own_objects(environment).copies.get(path) for side in sides]
+            if present not in [text.encode() if text is not None else None for text in wanted]:
+                why, line = _difference(present, wanted[0].encode() if wanted[0] else None)
+                full = f"{folder_of(environment)}/{path}"
+                yield Underived(environment=environment, job="", path=full, why=why, line=line)
+
+    def _strays(self, environment: str, inside: frozenset[str]) -> Iterator[Underived]:
+        """Files at the top of a rendered folder that nothing renders."""
+        folder = folder_of(environment)
+        for path in sorted(inside):
+            stray = "/" not in path and path != KUSTOMIZATION_FILE
+            if stray and self._workspace.rendered_tree.kind(f"{folder}/{path}"):
+                full = f"{folder}/{path}"
+                yield Underived(environment=environment, job="", path=full, why=_EXTRA)
+
+    def _of_ledger(self, environment: str) -> Iterator[Underived]:
+        """Entries that the base lacks, of runs that no commit has a record of."""
+        path = ledger.path(environment)
+        if path not in self.changed:
+            return
+        base = self._commit(self._lineage.bases[0])
+        if not base.folder(environment).is_there:
+            return  # what is rendered is kept elsewhere
+        known = base.ledger(environment).runs
+        entries = self._workspace.ledger(environment).runs
+        unknown = {name: entry for name, entry in entries.items() if name not in known}
+        numbered = sorted(unknown.values(), key=lambda entry: entry.run)
+        believed: set[str] = set()
+        for entry in numbered:  # a run may have begun in place of one with a lower number
+            if self._has_run(entry, environment, believed):
+                believed.add(entry.object)
+        for name, entry in entries.items():
+            file, was = JobFile(environment, entry.job), known.get(name)
+            if was is not None and replace(was, place=entry.place) == entry:
+                continue
+            if was is None and name in believed:
+                continue
+            why = (
+                f"lists {name}, which is not a run that {entry.job} has had"
+                if was is None
+                else f"has another entry of {name} than when it was retired"
+            )
+            yield Underived(
+                environment=environment, job=file.name, path=path, why=why, line=entry.place.line
+            )
+
+    def _has_run(self, entry: LedgerEntry, environment: str, others: Collection[str]) -> bool:
+        """Whether a run of a job is recorded in the base, before it, or where it is believed.
+
+        Or whether a rerun stepped over it: runs may begin and end without a commit in between.
+        """
+        file = JobFile(environment, entry.job)
+        path = f"{folder_of(environment)}/{file.name}"
+        base = self._committed(self._lineage.bases[0], path)
+        own = (self._committed(commit, path) for commit in self._lineage.own(path))
+        states = (base, self._proof(file).believed, *own, *self._earlier(file))
+        known = {record.object for state in states if (record := _parsed(state))}
+        return entry.object in known or self._was_stepped_over(file, entry, {*known, *others})
+
+    def _was_stepped_over(self, file: JobFile, entry: LedgerEntry, known: Iterable[str]) -> bool:
+        """Whether an entry is of a run with a lower number than the job has at hand, that some
+        commit of the branch would have begun in place of a known one.
+        """
+        now = self._sources(self._workspace, file)
+        if now is None or entry.run >= now.job.run:
+            return False
+        sides = (self._workspace, *map(self._commit, self._lineage.own(file.path)))
+        for found in (self._sources(side, file) for side in sides):
+            if found is None:
+                continue
+            own = meaning.digest({**found.own, "run": entry.run}, entry.run)
+            if entry.own != own:
+                continue
+            numbered = replace(found, job=replace(found.job, run=entry.run))
+            if any(decide.begun_name(numbered, replaced) == entry.object for replaced in known):
+                return True
+        return False
+
+    @staticmethod
+    def _sources(workspace: Workspace, file: JobFile) -> Sources | None:
+        """What is written about a job in a workspace; None without it, or where it has errors."""
+        if not workspace.has(file) or workspace.sound(file.environment) is None:
+            return None
+        return workspace.resolve(file).sources
+
+    # --- trees ---------------------------------------------------------------------------------
+
+    def _commit(self, commit: str) -> Workspace:
+        if commit not in self._at:
+            tree = self._lineage.repository.tree(commit, self._lineage.inside, later=RENDERED)
+            self._at[commit] = Workspace(tree)
+        return self._at[commit]
+
+    def _committed(self, commit: str, folder: str) -> State:
+        return _state(self._commit(commit).tree, folder)
+
+    def _goal(self, file: JobFile) -> State:
+        """The folder of a job as it is at hand."""
+        return self._state_here(f"{folder_of(file.environment)}/{file.name}")
+
+    def _state_here(self, folder: str) -> State:
+        """What is at hand in a folder, as git would keep it."""
+        if not self._on_disk:
+            return _state(self._workspace.rendered_tree, folder)
+        edited = {p for p in self._uncommitted if f"{p}/".startswith(f"{folder}/")}
+        start = len(folder) + 1
+        committed = self._committed(self._lineage.tips[0], folder)
+        kept = {name: raw for name, raw in committed.items() if f"{folder}/{name}" not in edited}
+        tree = self._workspace.rendered_tree
+        there = {path[start:]: _content(tree, path) for path in edited}
+        return {**kept, **{name: raw for name, raw in there.items() if raw is not None}}
+
+
+def finding(it: Underived) -> Finding:
+    """What is to be said of a file that is not believed, at its first line that is not."""
+    subject = f"{it.environment}/{it.job}" if it.job else it.environment
+    message = f"{it.path.rpartition('/')[2]} {it.why}"
+    return dx.UNDERIVED.at(Location(it.path, it.line, 1), message, subject=subject)
+
+
+def may_decide(path: str) -> bool:
+    """Whether an edit of a file may make others of the rendered ones believed, or not."""
+    is_folder = path.count("/") < 2 and not path.endswith(".yaml")
+    return f"/{RENDERED}" in path or path.endswith(f"/{LEDGER_FILE}") or is_folder
+
+
+_OTHER = b"\0submodule"  # or what else a commit may hold
+_EXTRA = "is rendered by nothing"
+_MISSING = "is missing"
+
+
+def _state(tree: Tree, folder: str, prefix: str = "") -> State:
+    """The files of a folder of a tree."""
+    if tree.kind(folder) != "folder":
+        return {}
+    found: dict[str, bytes] = {}
+    for entry in tree.entries(folder):
+        path = f"{folder}/{entry.name}"
+        if entry.kind == "folder":
+            found |= _state(tree, path, f"{prefix}{entry.name}/")
+        else:
+            raw = _content(tree, path)
+            found[f"{prefix}{entry.name}"] = _OTHER if raw is None else raw
+    return found
+
+
+def _content(tree: Tree, path: str) -> bytes | None:
+    """The bytes of a file; of anything else a null byte and what it is, None for nothing."""
+    kind = tree.kind(path)
+    if kind != "file":
+        return f"\0{kind}".encode() if kind else None
+    try:
+        return tree.read(path)
+    except OSError as error:
+        return f"\0{error.strerror}".encode()
+
+
+def _recorded(file: JobFile, state: State) -> Recorded | None:
+    folder = folder_of(file.environment)
+    files = {f"{folder}/{file.name}/{name}": raw for name, raw in state.items()}
+    return RenderedFolder(Edited(NOTHING, files), file.environment).recorded(file.name)
+
+
+def _parsed(state: State) -> Record | None:
+    return records.parse(state[RECORD_FILE]) if RECORD_FILE in state else None
+
+
+def _is_same(
+    file: JobFile, goal: State, derived: State, before: State, workspace: Workspace
+) -> bool:
+    """Whether a folder is what was derived, byte for byte.
+
+    Of a record that holds also where it was last compared with another text of the job's own file
+    that says the same; and where another version of the tool, which it names, renders these bytes.
+    """
+    if goal == derived:
+        return True
+    record, expected, was = _parsed(goal), _parsed(derived), _parsed(before)
+    if record is None or expected is None or _manifests(goal) != _manifests(derived):
+        return False
+    sources = {workspace.reader.source(file.path), *([was.source] if was else [])}
+    if record.source in sources:
+        expected = replace(expected, source=record.source)
+    if was is None or was.object != record.object:
+        expected = replace(expected, trainwright=record.trainwright, chart=record.chart)
+    return goal[RECORD_FILE] == records.text(file.path, expected).encode()
+
+
+def _manifests(state: State) -> State:
+    return {name: raw for name, raw in state.items() if name != RECORD_FILE}
+
+
+def _difference(present: bytes | None, expected: bytes | None) -> tuple[str, int]:
+    """How a file differs from what is derived, and the first line of it that does."""
+    if expected is None:
+        return _EXTRA, 1
+    if present is None:
+        return _MISSING, 1
+    if present.startswith(b"\0"):
+        return f"is a {present[1:].decode()}, and no file", 1
+    lines = [raw.decode(errors="replace").splitlines(keepends=True) for raw in (present, expected)]
+    for number, (one, other) in enumerate(zip(*lines, strict=False), start=1):
+        if one != other and one.strip() == other.strip():
+            return "has other white space, or ends of lines, than what is rendered", number
+        if one != other:
+            return f"has {one.strip()!r} where {other.strip()!r} is rendered", number
+    shorter, longer = sorted(lines, key=len)
+    missing = shorter is lines[0]
+    line = longer[len(shorter)].strip() if len(longer) > len(shorter) else ""
+    return f"{'lacks' if missing else 'adds'} {line!r}", max(1, len(shorter) + (not missing))
+
+
+def _by_another(goal: State, expected: State) -> str:
+    """That another version of the tool rendered a run, where this one renders other bytes."""
+    record, now = _parsed(goal), _parsed(expected)
+    versions = [(it.trainwright, it.chart) for it in (record, now) if it]
+    if record is None or now is None or versions[0] == versions[1]:
+        return ""
+    by, this = (f"Trainwright {version} with chart {chart}" for version, chart in versions)
+    return f"was rendered by {by}, and {this} renders other bytes"

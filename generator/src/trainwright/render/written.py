@@ -1,0 +1,55 @@
+"""Which records of runs were written on this machine: what is in no commit yet was rendered from
+sources that may have been edited since.
+
+It is kept in the user's cache, where nothing of a repository writes, and counts for no commit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from trainwright.datatypes.model import Data
+from trainwright.runs.folder import folder_of
+from trainwright.runs.record import RECORD_FILE
+from trainwright.specs import lineage, memory
+from trainwright.specs.filetree import Changes, digest
+
+_MOST = 20  # of one job
+_Known = Mapping[str, Mapping[str, str]]  # by job and record, the commit that HEAD was then
+
+
+def note(root: Path, environment: str, changes: Changes) -> None:
+    """Remember the records that have been written for an environment."""
+    known = dict(_load(root, environment))
+    head = lineage.state(root).get("HEAD", "")
+    for path, text in changes.written.items():
+        job, _, name = path.partition("/")
+        if name == RECORD_FILE:
+            now = digest(text)
+            before = {sha: at for sha, at in known.get(job, {}).items() if sha != now}
+            known[job] = dict([*before.items(), (now, head)][-_MOST:])
+    memory.write(_location(root, environment), json.dumps(known))
+
+
+def records(root: Path, environment: str, job: str) -> Mapping[str, str]:
+    """Return what HEAD was when each record of a job was written, by its SHA-256 sum.
+
+    HEAD is empty where there was no commit.
+    """
+    return _load(root, environment).get(job, {})
+
+
+def _load(root: Path, environment: str) -> _Known:
+    try:
+        found: Data = json.loads(_location(root, environment).read_bytes())
+        return {
+            job: {str(sha): str(head) for sha, head in sums.items()} for job, sums in found.items()
+        }
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
+        return {}
+
+
+def _location(root: Path, environment: str) -> Path:
+    return memory.location(root / folder_of(environment), "written")

@@ -1,0 +1,52 @@
+"""Text that says something else than people see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.datatypes.groupkind import SECRET
+from trainwright.datatypes.pointer import Pointer, scalars
+from trainwright.datatypes.tolerant import text
+from trainwright.findings.visibility import hidden, spelled, visible
+from trainwright.rule_model.rule import defined_in, error, pod
+from trainwright.rule_model.subject import Hit, Subject
+
+_SHOWN = 60  # characters of a value
+
+
+@error(
+    id="TW780",
+    summary="No key or value has characters that are invisible, reorder text or imitate others.",
+    effect="What a reviewer reads is not what runs.",
+    remedy="Write the text with the letters that it shows.",
+    spec=Pointer("/env"),
+    source="https://trojansource.codes",
+    passes=pod("env: [{name: GREETING, value: 'Grüße aus Köln'}]"),
+    fails=pod('env: [{name: IMAGE, value: "safe\\u202egpj.exe"}]'),
+)
+def deceptive_text(subject: Subject) -> Iterator[Hit]:
+    if subject.kind == SECRET:
+        return
+    for pointer, value in scalars(subject.body):
+        for said in (value, pointer):
+            found = hidden(said) if isinstance(said, str) else ""
+            if found:
+                shown = visible(said.replace("\n", " ")[:_SHOWN])
+                message = f'a text has the character "{spelled(found)}": {shown}'
+                yield Hit(pointer, message, spec=_written_at(subject, pointer))
+                break
+
+
+def _written_at(subject: Subject, pointer: Pointer) -> Pointer:
+    """Where a job's spec has what stands at a pointer, as far as its place says it."""
+    *above, field, key = ("", "", *pointer.parts)
+    if field in ("annotations", "labels"):
+        return Pointer.of(field, key)
+    for container in subject.containers if above[-1] == "env" else ():
+        for index, entry in enumerate(container.env):
+            if pointer.within(f"{container.pointer}/env/{index}"):
+                return Pointer.of("env", text(entry.get("name")))
+    return Pointer("/flags") if "args" in (field, above[-1]) else Pointer()
+
+
+RULES = defined_in(globals())

@@ -1,0 +1,324 @@
+"""What a run saves and reads: whether it outlives a pod, and whether it can be there at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.quantity import count
+from trainwright.datatypes.tolerant import dig, mappings, sequence, text
+from trainwright.kinds import TRAINING
+from trainwright.pods.launching import launches
+from trainwright.pods.storage import mount_at, saved, settings, volume_of
+from trainwright.pods.template import Container, PodTemplate
+from trainwright.rule_model.rule import defined_in, error, pod, warning
+from trainwright.rule_model.subject import Hit, Subject
+from trainwright.rules.pods import on_spot
+
+_READ_ONLY_KINDS = frozenset({"configMap", "secret", "projected", "downwardAPI", "image"})
+_CLAIM = ", volumes: [{name: d, persistentVolumeClaim: {claimName: data}}]"
+_DATA = "\n---\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec: {accessModes: [%s]}"
+_ONE_NODE = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
+
+
+@error(
+    id="TW753",
+    summary="A claim that several pods mount can be mounted on several nodes.",
+    effect="The pods on other nodes than the first stay in ContainerCreating with a Multi-Attach "
+    "error, and the first waits for them.",
+    remedy="Use a claim with the access mode ReadWriteMany (or ReadOnlyMany, for data).",
+    kinds=TRAINING,
+    spec=Pointer("/volumes"),
+    source="https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes",
+    passes=pod("image: a", _CLAIM, "replicas: 2, ") + _DATA % "ReadWriteMany",
+    fails=pod("image: a", _CLAIM, "replicas: 2, ") + _DATA % "ReadWriteOnce",
+    near_misses=(
+        pod("image: a", _CLAIM, "replicas: 1, ") + _DATA % "ReadWriteOnce",
+        pod("image: a", _CLAIM, "replicas: 2, ") + _DATA % "ReadWriteOnce, ReadWriteMany",
+        pod("image: a", ", volumes: [{name: d, ephemeral: {}}]", "replicas: 2, "),
+        pod("image: a", _CLAIM, "replicas: 2, "),
+    ),
+    variants=(pod("image: a", _CLAIM, "replicas: 2, ") + _DATA % "ReadWriteOncePod",),
+)
+def claim_of_one_node(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates if subject.pods > 1 else ():
+        for pointer, volume in template.volumes:
+            name = text(dig(volume, "persistentVolumeClaim", "claimName"))
+            claim = name and subject.around.named(
+                PERSISTENTVOLUMECLAIM, name, subject.manifest.namespace
+            )
+            modes = sequence(claim.spec.get("accessModes")) if claim else ()
+            if modes and _ONE_NODE.issuperset(map(text, modes)):
+                message = f"{subject.pods} pods mount the claim {name}, which is {modes[0]}"
+                spec = Pointer.of("volumes", text(volume.get("name")))
+                yield Hit(pointer, message, spec)
+
+
+_OUT = "command: [torchrun, t.py, --output_dir=/out%s]"
+_MOUNTED = ", volumeMounts: [{name: v, mountPath: /out}]"
+_V = ", volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]"
+
+
+_RETRIED = (
+    "kind: Job\nspec: {backoffLimit: %s, template: {spec: {containers: [{name: a, command: [%s], "
+    "resources: {limits: {nvidia.com/gpu: 8}}%s}], volumes: [{name: v, nfs: {path: /}}]}}}"
+)
+
+
+@warning(
+    id="TW754",
+    summary="Checkpoints of a job whose pods are replaced are on a volume.",
+    effect="They are in the container's own file system, which goes away with it: a retry, or a "
+    "node that is taken away, starts the training from zero.",
+    remedy="Mount a claim where the checkpoints are saved.",
+    kinds=TRAINING,
+    spec=Pointer("/checkpoint"),
+    source="https://kubernetes.io/docs/concepts/storage/volumes/#background",
+    per_pod=True,
+    passes=pod(_OUT % "/run" + _MOUNTED, _V),
+    fails=pod(_OUT % "/run"),
+    near_misses=(
+        pod(_OUT % "/run", replica="restartPolicy: Never, "),
+        pod("command: [torchrun, t.py, --output_dir=s3://bucket/a]"),
+        pod("command: [python, evaluate.py, --load_checkpoint=/models/a.ckpt]"),
+        pod("command: [torchrun, t.py, --output_dir=out]"),
+        _RETRIED % ("3", "torchrun, t.py, --save=s3://a/b", ""),
+        _RETRIED % ("0", "torchrun, t.py", ""),
+        _RETRIED % ("3", "torchrun, t.py", ", volumeMounts: [{name: v, mountPath: /v}]"),
+    ),
+    variants=(
+        pod("command: [torchrun, t.py], env: [{name: CHECKPOINT_DIR, value: /ckpt}]"),
+        pod(_OUT % "side" + _MOUNTED, _V),
+        pod("command: [sh, -c, 'exec torchrun t.py --ckpt-dir /tmp/c']"),
+        _RETRIED % ("3", "torchrun, t.py", ""),
+    ),
+)
+def checkpoints_in_the_container(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates:
+        where = on_spot(subject, template)
+        if template.partial or not (template.retried is True or where):
+            continue
+        for container in template.trains:
+            for folder in saved(container):
+                if mount_at(container, folder.value) is None and not template.claimed:
+                    why = where or "its pods are replaced"
+                    message = f"{folder.shown} saves to {folder.value}, on no volume, and {why}"
+                    yield Hit(folder.pointer, message)
+            if _retries(subject) and not _keeps(template, container):
+                message = f"{_retries(subject)} retries, and nothing that a retry could go on from"
+                yield Hit(container.pointer, message)
+
+
+def _retries(subject: Subject) -> int:
+    """How many retries a manifest that people wrote asks for; none where it is rendered."""
+    asked = (
+        subject.spec.get("backoffLimit"),
+        dig(subject.spec, "runPolicy", "backoffLimit"),
+        dig(subject.spec, "failurePolicy", "maxRestarts"),
+    )
+    return 0 if subject.job else max((count(one) or 0 for one in asked), default=0)
+
+
+_REMOTE = re.compile(r"\b(?:s3|gs|gcs|abfss?|az|hdfs|oci|hf)://|push_to_hub|nfs")
+
+
+def _keeps(template: PodTemplate, container: Container) -> bool:
+    """Whether a container that trains on accelerators has anywhere to save what outlives it."""
+    volumes = (volume_of(template, mount) for mount in container.mounts)
+    lasting = any("emptyDir" not in v and not _READ_ONLY_KINDS & v.keys() for v in volumes)
+    words = " ".join((*container.command_line, *container.variables.values()))
+    trains = bool(container.accelerators) and launches(container.command_line)
+    named = any(saved(container))
+    return not trains or lasting or named or bool(template.claimed or _REMOTE.search(words))
+
+
+# Folders that programs write to, beside those of checkpoints.
+_CACHES = frozenset(
+    ("hf_home", "hf_datasets_cache", "hf_hub_cache", "huggingface_hub_cache", "transformers_cache")
+    + ("torch_home", "xdg_cache_home", "tmpdir", "wandb_dir", "triton_cache_dir", "mlflow_home")
+    + ("torchinductor_cache_dir", "torch_extensions_dir", "mplconfigdir", "ray_tmpdir", "log_dir")
+    + ("logging_dir", "tensorboard_dir", "cache_dir")
+)
+_OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
+_RO = ", volumeMounts: [{name: v, mountPath: /out, readOnly: true}]"
+
+
+@error(
+    id="TW755",
+    summary="What a run writes is not on a read-only mount.",
+    effect="The first checkpoint, log or download fails with `Read-only file system`, hours into "
+    "the training where it is the first checkpoint.",
+    remedy="Mount the volume without readOnly, or write to another folder.",
+    spec=Pointer("/volumes"),
+    source="https://kubernetes.io/docs/concepts/storage/volumes/",
+    per_pod=True,
+    passes=pod(_OUT % "" + _MOUNTED, _V),
+    fails=pod(_OUT % "" + _RO, _V),
+    near_misses=(
+        pod("command: [torchrun, t.py, --data_dir=/out]" + _RO, _V),
+        pod(_OUT % "" + _MOUNTED + ", securityContext: {readOnlyRootFilesystem: true}", _V),
+        pod("env: [{name: HF_HOME, value: /out}, {name: HF_HUB_OFFLINE, value: '1'}]" + _RO, _V),
+        pod(
+            _OUT % "/run" + f"{_RO[:-1]}, {{name: w, mountPath: /out/run}}]",
+            f"{_V[:-1]}, {{name: w, emptyDir: {{}}}}]",
+        ),
+    ),
+    variants=(
+        pod("env: [{name: HF_HOME, value: /out/hf}]" + _RO, _V),
+        pod(
+            "command: [t.py, --cache_dir, /out]" + _MOUNTED, ", volumes: [{name: v, configMap: {}}]"
+        ),
+        pod(_OUT % "" + _MOUNTED, _V.replace("claimName: c", "claimName: c, readOnly: true")),
+        pod(_OUT % "" + ", securityContext: {readOnlyRootFilesystem: true}"),
+    ),
+)
+def writes_to_read_only_mount(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates:
+        for container in template.trains:
+            offline = any(_true(container.variables.get(name, "")) for name in _OFFLINE)
+            written = list(saved(container))
+            written += [] if offline else [s for s in settings(container) if s.name in _CACHES]
+            for folder in written:
+                mount = mount_at(container, folder.value) if folder.value[:1] == "/" else None
+                if mount is not None and _closed(mount, volume_of(template, mount)):
+                    message = f"{folder.shown} is {folder.value}, on a mount that is read-only"
+                    spec = Pointer.of("volumes", text(mount.get("name")))
+                    yield Hit(folder.pointer, message, spec)
+                elif mount is None and folder.value[:1] == "/" and _is_sealed(template, container):
+                    message = f"{folder.shown} is {folder.value}, in an image that is read-only"
+                    yield Hit(folder.pointer, message, Pointer("/security/readOnlyRootFilesystem"))
+
+
+def _is_sealed(template: PodTemplate, container: Container) -> bool:
+    sealed = container.security.get("readOnlyRootFilesystem") is True
+    return sealed and not template.partial and not template.claimed
+
+
+def _true(value: str) -> bool:
+    return value.lower() in ("1", "true", "yes", "on")
+
+
+def _closed(mount: Mapping[str, Data], volume: Mapping[str, Data]) -> bool:
+    return (
+        mount.get("readOnly") is True
+        or dig(volume, "persistentVolumeClaim", "readOnly") is True
+        or bool(_READ_ONLY_KINDS & volume.keys())
+    )
+
+
+_HOMES = ("hf_home", "hf_hub_cache", "huggingface_hub_cache", "transformers_cache")
+_OFF_LINE = "env: [{name: HF_HUB_OFFLINE, value: '1'}, {name: HF_HOME, value: /out}]"
+_EMPTY = ", volumes: [{name: v, emptyDir: {}}]"
+
+
+@warning(
+    id="TW764",
+    summary="A run that may not download models has a cache that is filled before it starts.",
+    effect="The first from_pretrained fails: its cache is empty, and it may not ask the hub.",
+    remedy="Put HF_HOME on a claim that holds the files, or let an init container fill it.",
+    kinds=TRAINING,
+    spec=Pointer("/env"),
+    source="https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables",
+    per_pod=True,
+    passes=pod(_OFF_LINE + _MOUNTED, _V),
+    fails=pod(_OFF_LINE + _MOUNTED, _EMPTY),
+    near_misses=(
+        pod(_OFF_LINE.replace("'1'", "'0'") + _MOUNTED, _EMPTY),
+        pod(_OFF_LINE),
+        pod(
+            _OFF_LINE + _MOUNTED,
+            f"{_EMPTY}, initContainers: [{{name: a, volumeMounts: [{{name: v, mountPath: /v}}]}}]",
+        ),
+    ),
+    variants=(
+        pod(_OFF_LINE.replace("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE") + _MOUNTED, _EMPTY),
+        pod("env: [{name: HF_HUB_OFFLINE, value: 'true'}]"),
+    ),
+)
+def offline_without_cache(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates:
+        for container in template.trains:
+            if not any(_true(container.variables.get(name, "")) for name in _OFFLINE):
+                continue
+            homes = [s for s in settings(container) if s.name in _HOMES]
+            if not homes and not _has_files(template, container):
+                message = "there is no HF_HOME and no volume: only the image can hold the files"
+                yield Hit(container.pointer, message)
+            for home in homes:
+                mount = mount_at(container, home.value)
+                if mount is not None and _is_empty(template, mount):
+                    message = f"{home.shown} is {home.value}, an emptyDir that nothing fills"
+                    yield Hit(home.pointer, message)
+
+
+def _has_files(template: PodTemplate, container: Container) -> bool:
+    """Whether a container has any volume that may hold files of before."""
+    volumes = (volume_of(template, mount) for mount in container.mounts)
+    return template.partial or any("emptyDir" not in volume for volume in volumes)
+
+
+def _is_empty(template: PodTemplate, mount: Mapping[str, Data]) -> bool:
+    """Whether a mount is of an emptyDir that no init container writes to."""
+    name = mount.get("name")
+    filled = any(
+        other.get("name") == name
+        for container in template.containers
+        if container.init
+        for other in mappings(container.body.get("volumeMounts"))
+    )
+    return "emptyDir" in volume_of(template, mount) and not filled
+
+
+# Families whose files a hub gives to those alone who have accepted a licence.
+_GATED = re.compile(
+    r"(?:meta-llama/|google/(?:gemma|paligemma|medgemma)|stabilityai/stable-diffusion-3|"
+    r"black-forest-labs/FLUX\.1-dev|CohereForAI/|CohereLabs/|bigcode/starcoder|"
+    r"mistralai/(?:Mistral-Large|Codestral)|tiiuae/falcon-180B|databricks/dbrx)[\w.-]*"
+)
+_TOKENS = frozenset(
+    ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_TOKEN", "HUGGINGFACEHUB_API_TOKEN")
+    + ("HF_TOKEN_PATH", "HF_ENDPOINT")
+)
+_LLAMA = "command: [torchrun, t.py, --model_name_or_path=meta-llama/Llama-3.1-8B]"
+
+
+@warning(
+    id="TW765",
+    summary="A run that downloads a gated model has a token for it.",
+    effect="The hub answers 401, and every rank fails at its first from_pretrained.",
+    remedy="Add secrets: {HF_TOKEN: {name: …, key: …}}, whose owner has accepted the licence.",
+    by_hand="Add HF_TOKEN from a Secret, whose owner has accepted the licence.",
+    kinds=TRAINING,
+    spec=Pointer("/secrets"),
+    source="https://huggingface.co/docs/hub/models-gated",
+    per_pod=True,
+    passes=pod(f"{_LLAMA}, env: [{{name: HF_TOKEN, valueFrom: {{secretKeyRef: {{name: hf}}}}}}]"),
+    fails=pod(_LLAMA),
+    near_misses=(
+        pod(f"{_LLAMA}, envFrom: [{{secretRef: {{name: hf}}}}]"),
+        pod(f"{_LLAMA}, env: [{{name: HF_HUB_OFFLINE, value: '1'}}]"),
+        pod("command: [torchrun, t.py, --model_name_or_path=/models/meta-llama/Llama-3.1-8B]"),
+        pod("command: [torchrun, t.py, --model_name_or_path=Qwen/Qwen3-8B]"),
+        pod("command: [torchrun, t.py, --repo=git.example.com/meta-llama/x]"),
+    ),
+    variants=(
+        pod("command: [torchrun, t.py, --model, google/gemma-2-9b]"),
+        pod("command: [t], env: [{name: MODEL_ID, value: meta-llama/Llama-3.1-8B}]"),
+    ),
+)
+def gated_model_without_token(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates:
+        for container in template.trains:
+            given = _TOKENS & container.variables.keys() or container.env_from
+            offline = any(_true(container.variables.get(name, "")) for name in _OFFLINE)
+            model = next((s for s in settings(container) if _GATED.fullmatch(s.value)), None)
+            if model and not (given or offline or template.partial):
+                yield Hit(
+                    model.pointer, f"{model.shown} is {model.value}, which is gated: no HF_TOKEN"
+                )
+
+
+RULES = defined_in(globals())

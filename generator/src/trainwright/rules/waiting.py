@@ -1,0 +1,251 @@
+"""Runs whose pods are not ready in time: Kueue evicts them and queues them again, without end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Environment
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.quantity import count
+from trainwright.datatypes.tolerant import dig, mapping, mappings, text
+from trainwright.kinds import SERVED
+from trainwright.objects.kueue import QUEUE_LABEL
+from trainwright.pods.launching import options
+from trainwright.pods.template import Container, PodTemplate
+from trainwright.rule_model.rule import defined_in, warning
+from trainwright.rule_model.subject import Hit, Subject
+from trainwright.specs.upstream import upstream
+
+_BY_DEFAULT = upstream("kueue/waits-for-ready-pods")
+_RECOVERY = upstream("kueue/recovery-timeout")
+_OFF = upstream("kueue/waits-by-gate")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How many seconds Kueue waits for all pods of a run, at first and later; 0 is for ever."""
+
+    first: int
+    later: int
+
+
+def patience(environment: Environment) -> Patience | None:
+    """How long Kueue waits, or None where it waits for ever or nothing says that it does not."""
+    kueue, written = environment.kueue, environment.kueue.wait_for_pods_ready
+    off = _OFF.is_on(kueue.version, kueue.feature_gates) or (written and not written.enable)
+    if off or not (written or _BY_DEFAULT.holds(kueue.version)):
+        return None
+    default: int = _BY_DEFAULT.value
+    first = (written.timeout if written else None) or default
+    later = written.recovery_timeout if written else None
+    return Patience(first, first if later is None else later)
+
+
+def _queued(subject: Subject) -> Patience | None:
+    return patience(subject.environment) if QUEUE_LABEL in subject.labels else None
+
+
+_QUEUED = tuple(kind.group_kind for kind in SERVED.values() if kind.integration)
+_COUNTED = tuple(kind for kind in _QUEUED if not SERVED[kind].ready_when_running)
+_19 = 'kueue: {version: "0.19"}'
+_LABEL = "metadata: {labels: {kueue.x-k8s.io/queue-name: a}}"
+
+
+def _job(pod: str) -> str:
+    return f"kind: Job\n{_LABEL}\nspec: {{template: {{spec: {{{pod}}}}}}}"
+
+
+def _fetching(command: str) -> str:
+    return _job(f"initContainers: [{{name: data, command: [{command}]}}]")
+
+
+@warning(
+    id="TW620",
+    summary="The pods of a queued run are ready before Kueue stops waiting for them.",
+    effect="Kueue evicts the run at the end of waitForPodsReady.timeout, queues it again, and the "
+    "same happens after the next admission: it never trains.",
+    remedy="Prepare data in a run of its own, shorten the time-outs, or raise "
+    "waitForPodsReady.timeout of Kueue's configuration and of kueue in environment.yaml.",
+    kinds=_QUEUED,
+    spec=Pointer("/initContainers"),
+    source=_BY_DEFAULT.source,
+    per_pod=True,
+    passes=_fetching('timeout, "1200", ./fetch'),
+    passes_in=_19,
+    fails=_fetching("timeout, 2h, ./fetch"),
+    fails_in=_19,
+    near_misses=(
+        _job("containers: [{name: a, startupProbe: {periodSeconds: 10, failureThreshold: 180}}]"),
+        _job("containers: [{name: a, command: [timeout, 2h, ./train]}]"),
+        _fetching("timeout, 2h, ./fetch").replace(_LABEL, "metadata: {name: a}"),
+        f"kind: PyTorchJob\n{_LABEL}\nspec: {{pytorchReplicaSpecs: {{Worker: {{template: {{spec: "
+        "{containers: [{name: pytorch, startupProbe: {failureThreshold: 999}}]}}}}}",
+    ),
+    variants=(
+        _job("containers: [{name: a, startupProbe: {periodSeconds: 10, failureThreshold: 181}}]"),
+        _fetching('sh, -c, "kubectl wait --timeout=45m pod/a"'),
+        _job(
+            'initContainers: [{name: a, command: [sleep, "1000"]}, {name: b, command: '
+            '[sleep, "1000"]}]'
+        ),
+    ),
+)
+def startup_longer_than_kueue_waits(subject: Subject) -> Iterator[Hit]:
+    limit = _queued(subject)
+    if limit is None:
+        return
+    for template in subject.templates:
+        parts = tuple(_parts(template, probed=subject.kind in _COUNTED))
+        total = sum(part.seconds for part in parts)
+        if total > limit.first:
+            spent = " + ".join(f"{part.what} {_clock(part.seconds)}" for part in parts)
+            message = f"{spent} = {_clock(total)}, and Kueue waits {_clock(limit.first)}"
+            yield Hit(f"{template.pointer}/spec", f"{template.role or 'the pod'}: {message}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    what: str
+    seconds: int
+
+
+def _parts(template: PodTemplate, *, probed: bool) -> Iterator[_Part]:
+    """What is known of the time that pods may take, one after the other, until they are ready."""
+    for container in template.containers:
+        if container.init and not container.sidecar:
+            if allowed := _timeouts(container.command_line):
+                yield _Part(f"init container {container.name}", allowed)
+        elif container.sidecar and (budget := _probe(container)):
+            yield _Part(f"startupProbe of {container.name}", budget)
+    if not probed:
+        return
+    budgets = [(_probe(container), container.name) for container in template.trains]
+    longest, name = max(budgets, default=(0, ""))
+    if longest:
+        yield _Part(f"startupProbe of {name}", longest)
+
+
+def _probe(container: Container) -> int:
+    """How many seconds a startup probe lets a container take."""
+    probe = container.body.get("startupProbe")
+    if not isinstance(probe, Mapping):
+        return 0
+    period, failures = _number(probe, "periodSeconds", 10), _number(probe, "failureThreshold", 3)
+    return _number(probe, "initialDelaySeconds", 0) + period * failures
+
+
+def _number(probe: Mapping[str, Data], field: str, default: int) -> int:
+    value = count(probe.get(field))
+    return default if value is None else value
+
+
+_DURATION = r"(\d{1,7})([smhd]?)(?![\w.])"
+_ALLOWED = re.compile(
+    rf"(?:(?:^|[\s/;&|(])(?:timeout(?:\s+-[^\s;&|(]{{1,99}}(?:\s+\w{{1,99}}(?=\s+\d))?){{0,9}}|sleep)\s+|--timeout[=\s]){_DURATION}"
+)
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def _timeouts(words: Iterable[str]) -> int:
+    """The seconds that commands of a container may take, where they have a limit."""
+    found = _ALLOWED.findall(" ".join(words))
+    return sum(int(number) * _UNITS[unit] for number, unit in found)
+
+
+def _clock(seconds: int) -> str:
+    """Seconds as people write them: 1h5m."""
+    hours, rest = divmod(seconds, 3600)
+    minutes, left = divmod(rest, 60)
+    parts = ((hours, "h"), (minutes, "m"), (left, "s"))
+    return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
+
+
+def _elastic(nodes: str) -> str:
+    return _job(f"containers: [{{name: a, command: [torchrun, --nnodes={nodes}, t.py]}}]")
+
+
+@warning(
+    id="TW621",
+    summary="An elastic run in a queue may train on fewer nodes for as long as it needs.",
+    effect="Kueue counts the pods that are ready: after waitForPodsReady.recoveryTimeout with a "
+    "node fewer it evicts the run that goes on, and queues it again.",
+    remedy='Set waitForPodsReady.recoveryTimeout: "0s" in Kueue\'s configuration and in kueue of '
+    "environment.yaml, or use target pytorchjob, whose pods Kueue does not count.",
+    kinds=_COUNTED,
+    spec=Pointer("/elastic"),
+    source=_RECOVERY.source,
+    per_pod=True,
+    passes=_elastic("2:4"),
+    passes_in='kueue: {version: "0.19", waitForPodsReady: {recoveryTimeout: 0s}}',
+    fails=_elastic("2:4"),
+    fails_in=_19,
+    near_misses=(_elastic("4"), _elastic("4:4")),
+)
+def elastic_run_evicted(subject: Subject) -> Iterator[Hit]:
+    limit = _queued(subject)
+    if limit is None or not limit.later:
+        return
+    for template in subject.templates:
+        for container in template.trains:
+            least, _, most = options(container).get("nnodes", "").partition(":")
+            if most and least != most:
+                message = f"it may go on with {least} of {most} nodes, and Kueue evicts it after "
+                yield Hit(container.pointer, f"{message}{_clock(limit.later)} of that")
+
+
+def _stages(status: str, label: str = _LABEL) -> str:
+    return (
+        f"kind: JobSet\n{label}\nspec: {{replicatedJobs: [{{name: data}}, {{name: node, "
+        f"dependsOn: [{{name: data, status: {status}}}]}}]}}"
+    )
+
+
+@warning(
+    id="TW622",
+    summary="A queued object has no stage that waits until another one has ended.",
+    effect="Kueue counts the pods that wait as not ready: if the first stage takes longer than "
+    "waitForPodsReady.timeout, the whole run is evicted and queued again, without end.",
+    remedy="Prepare data and models in a job of their own, or raise waitForPodsReady.timeout of "
+    "Kueue above the time that the stage takes, and declare it in kueue of environment.yaml.",
+    kinds=_COUNTED,
+    source=upstream("kueue/ready-jobset").source,
+    passes=_stages("Ready"),
+    passes_in=_19,
+    fails=_stages("Complete"),
+    fails_in=_19,
+    near_misses=(_stages("Complete", "metadata: {name: a}"),),
+    variants=(f"kind: TrainJob\n{_LABEL}\nspec: {{initializer: {{model: {{storageUri: a}}}}}}",),
+)
+def stage_counts_as_not_ready(subject: Subject) -> Iterator[Hit]:
+    limit = _queued(subject)
+    for pointer, what, known in _waited_for(subject) if limit else ():
+        assert limit is not None
+        if known is None or known > limit.first:
+            takes = "has no deadline" if known is None else f"may take {_clock(known)}"
+            yield Hit(pointer, f"{what} {takes}, and Kueue waits {_clock(limit.first)}")
+
+
+def _waited_for(subject: Subject) -> Iterator[tuple[str, str, int | None]]:
+    """What has to end before the rest begins: where, what, and how many seconds it may take."""
+    for name in mapping(subject.spec.get("initializer")):
+        yield f"/spec/initializer/{name}", f"the {name} initializer", None
+    jobs = list(mappings(subject.spec.get("replicatedJobs")))
+    deadlines = {
+        text(job.get("name")): count(dig(job, "template", "spec", "activeDeadlineSeconds"))
+        for job in jobs
+    }
+    for index, job in enumerate(jobs):
+        for at, other in enumerate(mappings(job.get("dependsOn"))):
+            if other.get("status") == "Complete":
+                name = text(other.get("name"))
+                pointer = f"/spec/replicatedJobs/{index}/dependsOn/{at}"
+                yield (
+                    pointer,
+                    f'"{name}", for which "{job.get("name")}" waits,',
+                    deadlines.get(name),
+                )
+
+
+RULES = defined_in(globals())

@@ -1,0 +1,84 @@
+"""Which GitOps engine applies an environment, and what it has to know and to be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from trainwright.gitops.wiring import WIRINGS, argocd
+from trainwright.gitops.wiring.wiring import ENGINES, Site
+from trainwright.kinds import TARGETS
+from trainwright.render.build import BuildOptions
+from trainwright.runs.record import Record
+from trainwright.runs.workspace import Workspace
+from trainwright.setup.doctor.diagnosis import Diagnosis, State
+from trainwright.specs.tree import Folder
+
+_ABOUT = "engine"
+
+
+def engines(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
+    workspace = Workspace(Folder(root))
+    wired = {
+        name: Site(environment=environment)
+        for name, environment in workspace.environments.items()
+        if environment.gitops.engine in ENGINES
+    }
+    if not wired:
+        yield Diagnosis(about=_ABOUT, state=State.SKIPPED, message="none applies an environment")
+    for name, site in wired.items():
+        yield _version(name, site)
+        records = workspace.folder(name).records.items()
+        others = {job: record for job, record in records if _is_of_another(record, site)}
+        if others:
+            yield _earlier(name, site, others)
+
+
+def _version(name: str, site: Site) -> Diagnosis:
+    gitops = site.gitops
+    engine, wiring = ENGINES[gitops.engine], WIRINGS[gitops.engine, gitops.mode]
+    for problem in site.too_old(wiring.requires(site)):
+        return Diagnosis(
+            about=_ABOUT,
+            state=State.ERROR,
+            place=site.environment.place,
+            message=f"{name}: {problem.message}",
+            effect="The engine leaves it out, or refuses the object.",
+            remedy=problem.remedy,
+        )
+    needed = max(wiring.requires(site), key=lambda it: tuple(map(int, it.version.split("."))))
+    has = f"has {engine} {gitops.version}, and " if gitops.version else ""
+    message = f"{name} {has}needs {engine} {needed.version} or later"
+    return Diagnosis(about=_ABOUT, state=State.OK, message=message)
+
+
+def _is_of_another(record: Record, site: Site) -> bool:
+    return bool(record.files) and record.environment["gitops"]["engine"] != site.gitops.engine
+
+
+def _earlier(name: str, site: Site, records: Mapping[str, Record]) -> Diagnosis:
+    """Runs that were rendered for another engine: the wiring protects them all the same."""
+    runs = "1 run was" if len(records) == 1 else f"{len(records)} runs were"
+    message = f"{name}: {runs} rendered for another engine"
+    if site.gitops.engine != "argocd":
+        message += "; Flux takes them over when it applies them"
+        return Diagnosis(about=_ABOUT, state=State.OK, message=message)
+    return Diagnosis(
+        about=_ABOUT,
+        state=State.WARNING,
+        place=site.environment.place,
+        message=message,
+        effect="Nothing deletes them. But Argo CD takes none for its own, and no longer lists one "
+        "that has left git.",
+        remedy=_adoption(site, records),
+    )
+
+
+def _adoption(site: Site, records: Mapping[str, Record]) -> str:
+    """The commands for the first of them; which others there are `list jobs` shows."""
+    commands = [
+        argocd.adoption(site, job, TARGETS[run.target].of, run.environment["namespace"], run.object)
+        for job, run in records.items()
+    ]
+    more = f", and {len(commands) - 3} more like it" if len(commands) > 3 else ""
+    return "Run " + ", ".join(f"`{command}`" for command in commands[:3]) + f"{more}."

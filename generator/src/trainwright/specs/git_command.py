@@ -1,0 +1,243 @@
+"""How git is started: the only place, since what git reads of a repository can name commands.
+
+A command that only reads runs nothing but git. One that changes or sends something for the user
+runs what the user has configured, as it would at the prompt: hooks, filters, signing, credentials.
+Neither follows configuration that a file of the working tree holds: any commit can change that.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainwright.errors import SourceError
+
+if TYPE_CHECKING:  # where there is no repository, no process is started
+    import subprocess
+
+_TIMEOUT = 600.0  # seconds: a server that no longer answers, a lock on a network's disk
+_HOOKS = 3600.0  # whole test suites are run before a commit or a push
+_RUNS_HOOKS = frozenset({"commit", "push", "merge"})
+_GRACE = 5.0  # seconds in which a process cleans up, as git removes its lock files
+
+# Commands that change or send something for the user; any other one reads, new ones included.
+_FOR_THE_USER = frozenset(
+    "add checkout commit commit-tree fetch init ls-remote merge push rm submodule "
+    "update-ref".split()
+)
+
+# Never ask a terminal, never fetch what a partial clone lacks, never lock for a refreshed index.
+_ENVIRONMENT = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "LC_ALL": "C",
+}
+# What a commit holds, and not what a fetched ref puts in its place. No transport: before
+# Git 2.45 nothing but this keeps a partial clone from fetching by a command that its remote names.
+_READING = {
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_EDITOR": ":",
+    "GIT_GRAFT_FILE": f"{os.devnull}/none",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+}
+
+# Of the variables of git that the process was started with. A hook gets those of the repository
+# that it runs for, which need not be the one in question; others name commands, or files to write.
+_KEPT = re.compile("GIT_CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|PARAMETERS|COUNT|KEY_[0-9]+|VALUE_[0-9]+)")
+_KEPT_FOR_THE_USER = re.compile(
+    "GIT_(ALLOW_PROTOCOL|ASKPASS|(AUTHOR|COMMITTER|CURL|HTTP|PROTOCOL|PROXY|SSL)_.+|SSH.*)"
+)
+
+# Settings that name a command or lead to one, https://git-scm.com/docs/git-config, as they are
+# where nothing is configured. What looks like a bare repository within the tree is none.
+_ALWAYS = ("core.fsmonitor=false", "core.alternateRefsCommand=", "protocol.ext.allow=never")
+_NO_COMMANDS = (
+    f"core.hooksPath={os.devnull}",
+    "core.askPass=",
+    "core.gitProxy=",
+    "core.sshCommand=",
+    "credential.helper=",
+    "gc.auto=0",
+    "log.showSignature=false",
+    "maintenance.auto=false",
+    "safe.bareRepository=explicit",
+    "submodule.recurse=false",
+    "uploadpack.packObjectsHook=",
+)
+# Commands that print the configuration, and would print this one.
+_PRINTS_SETTINGS = frozenset({"config", "rev-parse"})
+# A submodule is read by another git process, which gets none of these settings.
+_OF_DIFFERENCES = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
+_OPTIONS = {
+    "diff": _OF_DIFFERENCES,
+    "log": (*_OF_DIFFERENCES, "--no-show-signature"),
+    "show": (*_OF_DIFFERENCES, "--no-show-signature"),
+    "status": ("--ignore-submodules=dirty",),
+}
+# Commands that hold files on disk against those of a commit, or put them there.
+_FILTERS = frozenset({"diff", "restore", "sparse-checkout", "status"})
+_NAMED = {
+    re.compile(r"(?s)filter\.(.+)\.(?:clean|smudge|process|required)"): (
+        "filter.{}.clean=", "filter.{}.smudge=", "filter.{}.process=", "filter.{}.required=false",
+    ),
+    re.compile(r"(?s)hook\.(.+)\.(?:command|event)"): ("hook.{}.enabled=false",),
+}  # fmt: skip
+
+
+class GitError(SourceError):
+    """Git could not do what was asked; the message is its own, and so is the exit status."""
+
+    def __init__(self, message: str, status: int = 0):
+        super().__init__(message)
+        self.status = status
+
+
+def top(folder: Path) -> Path | None:
+    """Return the top of the working tree that a folder is in, or None.
+
+    By its `.git`, which no commit can hold; git itself would take any folder with the files of a
+    repository for one.
+    """
+    real = folder.resolve()
+    return next((path for path in (real, *real.parents) if _is_top(path)), None)
+
+
+def _is_top(folder: Path) -> bool:
+    """Whether a folder has a repository, or the file that names one, as in worktrees."""
+    inside = folder / ".git"
+    with suppress(OSError):
+        if inside.is_file():
+            with inside.open("rb") as file:
+                return file.read(8) == b"gitdir: "
+        held = (inside / "objects").is_dir() and (inside / "refs").is_dir()
+        return held and os.path.lexists(inside / "HEAD")
+    return False
+
+
+def run(
+    folder: Path, arguments: Sequence[str], given: bytes = b"", extra: Mapping[str, str] = {}
+) -> bytes:
+    """Return what a git command prints at the top of a working tree. Raises GitError."""
+    if arguments[0] in _FOR_THE_USER:
+        _refuse_settings_of_the_tree(folder, arguments[0])
+        environment = _inherited(_KEPT, _KEPT_FOR_THE_USER) | _ENVIRONMENT
+        settings: Iterable[str] = _ALWAYS
+    else:
+        environment = _inherited(_KEPT) | _ENVIRONMENT | _READING
+        settings = _reading(folder, arguments[0])
+    # Nothing above the top is looked for: where its .git is no repository, there is none.
+    environment |= {"GIT_CEILING_DIRECTORIES": str(folder.absolute().parent), **extra}
+    overrides = (word for setting in settings for word in ("-c", setting))
+    command, *rest = arguments
+    words = ("--no-pager", *overrides, "-C", str(folder), command, *_OPTIONS.get(command, ()))
+    return _output((*words, *rest), environment, given, command)
+
+
+def _reading(folder: Path, command: str) -> Iterator[str]:
+    """The settings with which a command runs nothing but git."""
+    yield from _ALWAYS
+    if command not in _PRINTS_SETTINGS:
+        yield from _NO_COMMANDS
+    if command in _FILTERS:
+        yield from _without_filters(folder)
+
+
+def _without_filters(folder: Path) -> Iterator[str]:
+    """Settings that take away what others of this repository name by a word of their own."""
+    listed = os.fsdecode(run(folder, ("config", "--null", "--list", "--name-only")))
+    for pattern, overrides in _NAMED.items():
+        for name in sorted(
+            {found[1] for key in listed.split("\0") if (found := pattern.fullmatch(key))}
+        ):
+            if "=" in name:  # there is no way to override it
+                raise GitError(f'git is configured with "{name}", a name with "=": rename it')
+            yield from (each.format(name) for each in overrides)
+
+
+def _refuse_settings_of_the_tree(folder: Path, command: str) -> None:
+    """Raise an error where a file that a commit can change is part of git's configuration."""
+    here = folder.resolve()
+    listing = ("config", "--null", "--list", "--show-origin", "--name-only")
+    fields = os.fsdecode(run(folder, listing)).split("\0")
+    for origin, key in zip(fields[::2], fields[1::2], strict=False):
+        file = (here / origin.removeprefix("file:")).resolve()
+        inside = file.is_relative_to(here) and file.relative_to(here).parts[:1] != (".git",)
+        if inside and origin.startswith("file:"):
+            raise GitError(
+                f"git {command}: {file} is part of git's configuration here and sets {key}: "
+                "a commit that changes the file could run commands as you; set it with "
+                "`git config --local` instead of including the file"
+            )
+
+
+def _inherited(*kept: re.Pattern[str]) -> dict[str, str]:
+    """The variables of this process, and of those for git only some."""
+    found = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("GIT_") or any(pattern.fullmatch(name) for pattern in kept)
+    }
+    return found | {"PATH": absolute_path()}
+
+
+def absolute_path() -> str:
+    """Return PATH without what is relative to the working folder, or is empty and so means it."""
+    entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(filter(os.path.isabs, entries)) or os.devnull
+
+
+def _output(
+    arguments: Sequence[str], environment: Mapping[str, str], given: bytes, name: str
+) -> bytes:
+    import subprocess
+
+    try:
+        process = subprocess.Popen(  # noqa: S603 - a list, never a shell
+            ["git", *arguments],  # noqa: S607 - looked up in the PATH of `environment`
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,  # a group to end, with hooks and transports; no terminal
+        )
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise GitError("git is not installed, or not in PATH") from error
+    limit = _HOOKS if name in _RUNS_HOOKS else _TIMEOUT
+    with process:
+        try:
+            out, complaint = process.communicate(given, timeout=limit)
+        except subprocess.TimeoutExpired as error:
+            end_group(process)
+            raise GitError(f"git {name}: stopped after {limit:g} seconds") from error
+        except BaseException:  # Ctrl-C reaches this process alone
+            end_group(process)
+            raise
+    if process.returncode:
+        message = complaint.decode(errors="replace").strip() or f"exit {process.returncode}"
+        raise GitError(f"git {name}: {message}", process.returncode)
+    return out
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process that leads a group, and then whatever it started.
+
+    Not all at once: git that begins to take back its locks because its hook was killed, and is
+    killed meanwhile, leaves one of them behind, once in 2,000 times with git 2.39.
+    """
+    import subprocess
+
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            with suppress(ProcessLookupError):  # it started nothing that is left
+                os.killpg(process.pid, signal.SIGTERM)

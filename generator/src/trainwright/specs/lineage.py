@@ -1,0 +1,147 @@
+"""Which commits are a branch's own, and which it shares with the branch that it is merged into."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from trainwright.datatypes.frozen import dataclass
+from trainwright.specs import git, git_command
+from trainwright.specs.git import GitError, Repository
+
+# The branch that others are merged into, where nothing names it: the first of these that exists.
+_REMOTE = tuple(f"refs/remotes/origin/{name}" for name in ("HEAD", "main", "master"))
+_MAIN = (*_REMOTE, "refs/heads/main", "refs/heads/master")
+# What is being merged, picked, reverted or rebased onto HEAD right now.
+_JOINED = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD")
+_LITERAL = {"GIT_LITERAL_PATHSPECS": "1"}
+
+
+class NoBase(GitError):
+    """The clone lacks the history that a branch shares with the one that it is merged into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """The commits of a branch.
+
+    `bases` are shared with the branch that it is merged into, the one where it began first; `tips`
+    are the newest ones of its own: HEAD, and what is being merged into it. `inside` is the path of
+    the root in the repository.
+    """
+
+    repository: Repository
+    inside: str
+    bases: tuple[str, ...]
+    tips: tuple[str, ...]
+
+    def path(self, path: str) -> str:
+        """A path below the root, from the top of the repository."""
+        return f"{self.inside}/{path}" if self.inside else path
+
+    def own(self, path: str) -> tuple[str, ...]:
+        """The branch's commits that change what is at a path, the oldest first."""
+        order = ("--topo-order", "--reverse", "--full-history")
+        return self._commits(*order, *self.tips, *(f"^{base}" for base in self.bases), path=path)
+
+    def shared(self, path: str, most: int) -> tuple[str, ...]:
+        """The last commits up to a base that change what is at a path, the newest first."""
+        return self._commits(f"--max-count={most}", "--full-history", *self.bases, path=path)
+
+    def _commits(self, *options: str, path: str) -> tuple[str, ...]:
+        command = ("rev-list", *options, "--", self.path(path))
+        return tuple(self.repository.line(*command, extra=_LITERAL).split())
+
+
+def find(root: Path, against: str = "", head: str = "HEAD") -> Lineage | None:
+    """The branch that `head` is the tip of; None without a repository, or a commit in it.
+
+    `against` is the branch that it is merged into: by default the one that a forge's job names,
+    or else the usual one. Raises NoBase where the clone lacks the history to say.
+    """
+    known = _named(root, (head, *_MAIN, *_JOINED))
+    if head not in known:
+        return None
+    repository, inside = git.find(root)
+    tips = (known[head], *(known[name] for name in _JOINED if name in known and head == "HEAD"))
+    onto = against or _of_forge(repository)
+    if onto:
+        bases: Iterable[str] = (_base(repository, onto, tip) for tip in tips)
+    else:
+        bases = _usual(repository, known, tips)
+    return Lineage(repository, inside, tuple(dict.fromkeys(bases)), tips)
+
+
+def state(root: Path) -> Mapping[str, str]:
+    """What `find` follows from, quickly: the commits of all names that it looks at."""
+    forge = {name: os.environ.get(name, "") for name in _FORGE}
+    return {**_named(root, ("HEAD", *_MAIN, *_JOINED)), **forge}
+
+
+def _named(root: Path, names: tuple[str, ...]) -> dict[str, str]:
+    """The commits of those names that there are; none without a repository."""
+    top = git_command.top(root)
+    if top is None:
+        return {}
+    given = "".join(f"{name}^{{commit}}\n" for name in names).encode()
+    try:
+        listed = Repository(top).git("cat-file", "--batch-check=%(objectname)", given=given)
+    except GitError:
+        return {}
+    found = zip(names, listed.decode(errors="replace").splitlines(), strict=True)
+    return {name: commit for name, commit in found if not commit.endswith("missing")}
+
+
+def _usual(
+    repository: Repository, known: Mapping[str, str], tips: tuple[str, ...]
+) -> Iterator[str]:
+    """The bases of tips where nothing names the branch that they are merged into.
+
+    HEAD itself is one where there is no other branch.
+    """
+    name = next((name for name in _MAIN if name in known), "")
+    if not name and repository.shallow:
+        raise NoBase(
+            "this clone is shallow and has no branch to compare with: set `fetch-depth: 0` in "
+            "actions/checkout, or run `git fetch --unshallow`, or name one with `--against`"
+        )
+    for tip in tips:
+        if not name:
+            yield tips[0]
+        else:
+            yield tip if known[name] == tip else _base(repository, known[name], tip)
+
+
+def _base(repository: Repository, onto: str, tip: str) -> str:
+    try:
+        return repository.merge_base(onto, tip)
+    except GitError as error:
+        raise NoBase(str(error)) from error
+
+
+# --- what forges tell their jobs -----------------------------------------------------------------
+
+_FORGE = (
+    *("GITHUB_WORKSPACE", "GITHUB_BASE_REF"),
+    *("CI_PROJECT_DIR", "CI_MERGE_REQUEST_DIFF_BASE_SHA"),
+)
+
+
+def _of_forge(repository: Repository) -> str:
+    """What the pull request of a job in this clone goes into; empty outside of one.
+
+    https://docs.github.com/en/actions/reference/workflows-and-actions/variables
+    https://docs.gitlab.com/ci/variables/predefined_variables/
+    """
+    workspace, branch, project, commit = (os.environ.get(name, "") for name in _FORGE)
+    if commit and _is_in(repository, project):
+        return commit
+    if not branch or not _is_in(repository, workspace):
+        return ""
+    merged = _named(repository.folder, ("HEAD^2", "HEAD^1"))
+    return merged["HEAD^1"] if len(merged) == 2 else f"refs/remotes/origin/{branch}"
+
+
+def _is_in(repository: Repository, folder: str) -> bool:
+    return bool(folder) and repository.folder.resolve().is_relative_to(Path(folder).resolve())

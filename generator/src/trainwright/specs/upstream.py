@@ -1,0 +1,92 @@
+"""What other projects do, from which version on, and where that was read: the table upstream.yaml.
+
+Rules, refusals and predictions read versions, gates and sources here, and none has its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
+from trainwright.specs.yamlio import load_rendered
+
+TABLE = Path(__file__).parents[1] / "upstream.yaml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behaviour:
+    """What a project does. `text` stands in a line of `path` at `tag` for as long as it is true.
+
+    Empty are `since` for what was always so, `until` for what still is, and `on_since` for a
+    gate that is off by default. `value` is what rules read of it.
+    """
+
+    name: str
+    project: str
+    repository: str
+    tag: str
+    summary: str
+    path: str
+    text: str
+    kinds: tuple[str, ...] = ()
+    since: str = ""
+    until: str = ""
+    gate: str = ""
+    on_since: str = ""
+    value: Data = None
+
+    @property
+    def source(self) -> str:
+        return f"{self.repository}@{self.tag}:{self.path}"
+
+    def holds(self, version: str) -> bool:
+        """Whether a version of the project does it; False where the version is not given."""
+        number = numbers(version)
+        late = bool(self.until) and number >= numbers(self.until)
+        return bool(number) and number >= numbers(self.since) and not late
+
+    def is_on(self, version: str, gates: Mapping[str, bool]) -> bool:
+        """Whether a version does it with these feature gates; those left out are as by default."""
+        by_default = not self.gate or (
+            bool(self.on_since) and numbers(version) >= numbers(self.on_since)
+        )
+        return self.holds(version) and gates.get(self.gate, by_default)
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Major and minor of a version, to compare; nothing when there is none."""
+    return tuple(int(part) for part in version.removeprefix("v").split(".")[:2] if part.isdigit())
+
+
+@cache
+def table() -> Mapping[str, Behaviour]:
+    """Every behaviour by the names of its project and itself: kueue/labels."""
+    (projects,) = load_rendered(TABLE.read_text("utf-8"))
+    return {
+        f"{key}/{name}": _behaviour(f"{key}/{name}", project, row)
+        for key, project in projects.items()
+        for name, row in project["behaviours"].items()
+    }
+
+
+def _behaviour(name: str, project: Mapping[str, Data], row: Mapping[str, Data]) -> Behaviour:
+    others = {key: row[key] for key in ("since", "until", "gate", "value") if key in row}
+    return Behaviour(
+        name=name,
+        project=project["title"],
+        repository=project["repository"],
+        tag=row.get("tag", project["tag"]),
+        summary=row["summary"],
+        path=row["path"],
+        text=row["text"],
+        kinds=tuple(row.get("kinds", ())),
+        on_since=row.get("onSince", ""),
+        **others,
+    )
+
+
+def upstream(name: str) -> Behaviour:
+    return table()[name]
