@@ -80,6 +80,7 @@ class ApiServer:
     drop: list[str] = field(default_factory=list)  # streams to break once: "watch", "log"
     expire_continue: int = 0
     requests: list[Request] = field(default_factory=list)
+    listed: list[Any] = field(default_factory=list)  # what every list has, where there is any
 
     def __post_init__(self) -> None:
         self.objects: dict[tuple[str, str], Stored] = {}
@@ -301,6 +302,7 @@ class Handler(BaseHTTPRequestHandler):
             for body in self.api.matching(gv, kind, query)
             if body["metadata"]["namespace"] == self.namespace
         ]
+        found = self.api.listed or found
         start = int(query.get("continue", "0"))
         if start and self.api.expire_continue:
             self.api.expire_continue -= 1
@@ -310,7 +312,7 @@ class Handler(BaseHTTPRequestHandler):
         size = min(self.api.page, int(query.get("limit", "500")))
         more = {"continue": str(start + size)} if start + size < len(found) else {}
         metadata = {"resourceVersion": str(self.api.version), **more}
-        page = [_listed(body) for body in found[start : start + size]]
+        page = [body if self.api.listed else _listed(body) for body in found[start : start + size]]
         return self._json(200, {"kind": f"{kind}List", "apiVersion": gv,
                                 "metadata": metadata, "items": page})  # fmt: skip
 

@@ -6,7 +6,7 @@ import gc
 import os
 import subprocess
 import sys
-import tarfile
+import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -15,6 +15,9 @@ from hypothesis import HealthCheck, settings
 
 import git_repository
 import preloaded_command
+import started_afresh
+
+started_afresh.begin()
 
 pytest_plugins = ["continuous_integration", "longest_first", "opened_page"]
 
@@ -64,16 +67,24 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.set_threshold(50_000, 20, 20)
 
 
+def _takes_files(folder: str) -> bool:
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return bool(folder)
+    except OSError:
+        return False
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _no_user_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Git, Helm, pip, npm and Python as on a fresh machine, whatever its user has configured."""
+    """Git, Helm, pip and npm as on a fresh machine, whatever its user has configured."""
     with pytest.MonkeyPatch.context() as patch:
         for name in os.environ:
             ours = name.startswith("GIT_") and not name.startswith("GIT_SSL_")
             if ours or name.startswith("HELM_") or name.removeprefix("PIP_") in _PIP.split():
                 patch.delenv(name)
-        # With it each argument of a print is written by itself, between those of other processes.
-        patch.delenv("PYTHONUNBUFFERED", raising=False)
+        if not _takes_files(os.environ.get("HOME", "")):
+            patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         for name, value in git_repository.ENVIRONMENT.items():
             if not name.endswith("_DATE"):
                 patch.setenv(name, value)
@@ -127,8 +138,8 @@ def npm_package(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
         )  # fmt: skip
         if packed.returncode:
             pytest.skip(f"npm cannot bring {package}: {packed.stderr.strip()}")
-        with tarfile.open(next(folder.glob("*.tgz"))) as archive:
-            archive.extractall(folder, filter="data")
+        # tar leaves no folder either, and tarfile's filters are not in every Python.
+        subprocess.run(["tar", "-xzf", next(folder.glob("*.tgz"))], cwd=folder, check=True)
         return folder / "package"
 
     return fetch

@@ -62,6 +62,9 @@ def flux_status(expressions: Expressions, obj: dict[str, Any]) -> str:
 
     https://github.com/fluxcd/pkg/blob/main/runtime/cel/status_evaluator.go
     """
+    observed = (obj.get("status") or {}).get("observedGeneration")
+    if isinstance(observed, int) and observed != obj["metadata"].get("generation", observed):
+        return "inProgress"
     for status, expression in (
         ("inProgress", expressions.in_progress),
         ("failed", expressions.failed),

@@ -58,6 +58,29 @@ def test_the_wheel_holds_schemas_and_chart_and_nothing_of_this_machine(distribut
     assert str(ROOT).encode() not in text
 
 
+@pytest.mark.parametrize("project", ["generator", "runtime"])
+def test_two_builds_are_equal_to_the_byte(project: str, tmp_path: Path) -> None:
+    """By whom, where and when they were made does not show: by another, of another checkout."""
+    made = []
+    for name, mask, when in (("one", 0o022, 10**9), ("two", 0o077, 1.7 * 10**9)):
+        checkout = tmp_path / name / "checkout"
+        for part in (project, "chart", "schemas"):
+            shutil.copytree(
+                ROOT / part, checkout / part, symlinks=True,
+                ignore=shutil.ignore_patterns("__pycache__", "*.pyc"),
+            )  # fmt: skip
+        for path in checkout.rglob("*"):
+            os.utime(path, (when, when), follow_symlinks=False)
+            if path.is_file() and not path.is_symlink():
+                path.chmod(path.stat().st_mode & ~mask)
+        out = tmp_path / name / "out"
+        build = [sys.executable, "-I", "-m", "hatchling", "build", "-t", "sdist", "-t", "wheel"]
+        _run(*build, "--directory", out, cwd=checkout / project)
+        made.append({path.name: path.read_bytes() for path in out.iterdir()})
+    assert len(made[0]) == 2
+    assert made[0] == made[1]
+
+
 def test_the_wheel_renders_a_new_folder_in_an_empty_environment(
     distributions: Path, tmp_path: Path
 ) -> None:

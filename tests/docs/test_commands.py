@@ -213,9 +213,23 @@ def _a_shallow_clone(folder: Path) -> None:
     (made / ".git/shallow").write_text(f"{head}\n", encoding="utf-8")
 
 
+_SBATCH = """\
+#!/bin/bash
+#SBATCH --job-name=llama-ft
+#SBATCH --nodes=2
+#SBATCH --time=12:00:00
+#SBATCH --container-image=registry.example.com#ml/llama:1.4.0
+
+module load cuda
+HEAD=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)
+srun torchrun --nnodes=$SLURM_NNODES --rdzv_backend=c10d --rdzv_endpoint=$HEAD:29500 train.py
+"""
+
+
 def _a_kubeflow_job(folder: Path) -> None:
     _environment(folder)
     (folder / "mnist.yaml").write_text(_KUBEFLOW, encoding="utf-8")
+    (folder / "finetune.sbatch").write_text(_SBATCH, encoding="utf-8")
 
 
 def _a_job_of_the_old_operator(folder: Path) -> None:
@@ -228,7 +242,8 @@ def _a_job_of_the_old_operator(folder: Path) -> None:
     elastic = "target: pytorchjob\nelastic: {minNodes: 1, maxNodes: 3}\n"
     text = _JOB.replace("name: llm", "name: elastic").replace("nodes: 2\n", elastic)
     Repository(folder).write("prod/jobs/elastic.yaml", text)
-    (folder / "environments/prod/jobs/pytorch-dist-mnist-nccl.yaml").unlink()
+    for name in ("pytorch-dist-mnist-nccl", "llama-ft"):
+        (folder / f"environments/prod/jobs/{name}.yaml").unlink()
 
 
 def _behind(folder: Path) -> None:
@@ -317,7 +332,7 @@ PREPARED: dict[str, Callable[[Path], None]] = {
 }
 BEFORE: dict[tuple[str, int], Callable[[Path], object]] = {
     ("docs/getting-started.md", 1): _a_shallow_clone,
-    ("docs/importing.md", 1): _a_job_of_the_old_operator,
+    ("docs/importing.md", 2): _a_job_of_the_old_operator,
     ("docs/lifecycle.md", 1): _behind,
     ("docs/manifests.md", 1): _another_size,
     ("docs/planning.md", 1): _an_edited_base,

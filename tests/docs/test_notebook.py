@@ -26,7 +26,9 @@ def test_the_notebook_runs_and_changes_nothing(
     shutil.copytree(ROOT / "environments", folder / "environments")
     commit(folder)
     job = folder / "environments/prod/jobs/mnist-nccl.yaml"
-    job.write_text(job.read_text(encoding="utf-8") + "retries: 9\n", encoding="utf-8")
+    job.write_text(
+        job.read_text(encoding="utf-8") + "podLabels: {another: run}\n", encoding="utf-8"
+    )
     before = {path: path.read_bytes() for path in folder.rglob("*.yaml")}
 
     notebook = nbformat.read(NOTEBOOK, as_version=4)

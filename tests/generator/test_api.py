@@ -78,7 +78,7 @@ def test_a_check_finds_what_the_command_finds(specs: Specs, repository: Reposito
 
 
 def test_nothing_is_written_unless_asked_for(specs: Specs, repository: Repository) -> None:
-    specs.job("prod/llm", "retries: 2\n")
+    specs.job("prod/llm", "procsPerNode: 2\n")
     before = specs.tree()
     found = repository.render()
     assert "environments/prod/rendered/llm/pytorchjob.yaml" in found.written
@@ -98,12 +98,12 @@ def test_with_errors_nothing_is_written(specs: Specs, repository: Repository) ->
 
 
 def test_plan_jobs_and_explain(specs: Specs, repository: Repository) -> None:
-    specs.job("prod/llm", "retries: 2\n")
+    specs.job("prod/llm", "procsPerNode: 2\n")
     (change,) = repository.plan(against="main").changes
     assert (str(change.file), change.action) == ("prod/llm", "new run")
     assert repository.jobs()["prod/llm"].object.startswith("llm-")
-    (found,) = repository.explain("prod/llm", "retries")
-    assert (found.value, found.decided.place) == (2, "environments/prod/jobs/llm.yaml:10:10")
+    (found,) = repository.explain("prod/llm", "procsPerNode")
+    assert (found.value, found.decided.place) == (2, "environments/prod/jobs/llm.yaml:10:15")
 
 
 def test_a_proposal_is_an_edit_that_is_not_made(specs: Specs, repository: Repository) -> None:

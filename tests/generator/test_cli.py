@@ -77,7 +77,7 @@ def test_drift_is_named_file_by_file(repository: Repository, cache: bool) -> Non
     (rendered / "mnist" / "values.yaml").unlink()
     (rendered / "left" / "over.yaml").parent.mkdir()
     (rendered / "left" / "over.yaml").write_text("kind: Secret\n")
-    repository.job("dev/mnist", "retries: 4\n")
+    repository.job("dev/mnist", "nodeSelector: {a: b}\n")
     options = () if cache else ("--no-cache",)
     done = repository.run("render", "--check", *options)
     assert done.exit_code == 1
@@ -106,8 +106,8 @@ def test_a_deleted_spec_takes_its_files_along(repository: Repository) -> None:
 def test_rendering_one_job_leaves_the_others_alone(repository: Repository) -> None:
     repository.run("render")
     before = repository.tree()
-    repository.job("prod/llm", "retries: 4\n")
-    repository.job("prod/mnist", "retries: 4\n")
+    repository.job("prod/llm", "nodeSelector: {a: b}\n")
+    repository.job("prod/mnist", "nodeSelector: {a: b}\n")
     done = repository.run("render", "prod/llm")
     assert done.exit_code == 0, done.output
     after = repository.tree()
@@ -146,18 +146,18 @@ def test_errors_write_nothing(repository: Repository) -> None:
 def test_diff_shows_what_render_would_do(repository: Repository) -> None:
     repository.run("render")
     assert repository.run("diff").exit_code == 0
-    repository.job("prod/llm", "retries: 4\n")
+    repository.job("prod/llm", "nodeSelector: {a: b}\n")
     done = repository.run("diff", "prod")
     assert done.exit_code == 1
     assert "--- a/environments/prod/rendered/llm/pytorchjob.yaml" in done.stdout
-    assert "+    backoffLimit: 4" in done.stdout
+    assert "+nodeSelector:\n+  a: b\n" in done.stdout
     names = repository.run("diff", "--name-only")
     assert "environments/prod/rendered/llm/pytorchjob.yaml: out of date" in names.stdout
 
 
 def test_a_diff_can_be_applied(repository: Repository) -> None:
     repository.run("render")
-    repository.job("prod/llm", "retries: 4\n")
+    repository.job("prod/llm", "nodeSelector: {a: b}\n")
     (repository.root / "environments/dev/jobs/mnist.yaml").unlink()
     repository.job("dev/other")
     patch = repository.run("diff").stdout

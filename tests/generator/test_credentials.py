@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import difflib
 import json
+import shlex
 import string
 from pathlib import Path
 from random import Random
@@ -13,10 +14,12 @@ import pytest
 import yaml
 
 import git_repository
+from credential_examples import SECRETS as SECRET_FORMS
 from repository import Copied, Repository
 from trainwright.cli.check import FORMATS
 from trainwright.findings.credentials import HIDDEN, RANDOM, kind, named, redact, shows, suspicious
 from trainwright.findings.redaction import redact_lines, unified_diff
+from trainwright.plan.formats import FORMATS as PLAN_FORMATS
 
 # Built from parts, so that this file does not look like what it tests.
 CANARY = "ghp_" + "Ab3dEf6hIj9lMn2pQr5tUv8x" * 2
@@ -99,6 +102,46 @@ def test_a_planted_secret_is_in_no_output(
         assert not [
             secret for secret in SECRETS for text in repository.tree().values() if secret in text
         ] or ("annotation" in place)
+
+
+FIELDS = {
+    "env": lambda values: {"env": {f"F{n}_": value for n, value in enumerate(values)}},
+    "flags": lambda values: {"flags": {f"f{n}": value for n, value in enumerate(values)}},
+    "argv": lambda values: {"entrypoint": {"argv": ["train", *values]}},
+    "words": lambda values: {"entrypoint": {"argv": [w for v in values for w in ["train", *shlex.split(v)]]}},
+    "annotations": lambda values: {"annotations": {f"n{n}": f"see {v}" for n, v in enumerate(values)}},
+    "files": lambda values: {"files": {f"/etc/f{n}": {"content": f"# first\n{v}\n"} for n, v in enumerate(values)}},
+    "script": lambda values: {"entrypoint": {"inline": "\n".join(values)}},
+    "description": lambda values: {"description": " ".join(values)},
+}  # fmt: skip
+
+
+def _is_a_command(text: str) -> bool:
+    return "{" not in text and "\n" not in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("field", FIELDS)
+def test_every_known_form_is_in_no_output(field: str, copied: Copied, tmp_path: Path) -> None:
+    repository = copied(_allowing, tmp_path / "clone")
+    secrets = [one for one in SECRET_FORMS.values() if field != "words" or _is_a_command(one[0])]
+    values = [text.replace("$w", "w") for text, _ in secrets]
+    hidden = [secret for _, secret in secrets]
+    if field not in ("words", "script"):
+        values += [*map(_b64, values)]
+        hidden += [_b64(text) for text, _ in secrets]
+    _plant(repository, yaml.safe_dump(FIELDS[field](values), width=10**6))
+    for command in (
+        *(("check", "--no-cache", "-o", output) for output in FORMATS),
+        ("diff",),
+        *(("plan", "--against", "main", "-o", output) for output in PLAN_FORMATS),
+        ("explain", "prod/llm"),
+        ("explain", "prod/llm", "-o", "json"),
+        ("promote", "prod/llm", "dev"),
+    ):
+        done = repository.run(*command)
+        assert done.exit_code in (0, 1, 2), done.output
+        assert not [secret for secret in hidden if secret in done.output], command
 
 
 def _plant(repository: Repository, place: str) -> None:

@@ -118,8 +118,41 @@ def test_runs_that_keep_an_earlier_chart_are_nothing_wrong(healthy: Repository) 
     assert "dev: 1 run keeps its earlier chart\n" in healthy.run("doctor").stdout
 
 
+@pytest.mark.parametrize(
+    ("gitops", "state", "message"),
+    [
+        ("{}", "ok", "dev needs Argo CD 3.2 or later"),
+        ('{version: "3.5.1"}', "ok", "dev has Argo CD 3.5.1, and needs Argo CD 3.2 or later"),
+        ('{version: "3.1"}', "error", "dev: Argo CD 3.1 does not know syncPolicy.retry.refresh"),
+        ("{engine: flux}", "ok", "dev needs Flux 2.5 or later"),
+        ('{engine: flux, version: "2.4"}', "error", "does not know healthCheckExprs"),
+        ("{engine: none}", "skipped", "none applies an environment"),
+    ],
+)
+def test_the_version_of_an_engine(
+    gitops: str, state: str, message: str, healthy: Repository
+) -> None:
+    healthy.environment("dev", f"gitops: {gitops}\n")
+    assert states(healthy) == ({} if state == "ok" else {"engine": state})
+    assert message in healthy.run("doctor").stdout
+
+
+def test_runs_that_were_rendered_for_another_engine(healthy: Repository) -> None:
+    healthy.environment("dev", "gitops: {engine: flux}\n")
+    healthy.job("dev/llm", "run: 2\n")
+    assert healthy.run("render").exit_code == 0
+    record = healthy.root / "environments/dev/rendered/llm/run.lock"
+    run = json.loads(record.read_text())["object"]
+    healthy.environment("dev", "gitops: {engine: argocd}\n")
+    assert states(healthy) == {"engine": "warning"}
+    shown = healthy.run("doctor").stdout
+    assert "dev: 1 run was rendered for another engine" in shown
+    mark = f"training-dev-llm:kubeflow.org/PyTorchJob:training/{run}"
+    assert f"annotate pytorchjob.kubeflow.org/{run} argocd.argoproj.io/tracking-id={mark}`" in shown
+
+
 def test_stale_rendered_files(healthy: Repository) -> None:
-    healthy.job("dev/llm", "retries: 9\n")
+    healthy.job("dev/llm", "podLabels: {another: run}\n")
     done = healthy.run("doctor")
     assert done.exit_code == 1
     assert re.search(r"\nerror\[rendered\]: \d files not as the specs render\n", done.stdout)

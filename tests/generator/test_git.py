@@ -12,7 +12,7 @@ import pytest
 
 import git_repository
 from trainwright.errors import SourceError
-from trainwright.specs import git
+from trainwright.specs import git, git_command
 from trainwright.specs.entry import Entry
 from trainwright.specs.git import GitError, Repository
 from trainwright.specs.tree import Folder, Tree
@@ -192,7 +192,7 @@ def test_git_is_stopped_with_all_that_it_started(
     pipe = tmp_path / "alive"
     os.mkfifo(pipe)
     alias(folder, f"exec 3<>{pipe}; sleep 600 & wait")
-    monkeypatch.setattr(git, "_TIMEOUT", 0.5)
+    monkeypatch.setattr(git_command, "_TIMEOUT", 0.5)
     with pytest.raises(GitError, match=r"git slow: stopped after 0\.5 seconds"):
         Repository(folder).git("slow")
     while _is_read(pipe):  # by a process that has not ended
@@ -227,7 +227,7 @@ def test_what_git_started_ends_after_git() -> None:
     ) as leader:
         assert leader.stdout is not None
         assert leader.stdout.readline() == b"up\n"
-        git.end_group(leader)
+        git_command.end_group(leader)
         assert leader.stdout.read() == b"None\n"  # to the end: the child has ended too
 
 
@@ -235,8 +235,8 @@ def test_git_that_ignores_being_asked_is_killed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alias(folder, "trap '' TERM; while :; do sleep 1; done")
-    monkeypatch.setattr(git, "_TIMEOUT", 0.3)
-    monkeypatch.setattr(git, "_GRACE", 0.1)
+    monkeypatch.setattr(git_command, "_TIMEOUT", 0.3)
+    monkeypatch.setattr(git_command, "_GRACE", 0.1)
     with pytest.raises(GitError, match="stopped after"):
         Repository(folder).git("slow")
 

@@ -80,8 +80,11 @@ def test_what_is_no_regular_file_is_a_finding(
         assert any(f"environments/{path}" in text for text in message), message
 
 
-@pytest.mark.parametrize("name", ["index.json", "llm/run.lock"])
-@pytest.mark.parametrize("kind", ODD)
+RECORDS = [(kind, name) for name in ("index.json", "llm/run.lock") for kind in ODD]
+TOO_LARGE = ("huge", "llm/run.lock")  # a file like any other, which cannot be a record
+
+
+@pytest.mark.parametrize(("kind", "name"), [odd for odd in RECORDS if odd != TOO_LARGE])
 def test_a_record_that_is_no_regular_file_is_one_line(
     kind: str, name: str, repository: Repository, run: Run
 ) -> None:
@@ -92,6 +95,18 @@ def test_a_record_that_is_no_regular_file_is_one_line(
     assert done.returncode == 2
     assert done.stderr.startswith("trainwright: cannot read ")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_record_that_is_too_large_is_a_finding_of_its_job(
+    repository: Repository, run: Run
+) -> None:
+    assert run("render").returncode == 0
+    _huge(repository.root / "environments/prod/rendered/llm/run.lock")
+    done = run("render", "--check")
+    assert done.returncode == 1
+    found = "environments/prod/rendered/llm/run.lock was edited, or committed with the markers"
+    assert done.stderr.startswith(f"error[TW054]: {found}")
+    assert "1 error in 3 jobs" in done.stderr
 
 
 @pytest.mark.parametrize("kind", SPECIAL)
@@ -214,7 +229,7 @@ def test_every_verb_that_compares_agrees_in_crlf(converted: Repository) -> None:
 
 
 VERBS = (
-    ("suspend", "prod/llm"), ("cancel", "prod/llm"), ("rerun", "prod/llm"),
+    ("suspend", "prod/llm"), ("cancel", "prod/llm", "--orphan"), ("rerun", "prod/llm"),
     ("extend", "prod/llm", "7h"),
 )  # fmt: skip
 

@@ -145,7 +145,11 @@ def test_the_account_of_the_environment_is_no_fact_of_a_job_with_its_own(
 @pytest.mark.parametrize(
     ("kubernetes", "job", "message"),
     [
-        ("1.34", "", "restarts in place need Kubernetes 1.35, and prod has 1.34"),
+        (
+            "1.34",
+            "",
+            "restarts in place need Kubernetes 1.35 with the feature gate RestartAllContainersOnContainerExits, and prod has 1.34",
+        ),
         ("1.36", "network: isolated\n", "which isolated pods cannot reach"),
     ],
 )

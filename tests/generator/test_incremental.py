@@ -196,7 +196,7 @@ def test_files_of_a_run_without_a_record_are_an_unknown_run(tmp_path: Path) -> N
     editor.check.edit(editor.tree, editor.folder, {"environments/dev/rendered/small/run.lock"})
     editor.compare()
     assert list(editor.check.everything()) == []
-    repository.job("dev/small", "retries: 3\n")
+    repository.job("dev/small", "podLabels: {another: run}\n")
     editor.check.edit(editor.tree, editor.folder, {"environments/dev/jobs/small.yaml"})
     editor.compare()
     assert [found.rule for found in editor.check.everything()] == ["TW054"]

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 import yaml
 
-from trainwright.kinds import KINDS, SERVED, TARGETS
+from trainwright.kinds import DEFAULT, KINDS, SERVED, TARGETS
 from trainwright.kinds.health import Health
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.reading import Reader
@@ -31,6 +31,8 @@ from trainwright.pods.pod import Operator
 from trainwright.rule_model.edit import EditRule
 from trainwright.rule_model.edit_row import EditRow
 from trainwright.rule_model.rule import Rule
+from trainwright.specs.schema import contract
+from trainwright.specs.upstream import table
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "generator/src/trainwright"
@@ -68,6 +70,11 @@ def test_every_kind_of_a_cluster_has_the_rest(kind: Kind) -> None:
     assert all(known in kind.templates for known in kind.defaults)
 
 
+def test_the_default_target_is_the_first_kind() -> None:
+    fields = contract("job.schema.json")["$defs"]["fields"]["properties"]
+    assert fields["target"]["default"] == DEFAULT
+
+
 # --- where it is spelled -------------------------------------------------------------------------
 
 # What is known of a kind elsewhere: Kubeflow Trainer makes JobSets, whose labels its pods have, and
@@ -100,7 +107,8 @@ def _spelled(kind: Kind) -> re.Pattern[str]:
 def _code(path: Path) -> frozenset[str]:
     """The names and the strings of a module that are not for people: prose and sources have spaces.
 
-    A source is where a fact was read: a repository, with a version or a path below `pkg`.
+    A source is where a fact was read: a row of the table of upstream behaviour, or a repository with
+    a path below `pkg`.
     """
     return frozenset(_words(path))
 
@@ -116,7 +124,7 @@ def _words(path: Path) -> Iterator[str]:
 
 
 def _for_code(text: str) -> bool:
-    return not re.search(r"\s|@v\d|:[\w-]+/pkg/", text)
+    return text not in table() and not re.search(r"\s|:[\w-]+/pkg/", text)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -105,7 +105,7 @@ def test_a_kueue_that_knows_no_groups_cannot_keep_a_pytorchjob_together(
 
 _POOL = "pools: {h100: {nodeSelector: {agentpool: h100}, tolerations: [{key: sku, operator: Exists}]}}\n"
 FIXED = ["job", "jobset"]  # whose API keeps the pod template of what has started
-FREE = ["pytorchjob", "trainjob"]
+FREE = ["pytorchjob"]
 
 
 @pytest.mark.parametrize("target", FIXED)
@@ -124,6 +124,61 @@ def test_a_pool_in_a_queue_is_left_to_the_flavor_with_a_note(
     assert "podAntiAffinity" in text  # Kueue writes no affinity
     repository.write("all/environment.yaml", f'{_KUEUE}{_POOL}severities: {{TW025: "off"}}\n')
     assert "TW025" not in repository.run("check", "all/a").output
+
+
+_RUNTIME = 'targets: {trainjob: {version: "2.3", runtime: torch}}\n'
+
+
+@pytest.mark.parametrize("lent", [False, True], ids=["its own runtime", "a runtime of the cluster"])
+def test_a_trainjob_leaves_the_tolerations_of_its_pool_to_the_flavor(
+    lent: bool, repository: Repository
+) -> None:
+    """Kueue's replace them from the second attempt on, and its pods would be Pending for ever."""
+    extra = "target: trainjob\nnodes: 2\npool: h100\nnodeSelector: {zone: a}\n"
+    extra += "gracePeriod: 30s\n" if lent else ""
+    environment = (
+        _KUEUE.replace(
+            'targets: {pytorchjob: {}, trainingjob: {}, trainjob: {version: "2.3"}, jobset: {}, job: {}}\n',
+            _RUNTIME,
+        )
+        if lent
+        else _KUEUE
+    )
+    repository.write("all/environment.yaml", environment + _POOL)
+    repository.write("all/jobs/a.yaml", _QUEUED + extra)
+    done = repository.run("render", "all/a")
+    assert done.exit_code == 0, done.output
+    rendered = "".join(repository.tree().values())
+    assert "tolerations" not in rendered.replace(_POOL, "")
+    assert "agentpool" in rendered  # selectors are added to each other
+    assert "zone" in rendered
+    checked = repository.run("check", "all/a").output
+    assert "note[TW025]: tolerations of the pool h100 are left to the flavor of team" in checked
+    assert "TW612" not in checked
+
+
+@pytest.mark.parametrize("queueing", ["none", "volcano"])
+def test_a_trainjob_outside_of_kueue_has_the_tolerations_of_its_pool(
+    queueing: str, repository: Repository
+) -> None:
+    repository.write("all/environment.yaml", f"{_ENVIRONMENT}queueing: {queueing}\n{_POOL}")
+    spec = _QUEUED.replace("queue: team\n", "target: trainjob\npool: h100\n")
+    repository.write("all/jobs/a.yaml", spec)
+    assert repository.run("render", "all/a").exit_code == 0
+    assert any(
+        "tolerations" in repository.tree()[name] for name in repository.tree() if "rendered" in name
+    )
+
+
+def test_tolerations_of_a_queued_trainjob_itself_are_refused(repository: Repository) -> None:
+    done = _queued(repository, "target: trainjob\ntolerations: [{key: a, operator: Exists}]\n")
+    assert done.exit_code == 1
+    assert "error[TW021]: trainjob: tolerations of its own" in done.output
+    assert "every attempt after the first" in done.output
+    patch = "target: trainjob\npodPatch: {spec: {tolerations: [{key: a, operator: Exists}]}}\n"
+    done = _queued(repository, patch, "allow: [podPatch]\n")
+    assert done.exit_code == 1
+    assert "the ResourceFlavor of team places the pods" in done.output
 
 
 @pytest.mark.parametrize("target", FREE)
@@ -167,7 +222,7 @@ def test_placement_by_the_job_itself_is_refused_at_its_line(
     assert "environments/all/environment.yaml:9:" in done.output
 
 
-@pytest.mark.parametrize("target", FIXED + FREE)
+@pytest.mark.parametrize("target", [*FIXED, *FREE, "trainjob"])
 @pytest.mark.parametrize("label", ["podset", "cluster-queue-name", "local-queue-name"])
 def test_labels_that_kueue_writes_are_its_own(
     label: str, target: str, repository: Repository
@@ -195,7 +250,8 @@ def test_a_live_run_may_lose_the_placement_that_is_the_flavors(queue: str, kind:
     )
     verdicts = [checked.verdict for checked in outcomes.evaluate(with_it, without)]
     assert verdicts == [Verdict.IN_PLACE if "queue" in queue else Verdict.REJECTED]
-    assert [checked.verdict for checked in outcomes.evaluate(with_it, other)] == [Verdict.REJECTED]
+    refused = Verdict.UNTIL_ADMITTED if "queue" in queue else Verdict.REJECTED
+    assert [checked.verdict for checked in outcomes.evaluate(with_it, other)] == [refused]
 
 
 # --- what an API server makes of the file once more ----------------------------------------------

@@ -313,6 +313,7 @@ def test_hostile_strings_arrive_unchanged_in_every_reader(repository: Repository
         "flags": {f"v{i}": value for i, value in enumerate(HOSTILE)},
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "In", "values": HOSTILE}]}]}}},
     }  # fmt: skip
+    repository.environment("prod", "severities: {TW780: off}\n")
     repository.job("prod/llm", yamlio.dump(extra))
     done = repository.run("render", "prod/llm")
     assert done.exit_code == 0, done.output

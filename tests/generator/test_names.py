@@ -31,15 +31,10 @@ FULL: dict[str, Data] = {
     "secrets": {"T": {"name": "s", "key": "k"}},
     "volumes": {"v": {"claim": "c", "mountPath": "/v", "subPath": "x"}, "d": {"claim": "d", "mountPath": "/d", "readOnly": False}},
     "checkpoint": {"volume": "v", "path": "ckpt", "every": 5, "keep": 2, "resumeFrom": "old"},
-    "priorityClass": "batch",
-    "retries": 2,
-    "gracePeriod": "90s",
     "run": 1,
     "nodeSelector": {"zone": "a"},
     "tolerations": [{"key": "x", "operator": "Exists"}],
     "affinity": {"nodeAffinity": {}},
-    "labels": {"team": "a"},
-    "annotations": {"owner": "b"},
     "serviceAccount": "trainer",
     "security": {"runAsUser": 1000, "runAsGroup": 0, "fsGroup": 1000, "capabilities": ["NET_BIND_SERVICE"]},
 }  # fmt: skip
@@ -49,7 +44,7 @@ pools:
 """
 NEW: dict[str, Data] = {
     "image.repository": "registry.example.com/ml/other", "image.pullPolicy": "Never", "image.tag": "2.0",
-    "entrypoint.module": "workloads.other", "pool": None, "shm": "auto", "gracePeriod": "91s",
+    "entrypoint.module": "workloads.other", "pool": None, "shm": "auto",
     "resources.gpu": 2, "resources.cpu": "9", "volumes.v.mountPath": "/w", "volumes.d.mountPath": "/e", "checkpoint.volume": None, "affinity.nodeAffinity": None,
 }  # fmt: skip
 

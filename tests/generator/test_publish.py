@@ -93,7 +93,8 @@ def files(folder: Path, commit: str, path: str = "") -> dict[str, str]:
 
 def before_that(folder: Path, commit: str, path: str) -> Mapping[str, str]:
     """What an earlier commit holds in a folder, if there was one."""
-    return files(folder, commit, path) if our_git.Repository(folder).has(commit, path) else {}
+    listed = git(folder, "ls-tree", "--name-only", commit, path)
+    return files(folder, commit, path) if listed else {}
 
 
 def rendering(
@@ -286,7 +287,7 @@ def test_a_run_on_another_branch_stays_as_it_began(place: tuple[str, ...], remot
     assert {run["state"] for run in waiting.values()} == {"suspended"}
     assert [run["inherited"]["gracePeriod"] for run in waiting.values()] == ["60s", "60s"]
 
-    here.job("prod/llm", "retries: 1\n")
+    here.job("prod/llm", "podLabels: {another: run}\n")
     git_repository.commit(here.root, "An edit of its own")
     git(here.root, "push", "--quiet", "origin", "main")
     publish(here, *branch)
@@ -634,7 +635,8 @@ def test_two_racing_clones_lose_nothing(rounds: int, branch: str, remote: Path) 
     for commit, source in published:
         held = files(judge, commit, "environments/prod/rendered")
         held.pop("hydrator.metadata", None)
-        before = before_that(judge, f"{commit}~", "environments/prod/rendered")
+        parent = git(judge, "log", "--max-count=1", "--format=%P", commit)  # the first has none
+        before = before_that(judge, parent, "environments/prod/rendered") if parent else {}
         assert held == rendering(judge, source, "prod", before)
     # Nothing was overwritten: the branch only ever moved forward, and the last rounds are in it.
     moves = git(remote, "reflog", "--format=%H", name).splitlines()

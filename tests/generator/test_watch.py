@@ -93,7 +93,7 @@ def test_a_check_follows_the_files(repository: Repository, start: type[Watching]
     assert 'unknown key "node"' in watching.until("1 error in 2 jobs")
     (repository.root / "environments/prod/jobs/other.yaml").unlink()
     watching.until("1 error in 1 job")
-    repository.job("prod/llm", "retries: 2\n")
+    repository.job("prod/llm", "nodeSelector: {a: b}\n")
     watching.until("no findings in 1 job")
     repository.environment("prod", "nonsense: 1\n")
     assert watching.until("1 error") == repository.run("check").output.partition("1 error")[0] + (
@@ -114,8 +114,8 @@ def test_a_selection_is_all_that_is_shown(repository: Repository, start: type[Wa
 def test_a_plan_follows_the_files(repository: Repository, start: type[Watching]) -> None:
     watching = start("plan", "--against", "main", "--watch")
     watching.until("nothing changes for any job")
-    repository.job("prod/llm", "retries: 2\n")
-    assert "retries" in watching.until("1 new run") + watching.until("retries")
+    repository.job("prod/llm", "nodeSelector: {a: b}\n")
+    assert "nodeSelector" in watching.until("1 new run") + watching.until("nodeSelector")
     repository.job("prod/llm")
     watching.until("nothing changes for any job")
 

@@ -231,7 +231,7 @@ def test_findings_are_annotated_on_the_authored_line_and_fail_at_the_end(pull: P
 
 
 def test_stale_rendered_files_fail_and_are_listed(pull: Pull) -> None:
-    pull.files.job("dev/mnist", "retries: 7\n")
+    pull.files.job("dev/mnist", "podLabels: {another: run}\n")
     rendered = pull.origin / "environments/dev/rendered"
     (rendered / "##[error]left").write_text("over\n")
     pull.propose(rendered=False)
@@ -322,15 +322,54 @@ def test_installing_only(pull: Pull) -> None:
     assert runner.run(install_only="true").ran == ["Set up Python"]
 
 
+# Modules that Python, pip, what builds the tool, or the tool itself would import from the checkout.
+MODULES = (
+    "venv", "ensurepip", "pip", "hatchling", "packaging", "sitecustomize", "usercustomize", "yaml",
+    "trainwright", "multiprocessing", "subprocess", "json", "click",
+)  # fmt: skip
+
+
+def plant(folder: Path, mark: Path) -> None:
+    """Modules, configuration and programs at the top of a checkout, each of which leaves a mark."""
+    for name in MODULES:
+        done = f"open({str(mark / name)!r}, 'w').close()\nraise SystemExit(9)\n"
+        (folder / f"{name}.py").write_text(done)
+    for name in ("pip", "trainwright"):
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text((folder / f"{name}.py").read_text())
+    (folder / "evil.pth").write_text(f"import os; os.mkdir({str(mark / 'pth')!r})\n")
+    (folder / "setup.py").write_text((folder / "venv.py").read_text())
+    index = "no-index = true\nfind-links = .\nconstraint = constraints.txt\ntarget = here\n"
+    (folder / "pip.conf").write_text(f"[global]\n{index}")
+    (folder / "setup.cfg").write_text(f"[install]\nprefix = {mark}\n[easy_install]\n{index}")
+    (folder / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["evil"]\nbuild-backend = "venv"\n'
+    )
+    (folder / ".env").write_text(f"PYTHONSTARTUP={folder}/venv.py\nPIP_INDEX_URL=file:///nowhere\n")
+    for name in ("git", "python3", "trainwright.sh"):
+        (folder / name).write_text(f"#!/bin/sh\ntouch {mark}/{name}\nexit 9\n")
+        (folder / name).chmod(0o755)
+
+
 @pytest.mark.slow
-def test_the_whole_action_with_its_own_installation(pull: Pull, api: Api) -> None:
+def test_the_whole_action_with_its_own_installation(
+    pull: Pull, api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a checkout that lays modules and programs out, with a job that has PYTHONPATH lead there."""
     pull.files.job("dev/llm")
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    plant(pull.origin, marks)
     pull.propose()
     runner = pull.runner()
     runner.skip = ()
     runner.path = os.environ["PATH"].replace(str(Path(sys.executable).parent), "/nowhere")
+    monkeypatch.setenv("PYTHONPATH", str(runner.workspace))
+    monkeypatch.setenv("PYTHONSTARTUP", str(runner.workspace / "venv.py"))
     done = runner.run()
+    assert list(marks.iterdir()) == []
     assert not done.failed, done.log
+    monkeypatch.delenv("PYTHONPATH")
     assert "dev/llm" in api.bodies(NUMBER)[0]
     tool = runner.temp / "trainwright/bin/trainwright"
     message = subprocess.run([tool, "version"], capture_output=True, text=True, check=True)
@@ -445,11 +484,11 @@ def test_the_lock_has_what_the_tool_asks_for() -> None:
     from packaging.utils import canonicalize_name
 
     folder = ROOT / "generator"
-    lines = (folder / "requirements.lock").read_text().splitlines()
+    lines = (folder / "requirements.txt").read_text().splitlines()
     pins = dict(line.split(" ")[0].split("==") for line in lines if "==" in line)
     project = tomllib.loads((folder / "pyproject.toml").read_text())
     wanted = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
     for requirement in map(Requirement, wanted):
         name = canonicalize_name(requirement.name)
-        assert name in pins, f"{name}: regenerate generator/requirements.lock as it says"
+        assert name in pins, f"{name}: regenerate generator/requirements.txt as it says"
         assert requirement.specifier.contains(pins[name]), name

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,41 @@ def test_shellcheck_has_nothing_to_say(file: Path) -> None:
     assert "SC2086" in github_lint.shellcheck("#!/bin/bash\nrm $1\n")
 
 
+PYTHON = re.compile(r"""(?:^|[\s"'/;&|(])(?:python3?"?|pip"?)(?= )(?P<rest>.*)""", re.MULTILINE)
+OWN_TESTS = ("check.yaml", "nightly.yaml")  # of this repository, whose checkout they are to run
+
+
+@pytest.mark.parametrize("file", [*WORKFLOWS, ACTION], ids=lambda file: file.name)
+def test_no_interpreter_looks_in_the_checkout(file: Path) -> None:
+    """It would import a `venv.py` or a `pip/` that lies there, beside a token."""
+    if file.name in OWN_TESTS:
+        return
+    for where, script in github_lint.scripts(file):
+        for match in PYTHON.finditer(script):
+            if re.match(r" [-\w.\"'/$]", match["rest"]):  # not a value that is written somewhere
+                assert match["rest"].startswith(" -I "), f"{where}: {match[0]}"
+
+
+def test_hooks_look_in_their_own_environment_alone() -> None:
+    for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text()):
+        assert hook["entry"].startswith("python -I -m trainwright "), hook["id"]
+
+
+def test_a_release_is_tested_and_attested_before_it_is_published() -> None:
+    jobs = yaml.safe_load((ROOT / ".github/workflows/release.yaml").read_text())["jobs"]
+
+    def before(job: str) -> set[str]:
+        needs = jobs[job].get("needs", [])
+        named = {needs} if isinstance(needs, str) else {*needs}
+        return named.union(*map(before, named))
+
+    assert jobs["test"]["uses"] == "./.github/workflows/check.yaml"
+    publishing = {name for name, job in jobs.items() if "packages" in job.get("permissions", {})}
+    assert publishing == {"chart", "image", "image-tag"}
+    for job in (*publishing, "python", "release"):
+        assert {"test", "build", "attest"} <= before(job), job
+
+
 @pytest.mark.parametrize("file", [*WORKFLOWS, *TEMPLATES, ACTION], ids=lambda file: str(file.parent.parent.name) + file.name)  # fmt: skip
 def test_actions_of_others_are_pinned_to_commits(file: Path) -> None:
     pins: dict[str, str] = {}
@@ -67,6 +103,25 @@ def test_actions_of_others_are_pinned_to_commits(file: Path) -> None:
         found = PINNED.search(line)
         assert found, line
         assert pins.setdefault(found["action"], found["commit"]) == found["commit"]
+
+
+@pytest.mark.parametrize("distribution", ["generator", "runtime"])
+def test_each_python_that_is_promised_is_run_with_its_first_and_its_last_version(
+    distribution: str,
+) -> None:
+    project = tomllib.loads((ROOT / distribution / "pyproject.toml").read_text())["project"]
+    prefix = "Programming Language :: Python :: "
+    promised = [c.removeprefix(prefix) for c in project["classifiers"] if c.startswith(prefix)]
+    run = yaml.safe_load((ROOT / ".github/workflows/check.yaml").read_text())
+    matrix = run["jobs"]["pythons"]["strategy"]["matrix"]["python"]
+    first, end = re.fullmatch(r">=(3\.\d+\.\d+),<(3\.\d+)", project["requires-python"]).groups()
+    firsts = [first, *(f"{minor}.0" for minor in promised[1:])]
+    assert matrix == [version for pair in zip(firsts, promised, strict=True) for version in pair]
+    assert first.startswith(promised[0])
+    assert int(end[2:]) == int(promised[-1][2:]) + 1
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    assert tools["mypy"]["python_version"] == promised[0]
+    assert tools["ruff"]["target-version"] == f"py{promised[0].replace('.', '')}"
 
 
 def test_one_action_has_one_version_everywhere() -> None:
@@ -143,6 +198,8 @@ def test_pre_commit_installs_the_hooks_from_the_top_of_a_clone(tmp_path: Path) -
     user.environment("dev")
     user.job("dev/llm")
     user.run("render")
+    for name in ("trainwright", "yaml", "sitecustomize"):  # which Python would import from here
+        (user.root / f"{name}.py").write_text("raise SystemExit(9)\n")
     git.commit(user.root)
 
     def hooks() -> subprocess.CompletedProcess[str]:
@@ -155,7 +212,7 @@ def test_pre_commit_installs_the_hooks_from_the_top_of_a_clone(tmp_path: Path) -
     done = hooks()
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("Passed") == 2
-    user.job("dev/llm", "retries: 5\n")
+    user.job("dev/llm", "podLabels: {another: run}\n")
     done = hooks()
     assert done.returncode == 1
     assert "Failed" in done.stdout

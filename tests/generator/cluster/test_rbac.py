@@ -41,7 +41,7 @@ def test_the_role_is_exactly_what_is_asked_for(
     repository: Repository, run: Run, api: ApiServer
 ) -> None:
     repository.environment("prod", "queueing: kueue\nqueues: {team: {}}\n")
-    repository.job("prod/llm", "queue: team\n")
+    repository.job("prod/llm", "queue: team\npodLabels: {another: run}\n")
     repository.run("render", "prod")
     body = manifest(repository, "prod/llm")
     api.put({**body, "status": conditions("Created")})

@@ -428,7 +428,7 @@ def test_queued_is_said_in_kueues_words(
 ) -> None:
     workload, reason, message = WORKLOADS[case]
     repository.environment("prod", "queueing: kueue\nqueues: {team: {}}\n")
-    repository.job("prod/llm", "queue: team\n")
+    repository.job("prod/llm", "queue: team\npodLabels: {another: run}\n")
     repository.run("render", "prod")
     body = manifest(repository, "prod/llm")
     body["spec"]["runPolicy"]["suspend"] = True
@@ -474,7 +474,7 @@ def test_a_workload_that_kueue_did_not_evaluate_waits_for_what_its_like_waits_fo
 ) -> None:
     differs, reported, message = LIKE[case]
     repository.environment("prod", "queueing: kueue\nqueues: {team: {}}\n")
-    repository.job("prod/llm", "queue: team\n")
+    repository.job("prod/llm", "queue: team\npodLabels: {another: run}\n")
     repository.run("render", "prod")
     body = manifest(repository, "prod/llm")
     body["spec"]["runPolicy"]["suspend"] = True
@@ -516,6 +516,9 @@ def test_what_git_no_longer_has(repository: Repository, run: Run, applied: Appli
         gone: ("prod/mnist", "not in git", "succeeded"),
     }
     assert list(items(run("status", "prod/llm", "-o", "json"))) == [new, old]
+    for line in run("status", "prod").stdout.splitlines():
+        command = f"`kubectl --namespace training delete pytorchjob/{line.split()[1]}` ends it"
+        assert (command in line) == ("not in git" in line)
 
 
 def test_what_another_object_made_is_no_run(run: Run, applied: Applied, api: ApiServer) -> None:

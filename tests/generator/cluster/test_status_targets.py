@@ -35,7 +35,7 @@ def put(repository: Repository, api: ApiServer) -> Callable[..., dict[str, Any]]
     def apply(target: str, status: dict[str, Any], extra: str = "") -> dict[str, Any]:
         path = repository.environment("prod")
         path.write_text(path.read_text().partition("targets:")[0] + TARGETS + extra)
-        queue = "queue: team\n" if "queues" in extra else ""
+        queue = "queue: team\npodLabels: {another: run}\n" if "queues" in extra else ""
         repository.job("prod/llm", f"target: {target}\n{queue}")
         done = repository.run("render", "prod")
         assert done.exit_code == 0, done.output

@@ -18,9 +18,9 @@ from pygls.exceptions import JsonRpcInvalidParams
 
 from editing import Editor, editing
 from repository import Repository
+from trainwright.findings.visibility import visible
 from trainwright.render import build
 from trainwright.render.build import BuildOptions
-from trainwright.reports.report import visible
 from trainwright.specs.tree import Edited, Folder
 
 TODAY = "2026-06-01"

@@ -54,7 +54,7 @@ def test_a_shared_value_starts_runs_that_have_not_begun_and_is_held_back_from_ot
 
 def test_what_is_over_is_neither_held_nor_started(written):
     written.run("render")
-    written.run("cancel", "dev/one")
+    written.run("cancel", "dev/one", "--orphan")
     written.job("dev/two", "extends: base/shared\nstate: cancelled\n")
     written.run("render")
     written.run("retire", "dev/three")

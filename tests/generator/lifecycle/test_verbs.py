@@ -56,7 +56,8 @@ def left(repository: Repository, job: str) -> list[str]:
 def fine(repository: Repository, *arguments: str) -> str:
     result = repository.run(*arguments)
     assert result.exit_code == 0, result.output
-    assert repository.run("render", "--check").exit_code == 0
+    done = repository.run("render", "--check")
+    assert done.exit_code == 0, done.output
     return result.stderr
 
 
@@ -132,7 +133,7 @@ def test_a_state_that_is_there_already_changes_nothing(repository: Repository) -
     assert "is not suspended" in fine(repository, "resume", "prod/llm")
     fine(repository, "suspend", "prod/llm")
     assert "is suspended already" in fine(repository, "suspend", "prod/llm", "--commit")
-    fine(repository, "cancel", "prod/llm")
+    fine(repository, "cancel", "prod/llm", "--orphan")
     assert "is cancelled already" in fine(repository, "cancel", "prod/llm")
 
 
@@ -140,7 +141,7 @@ def test_what_is_cancelled_leaves_the_tree_and_comes_back_only_as_a_new_run(
     repository: Repository,
 ) -> None:
     before = rendered(repository, "prod/llm")["metadata"]["name"]
-    fine(repository, "cancel", "prod/llm")
+    fine(repository, "cancel", "prod/llm", "--orphan")
     assert left(repository, "prod/llm") == ["run.lock"]
     assert "  cancelled  " in repository.run("list").stdout
     assert "`trainwright rerun prod/llm`" in refused(repository, "resume", "prod/llm")
@@ -151,7 +152,7 @@ def test_what_is_cancelled_leaves_the_tree_and_comes_back_only_as_a_new_run(
 
 
 def test_a_selection_skips_what_the_verb_cannot_do(repository: Repository) -> None:
-    fine(repository, "cancel", "prod/llm")
+    fine(repository, "cancel", "prod/llm", "--orphan")
     message = fine(repository, "suspend", "prod")
     assert message.startswith("prod/llm is cancelled: nothing of it is left to suspend\n")
     assert "prod/mnist suspended\n" in message
@@ -178,6 +179,7 @@ def test_nothing_is_said_to_be_done_that_has_errors(repository: Repository) -> N
 
 KUEUE = "queueing: kueue\nqueues: {team: {}}\n"
 FLUX = "gitops: {engine: flux}\n"
+DELETION = "kubectl --namespace training delete pytorchjob/"
 
 
 def _in(repository: Repository, environment: str, extra: str = "") -> str:
@@ -233,59 +235,64 @@ def test_what_prunes_at_once_needs_nothing_more(
 
 @pytest.mark.parametrize("queueing", ["", KUEUE], ids=["no queue", "Kueue"])
 @pytest.mark.parametrize(
-    ("gitops", "command"),
+    "gitops",
     [
-        ("", "argocd app confirm-deletion training-prod-llm"),
-        ("gitops: {name: ml}\n", "argocd app confirm-deletion ml-llm"),
-        ("gitops: {applications: environment}\n", "argocd app confirm-deletion training-prod"),
-        ("gitops: {engine: none}\n", "kubectl --namespace training delete pytorchjob/NAME"),
+        "",
+        FLUX,
+        "gitops: {applications: environment}\n",
+        "gitops: {engine: none}\n",
     ],
 )
-@pytest.mark.parametrize("verb", ["cancel", "rerun", "retire"])
+@pytest.mark.parametrize("verb", [("cancel", "--orphan"), ("rerun",), ("retire",)])
 def test_what_a_user_has_to_do_is_shown(
-    verb: str, gitops: str, command: str, queueing: str, repository: Repository
+    verb: tuple[str, ...], gitops: str, queueing: str, repository: Repository
 ) -> None:
     name = _in(repository, gitops + queueing)
-    message = fine(repository, verb, "prod/llm")
-    assert f"{name} stays in the cluster until `{command.replace('NAME', name)}`\n" in message
+    message = fine(repository, *verb, "prod/llm")
+    assert f"{name} stays in the cluster until `{DELETION}{name}`\n" in message
 
 
 MOVED = {
     "another namespace": (
         "gitops: {engine: none}\n",
         ("namespace: training", "namespace: elsewhere"),
-        "kubectl --namespace training delete pytorchjob/NAME",
+        DELETION,
     ),
     "a protection less": (
         "gitops: {prune: confirm}\n",
         ("prune: confirm", "prune: immediate"),
-        "argocd app confirm-deletion training-prod-llm",
+        DELETION,
     ),
-    "an engine whose words the run does not have": (
+    "a wiring that deletes nothing, whatever the run says": (
+        "gitops: {engine: flux, prune: immediate}\n",
+        ("engine: flux, prune: immediate", "engine: argocd"),
+        DELETION,
+    ),
+    "one that deletes, whatever the run says to another": (
         "gitops: {engine: flux}\n",
-        ("engine: flux", "engine: argocd"),
+        ("engine: flux", "engine: argocd, prune: immediate"),
         "",
     ),
     "an engine that leaves nothing": (
         "gitops: {engine: argocd}\n",
         ("engine: argocd", "engine: none"),
-        "kubectl --namespace training delete pytorchjob/NAME",
+        DELETION,
     ),
 }
 
 
-@pytest.mark.parametrize("verb", ["cancel", "rerun", "retire"])
+@pytest.mark.parametrize("verb", [("cancel", "--orphan"), ("rerun",), ("retire",)])
 @pytest.mark.parametrize("moved", MOVED)
-def test_a_run_ends_as_it_was_rendered_and_where_it_is(
-    moved: str, verb: str, repository: Repository
+def test_a_run_ends_as_it_is_wired_and_where_it_is(
+    moved: str, verb: tuple[str, ...], repository: Repository
 ) -> None:
     gitops, edit, command = MOVED[moved]
     name = _in(repository, gitops)
     path = repository.root / "environments/prod/environment.yaml"
     path.write_text(path.read_text(encoding="utf-8").replace(*edit), encoding="utf-8")
-    message = fine(repository, verb, "prod/llm")
+    message = fine(repository, *verb, "prod/llm")
     if command:
-        assert f"{name} stays in the cluster until `{command.replace('NAME', name)}`\n" in message
+        assert f"{name} stays in the cluster until `{command}{name}`\n" in message
     else:
         assert "stays in the cluster" not in message
 
@@ -306,9 +313,10 @@ def test_what_the_api_server_would_refuse_is_not_written(repository: Repository)
     path.write_text(text + targets)
     repository.job("prod/llm", "target: trainjob\n")
     assert repository.run("render").exit_code == 0
+    git_repository.commit(repository.root)
     message = refused(repository, "extend", "prod/llm", "+1h")
-    assert "prod/llm cannot be changed while it runs: /spec/activeDeadlineSeconds" in message
-    assert "immutable" in message
+    assert "prod/llm cannot be changed while it runs: maxDuration waits for the" in message
+    assert "immutable (/spec/activeDeadlineSeconds)" in message
     assert "may run" not in message
 
 
@@ -330,8 +338,10 @@ def test_a_deadline_that_the_run_keeps_is_not_extended(
     path.write_text(f"{text}\ntargets: {{{target}: {options}}}\n")
     repository.job("prod/llm", f"target: {target}\nstate: {state}\n")
     assert repository.run("render").exit_code == 0
+    git_repository.commit(repository.root)
     message = refused(repository, "extend", "prod/llm", "+6h")
-    assert f"prod/llm cannot be changed while it runs: {pointer}" in message
+    assert "prod/llm cannot be changed while it runs: maxDuration waits for the" in message
+    assert f"({pointer}" in message
     assert "may run" not in message
 
 
@@ -539,7 +549,7 @@ def test_the_commit_has_the_spec_what_it_renders_to_and_nothing_else(
 
 def test_other_edits_are_never_committed(repository: Repository) -> None:
     path = spec(repository, "prod/llm")
-    path.write_text(path.read_text() + "retries: 1\n")
+    path.write_text(path.read_text() + "nodeSelector: {a: b}\n")
     assert repository.run("render").exit_code == 0
     message = refused(repository, "suspend", "prod/llm", "--commit")
     assert "uncommitted changes in environments/prod/jobs/llm.yaml and 3 more" in message
@@ -555,7 +565,7 @@ def test_files_that_git_ignores_are_written_but_not_committed(repository: Reposi
     fine(repository, "rerun", "prod/llm", "--commit", "-m", "Once more")
     shown = git(repository.root, "show", "--name-only", "--format=%s")
     assert shown == "Once more\n\nenvironments/prod/jobs/llm.yaml"
-    fine(repository, "cancel", "prod/llm", "--commit")
+    fine(repository, "cancel", "prod/llm", "--orphan", "--commit")
     assert git(repository.root, "status", "--porcelain") == ""
     fine(repository, "rerun", "prod/llm", "--commit")
     assert git(repository.root, "status", "--porcelain") == ""
@@ -570,7 +580,7 @@ def hook(repository: Repository, name: str, script: str) -> None:
 
 def test_a_hook_that_refuses_leaves_everything_as_it_was(repository: Repository) -> None:
     hook(repository, "pre-commit", "echo not today >&2; exit 1")
-    for verb in (("suspend", "prod/llm"), ("retire", "prod/llm"), ("cancel", "prod")):
+    for verb in (("suspend", "prod/llm"), ("retire", "prod/llm"), ("cancel", "prod", "--orphan")):
         assert "not today" in refused(repository, *verb, "--commit")
         assert git(repository.root, "status", "--porcelain") == ""
 
@@ -581,7 +591,7 @@ def test_ctrl_c_leaves_everything_as_it_was(repository: Repository, tmp_path: Pa
     os.mkfifo(pipe)
     hook(repository, "pre-commit", f"exec 3>{pipe}; echo >&3; sleep 600 & wait")
     before = snapshot(repository)
-    for verb in (("retire", "prod/llm"), ("cancel", "prod")):
+    for verb in (("retire", "prod/llm"), ("cancel", "prod", "--orphan")):
         process = subprocess.Popen(
             [sys.executable, "-m", "trainwright", *verb, "--commit"],
             cwd=repository.root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -711,7 +721,8 @@ def test_verbs_at_once_take_turns_and_lose_no_edit(repository: Repository) -> No
     assert [verb.returncode for verb in verbs] == [0, 0, 0], message
     for job in retiring:
         assert "already" in repository.run("retire", job).stderr
-    assert repository.run("render", "--check").exit_code == 0
+    done = repository.run("render", "--check")
+    assert done.exit_code == 0, done.output
     assert git(repository.root, "status", "--porcelain") == ""
 
 
@@ -759,7 +770,7 @@ def test_the_command_as_a_process(repository: Repository) -> None:
 # --- nothing half-written -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("verb", ["suspend", "cancel", "retire", "rerun"])
+@pytest.mark.parametrize("verb", ["suspend", "cancel --orphan", "retire", "rerun"])
 @pytest.mark.parametrize("what", ["link", "file", "folder"])
 def test_an_edit_whose_rendering_cannot_be_written_is_not_made(
     repository: Repository, tmp_path: Path, verb: str, what: str
@@ -776,7 +787,7 @@ def test_an_edit_whose_rendering_cannot_be_written_is_not_made(
         folder.rename(elsewhere)
         folder.symlink_to(elsewhere) if what == "link" else folder.write_text("x", "utf-8")
     before = _everything(repository.root)
-    done = repository.run(verb, "*/llm")
+    done = repository.run(*verb.split(), "*/llm")
     assert done.exit_code not in (0, 3), done.output
     assert _everything(repository.root) == before
 

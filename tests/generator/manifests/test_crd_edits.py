@@ -243,7 +243,7 @@ def test_what_cannot_be_compared_is_refused(here: Path, trainjobs: Path, tmp_pat
     crds = ("--crds", str(trainjobs))
     for arguments, why in (
         (("--manifests", "-", *crds, "--against", "main"), "--against needs files"),
-        (("--against", "main"), "belong to --manifests"),
+        (("--against", "main"), "no environments/ folder in"),  # without files, it checks specs
         (("--manifests", ".", *crds, "--against", "nowhere"), 'there is no commit "nowhere" here'),
         (("--manifests", str(outside), *crds, "--against", "main"), "is not in a git repository"),
     ):

@@ -16,7 +16,7 @@ from git_repository import git
 from repository import Repository
 
 TARGETS = 'trainjob: {version: "2.3"}, jobset: {version: "0.10"}, job: {}'
-PLACE = {"file": "environments/prod/jobs/llm.yaml", "line": 9}
+PLACE = {"file": "environments/prod/jobs/other.yaml", "line": 9}
 
 
 @pytest.fixture
@@ -60,41 +60,61 @@ def trainjobs(shared: Callable[[str], Path]) -> str:
     return str(shared("crds/trainer.kubeflow.org/trainjobs.yaml").resolve())
 
 
+@pytest.fixture
+def strict(shared: Callable[[str], Path], tmp_path: Path) -> str:
+    """A definition of PyTorchJobs that is stricter than what is known of the kind."""
+    definition = yaml.safe_load(shared("crds/kubeflow.org/pytorchjobs.yaml").read_text())
+    root = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    policy = root["properties"]["spec"]["properties"]["runPolicy"]["properties"]
+    rule = {"rule": "self == oldSelf", "message": "field is immutable"}
+    policy["activeDeadlineSeconds"]["x-kubernetes-validations"] = [rule]
+    path = tmp_path / "strict.yaml"
+    path.write_text(yaml.safe_dump(definition))
+    return str(path)
+
+
 def findings(found: dict[str, Any]) -> list[tuple[str, str, int]]:
     return [(f["rule"], f["severity"], f["place"]["line"]) for f in found["findings"]]
 
 
 def test_a_broken_rule_is_an_error_at_the_line_that_breaks_it(
-    cloned: Repository, trainjobs: str
+    cloned: Repository, strict: str
 ) -> None:
-    edit(cloned, "llm", "maxDuration: 2h", "maxDuration: 3h")
-    found = plan(cloned, "--crds", trainjobs, code=1)
+    edit(cloned, "other", "maxDuration: 2h", "maxDuration: 3h")
+    found = plan(cloned, "--crds", strict, code=1)
     (finding,) = found["findings"]
     name = found["changes"][0]["after"]["object"]
     assert {key: finding["place"][key] for key in PLACE} == PLACE
     assert {key: finding[key] for key in ("rule", "severity", "subject", "message")} == {
         "rule": "TW015",
         "severity": "error",
-        "subject": "prod/llm",
-        "message": f"TrainJob/{name}: spec.activeDeadlineSeconds: field is immutable",
+        "subject": "prod/other",
+        "message": f"PyTorchJob/{name}: spec.runPolicy.activeDeadlineSeconds: field is immutable",
     }
-    assert "`trainwright rerun prod/llm`" in finding["remedy"]
+    assert "`trainwright rerun prod/other`" in finding["remedy"]
     assert found["changes"][0]["action"] == "rejected"
     assert found["verdict"] == "1 rejected by the API · 1 error"
-    assert found["command"].endswith(f"--crds {trainjobs}")
+    assert found["command"].endswith(f"--crds {strict}")
 
 
 def test_without_crds_nothing_is_asked(cloned: Repository) -> None:
+    edit(cloned, "other", "maxDuration: 2h", "maxDuration: 3h")
+    assert plan(cloned, code=0)["findings"] == []
+
+
+def test_what_is_held_is_asked_of_no_definition(cloned: Repository, trainjobs: str) -> None:
     edit(cloned, "llm", "maxDuration: 2h", "maxDuration: 3h")
-    assert plan(cloned, code=1)["findings"] == []
+    found = plan(cloned, "--crds", trainjobs, code=0)
+    assert [change["action"] for change in found["changes"]] == ["held"]
+    assert found["findings"] == []
 
 
-@pytest.mark.parametrize("extra", ["state: suspended", "state: suspended\ngracePeriod: 60s"])
+@pytest.mark.parametrize("extra", ["state: active", "state: active\ngracePeriod: 60s"])
 def test_of_several_lines_the_one_whose_value_is_there(
-    cloned: Repository, trainjobs: str, extra: str
+    cloned: Repository, strict: str, extra: str
 ) -> None:
-    edit(cloned, "llm", "maxDuration: 2h", f"{extra}\nmaxDuration: 3h")
-    (finding,) = plan(cloned, "--crds", trainjobs, code=1)["findings"]
+    edit(cloned, "other", "maxDuration: 2h", f"{extra}\nmaxDuration: 3h")
+    (finding,) = plan(cloned, "--crds", strict, code=1)["findings"]
     assert finding["place"]["line"] == 9 + len(extra.splitlines())
 
 
@@ -180,11 +200,11 @@ def test_what_the_server_fills_in_anyway_is_not_a_change(
     assert (found["changes"], found["findings"]) == ([], [])
 
 
-def test_every_format_shows_it(cloned: Repository, trainjobs: str) -> None:
-    edit(cloned, "llm", "maxDuration: 2h", "maxDuration: 3h")
+def test_every_format_shows_it(cloned: Repository, strict: str) -> None:
+    edit(cloned, "other", "maxDuration: 2h", "maxDuration: 3h")
     for output in ("text", "json", "markdown"):
-        done = cloned.run("plan", "--against", "main", "--crds", trainjobs, "-o", output)
-        again = cloned.run("plan", "--against", "main", "--crds", trainjobs, "-o", output)
+        done = cloned.run("plan", "--against", "main", "--crds", strict, "-o", output)
+        again = cloned.run("plan", "--against", "main", "--crds", strict, "-o", output)
         assert "TW015" in done.stdout
         assert done.stdout == again.stdout
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +29,7 @@ from trainwright.plan.model import (
     PlannedRun,
     SharedFileImpact,
 )
-from trainwright.reports.comment import LIMIT
+from trainwright.reports.comment import LIMIT, cell
 from trainwright.specs import schema
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
@@ -100,7 +101,7 @@ def add(line: str) -> Callable[[Repository], None]:
         (
             job("nodes: 2", "nodes: 3"),
             "new run",
-            "stays until its deletion is confirmed",
+            "stays in the cluster until it is deleted by hand",
             "nodes",
             8,
         ),
@@ -116,8 +117,8 @@ def add(line: str) -> Callable[[Repository], None]:
         (add("state: suspended"), "suspends", "pods are deleted", "state", 10),
         (
             add("state: cancelled"),
-            "cancelled",
-            "stays until its deletion is confirmed",
+            "left running",
+            "stays in the cluster until it is deleted by hand",
             "state",
             10,
         ),
@@ -155,14 +156,14 @@ def test_a_new_job_and_one_that_is_gone(cloned: Repository) -> None:
     cloned.job("prod/second", GPUS.replace("resources: {gpu: 4}\n", ""))
     (cloned.root / "environments/prod/jobs/llm.yaml").unlink()
     gone, new = plan(cloned)["changes"]
-    assert (gone["job"], gone["action"]) == ("prod/llm", "deleted")
+    assert (gone["job"], gone["action"]) == ("prod/llm", "left running")
     assert "its spec is gone" in gone["why"]
     assert gone["after"] is None
     assert (new["job"], new["action"], new["before"]) == ("prod/second", "starts", None)
     assert new["why"] == "when queue team admits it"
 
 
-def test_an_edit_that_the_api_server_refuses_blocks_the_merge(cloned: Repository) -> None:
+def test_an_edit_that_the_api_server_refuses_waits_for_the_next_run(cloned: Repository) -> None:
     targets = 'targets: {pytorchjob: {version: "1.9", restrictedInitContainer: true}'
     edit(cloned, "prod/environment.yaml", targets, f'{targets}, trainjob: {{version: "2.2"}}')
     edit(cloned, "prod/jobs/llm.yaml", "nodes: 2", "nodes: 2\ntarget: trainjob")
@@ -170,10 +171,13 @@ def test_an_edit_that_the_api_server_refuses_blocks_the_merge(cloned: Repository
     git_repository.commit(cloned.root)
     git(cloned.root, "branch", "--force", "main", "HEAD")
     job("maxDuration: 2h", "maxDuration: 3h")(cloned)
-    found = changed(cloned, code=1)
-    assert found["action"] == "rejected"
-    assert "immutable" in found["why"]
-    assert found["why"].endswith("(/spec/activeDeadlineSeconds)")
+    found = changed(cloned)
+    assert found["action"] == "held"
+    assert found["why"] == (
+        "maxDuration waits for the next run: the API server refuses it: the field is immutable "
+        "(/spec/activeDeadlineSeconds); `trainwright rerun` takes it up"
+    )
+    assert [cause["path"] for cause in found["causes"]] == ["maxDuration"]
 
 
 def test_without_confirmation_a_running_object_goes_at_once(cloned: Repository) -> None:
@@ -183,12 +187,26 @@ def test_without_confirmation_a_running_object_goes_at_once(cloned: Repository) 
 
 
 def test_a_run_leaves_as_it_was_applied(cloned: Repository) -> None:
-    """How its engine is to remove it stands at the object, which keeps what it began with."""
+    """Where engines prune, what the object says counts, which keeps what it began with."""
     cloned.environment("prod", POOLS + "gitops: {prune: immediate}\n")
     add("state: cancelled")(cloned)
     found = {change["job"]: change for change in plan(cloned)["changes"]}
-    assert (found["prod/llm"]["action"], found["prod/idle"]["action"]) == ("cancelled", "held")
-    assert "it stays until its deletion is confirmed" in found["prod/llm"]["why"]
+    assert (found["prod/llm"]["action"], found["prod/idle"]["action"]) == ("left running", "held")
+    assert "it stays in the cluster until it is deleted" in found["prod/llm"]["why"]
+
+
+@pytest.mark.parametrize("now", ["argocd", "flux"])
+@pytest.mark.parametrize("then", ["argocd", "flux", "none"])
+def test_the_wiring_keeps_a_run_whichever_engine_it_was_rendered_for(
+    then: str, now: str, cloned: Repository
+) -> None:
+    """Its bytes stay what they were, and another engine does not read them."""
+    _running(cloned, f"gitops: {{engine: {then}, prune: immediate}}\n")
+    cloned.environment("prod", POOLS + f"gitops: {{engine: {now}}}\n")
+    job("state: active", "state: cancelled")(cloned)
+    found = {change["job"]: change for change in plan(cloned)["changes"]}["prod/llm"]
+    assert found["action"] == "left running"
+    assert "it stays in the cluster until it is deleted by hand" in found["why"]
 
 
 FLUX = "gitops: {engine: flux}\n"
@@ -277,9 +295,9 @@ def test_what_the_environment_breaks_is_counted_once(
     }
 
 
-@pytest.mark.parametrize("gitops", ["", "gitops: {engine: flux, prune: immediate}\n"])
-def test_what_is_deleted_is_credited(gitops: str, cloned: Repository) -> None:
-    _running(cloned, gitops)
+@pytest.mark.parametrize("engine", ["argocd", "flux"])
+def test_what_is_deleted_is_credited(engine: str, cloned: Repository) -> None:
+    _running(cloned, f"gitops: {{engine: {engine}, prune: immediate}}\n")
     job("state: active", "state: cancelled")(cloned)
     found = changed(cloned)
     assert found["action"] == "cancelled"
@@ -337,17 +355,17 @@ def test_an_edit_of_what_is_shared_names_its_line_and_reach(
     changes = [change for change in found["changes"] if change["action"] == action]
     assert [change["causes"][0] for change in changes] == 2 * [
         {
-            "path": "gracePeriod",
-            "before": '"60s"',
-            "after": '"5m"',
-            "place": {"file": "environments/defaults.yaml", "line": 3, "column": 25},
+            "path": "shm",
+            "before": '"auto"',
+            "after": '"8Gi"',
+            "place": {"file": "environments/defaults.yaml", "line": 3, "column": 17},
         }
     ]
     (shared, _) = found["sharedFiles"]
     assert shared["file"] == "environments/defaults.yaml"
     assert (shared["newRuns"], shared["held"]) == ((0, 2) if action == "held" else (2, 0))
     assert len(shared["jobs"]) == 3
-    assert [cause["path"] for cause in shared["causes"]] == ["gracePeriod"] * (action == "held")
+    assert [cause["path"] for cause in shared["causes"]] == ["shm"] * (action == "held")
     text = cloned.run("plan", "--against", "main").output
     message = (
         "holds back 2 runs, 0 start"
@@ -360,7 +378,7 @@ def test_an_edit_of_what_is_shared_names_its_line_and_reach(
 DEFAULTS = """\
 apiVersion: trainwright.io/v1alpha1
 kind: Defaults
-defaults: {gracePeriod: 5m}
+defaults: {shm: 8Gi}
 """
 
 
@@ -419,7 +437,7 @@ def test_a_run_that_stays_is_not_asked_for_again(cloned: Repository) -> None:
     edit(cloned, "prod/jobs/big.yaml", "nodes: 2", "nodes: 1")
     found = changed(cloned, "prod/big")
     assert found["requests"]["gpuHours"] == {"low": 12, "high": 12}
-    assert found["requests"]["gpus"] == {"low": -4, "high": -4}
+    assert found["requests"]["gpus"] == {"low": 4, "high": 4}  # beside the one before
 
 
 def test_what_others_merged_meanwhile_does_not_show_as_undone(cloned: Repository) -> None:
@@ -622,6 +640,20 @@ def test_diffs_go_first_and_the_riskiest_stays_longest() -> None:
     assert 0 < len(folded) < 200
     assert all(": rejected<" in line for line in folded[:10])
     assert "rows" not in text.partition("Left out")[2]
+
+
+@pytest.mark.parametrize("changes", [150, 400, 1000, 5000])
+def test_a_comment_that_is_cut_says_what_happens_to_every_job(changes: int) -> None:
+    """By its row, its name or its number, of each action, and the riskiest first."""
+    review = _review(changes, 900)
+    text = markdown.render(review, STYLE)
+    rows = text.count("\n| ") - 1
+    numbers = re.findall(r"\*\*([a-z ]+)\*\* as well, ([0-9,]+): ", text)
+    assert rows + sum(int(number.replace(",", "")) for _, number in numbers) == changes
+    left = [change.action.value for change in review.listed[rows:]]
+    assert [action for action, _ in numbers] == list(dict.fromkeys(left))
+    if changes <= 400:
+        assert all(cell(str(change.file)) in text for change in review.listed)
 
 
 @given(text=TEXTS, changes=st.integers(0, 12))

@@ -354,7 +354,7 @@ JOBS = [
     ("TW308", job_of("podFailurePolicy: {rules: [{action: FailIndex, onPodConditions: [{type: A}]}]}, "), "", 1),
     ("TW309", jobset_of("parallelism: 2, backoffLimit: 0, "), "", 0),
     ("TW309", jobset_of("parallelism: 2, backoffLimit: 6, "), "", 1),
-    ("TW309", jobset_of("parallelism: 2, ", "failurePolicy: {maxRestarts: 1}, "), "", 0),
+    ("TW309", jobset_of("parallelism: 2, ", "failurePolicy: {maxRestarts: 1}, "), "", 1),
     ("TW309", jobset_of("parallelism: 2, ", container="command: [torchrun, '--nnodes=1:2']"), "", 0),
     ("TW309", jobset_of("parallelism: 1, "), "", 0),
 ]  # fmt: skip

@@ -176,7 +176,7 @@ EDITS: list[tuple[EditSample, Verdict | None]] = [
                 ", labels: {kueue.x-k8s.io/queue-name: a}}",
                 ", labels: {kueue.x-k8s.io/queue-name: b}}",
             ),
-            R,
+            Verdict.UNTIL_ADMITTED,
         )
         for kind in ("PyTorchJob", "TrainJob", "JobSet", "Job")
     ),

@@ -36,6 +36,7 @@ API = {
     "JobSet": "jobset.x-k8s.io/v1alpha2",
     "Job": "batch/v1",
     "PersistentVolumeClaim": "v1",
+    "Service": "v1",
 }
 
 
@@ -368,3 +369,126 @@ def test_the_page_is_that_of_the_table() -> None:
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     assert (ROOT / "docs/edits.md").read_text(encoding="utf-8") == module.page()
+
+
+# --- what Kueue holds back, and what is beside a run ------------------------------------------------
+
+QUEUE = {"kueue.x-k8s.io/queue-name": "a"}
+U = Verdict.UNTIL_ADMITTED
+
+
+def _labelled(kind: str, api: str, labels: dict[str, str], spec: Data, **rest: Data) -> Manifest:
+    metadata = {"name": "a", "labels": labels, **rest}
+    return Manifest(body={"apiVersion": api, "kind": kind, "metadata": metadata, "spec": spec})
+
+
+QUEUED = [
+    # the spec before and after, the labels after, and the outcome
+    ("Job", {}, {}, {"kueue.x-k8s.io/queue-name": "b"}, {U}),
+    ("Job", {"suspend": True}, {"suspend": True}, {"kueue.x-k8s.io/queue-name": "b"}, {P}),
+    ("Job", {"suspend": False}, {"suspend": False}, {"kueue.x-k8s.io/queue-name": "b"}, {R}),
+    ("PyTorchJob", {}, {}, {"kueue.x-k8s.io/queue-name": "b"}, {U}),
+    (
+        "PyTorchJob",
+        {"runPolicy": {"suspend": False}},
+        {"runPolicy": {"suspend": False}},
+        {"kueue.x-k8s.io/queue-name": "b"},
+        {R},
+    ),
+    ("JobSet", {}, {}, {**QUEUE, "kueue.x-k8s.io/priority-class": "high"}, {U}),
+    ("JobSet", {}, {}, {}, {U}),
+    (
+        "Job",
+        {"template": {"spec": {"nodeSelector": {"a": "b"}}}},
+        {"template": {"spec": {"nodeSelector": {"a": "c"}}}},
+        QUEUE,
+        {U},
+    ),
+    (
+        "Job",
+        {"template": {"spec": {"hostNetwork": True}}},
+        {"template": {"spec": {"hostNetwork": False}}},
+        QUEUE,
+        {R},
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "before", "after", "labels", "expected"), QUEUED)
+def test_what_waits_in_a_queue_takes_what_is_suspended_takes(
+    kind: str, before: Data, after: Data, labels: dict[str, str], expected: set[Verdict]
+) -> None:
+    old = _labelled(kind, API[kind], QUEUE, before)
+    found = evaluate(old, _labelled(kind, API[kind], labels, after), _environment())
+    assert {outcome.verdict for outcome in found} == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "api"),
+    [
+        ("ConfigMap", "v1"),
+        ("Service", "v1"),
+        ("ServiceAccount", "v1"),
+        ("PersistentVolumeClaim", "v1"),
+        ("TrainingRuntime", "trainer.kubeflow.org/v1alpha1"),
+        ("TrainingJob", "breezeml.ai/v1"),
+    ],
+)
+def test_labels_of_kueue_mean_nothing_on_what_it_does_not_admit(kind: str, api: str) -> None:
+    after = {
+        "kueue.x-k8s.io/queue-name": "b",
+        "kueue.x-k8s.io/priority-class": "high",
+        "kueue.x-k8s.io/max-exec-time-seconds": "5",
+    }
+    found = evaluate(_labelled(kind, api, QUEUE, {}), _labelled(kind, api, after, {}))
+    assert {outcome.verdict for outcome in found} == {P}
+
+
+GATE = "kueue.x-k8s.io/admission-gated-by"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (None, "example.com/a", R),
+        ("example.com/a", None, P),
+        ("example.com/a", "example.com/a,example.com/b", R),
+        ("example.com/a, example.com/b", "example.com/b", P),
+        ("example.com/a", "example.com/b", R),
+        ("", "example.com/a", R),
+    ],
+)
+def test_a_gate_of_the_admission_is_only_taken_away(
+    before: str | None, after: str | None, expected: Verdict
+) -> None:
+    annotations = [{} if gate is None else {GATE: gate} for gate in (before, after)]
+    old, new = (_labelled("Job", API["Job"], QUEUE, {}, annotations=each) for each in annotations)
+    assert {outcome.verdict for outcome in evaluate(old, new)} == {expected}
+
+
+WEBHOOKS = [
+    ("PyTorchJob", "pytorchReplicaSpecs: {Master: {replicas: 1}}", "pytorchReplicaSpecs: {Master: {replicas: 2}}", R),
+    ("PyTorchJob", "pytorchReplicaSpecs: {Master: {replicas: 1}}", "pytorchReplicaSpecs: {Master: {}}", R),
+    ("PyTorchJob", "pytorchReplicaSpecs: {Master: {replicas: 1}}", "pytorchReplicaSpecs: {Master: {replicas: 1}}, elasticPolicy: {minReplicas: 1}", R),
+    ("PyTorchJob", "elasticPolicy: {minReplicas: 1}, pytorchReplicaSpecs: {Worker: {replicas: 1}}", "elasticPolicy: {minReplicas: 1}, pytorchReplicaSpecs: {}", R),
+    ("Job", "completionMode: Indexed", "completionMode: Indexed, maxFailedIndexes: 2", R),
+    ("Job", "backoffLimitPerIndex: 1, maxFailedIndexes: 1", "backoffLimitPerIndex: 1, maxFailedIndexes: 2", P),
+    ("Job", "backoffLimitPerIndex: 1, maxFailedIndexes: 1", "backoffLimitPerIndex: 1", P),
+    ("Service", "clusterIP: None", "clusterIP: 10.0.0.1", R),
+    ("Service", "ports: []", "clusterIP: None, ports: []", R),
+    ("PersistentVolumeClaim", "volumeAttributesClassName: a", "volumeAttributesClassName: b", P),
+    ("PersistentVolumeClaim", "volumeAttributesClassName: a", "{}", R),
+    ("PersistentVolumeClaim", "{}", "volumeName: v", R),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "before", "after", "expected"), WEBHOOKS)
+def test_what_other_webhooks_refuse(kind: str, before: str, after: str, expected: Verdict) -> None:
+    texts = ["" if text == "{}" else text for text in (before, after)]
+    assert _verdicts(kind, *texts) == {expected}
+
+
+def test_a_claim_without_a_volume_is_given_one() -> None:
+    assert _verdicts("PersistentVolumeClaim", "", "volumeName: v", None, {"phase": "Pending"}) == {
+        P
+    }

@@ -71,6 +71,10 @@ def test_rule(rule: Rule) -> None:
         assert not message.endswith(".")
         parent = pointer.rpartition("/")[0]
         assert pointer == "" or lookup(subject.body, parent) is not None, pointer
+    for manifest in rule.near_misses:
+        assert not _hits(rule, Sample(manifest, rule.fails_in)), f"a near miss fails: {manifest}"
+    for manifest in rule.variants:
+        assert _hits(rule, Sample(manifest, rule.fails_in)), f"a variant passes: {manifest}"
     assert re.fullmatch(r"TW[1-7]\d\d", rule.id)
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
     for text in (rule.summary, rule.effect, rule.remedy, rule.by_hand or rule.remedy):

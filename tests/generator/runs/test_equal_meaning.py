@@ -380,6 +380,8 @@ OF_ENVIRONMENTS: dict[str, Spec] = {
     "targets/jobset/inPlaceRestart/serviceAccount": _over(
         "targets/jobset/inPlaceRestart/serviceAccount", "jobset-in-place-restart"
     ),
+    "kueue/waitForPodsReady/enable": _over("kueue/waitForPodsReady/enable", True),
+    "queues/*/multiKueue": _over("queues/team/multiKueue", False),
     "gitops/engine": _over("gitops/engine", "argocd"),
     "gitops/mode": _over("gitops/mode", "rendered"),
     "gitops/prune": _over("gitops/prune", "confirm"),

@@ -20,7 +20,7 @@ from trainwright.kinds.capabilities import unsupported
 from trainwright.render import objects
 from trainwright.runs.decision import Decision, Step
 from trainwright.runs.environment_fields import ENVIRONMENT, EnvironmentField
-from trainwright.runs.fields import JOB, Effect
+from trainwright.runs.fields import JOB, STATE, Effect
 from trainwright.runs.record import VALUES_FILE
 from trainwright.runs.same_spec import Surroundings
 from trainwright.runs.workspace import ResolvedJob, Workspace
@@ -57,7 +57,9 @@ def environment_field(path: tuple[str, ...]) -> EnvironmentField | None:
 
 def test_every_field_of_a_job_has_a_row_and_no_row_is_of_another() -> None:
     fields = _schema("job")["$defs"]["fields"]["properties"]
-    assert [row.name for row in JOB] == list(fields)
+    assert [row.name for row in JOB if "." not in row.name] == list(fields)
+    for key, below in (row.name.split(".") for row in JOB if "." in row.name):
+        assert below in fields[key]["properties"]
 
 
 def test_every_field_of_an_environment_has_a_row_and_no_row_is_of_another() -> None:
@@ -117,7 +119,7 @@ VOLUME = {"volumes": {"v": {"claim": "c", "mountPath": "/v"}}}
 PROBE = {"exec": {"command": ["true"]}}
 SPREAD = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}]
 QUEUED = {"queue": "team"}
-KUEUE = {**PLACE, "queueing": "kueue", "kueue": {"version": "0.19"}}
+KUEUE = {**PLACE, "queueing": "kueue", "kueue": {"version": "0.18"}}
 OPEN = {
     **PLACE,
     "podSecurity": "privileged",
@@ -201,7 +203,8 @@ EDITS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "tracking": ({"project": "llm"}, {}, PLACE),
     "security": ({"runAsUser": 1000}, {}, PLACE),
     "podPatch": ({"spec": {"hostUsers": False}}, {}, OPEN),
-    "lattice": ({"priority": 5}, {"target": "trainingjob"}, PLACE),
+    "lattice": ({"framework": "generic"}, {"target": "trainingjob"}, PLACE),
+    "lattice.priority": (5, {"target": "trainingjob"}, PLACE),
     "waivers": ({"TW111": {"reason": "because", "until": "2030-01-01"}}, {}, PLACE),
 }
 CONSTANT = {"apiVersion", "kind", "name"}  # which have no other value in the same file
@@ -233,10 +236,10 @@ def _effect(decision: Decision, field: str) -> Effect:
     """What was decided, in the words of the table."""
     if decision.step is Step.BEGIN:
         return Effect.NEW_RUN
-    held = any(value.path.parts[0] == field for value in decision.held)
+    held = any(".".join((*value.path.parts, "")).startswith(f"{field}.") for value in decision.held)
     if decision.step is Step.ADJUST:
         assert not held
-        return Effect.IN_PLACE
+        return Effect.IN_PLACE if field == STATE else Effect.OPERATION
     return Effect.HELD if held else Effect.NONE
 
 
@@ -251,13 +254,26 @@ def test_an_edit_of_the_own_file_does_what_the_table_says(tmp_path: Path, row: A
         return
     value, job, place = EDITS[row.name]
     before = _recorded(tmp_path, place, {**BASE, **job})
-    _write(tmp_path, place, {**BASE, **job, row.name: value})
+    _write(tmp_path, place, {**BASE, **job, **_written(row.name, value)})
     assert _effect(_decided(tmp_path), row.name) is row.own
     done = Repository(tmp_path).run("render", "--no-cache")
     assert done.exit_code == 0, done.output
     manifests = {path: text for path, text in before.items() if "run.lock" not in path}
     after = Repository(tmp_path).tree()
-    assert (manifests.items() <= after.items()) == (row.own is Effect.NONE)
+    if row.own is not Effect.OPERATION:
+        assert (manifests.items() <= after.items()) == (row.own is Effect.NONE)
+    assert (_object(before) == _object(after)) == (row.own is not Effect.NEW_RUN)
+
+
+def _written(field: str, value: Any) -> dict[str, Any]:
+    """A field of a job as it is written, which may be one below another."""
+    key, *below = field.split(".")
+    return {key: {below[0]: value} if below else value}
+
+
+def _object(files: dict[str, str]) -> str:
+    name: str = json.loads(files["prod/rendered/llm/run.lock"])["object"]
+    return name
 
 
 @pytest.mark.parametrize("row", JOB, ids=lambda row: row.name)
@@ -271,7 +287,7 @@ def test_an_edit_of_a_shared_layer_does_what_the_table_says(tmp_path: Path, row:
     defaults = {} if shared is None or row.name == "name" else {row.name: shared}
     job = {**own, "name": "llm"}
     before = _recorded(tmp_path, {**place, "defaults": defaults}, job)
-    _write(tmp_path, {**place, "defaults": {row.name: value}}, job)
+    _write(tmp_path, {**place, "defaults": _written(row.name, value)}, job)
     done = Repository(tmp_path).run("render", "--no-cache")
     if row.shared is Effect.REFUSED:
         assert done.exit_code == 1
@@ -302,7 +318,7 @@ def test_an_edit_begins_a_run_where_it_changes_what_is_rendered(
     base = {**BASE, "security": {"runAsUser": 1}}
     if target == "compose":
         base = {**_without(base, "pool"), "resources": {"cpu": "8", "memory": "64Gi"}}
-    for field in EDITS.keys() - other:
+    for field in EDITS.keys() - other:  # those of operation are in test_operation
         value, job, place = EDITS[field]
         environment = ("plain", "queued", "open", "gangs")[
             [PLACE, KUEUE, OPEN, VOLCANO].index(place)
@@ -357,7 +373,9 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "podSecurity": ({}, {"podSecurity": "baseline"}),
     "serviceMesh": ({}, {"serviceMesh": "istio"}),
     "queueing": (KUEUE, {"queueing": "volcano"}),
-    "kueue.version": (KUEUE, {"kueue": {"version": "0.18"}}),
+    "kubernetes.features": ({}, {"kubernetes": {"version": "1.33", "features": {"ImageVolume": True}}}),
+    "targets.jobset.featureGates": ({}, {"targets": {**PLACE["targets"], "jobset": {"featureGates": {"RestartJob": True}}}}),
+    "kueue": (KUEUE, {"kueue": {"version": "0.17", "frameworks": ["kubeflow.org/pytorchjob"], "waitForPodsReady": {"timeout": "1h"}, "featureGates": {"TASBalancedPlacement": True}}}),
     "queues": ({}, {"queues": {"team": {"quota": 64, "description": "ours"}, "other": {}}}),
     "secrets": ({}, {"secrets": {"hf": {"description": "by hand"}}}),
     "sharedChanges": ({}, {"sharedChanges": "start"}),
@@ -377,6 +395,7 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "gitops.chart.url": ({"gitops": GIT_CHART}, {"gitops": {**GIT_CHART, "chart": {**GIT_CHART["chart"], "url": "https://git.example.com/b.git"}}}),
     "gitops.chart.path": ({"gitops": GIT_CHART}, {"gitops": {**GIT_CHART, "chart": {**GIT_CHART["chart"], "path": "other"}}}),
     "gitops.chart.revision": ({"gitops": GIT_CHART}, {"gitops": {**GIT_CHART, "chart": {**GIT_CHART["chart"], "revision": "refs/tags/v2"}}}),
+    "gitops.version": ({}, {"gitops": {"version": "3.5"}}),
     "gitops.name": ({}, {"gitops": {"name": "other"}}),
     "gitops.namespace": ({}, {"gitops": {"namespace": "cd"}}),
     "gitops.repository": ({}, {"gitops": {"repository": {"url": "https://git.example.com/a.git"}}}),

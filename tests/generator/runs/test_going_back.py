@@ -225,7 +225,7 @@ def test_a_reverted_spec_begins_another_run(repository: Repository) -> None:
 
 def test_what_is_revived_has_another_name(repository: Repository) -> None:
     before = name(repository.tree())
-    assert repository.run("cancel", "prod/llm", "--commit").exit_code == 0
+    assert repository.run("cancel", "prod/llm", "--orphan", "--commit").exit_code == 0
     repository.job("prod/llm")
     assert name(commit(repository)) != before
 

@@ -145,7 +145,7 @@ MERGES: dict[str, tuple[Change, Change]] = {
     "one retired, one added behind it": (runs_verb(*RETIRED), adds("d")),
     "neighbours retired": (runs_verb(*RETIRED), runs_verb("retire", "prod/e", "--outcome", "failed")),
     "one retired, one edited": (runs_verb(*RETIRED), edits("jobs/e.yaml", "nodes: 2", "nodes: 3")),
-    "one cancelled, one added": (runs_verb("cancel", "prod/c"), adds("d")),
+    "one cancelled, one added": (runs_verb("cancel", "prod/c", "--orphan"), adds("d")),
     "one suspended, one added": (runs_verb("suspend", "prod/c"), adds("d")),
     "one renamed, one added": (renames("c", "cc"), adds("ca", "d")),
 }  # fmt: skip

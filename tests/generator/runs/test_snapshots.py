@@ -120,7 +120,7 @@ def test_no_edit_of_a_shared_file_revives_a_finished_run(
 def test_no_edit_of_a_shared_file_revives_a_cancelled_run(
     repository: Repository, shared: str
 ) -> None:
-    assert repository.run("cancel", "prod/llm").exit_code == 0
+    assert repository.run("cancel", "prod/llm", "--orphan").exit_code == 0
     before = repository.tree()
     assert "prod/rendered/llm/pytorchjob.yaml" not in before
     edit(repository, *SHARED[shared])

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 
 from sync_cluster import LENGTH, TRAINING, Body, Cluster, Identity
@@ -32,6 +33,7 @@ from trainwright.rules.edits import outcomes
 from trainwright.specs.layout import JobFile
 
 MAIN, WORK = "main", "work"  # branches
+IMMEDIATE = b"prune: immediate"
 
 
 def _longer(found: Subject) -> Step:
@@ -45,7 +47,7 @@ def _retired(found: Subject) -> Step:
 VERBS = {
     "suspend": states.suspend,
     "resume": states.resume,
-    "cancel": states.cancel,
+    "cancel": partial(states.cancel, orphan=True),
     "rerun": rerun.rerun,
     "extend": _longer,
     "retire": _retired,
@@ -320,7 +322,7 @@ class Loop:
         self, before: Tree, now: Tree, names: tuple[str, ...] | list[str], by_hand: frozenset[str]
     ) -> None:
         """Hold a commit on main against what it asks for."""
-        self.immediate |= b"prune: immediate" in now[ENVIRONMENT]
+        self.immediate |= IMMEDIATE in now[ENVIRONMENT]
         for job in names:
             found = self.requests.setdefault(job, Requests())
             count, old, new = found.count, self.known.get(job, {}), manifests(now, job)
@@ -351,14 +353,23 @@ class Loop:
         """What git has, with the job; None where the engine cannot build it."""
         return applied(self.main)
 
+    def wired_to_prune(self) -> bool:
+        """Whether the engine was wired to delete what leaves git."""
+        return IMMEDIATE in self.main[ENVIRONMENT]
+
     def sync(self) -> bool:
         """One reconciliation; whether anything was done."""
         desired = self.desired()
         if desired is None:
             return False
-        objects = self.cluster.objects
+        objects, before = self.cluster.objects, set(self.cluster.objects)
         owners = {i: (job, self._count(job)) for i, (job, _) in desired.items()}
-        acted = self.engine.sync(self.cluster, {i: body for i, (_, body) in desired.items()})
+        self.engine.immediate = self.wired_to_prune()
+        acted = self.engine.sync(self.cluster, desired)
+        for which in (set(objects) - before) - set(desired):
+            self.faults.append(f"{which} begins, and git does not have it")
+        for which in (before - set(objects)) & set(desired):
+            self.faults.append(f"{which} was deleted, and git has it")
         for which, owner in owners.items():
             if which in objects:
                 live = objects[which]
@@ -377,11 +388,11 @@ class Loop:
         return acted
 
     def answer(self) -> None:
-        answered = self.engine.answer()
-        self.permitted |= answered
-        if isinstance(self.engine, Flux):
-            for found in answered & set(self.cluster.objects):
-                self.cluster.delete(found)
+        """A user confirms what is asked for, and deletes what was left and git does not have."""
+        left = (self.engine.left & set(self.cluster.objects)) - set(self.desired() or ())
+        self.permitted |= self.engine.answer() | left
+        for found in left:
+            self.cluster.delete(found)
         self._judge_losses()
 
     def _count(self, job: str) -> int:
@@ -415,7 +426,7 @@ class Loop:
             self.cluster.tick(calm=True)
             self.answer()
             quiet = 0 if self.sync() else quiet + 1
-            if quiet > 2 * LENGTH and not self.engine.waiting:
+            if quiet > 2 * LENGTH and not self.engine.left:
                 return number
         return -1
 

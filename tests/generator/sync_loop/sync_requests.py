@@ -24,7 +24,10 @@ LEDGER = "environments/prod/ledger.yaml"
 DEFAULTS = "environments/defaults.yaml"
 JOBS = "environments/prod/jobs/"
 _ABOUT_THE_FILE = frozenset({"apiVersion", "kind", "name", "description", "waivers"})
-_IN_PLACE = frozenset({"state", "maxDuration"})
+# How a run is operated: an edit is laid onto it, or waits for the next one.
+_IN_PLACE = frozenset(
+    "state maxDuration queue queuePriority priorityClass retries gracePeriod labels annotations".split()
+)
 _APART = _ABOUT_THE_FILE | _IN_PLACE | {"extends"}
 _STATE = ("state",)
 _SAME = {"1000m": "1", "120m": "2h", "1m": "60s", "512Mi": "auto"}  # other spellings

@@ -50,14 +50,21 @@ def versions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tool, ...]:
 def loop_of(
     seed: int, versions: tuple[Tool, ...], extra: bytes = b"", git: Memory | None = None
 ) -> Loop:
-    """A repository by chance; `extra` lines are in its environment."""
+    """A repository by chance; `extra` lines are in its environment.
+
+    Its first runs may have been rendered for another engine, or for none.
+    """
     chance = Random(seed)
     name = chance.choice(("argocd", "flux"))
     engine = Argo() if name == "argocd" else Flux()
     loop = Loop(chance, engine, versions, Cluster(chance), git=git or Memory())
     files = sync_edits.first(chance, name)
     files[sync_edits.ENVIRONMENT] += extra
-    loop.begin(files)
+    now = files[sync_edits.ENVIRONMENT]
+    before = Random(~seed).choice((name, name, "argocd", "flux", "none"))
+    as_before = now.replace(f"engine: {name}".encode(), f"engine: {before}".encode())
+    loop.begin({**files, sync_edits.ENVIRONMENT: as_before})
+    loop.write({**loop.main, sync_edits.ENVIRONMENT: now})
     return loop
 
 
@@ -122,9 +129,23 @@ def test_the_sequences_reach_what_they_are_about(versions: tuple[Tool, ...]) -> 
 def test_without_asking_first_running_jobs_are_lost(
     versions: tuple[Tool, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The annotation on the runs is what keeps them: the loop notices when it does not."""
-    monkeypatch.setattr(Argo, "_asks", staticmethod(lambda _cluster, _found: False))
+    """The wiring is what keeps runs: the loop notices when it does not, nor what they say."""
+    monkeypatch.setattr(Loop, "wired_to_prune", lambda _loop: True)
+    monkeypatch.setattr(Argo, "_keeps", staticmethod(lambda _cluster, _found: False))
+    monkeypatch.setattr(Flux, "_keeps", staticmethod(lambda _cluster, _found: False))
     assert _is_found("was deleted while it ran", versions)
+
+
+@pytest.mark.parametrize("fault", ["begins, and git does not have it", "deleted, and git has it"])
+def test_syncs_that_wait_for_a_confirmation_are_noticed(
+    fault: str, versions: tuple[Tool, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Prune=confirm did: a revert while a sync waits for it comes to the opposite."""
+    asks = staticmethod(lambda _cluster, _found, _option: True)
+    monkeypatch.setattr(Loop, "wired_to_prune", lambda _loop: True)
+    monkeypatch.setattr(Argo, "_asks", asks)
+    monkeypatch.setattr(Argo, "_keeps", staticmethod(lambda _cluster, _found: False))
+    assert _is_found(fault, versions)
 
 
 def test_shared_changes_that_start_runs_are_noticed(versions: tuple[Tool, ...]) -> None:
@@ -165,13 +186,9 @@ _WITHOUT: dict[str, tuple[object, str, object, str]] = {
         "another run that nobody asked for",
     ),
     "recorded bytes": (
-        adjust,
-        "adjusted",
-        lambda found, _texts, state, most, rendered: rendered(
-            replace(found.job, state=state, max_duration=most),
-            found.environment,
-            found.record.object,
-        ),
+        adjust.Adjusting,
+        "_laid",
+        lambda self, edited: self.render(edited, self.found.environment, self.found.record.object),
         "is changed in place",
     ),
 }
@@ -216,6 +233,9 @@ def _naive(tree: Tree, job: str) -> Body | None:
 
 class Naive(Loop):
     """The same people and the same actions, over manifests that are written by hand."""
+
+    def wired_to_prune(self) -> bool:
+        return True
 
     def desired(self) -> Mapping[Identity, tuple[str, Body]]:
         found = ((job, _naive(self.main, job)) for job in jobs(self.main))

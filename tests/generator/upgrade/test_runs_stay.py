@@ -135,7 +135,7 @@ def test_only_rerun_takes_it_up(repository: Repository, later: Version) -> None:
 
 def test_finished_and_cancelled_runs_stay_so(repository: Repository, later: Version) -> None:
     assert repository.run("retire", "prod/job", "--outcome", "succeeded").exit_code == 0
-    assert repository.run("cancel", "prod/jobset").exit_code == 0
+    assert repository.run("cancel", "prod/jobset", "--orphan").exit_code == 0
     before = repository.tree()
     assert "prod/rendered/job/job.yaml" not in before
     run(later, repository, "render")

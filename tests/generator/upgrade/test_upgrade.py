@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import stat
 import sys
 import zipfile
 from pathlib import Path
@@ -231,6 +232,9 @@ WRONG = {
     "no program": ("plain", "is not executable"),
     "no wheel": ("broken.whl", "cannot be unpacked"),
     "another wheel": ("other.whl", "is not a wheel of Trainwright"),
+    "a wheel that leaves its folder": ("leaving.whl", "'../leaving.pth' leads out of its folder"),
+    "an absolute wheel": ("absolute.whl", "'/leaving.pth' leads out of its folder"),
+    "a wheel with a link": ("linking.whl", "'trainwright' is neither a file nor a folder"),
 }
 
 
@@ -247,6 +251,13 @@ def test_what_is_not_a_version_is_one_line(case: str, tmp_path: Path) -> None:
     (tmp_path / "broken.whl").write_text("")
     with zipfile.ZipFile(tmp_path / "other.whl", "w") as archive:
         archive.writestr("other/__init__.py", "")
+    for wheel, outside in {"leaving": "../leaving.pth", "absolute": "/leaving.pth"}.items():
+        with zipfile.ZipFile(tmp_path / f"{wheel}.whl", "w") as archive:
+            archive.writestr(outside, "")
+    with zipfile.ZipFile(tmp_path / "linking.whl", "w") as archive:
+        link = zipfile.ZipInfo("trainwright")
+        link.external_attr = (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(link, "/etc")
     for option in ("--from", "--to"):
         to = () if option == "--to" else ("--to", "missing")
         done = repository.run("upgrade", option, name, *to)

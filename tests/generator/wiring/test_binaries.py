@@ -1,4 +1,4 @@
-"""Flux' two Kustomizations as a real kustomize builds them, and the order in which Helm installs."""
+"""Flux' Kustomizations as a real kustomize builds them, and the order in which Helm installs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from trainwright.kinds import TARGETS
 pytestmark = pytest.mark.slow
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-WIRED = Path(__file__).parent / "golden/flux-rendered-files-in-a-repository/expected/prod"
+WIRED = Path(__file__).parent / "golden/flux-one-kustomization-for-the-environment/expected/prod"
+OF_JOBS = Path(__file__).parent / "golden/flux-rendered-files-in-a-repository/expected/prod"
 CASES = (
     "job-with-what-it-needs",
     "jobset-gpu-many-nodes-in-a-kueue-queue",
@@ -58,6 +59,24 @@ def test_each_object_is_in_one_of_the_two(case: str, kubectl: str, tmp_path: Pat
     assert then
     key = str
     assert sorted([*first, *then], key=key) == sorted(everything, key=key)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_kustomization_of_a_job_has_all_its_objects(
+    case: str, kubectl: str, tmp_path: Path
+) -> None:
+    """Flux lists every YAML file of a folder in which nothing lists them, as far as it has it."""
+    (rendered,) = (GOLDEN / case / "expected").glob("*/rendered")
+    source = yaml.safe_load((OF_JOBS / "source.yaml").read_text())
+    ignored = [line.rpartition("/")[2] for line in source["spec"]["ignore"].splitlines()]
+    parts = []
+    for path in (path for path in rendered.iterdir() if path.is_dir()):
+        folder = tmp_path / path.name
+        shutil.copytree(path, folder, ignore=shutil.ignore_patterns(*ignored))
+        listed = {"resources": [each.name for each in sorted(folder.glob("*.y*ml"))]}
+        (folder / "kustomization.yaml").write_text(yaml.safe_dump(listed))
+        parts += _build(kubectl, folder)
+    assert sorted(parts, key=str) == sorted(_build(kubectl, rendered), key=str)
 
 
 def test_helm_makes_a_trainjob_before_its_runtime(binary: Callable[[str], str]) -> None:

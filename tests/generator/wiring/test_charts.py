@@ -373,7 +373,8 @@ def _waiting(objects: list[dict[str, Any]], engine: str) -> set[str]:
         (spec,) = [body["spec"] for body in objects if body["kind"] == "ApplicationSet"]
         rules = spec["template"]["spec"].get("ignoreDifferences", ())
         return {rule["kind"] for rule in rules if "kueue" in str(rule)}
-    rules = [rule for body in objects for rule in body["spec"].get("ignore", ())]
+    kustomizations = [body for body in objects if body["kind"] == "Kustomization"]
+    rules = [rule for body in kustomizations for rule in body["spec"].get("ignore", ())]
     return {rule["target"]["kind"] for rule in rules}
 
 

@@ -46,6 +46,24 @@ SCRIPTS = {
 FLUX = {kind.kind: kind.health.flux for kind in SERVED.values()}  # which applies no Workload
 
 
+def _managers(sample: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Who wrote what, as an API server keeps it: the engine the spec, an operator the status."""
+    yield _manager("engine", "f:spec")
+    if "status" in sample:
+        yield {**_manager("operator", "f:status"), "operation": "Update", "subresource": "status"}
+
+
+def _manager(name: str, field: str) -> dict[str, Any]:
+    return {
+        "manager": name,
+        "operation": "Apply",
+        "apiVersion": "v1",
+        "time": "2026-06-01T10:00:00Z",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {field: {}},
+    }
+
+
 def _states() -> Iterator[Any]:
     for kind, (api_version, _) in SCRIPTS.items():
         for sample in _load(HERE / "states" / f"{kind.lower()}.yaml"):
@@ -57,6 +75,7 @@ def _states() -> Iterator[Any]:
                     "namespace": "training",
                     "generation": 1,
                     "labels": sample.get("labels", {}),
+                    "managedFields": list(_managers(sample)),
                 },
                 "spec": _spec(kind) | sample.get("spec", {}),
             }

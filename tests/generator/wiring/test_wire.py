@@ -39,8 +39,6 @@ def test_the_screen_shows_objects_that_can_be_applied_as_they_are(wired: Reposit
         ("AppProject", "training-prod"),
         ("ApplicationSet", "training-prod"),
         ("GitRepository", "training-west"),
-        ("Kustomization", "training-west-prerequisites"),
-        ("Kustomization", "training-west"),
     ]
     # Applied like the others it would replace what else is in there.
     assert "argocd-cm" not in done.stdout
@@ -61,7 +59,6 @@ def test_a_folder_has_one_for_each_environment(wired: Repository, tmp_path: Path
         "argocd-values.yaml",
         "prod/applicationset.yaml",
         "prod/appproject.yaml",
-        "west/kustomizations.yaml",
         "west/source.yaml",
     ]
     for path in files:
@@ -78,7 +75,7 @@ def test_check_writes_nothing_and_names_every_difference(wired: Repository, tmp_
     missing = wired.run("wire", "--out", str(out), "--check")
     assert missing.exit_code == 1
     assert not out.exists()
-    assert missing.stdout.count(": missing\n") == 6
+    assert missing.stdout.count(": missing\n") == 5
     wired.run("wire", "--out", str(out))
     assert wired.run("wire", "--out", str(out), "--check").exit_code == 0
     edited = out / "prod/appproject.yaml"
@@ -107,11 +104,18 @@ def test_writing_one_environment_leaves_the_others_alone(wired: Repository, tmp_
 
 
 def test_a_new_job_changes_no_wiring_but_that_which_lists_them(wired: Repository) -> None:
-    before = wired.run("wire").stdout
-    wired.job("prod/new")
-    wired.job("west/new")
+    shared = GITOPS.replace("{repo", "{engine: flux, applications: environment, repo")
+    wired.environment("east", shared)
     wired.run("render")
-    assert wired.run("wire").stdout == before
+    before = wired.run("wire", "prod", "east").stdout
+    for name in ("prod", "east", "west"):
+        wired.job(f"{name}/new")
+    wired.run("render")
+    assert wired.run("wire", "prod", "east").stdout == before
+    assert [name for _, name in _objects(wired.run("wire", "west").stdout)] == [
+        "training-west",
+        "training-west-new",
+    ]
     wired.environment("west", CHART)
     wired.run("render")
     assert [kind for kind, _ in _objects(wired.run("wire", "west").stdout)] == [
@@ -161,7 +165,7 @@ def test_where_files_are_says_nothing_about_what_is_rendered(wired: Repository) 
 @pytest.mark.parametrize(
     ("settings", "annotations"),
     [
-        ("{}", {"argocd.argoproj.io/sync-options": "Prune=confirm,Delete=confirm"}),
+        ("{}", {"argocd.argoproj.io/sync-options": "Prune=false,Delete=false"}),
         ("{engine: flux}", {"kustomize.toolkit.fluxcd.io/prune": "disabled"}),
         ("{engine: none}", None),
         ("{prune: immediate}", None),
@@ -186,9 +190,9 @@ def test_a_run_is_protected_and_its_name_does_not_depend_on_it(
 @pytest.mark.parametrize(
     ("own", "together"),
     [
-        ("Prune=false", "Prune=false,Delete=confirm"),
-        ("Validate=false, Delete=false", "Prune=confirm,Delete=false,Validate=false"),
-        ("", "Prune=confirm,Delete=confirm"),
+        ("Prune=confirm", "Prune=confirm,Delete=false"),
+        ("Validate=false, Delete=confirm", "Prune=false,Delete=confirm,Validate=false"),
+        ("", "Prune=false,Delete=false"),
     ],
 )
 def test_a_job_s_own_options_are_added_and_are_the_last_word(
@@ -204,17 +208,17 @@ def test_a_job_s_own_options_are_added_and_are_the_last_word(
 
 def test_what_kueue_writes_into_is_applied_by_the_server(wired: Repository) -> None:
     wired.environment("prod", "gitops: {prune: immediate}\nqueueing: kueue\nqueues: {team: {}}\n")
-    wired.job("prod/llm", "queue: team\n")
+    wired.job("prod/fresh", "queue: team\n")
     wired.run("render", "prod")
     found = {
         job: yaml.safe_load(
             (wired.root / f"environments/prod/rendered/{job}/pytorchjob.yaml").read_text()
         )
-        for job in ("llm", "mnist")
+        for job in ("fresh", "mnist")
     }
     options = {"argocd.argoproj.io/sync-options": "ServerSideApply=true"}
-    assert found["llm"]["metadata"]["annotations"] == options
-    began = {"argocd.argoproj.io/sync-options": "Prune=confirm,Delete=confirm"}
+    assert found["fresh"]["metadata"]["annotations"] == options
+    began = {"argocd.argoproj.io/sync-options": "Prune=false,Delete=false"}
     assert found["mnist"]["metadata"]["annotations"] == began  # before that edit
 
 
@@ -231,6 +235,37 @@ def test_inability_is_one_line(arguments: list[str], message: str, wired: Reposi
     assert done.exit_code == 2
     assert done.stderr.startswith(f"trainwright: {message}")
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("gitops", "message"),
+    [
+        ('version: "3.1"', "Argo CD 3.1 does not know syncPolicy.retry.refresh"),
+        ('engine: flux, version: "2.8"', "Flux 2.8 does not know spec.ignore of a Kustomization"),
+        ('engine: flux, version: "2.4"', "Flux 2.4 does not know healthCheckExprs"),
+        (
+            'engine: flux, mode: chart, version: "2.6", '
+            "chart: {oci: oci://registry.example.com/c/training-job, version: 0.1.0}",
+            "Flux 2.6 does not know strategy RetryOnFailure",
+        ),
+    ],
+)
+def test_what_an_engine_does_not_know_yet_is_not_written(
+    gitops: str, message: str, wired: Repository
+) -> None:
+    kueue = "queueing: kueue\nqueues: {team: {}}\n"
+    wired.environment("prod", f"{GITOPS.replace('{repo', f'{{{gitops}, repo')}{kueue}")
+    done = wired.run("wire", "prod")
+    assert done.exit_code == 1
+    assert not done.stdout
+    assert f"error[TW040]: {message}" in done.stderr
+
+
+@pytest.mark.parametrize("gitops", ['version: "3.2"', 'engine: flux, version: "2.9.1"'])
+def test_an_engine_that_knows_it_is_wired(gitops: str, wired: Repository) -> None:
+    kueue = "queueing: kueue\nqueues: {team: {}}\n"
+    wired.environment("prod", f"{GITOPS.replace('{repo', f'{{{gitops}, repo')}{kueue}")
+    assert wired.run("wire", "prod").exit_code == 0
 
 
 def test_check_needs_a_folder(wired: Repository) -> None:

@@ -153,22 +153,52 @@ def test_argocd_never_reruns_drifts_or_takes_back_what_controllers_write(
     assert not [o for o in options if o.partition("=")[0] in {"Force", "Replace", "PruneLast"}]
     compared = application["metadata"]["annotations"]["argocd.argoproj.io/compare-options"]
     assert compared == "ServerSideDiff=true"
-    automated = application["spec"]["syncPolicy"]["automated"]
-    objects = application["metadata"]["name"].endswith("-objects")  # nothing asks before they go
-    assert automated == {"prune": not objects, "selfHeal": True, "allowEmpty": False}
+    objects = application["metadata"]["name"].endswith("-objects")
     assert not (objects and application["spec"].get("ignoreDifferences"))
+    # What is mended in git is synced by the next attempt, and not what was there before.
+    assert application["spec"]["syncPolicy"]["retry"]["refresh"] is True
     for rule in application["spec"].get("ignoreDifferences", ()):
         assert set(rule) == {"group", "kind", "jqPathExpressions"}
 
 
-@pytest.mark.parametrize("body", _of("ApplicationSet"))
-def test_an_applicationset_fails_on_unknown_words_and_keeps_people_s_approval(
-    body: dict[str, Any],
+_APPROVAL = "argocd.argoproj.io/deletion-approved"
+_FINALIZER = "resources-finalizer.argocd.argoproj.io"
+
+
+def _applying() -> Iterator[Any]:
+    for case in WORKING:
+        for body in _objects(case):
+            environment = body["metadata"].get("labels", {}).get("trainwright.io/environment")
+            if body["kind"] in ("Application", "ApplicationSet"):
+                said = (GOLDEN / case / "input" / environment / "environment.yaml").read_text()
+                identity = f"{case}-{body['metadata']['name']}"
+                yield pytest.param(body, "prune: immediate" in said, id=identity)
+
+
+@pytest.mark.parametrize(("body", "immediate"), list(_applying()))
+def test_argocd_deletes_only_where_that_is_wanted_and_waits_for_nobody(
+    body: dict[str, Any], *, immediate: bool
 ) -> None:
+    """Whatever a run is annotated with: it may have been rendered for another engine."""
+    application = _application(body)
+    automated = application["spec"]["syncPolicy"]["automated"]
+    assert automated == {"prune": immediate, "selfHeal": True, "allowEmpty": False}
+    # A sync that waits for a confirmation is fixed to its commit.
+    approved = application["metadata"]["annotations"].get(_APPROVAL)
+    assert approved == (None if immediate else "9999-12-31T23:59:59Z")
+    if body["kind"] == "ApplicationSet":
+        assert application["metadata"].get("finalizers", []) == [_FINALIZER] * immediate
+        kept = body["spec"].get("syncPolicy", {}).get("preserveResourcesOnDeletion", False)
+        assert kept is not immediate, "or the controller adds the finalizer"
+        preserved = body["spec"].get("preservedFields", {}).get("annotations", [])
+        assert preserved == [_APPROVAL] * immediate
+
+
+@pytest.mark.parametrize("body", _of("ApplicationSet"))
+def test_an_applicationset_fails_on_unknown_words(body: dict[str, Any]) -> None:
     spec = body["spec"]
     assert spec["goTemplate"] is True
     assert spec["goTemplateOptions"] == ["missingkey=error"]
-    assert spec["preservedFields"]["annotations"] == ["argocd.argoproj.io/deletion-approved"]
     (generator,) = spec["generators"]
     (files,) = generator["git"]["files"]
     assert files["path"].endswith(("/rendered/*/values.yaml", "/rendered/*/run.lock"))
@@ -197,20 +227,60 @@ def test_a_kustomization_that_waits_reads_every_kind_that_it_holds(body: dict[st
         assert "healthCheckExprs" not in spec
         return
     read = {expression["kind"] for expression in spec["healthCheckExprs"]}
-    left_out = set(spec["patches"][0]["target"]["kind"].split("|"))
-    assert read == {t.kind for t in TARGETS.values() if not t.envelope} & read
-    assert not read & left_out
-    assert spec["dependsOn"]
+    assert read & {t.kind for t in TARGETS.values() if not t.envelope}
+    for patch in spec.get("patches", ()):
+        assert not read & set(patch["target"]["kind"].split("|"))
+        assert spec["dependsOn"]
+    # Without an account Flux reads Jobs in its own way, and waits for their end.
+    assert "Job" not in read or spec["serviceAccountName"]
 
 
-@pytest.mark.parametrize("case", [case for case in WORKING if case.startswith("flux-rendered")])
+@pytest.mark.parametrize("body", _of("Kustomization"))
+def test_flux_deletes_only_where_that_is_wanted(body: dict[str, Any]) -> None:
+    """Whatever a run is annotated with: it may have been rendered for another engine."""
+    immediate = body["spec"]["prune"]
+    assert body["spec"].get("deletionPolicy") == (None if immediate else "Orphan")
+
+
+def test_what_is_refused_of_one_job_stops_no_other() -> None:
+    """Flux tries all objects of a Kustomization out before it applies the first of them."""
+    found = {
+        b["metadata"]["name"]: b["spec"]
+        for b in _objects("flux-rendered-files-in-a-repository")
+        if b["kind"] == "Kustomization"
+    }
+    jobs = {"llm", "pretrain", "tiny"}
+    assert set(found) == {
+        *(f"training-prod-{job}" for job in jobs),
+        "training-prod-pretrain-prerequisites",  # a TrainJob is refused before its runtime is there
+    }
+    for name, spec in found.items():
+        job = name.removeprefix("training-prod-").removesuffix("-prerequisites")
+        assert spec["path"] == f"./environments/prod/rendered/{job}"
+        needed = [each["name"] for each in spec.get("dependsOn", ())]
+        assert all(other.startswith(f"training-prod-{job}-") for other in needed)
+
+
+def test_files_that_are_no_objects_are_not_in_the_source() -> None:
+    """Where nothing lists the manifests Flux takes every YAML file for some."""
+    (source,) = (
+        b for b in _objects("flux-rendered-files-in-a-repository") if b["kind"] == "GitRepository"
+    )
+    ignored = {line.rpartition("/")[2] for line in source["spec"]["ignore"].splitlines()}
+    assert ignored >= {"values.yaml", "kustomization.yaml", "kustomization.yml", "Kustomization"}
+
+
+_SHARED = ["flux-one-kustomization-for-the-environment"]
+
+
+@pytest.mark.parametrize("case", _SHARED)
 def test_the_two_kustomizations_share_out_all_kinds(case: str) -> None:
     first, then = (body for body in _objects(case) if body["kind"] == "Kustomization")
     assert then["spec"]["dependsOn"] == [{"name": first["metadata"]["name"]}]
     jobs, others = (
         set(body["spec"]["patches"][0]["target"]["kind"].split("|")) for body in (first, then)
     )
-    assert jobs == {expression["kind"] for expression in then["spec"]["healthCheckExprs"]}
+    assert jobs == {kind.kind for kind in SERVED.values()}
     assert not jobs & others
 
 
@@ -418,9 +488,7 @@ def test_suspend_is_git_s_where_there_is_no_queue(kind: str) -> None:
 @pytest.mark.parametrize("kind", QUEUED)
 def test_flux_ignores_the_same_fields(kind: str) -> None:
     (then,) = [
-        b
-        for b in _objects("flux-rendered-files-in-a-repository")
-        if b["kind"] == "Kustomization" and b["spec"]["wait"]
+        b for b in _objects(*_SHARED) if b["kind"] == "Kustomization" and b["spec"].get("ignore")
     ]
     (rule,) = [r for r in then["spec"]["ignore"] if r["target"]["kind"] == kind]
     assert rule["target"]["labelSelector"] == "kueue.x-k8s.io/queue-name"

@@ -1,0 +1,134 @@
+"""With which commit it is compared what is rendered, and what is said where there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from forged_trees import FORGED, base
+
+from git_repository import commit, git, init
+from repository import Copied, Repository
+from trainwright.specs import lineage
+
+
+@pytest.fixture
+def branch(tmp_path: Path, copied: Copied) -> Repository:
+    """A branch with a forged image, of which main knows nothing."""
+    made = copied(base, tmp_path / "origin")
+    FORGED["image"](made.root)
+    commit(made.root, "More of the harmless job")
+    return made
+
+
+def clone(repository: Repository, *options: str) -> Repository:
+    folder = repository.root.parent / "clone"
+    git(repository.root.parent, "clone", "--quiet", *options, f"file://{repository.root}", "clone")
+    return Repository(folder)
+
+
+def refused(repository: Repository, *options: str) -> bool:
+    done = repository.run("render", "--check", *options)
+    assert done.exit_code in (0, 1), done.output
+    return "TW057" in repository.run("check", *options).output and done.exit_code == 1
+
+
+def test_a_branch_begins_where_it_left_main(branch: Repository) -> None:
+    found = lineage.find(branch.root)
+    assert found is not None
+    assert found.bases == (git(branch.root, "rev-parse", "main"),)
+    assert refused(branch)
+
+
+def test_a_branch_begins_there_below_the_top_of_a_repository(tmp_path: Path) -> None:
+    top = init(tmp_path / "top")
+    made = Repository(top / "ml")
+    made.environment("prod")
+    made.job("prod/llm")
+    assert made.run("render").exit_code == 0
+    commit(top, "Begin")
+    git(top, "checkout", "--quiet", "-b", "pull-request")
+    made.job("prod/new")
+    assert made.run("render").exit_code == 0
+    commit(top, "A harmless job")
+    assert not refused(made)
+    FORGED["image"](made.root)
+    commit(top, "More of the harmless job")
+    found = lineage.find(made.root)
+    assert found is not None
+    assert (found.bases, found.inside) == ((git(top, "rev-parse", "main"),), "ml")
+    assert refused(made)
+
+
+def test_a_clone_knows_what_its_branch_is_merged_into(branch: Repository) -> None:
+    git(branch.root, "checkout", "--quiet", "main")
+    cloned = clone(branch)
+    git(cloned.root, "checkout", "--quiet", "pull-request")
+    git(cloned.root, "branch", "--quiet", "-D", "main")
+    assert refused(cloned)
+
+
+def test_another_base_may_be_named(branch: Repository) -> None:
+    assert not refused(branch, "--against", "HEAD")
+    assert refused(branch, "--against", "HEAD~1")
+
+
+def test_what_main_itself_has_is_believed(branch: Repository) -> None:
+    git(branch.root, "checkout", "--quiet", "main")
+    git(branch.root, "merge", "--quiet", "--no-edit", "pull-request")
+    assert not refused(branch)
+    FORGED["hostPID"](branch.root)
+    assert refused(branch)
+
+
+def test_a_shallow_clone_says_what_it_lacks(branch: Repository) -> None:
+    git(branch.root, "checkout", "--quiet", "main")
+    cloned = clone(branch, "--depth=1", "--branch=pull-request")
+    checked = cloned.run("check")
+    assert checked.exit_code == 0
+    assert "note[TW058]: this clone is shallow" in checked.output
+    assert cloned.run("render", "--check").exit_code == 1
+    named = cloned.run("check", "--against", "origin/main")
+    assert named.exit_code == 1
+    assert "error[TW058]" in named.output
+
+
+def test_a_job_of_a_pull_request_compares_with_what_that_goes_into(
+    branch: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(branch.root, "branch", "release", "main")
+    cloned = clone(branch, "--branch=pull-request")
+    git(cloned.root, "remote", "set-head", "origin", "pull-request")
+    assert not refused(cloned)
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(cloned.root))
+    monkeypatch.setenv("GITHUB_BASE_REF", "release")
+    assert refused(cloned)
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(cloned.root.parent / "another"))
+    assert not refused(cloned)
+    monkeypatch.setenv("CI_PROJECT_DIR", str(cloned.root))
+    commit_of_base = git(cloned.root, "rev-parse", "origin/release")
+    monkeypatch.setenv("CI_MERGE_REQUEST_DIFF_BASE_SHA", commit_of_base)
+    assert refused(cloned)
+
+
+def test_the_merge_that_a_forge_makes_compares_with_its_first_parent(
+    branch: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(branch.root, "checkout", "--quiet", "--detach", "main")
+    git(branch.root, "merge", "--quiet", "--no-ff", "--no-edit", "pull-request")
+    git(branch.root, "branch", "--quiet", "-D", "main")
+    assert not refused(branch)  # nothing says where it belongs
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(branch.root))
+    monkeypatch.setenv("GITHUB_BASE_REF", "main")
+    assert refused(branch)
+
+
+def test_without_a_commit_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
+    made = Repository(tmp_path)
+    made.environment("prod")
+    made.job("prod/llm")
+    assert lineage.find(tmp_path) is None
+    init(tmp_path)
+    assert lineage.find(tmp_path) is None
+    assert made.run("render").exit_code == 0
+    assert made.run("render", "--check").exit_code == 0

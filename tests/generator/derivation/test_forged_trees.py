@@ -1,0 +1,113 @@
+"""What somebody may write who can open a pull request: none of it passes for what was rendered."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from forged_trees import BY_HAND, FORGED, base
+
+from git_repository import commit, git
+from repository import Copied, Repository
+from trainwright.runs import meaning
+
+
+@pytest.fixture
+def forged(tmp_path: Path, copied: Copied) -> Repository:
+    return copied(base, tmp_path / "repository")
+
+
+def refused(repository: Repository) -> str:
+    checked = repository.run("check")
+    assert checked.exit_code == 1, checked.output
+    rendered = repository.run("render", "--check")
+    assert rendered.exit_code == 1, rendered.output
+    return checked.output
+
+
+def planned(repository: Repository) -> Mapping[str, Any]:
+    done = repository.run("plan", "--against", "main", "-o", "json")
+    assert done.exit_code == 1, done.output
+    found: Mapping[str, Any] = json.loads(done.stdout)["plan"]
+    return found
+
+
+def test_what_was_rendered_is_believed(forged: Repository) -> None:
+    assert "TW057" not in forged.run("check").output
+    assert forged.run("render", "--check").exit_code == 0
+    plan = json.loads(forged.run("plan", "--against", "main", "-o", "json").stdout)["plan"]
+    assert not plan["underived"]
+    assert not plan["blocked"]
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_a_forged_tree_is_refused(how: str, forged: Repository) -> None:
+    FORGED[how](forged.root)
+    commit(forged.root, "More of the harmless job")
+    refused(forged)
+    found = planned(forged)["underived"]
+    assert found
+    text = forged.run("plan", "--against", "main").output.splitlines()[0]
+    assert found[0]["message"].partition("\n")[0][:40] in text
+    assert text.startswith("not rendered from any source: ")
+
+
+@pytest.mark.parametrize("how", ["image", "hostPID", "state of a run of the base", "second file"])
+def test_what_is_not_committed_yet_is_proved_as_well(how: str, forged: Repository) -> None:
+    FORGED[how](forged.root)
+    refused(forged)
+    assert planned(forged)["underived"]
+
+
+@pytest.mark.parametrize("how", sorted(FORGED.keys() - BY_HAND))
+def test_rendering_again_takes_back_what_was_forged(how: str, forged: Repository) -> None:
+    FORGED[how](forged.root)
+    commit(forged.root, "More of the harmless job")
+    done = forged.run("render")
+    assert done.exit_code == 0, done.output
+    assert forged.run("render", "--check").exit_code == 0
+    assert "TW057" not in forged.run("check").output
+
+
+def test_a_run_that_began_and_ended_between_two_commits_was_had(
+    forged: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever checks has not rendered it: a rerun of the job's file stepped over its number."""
+    ledger = forged.root / "environments/prod/ledger.yaml"
+    for number in (1, 2, 3):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"author-{number}"))
+        assert forged.run("retire", "prod/llm").exit_code == 0
+        assert forged.run("rerun", "prod/llm").exit_code == 0
+    commit(forged.root, "Run it again")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "reviewer"))
+    assert "TW057" not in forged.run("check").output
+    assert forged.run("render", "--check").exit_code == 0
+    *above, second, third = ledger.read_text(encoding="utf-8").splitlines(keepends=True)
+    assert "run: 2" in second
+    assert "run: 3" in third
+
+    # Another name than it had, another text of the job's file, or a number that is yet to come.
+    own = meaning.digest({}, 2)
+    for lines in (
+        [*above, re.sub("llm-[0-9a-f]{8}", "llm-00000000", second), third],
+        [*above, re.sub("[0-9a-f]{64}", own, second), third],
+        [*above, second.replace("run: 2", "run: 4"), third],
+    ):
+        ledger.write_text("".join(lines), encoding="utf-8")
+        assert "is not a run that llm has had" in refused(forged)
+
+
+def test_the_ledger_has_no_run_that_is_yet_to_come(forged: Repository) -> None:
+    ledger = forged.root / "environments/prod/ledger.yaml"
+    for verb in ("retire", "rerun", "retire"):
+        assert forged.run(verb, "prod/llm").exit_code == 0
+    *_, second = ledger.read_text(encoding="utf-8").splitlines(keepends=True)
+    assert "run: 2" in second
+    git(forged.root, "reset", "--quiet", "--hard")
+    ledger.write_text(ledger.read_text(encoding="utf-8") + second, encoding="utf-8")
+    commit(forged.root, "More of the harmless job")
+    assert "is not a run that llm has had" in refused(forged)

@@ -1,0 +1,129 @@
+"""What people read is what is there, in every output and of every text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+import git_repository
+from repository import Copied, Repository
+from trainwright.cli.check import FORMATS
+from trainwright.findings.visibility import hidden, visible
+from trainwright.plan.formats import FORMATS as PLAN_FORMATS
+
+# What no terminal, log, page or comment may be given as it is.
+UNSEEN = {
+    "right-to-left override": "\u202e",
+    "isolate": "\u2066",
+    "zero-width space": "\u200b",
+    "word joiner": "\u2060",
+    "soft hyphen": "\xad",
+    "Hangul filler": "\u3164",
+    "grapheme joiner": "\u034f",
+    "invisible operator": "\u206a",
+    "tag": "\U000e0041",
+    "variation selector": "\U000e0100",
+    "line separator": "\u2028",
+    "escape sequence": "\x1b[2J",
+    "C1 control": "\x9b",
+    "bell": "\x07",
+}
+LOOK_ALIKES = {
+    "Cyrillic a": "p\u0430ypal",
+    "Greek o": "t\u03bfrch",
+    "Cyrillic capital": "GPU\u0415",
+}
+FINE = ("Gr\u00fc\u00dfe", "\u041f\u0440\u0438\u0432\u0435\u0442", "\u03b1\u03b2\u03b3", "\u65e5\u672c\u8a9e", "\u03bcs", "a\nb\r\nc\td", "\U0001f469\u200d\U0001f4bb")  # fmt: skip
+
+
+@pytest.mark.parametrize("unseen", UNSEEN.values(), ids=UNSEEN)
+def test_what_is_not_seen_is_found_and_spelled_out(unseen: str) -> None:
+    assert hidden(f"a{unseen}b") == unseen[0]
+    assert unseen[0] not in visible(f"a{unseen}b")
+
+
+@pytest.mark.parametrize("word", LOOK_ALIKES.values(), ids=LOOK_ALIKES)
+def test_a_letter_that_imitates_another_is_found_and_spelled_out(word: str) -> None:
+    assert hidden(f"image: {word}")
+    assert visible(f"image: {word}").isascii()
+
+
+@pytest.mark.parametrize("text", FINE)
+def test_words_of_any_language_are_fine(text: str) -> None:
+    assert not hidden(text)
+    if text.isprintable():
+        assert visible(text) == text
+
+
+@given(st.text())
+def test_what_is_shown_has_nothing_hidden(text: str) -> None:
+    assert not hidden(visible(text))
+    assert visible(visible(text)) == visible(text)
+
+
+def _allowing(folder: Path) -> None:
+    repository = Repository(git_repository.init(folder))
+    repository.environment("prod", "severities: {TW780: off}\n")
+    repository.job("prod/llm")
+    repository.run("render")
+    git_repository.commit(repository.root, "Begin")
+
+
+# In YAML's own escapes, as a file of a stranger has them.
+PLACES = {
+    "value": "env: {{A: {text}}}\n",
+    "key": "annotations: {{{text}: x}}\n",
+    "flag": "flags: {{a: {text}}}\n",
+    "argument": "entrypoint: {{argv: [train, {text}]}}\n",
+    "description": "description: {text}\n",
+    "wrong field": "{text}: 1\n",
+    "wrong value": "queue: {text}\n",
+    "file": "files: {{/etc/a: {{content: {text}}}}}\n",
+}
+
+
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+def test_no_output_hides_what_a_spec_says(place: str, copied: Copied, tmp_path: Path) -> None:
+    repository = copied(_allowing, tmp_path / "clone")
+    said = "".join(one for one in UNSEEN.values() if one[0] not in "\x1b\x9b\x07")
+    said += "".join(LOOK_ALIKES.values()) + " @team <img src=x> ![x](http://e.example) ##[group]"
+    line = place.format(text=json.dumps(said))
+    spec = repository.root / "environments/prod/jobs/llm.yaml"
+    kept = [one for one in spec.read_text().splitlines() if one.split(":")[0] != line.split(":")[0]]
+    spec.write_text("\n".join([*kept, line]), encoding="utf-8")
+    for command in (
+        *(("check", "--no-cache", "-o", output) for output in FORMATS),
+        ("diff",),
+        *(("plan", "--against", "main", "-o", output) for output in PLAN_FORMATS),
+        ("explain", "prod/llm"),
+        ("explain", "prod/llm", "-o", "json"),
+        ("list", "jobs"),
+    ):
+        done = repository.run(*command)
+        assert done.exit_code in (0, 1, 2), done.output
+        ours = "\u2060" if command[-1] == "markdown" else ""  # it breaks mentions and links
+        left = [name for name, one in UNSEEN.items() if one[0] in done.output.replace(ours, "")]
+        assert not left, (command, left)
+        assert "##[" not in done.output, command
+        page = done.output if command[-1] == "html" else ""
+        if command[-1] == "markdown":
+            page = MarkdownIt("commonmark", {"html": True}).render(done.output)
+        assert "<img" not in page, command
+
+
+@pytest.mark.parametrize("place", ["value", "flag", "argument", "file"])
+def test_a_spec_that_hides_something_is_a_finding(place: str, repository: Repository) -> None:
+    line = PLACES[place].format(text=json.dumps("safe\u202eexe"))
+    spec = repository.job("prod/llm")
+    kept = [one for one in spec.read_text().splitlines() if one.split(":")[0] != line.split(":")[0]]
+    spec.write_text("\n".join([*kept, line]), encoding="utf-8")
+    done = repository.run("check", "--no-cache", "-o", "json", "prod/llm")
+    (found,) = [f for f in json.loads(done.stdout)["report"]["results"] if f["rule"] == "TW780"]
+    assert "safe\\u202eexe" in found["message"]
+    if place in ("value", "flag"):
+        assert found["place"]["line"] == len(kept) + 1
