@@ -12,6 +12,7 @@ from generated import ROOT, main
 
 from trainwright.rule_model.edit import Verdict
 from trainwright.rule_model.edit_row import EditRow
+from trainwright.rules.edits import kueue
 from trainwright.rules.edits.table import EDITS
 
 PAGE = ROOT / "docs" / "edits.md"
@@ -27,6 +28,7 @@ for a field the first counts whose conditions all hold; a field stands for all t
 | outcome | what happens |
 |---|---|
 | in place | accepted, and takes effect |
+| until admitted | rejected of a job that runs, and accepted while it waits in its queue |
 | rejected | the API server or a webhook refuses the object, and the sync fails |
 | refused below | the object is accepted; what its controller makes of it is refused |
 | mixed | accepted; some pods have the old version and some the new one |
@@ -62,9 +64,9 @@ def page() -> str:
 
 
 def _title(edit: EditRow) -> str:
-    if edit.kinds:
-        return ", ".join(map(str, edit.kinds))
-    return "Any kind in a Kueue queue" if edit.path else "Everything else"
+    if edit.kinds == kueue.WORKLOADS:
+        return "What Kueue admits"
+    return ", ".join(map(str, edit.kinds)) or "Everything else"
 
 
 def _all_but_path(edit: EditRow) -> tuple[object, ...]:

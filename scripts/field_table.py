@@ -19,12 +19,15 @@ _HEAD = f"""\
 # What an edit of a field does to a run
 
 A run begins with its first rendering, and keeps its name and its bytes until a line of the job's
-own file begins another. A field stands for all that is below it.
+own file begins another. Fields of *training* decide what is trained, and an edit of one begins a
+run. Fields of *operation* decide when it runs, for how long, and how people find it: no edit of one
+does. A field stands for all that is below it.
 
 | effect | what happens |
 |---|---|
 | new run | another object under another name; the one before leaves |
 | in place | the same run, with exactly that place of its manifest changed |
+| operation | no other run: *in place* where live objects take it ([edits](edits.md)), else *held* |
 | held | the run stays; `list`, `plan` and `status` name what it is behind. `rerun` takes it up |
 | no effect | the run stays as it is, and so will its next one |
 | refused | the field cannot be written there |

@@ -74,7 +74,10 @@ def page(rule: Any) -> str:
     if rule.effect:
         parts += ["## Why", "", f"Otherwise: {rule.effect}", ""]
     if isinstance(rule, Rule):
-        parts += [*_sample("Fails", rule.failing), *_sample("Passes", rule.passing)]
+        parts += [*_sample("Fails", rule.failing)]
+        parts += _samples("Fails as well", rule.variants)
+        parts += [*_sample("Passes", rule.passing)]
+        parts += _samples("Is no finding either", rule.near_misses)
     if isinstance(rule, EditRule):
         title = f"Is {rule.verdict.value}"
         parts += [*_step(title, rule.failing), *_step("Is not", rule.passing)]
@@ -105,6 +108,13 @@ def _sample(title: str, sample: Sample) -> Iterator[str]:
     yield from (f"## {title}", "", *_yaml(sample.manifest))
     if sample.environment:
         yield from ("in an environment with", "", *_yaml(sample.environment))
+
+
+def _samples(title: str, manifests: tuple[str, ...]) -> Iterator[str]:
+    if manifests:
+        yield from (f"## {title}", "")
+    for manifest in manifests:
+        yield from _yaml(manifest)
 
 
 def _yaml(sample: str) -> Iterator[str]:
