@@ -1,4 +1,4 @@
-# `make render` and `make test` are all the set-up there is: Python 3.11+, git and make suffice.
+# `make render` and `make test` are all the set-up there is: Python 3.11 to 3.13, git and make suffice.
 
 VENV := .venv
 PYTHON ?= python3
@@ -23,9 +23,8 @@ $(VENV)/.dev: $(BIN)/trainwright requirements-dev.txt runtime/pyproject.toml
 render: $(BIN)/trainwright ## validate and render the shipped environments
 	@$(BIN)/trainwright render
 
-# Many tests start processes: without bytecode, each of them would compile every module again.
-unexport PYTHONDONTWRITEBYTECODE
-PYTEST := $(BIN)/python -m pytest --dist worksteal --durations=25
+# Whatever the shell's variables would make of Python; tests/started_afresh.py does the rest.
+PYTEST := $(BIN)/python -E -X utf8 -m pytest --dist worksteal --durations=25
 
 test: $(VENV)/.dev ## run the tests that a change of the generator can break, in a few minutes
 	$(PYTEST) -n 4 -m "not slow"
@@ -39,7 +38,7 @@ test-nightly: $(VENV)/.dev ## the same with as many examples as a night holds
 
 # Each worker collects all tests. In a fresh clone each would compile all that they import.
 collect: $(VENV)/.dev ## compile what the tests import, once, for the workers of `make test`
-	@$(BIN)/python -m pytest --collect-only -q > $(VENV)/collected || { cat $(VENV)/collected; exit 1; }
+	@$(BIN)/python -E -X utf8 -m pytest --collect-only -q > $(VENV)/collected || { cat $(VENV)/collected; exit 1; }
 
 check: $(VENV)/.dev ## lint, types, import contract, formatting, freshness of everything generated
 	$(BIN)/ruff check .
@@ -54,9 +53,11 @@ check: $(VENV)/.dev ## lint, types, import contract, formatting, freshness of ev
 	$(BIN)/python scripts/field_table.py --check
 	$(BIN)/python scripts/fabric_page.py --check
 	$(BIN)/python scripts/schema_page.py --check
+	$(BIN)/python scripts/upstream_page.py --check
 	$(BIN)/python scripts/kubernetes_page.py --check
 	$(BIN)/python scripts/verb_page.py --check
 	$(BIN)/python scripts/workload_pages.py --check
+	$(BIN)/python scripts/requirements_lock.py --check
 	$(BIN)/trainwright render --check
 
 docs: $(VENV)/.dev ## build the documentation site in docs/_build; broken links fail
@@ -67,7 +68,7 @@ format: $(VENV)/.dev ## format and fix what can be fixed
 	$(BIN)/ruff format .
 
 golden: $(VENV)/.dev ## rewrite expected outputs; the review is the git diff
-	$(BIN)/python -m pytest -n 2 -q tests --update-golden
+	$(BIN)/python -E -X utf8 -m pytest -n 2 -q tests --update-golden
 
 bench: $(VENV)/.dev ## measure against floors and peers; prints ratios
 	$(BIN)/python benchmarks/pipeline.py
