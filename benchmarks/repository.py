@@ -33,7 +33,7 @@ for pattern in sys.argv[2:]:
         path.is_file() and path.read_bytes()
 """
 _SPECS = ("environments/*.yaml", "environments/*/*.yaml", "environments/*/jobs/*.yaml")
-_RECORDS = ("environments/*/rendered/*/run.lock", "environments/*/rendered/index.json")
+_RECORDS = ("environments/*/rendered/*/run.lock",)
 _RENDERED = ("environments/*/rendered/*", "environments/*/rendered/*/*")
 
 

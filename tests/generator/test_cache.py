@@ -79,7 +79,6 @@ RENDERED = (
     "prod/rendered/a/values.yaml",
     "prod/rendered/a/pytorchjob.yaml",
     "prod/rendered/b/values.yaml",
-    "prod/rendered/index.json",
     "prod/rendered/stray.yaml",
 )
 VERBS = (

@@ -29,17 +29,17 @@ def _changes(folder: Path, wanted: dict[str, str], keep: frozenset[str] = frozen
 
 def test_applying_makes_the_folder_what_is_wanted(tmp_path: Path) -> None:
     folder = tmp_path / "rendered"
-    first = {"a/x.yaml": "1", "a/y.yaml": "2", "index.json": "{}"}
+    first = {"a/x.yaml": "1", "a/y.yaml": "2", "list.yaml": "{}"}
     changes = _changes(folder, first)
     assert sorted(changes.added) == sorted(first)
     filetree.apply(folder, changes)
     assert _tree(folder) == first
 
-    second = {"a/x.yaml": "1", "b/z.yaml": "é\n", "index.json": "{1}"}
+    second = {"a/x.yaml": "1", "b/z.yaml": "é\n", "list.yaml": "{1}"}
     changes = _changes(folder, second)
     assert (sorted(changes.added), sorted(changes.changed), changes.removed) == (
         ["b/z.yaml"],
-        ["index.json"],
+        ["list.yaml"],
         ("a/y.yaml",),
     )
     filetree.apply(folder, changes)
@@ -69,8 +69,8 @@ def test_lists_are_replaced_after_what_they_list(tmp_path: Path, monkeypatch) ->
         return replace(self, target)
 
     monkeypatch.setattr(Path, "replace", note)
-    filetree.apply(tmp_path, _changes(tmp_path, {"index.json": "{}", "z/a.yaml": "", "b/c": ""}))
-    assert order == ["b/c", "z/a.yaml", "index.json"]
+    filetree.apply(tmp_path, _changes(tmp_path, {"list.yaml": "{}", "z/a.yaml": "", "b/c": ""}))
+    assert order == ["b/c", "z/a.yaml", "list.yaml"]
 
 
 def test_links_are_never_followed_out_of_the_folder(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_what_is_no_regular_file_is_a_finding(
         assert any(f"environments/{path}" in text for text in message), message
 
 
-RECORDS = [(kind, name) for name in ("index.json", "llm/run.lock") for kind in ODD]
+RECORDS = [(kind, name) for name in ("llm/run.lock",) for kind in ODD]
 TOO_LARGE = ("huge", "llm/run.lock")  # a file like any other, which cannot be a record
 
 
@@ -124,15 +124,6 @@ def test_a_rendered_file_that_is_none_is_replaced(
 
 
 NESTED = ["[" * 200_000, '{"jobs":' * 100_000, "[" * 5_000 + "]" * 5_000]
-
-
-@pytest.mark.parametrize("text", NESTED, ids=["list", "mapping", "closed"])
-def test_a_nested_index_is_no_index(text: str, repository: Repository) -> None:
-    assert repository.run("render").exit_code == 0
-    before = repository.tree()
-    repository.write("prod/rendered/index.json", text)
-    assert repository.run("render").exit_code == 0
-    assert repository.tree() == before
 
 
 @pytest.mark.parametrize("text", NESTED, ids=["list", "mapping", "closed"])

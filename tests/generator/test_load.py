@@ -128,7 +128,7 @@ def test_an_environment_whose_file_is_misspelt_does_not_vanish(
     assert f"Rename environments/prod/{name} to environment.yaml." in repository.run("check").stdout
 
 
-@pytest.mark.parametrize("trace", ["jobs/llm.yaml", "rendered/index.json", "ledger.yaml"])
+@pytest.mark.parametrize("trace", ["jobs/llm.yaml", "rendered/kustomization.yaml", "ledger.yaml"])
 def test_an_environment_without_its_file_is_an_error(trace: str, repository: Repository) -> None:
     repository.write(f"staging/{trace}", "")
     (found,) = _findings(repository)

@@ -297,33 +297,24 @@ def test_a_run_on_another_branch_stays_as_it_began(place: tuple[str, ...], remot
     assert after["llm"]["inherited"]["gracePeriod"] == "5m"
 
 
-@pytest.mark.parametrize("index", [True, False], ids=["by its index", "by its record"])
-def test_an_unknown_run_is_asked_for(index: bool, remote: Path) -> None:
-    """On a branch of an earlier version, say, which is behind the specs."""
+def test_an_unknown_run_is_requested_by_name(remote: Path) -> None:
+    """Where its record cannot be read, and the specs have moved on."""
     here = clone(remote, "here")
     branch = ("prod", "--branch", "rendered", "--path", "{env}")
     publish(here, *branch)
     git(here.root, "worktree", "add", "--quiet", "../there", "rendered")
     there = here.root.parent / "there"
     record = there / "prod/llm/run.lock"
-    if index:
-        known = json.loads(record.read_text())
-        llm = {key: known[key] for key in ("object", "target", "files")}
-        (there / "prod/index.json").write_text(json.dumps({"jobs": {"llm": llm}}))
-        record.unlink()
-    else:
-        record.write_text("{")
+    record.write_text("{")
     git_repository.commit(there, "Earlier")
     git(here.root, "worktree", "remove", "../there")
     here.job("prod/llm", "retries: 1\n")
     git_repository.commit(here.root)
-    consent = ("--new-runs",) if index else ("--new-runs", "--discard-edits")
-    message = refused(here, *branch, *consent[1:])
+    message = refused(here, *branch, "--discard-edits")
     assert "TW054" in message
     assert "or `trainwright publish --new-runs`" in message
-    publish(here, *branch, *consent)
+    publish(here, *branch, "--new-runs", "--discard-edits")
     assert set(_runs(here.root)) == {"llm", "mnist"}
-    assert "prod/index.json" not in files(here.root, "rendered")
 
 
 def _defaults(text: str) -> str:

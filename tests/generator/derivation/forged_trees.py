@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -258,14 +257,6 @@ def environment_without_a_file(root: Path) -> None:
     shutil.copytree(root / RENDERED, root / "environments/ghost/rendered")
 
 
-def index_of_runs(root: Path) -> None:
-    """A list of runs as no version that was released kept it."""
-    folder = root / RENDERED / "new"
-    files = {p.name: digest_of(p.read_bytes()) for p in folder.iterdir() if p.name != "run.lock"}
-    jobs = {"new": {"object": _record(root, "new").object, "target": "pytorchjob", "files": files}}
-    (root / RENDERED / "index.json").write_text(json.dumps({"jobs": jobs}), encoding="utf-8")
-
-
 # Where only people can say what was meant.
 BY_HAND = {
     "record emptied",
@@ -356,7 +347,6 @@ FORGED: Mapping[str, Forge] = {
     "record in another layout": edited(f"{RENDERED}/new/run.lock", '  "kind"', '   "kind"'),
     "values": replaced("train.py", "steal.py", "values.yaml"),
     "values of a run of the base": replaced("train.py", "steal.py", "values.yaml", "llm"),
-    "list of runs": index_of_runs,
     "ledger: a run that goes on": retired_in_the_ledger,
     "ledger: another outcome": edited("environments/prod/ledger.yaml", "succeeded", "failed"),
     # what is gone, moved or torn

@@ -12,9 +12,8 @@ import pytest
 import yaml
 
 from trainwright.runs import kustomization
-from trainwright.runs.record import RunFiles, Unrecorded
+from trainwright.runs.record import Record
 from trainwright.setup.init import repository as new
-from trainwright.specs.tree import NOTHING
 
 FILE = "environments/prod/rendered/kustomization.yaml"
 ATTRIBUTES = (new.FILES / ".gitattributes").read_text(encoding="utf-8")
@@ -32,7 +31,18 @@ Targets = Mapping[str, str]  # the target of each job that has manifests, by its
 def runs_of(jobs: Targets) -> kustomization.Runs:
     """The run of a job without a target has ended, and only its record is there."""
     return {
-        job: Unrecorded(job, target or "pytorchjob", RunFiles(NOTHING, job, files, intact=True))
+        job: Record(
+            object=job,
+            target=target or "pytorchjob",
+            state="active" if target else "cancelled",
+            trainwright="",
+            chart="",
+            source="",
+            job={},
+            inherited={},
+            environment={},
+            files=files,
+        )
         for job, target in jobs.items()
         for files in [{"values.yaml": "", f"{target}.yaml": ""} if target else {}]
     }

@@ -12,12 +12,7 @@ import pytest
 import yaml
 
 from repository import Copied, Repository
-from trainwright.runs import identity as names
-from trainwright.runs.workspace import Workspace
 from trainwright.setup.init import repository as new
-from trainwright.specs.filetree import digest
-from trainwright.specs.layout import JobFile
-from trainwright.specs.tree import Folder
 
 ATTRIBUTES = (new.FILES / ".gitattributes").read_text(encoding="utf-8")
 LIST = "environments/prod/rendered/kustomization.yaml"
@@ -184,7 +179,7 @@ def test_a_job_deleted_next_to_one_that_is_added(
 
 
 def test_a_line_that_a_merge_brings_back_is_found(repository: Repository) -> None:
-    """As branches of earlier versions do: a union keeps what one side took out."""
+    """A union keeps what one side took out."""
     listed = repository.root / LIST
     entry = "c/pytorchjob.yaml,\n"
     before = listed.read_text(encoding="utf-8")
@@ -195,31 +190,6 @@ def test_a_line_that_a_merge_brings_back_is_found(repository: Repository) -> Non
     assert checked.exit_code == 1
     assert f"{LIST}: out of date" in checked.output
     in_order(repository)
-
-
-def in_the_earlier_layout(repository: Repository) -> str:
-    """The list as earlier versions wrote it: a line for each manifest."""
-    path = repository.root / LIST
-    text = path.read_text(encoding="utf-8")
-    head = "".join(text.splitlines(keepends=True)[:4])
-    lines = [f"- {entry}\n" for entry in yaml.safe_load(text)["resources"]]
-    path.write_text("".join((head, "resources:\n", *lines)), encoding="utf-8")
-    return path.read_text(encoding="utf-8")
-
-
-def test_a_list_of_an_earlier_version_is_right_until_it_is_rendered(repository: Repository) -> None:
-    earlier = in_the_earlier_layout(repository)
-    before = runs(repository)
-    assert repository.run("render", "--check", "--no-cache").exit_code == 0
-    assert (repository.root / LIST).read_text(encoding="utf-8") == earlier
-    assert repository.run("render", "--no-cache").exit_code == 0
-    assert (repository.root / LIST).read_text(encoding="utf-8") != earlier
-    assert runs(repository) == before
-    assert_listed(repository)
-    in_the_earlier_layout(repository)
-    assert repository.run(*RETIRED).exit_code == 0
-    assert_listed(repository)
-    assert repository.run("render", "--check", "--no-cache").exit_code == 0
 
 
 def test_both_ledgers_count(repository: Repository) -> None:
@@ -353,96 +323,3 @@ def test_markers_that_were_committed_begin_nothing(conflicting: Repository) -> N
     assert done.exit_code == 0, done.output
     record = json.loads(conflicting.tree()[CONFLICT])
     assert record["job"]["nodes"] == 4
-
-
-# --- branches of an earlier version --------------------------------------------------------------
-
-
-def as_before(repository: Repository) -> None:
-    """The rendered folder as earlier versions wrote it: an index instead of records."""
-    folder = repository.root / "environments/prod/rendered"
-    jobs = {}
-    for path in sorted(folder.glob("*/run.lock")):
-        run = json.loads(path.read_text(encoding="utf-8"))
-        jobs[path.parent.name] = {key: run[key] for key in ("object", "target", "files")}
-        path.unlink()
-    text = json.dumps({"jobs": jobs}, indent=1, sort_keys=True)
-    (folder / "index.json").write_text(text, encoding="utf-8")
-
-
-def named_as_before(repository: Repository) -> None:
-    """Runs under the names that they had before they were recorded."""
-    workspace = Workspace(Folder(repository.root))
-    for path in sorted((repository.root / "environments/prod/rendered").glob("*/run.lock")):
-        sources = workspace.job(JobFile("prod", path.parent.name)).sources
-        assert sources is not None
-        old_hash = names.unrecorded_hash(sources.job, sources.environment)
-        old = names.object_name(sources.job, old_hash)
-        run = json.loads(path.read_text(encoding="utf-8"))
-        for name in run["files"]:
-            text = path.with_name(name).read_text(encoding="utf-8").replace(run["object"], old)
-            path.with_name(name).write_text(text, encoding="utf-8")
-            run["files"][name] = digest(text)
-        path.write_text(json.dumps(run | {"object": old}), encoding="utf-8")
-
-
-def render_as_before(repository: Repository) -> None:
-    """All jobs, none of which has run longer than its sources are what they are."""
-    shutil.rmtree(repository.root / "environments/prod/rendered", ignore_errors=True)
-    done = repository.run("render", "--no-cache", "--new-runs")
-    assert done.exit_code == 0, done.output
-    named_as_before(repository)
-    as_before(repository)
-
-
-def test_one_side_has_taken_the_index_over(tmp_path: Path) -> None:
-    """The other went on with the earlier version: it added a job, and edited one."""
-    repository = Repository(tmp_path)
-    (tmp_path / ".gitattributes").write_text(ATTRIBUTES, encoding="utf-8")
-    repository.environment("prod")
-    for name in ("a", "c", "e"):
-        repository.job(f"prod/{name}")
-    render_as_before(repository)
-    git(tmp_path, "init", "-q", "-b", "main")
-    git(tmp_path, "add", "-A")
-    git(tmp_path, "commit", "-qm", "By the earlier version")
-    git(tmp_path, "branch", "theirs")
-    repository.job("prod/b")
-    commit(repository, "Taken over, and b")
-    git(tmp_path, "checkout", "-q", "theirs")
-    repository.job("prod/d")
-    edits("jobs/e.yaml", "nodes: 2", "nodes: 3")(repository)
-    render_as_before(repository)
-    git(tmp_path, "add", "-A")
-    git(tmp_path, "commit", "-qm", "By the earlier version, too")
-    theirs = manifests(repository)
-    git(tmp_path, "checkout", "-q", "main")
-    ours = manifests(repository)
-    git(tmp_path, "merge", "-q", "--no-edit", "theirs", fails=True)  # over index.json
-    done = repository.run("render", "--no-cache")
-    assert done.exit_code == 0, done.output
-    after = manifests(repository)
-    edited = "prod/rendered/e/pytorchjob.yaml"
-    assert after.keys() == ours.keys() | theirs.keys()
-    assert {path for path in ours if after[path] != ours[path]} == {edited}  # by its own line
-    added = "prod/rendered/d/pytorchjob.yaml"
-    assert after[added] == theirs[added]
-    assert "prod/rendered/index.json" not in repository.tree()
-    git(tmp_path, "add", "-A")
-    git(tmp_path, "commit", "-qm", "Merge")
-    in_order(repository)
-
-
-def test_a_copied_folder_is_the_run_of_no_other_job(repository: Repository) -> None:
-    """`cp -r rendered/a rendered/c` is put right from git, and no object is made twice."""
-    before = repository.tree()
-    rendered = repository.root / "environments/prod/rendered"
-    shutil.rmtree(rendered / "c")
-    shutil.copytree(rendered / "a", rendered / "c")
-    shutil.copytree(rendered / "a", rendered / "gone")
-    checked = repository.run("render", "--check", "--no-cache")
-    assert checked.exit_code == 1
-    assert "TW053" not in checked.output
-    assert "environments/prod/rendered/gone/run.lock: left over" in checked.output
-    assert repository.run("render", "--no-cache").exit_code == 0
-    assert repository.tree() == before

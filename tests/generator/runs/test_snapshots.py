@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from repository import Repository
-from trainwright.specs import filetree
 
 POOLS = """\
 pools:
@@ -382,106 +381,6 @@ def test_two_jobs_that_make_one_object_are_errors_at_both_lines(tmp_path: Path) 
         assert refused.output.count("error[TW053]: PersistentVolumeClaim/a-b-c") == 2
         assert "prod/jobs/a.yaml:10" in refused.output
         assert "prod/jobs/a-b.yaml:10" in refused.output
-
-
-# --- repositories of earlier versions ------------------------------------------------------------
-
-
-def as_before(repository: Repository) -> None:
-    """The rendered folder with the index that runs had before they were recorded."""
-    folder = repository.root / "environments/prod/rendered"
-    jobs = {}
-    for path in sorted(folder.glob("*/run.lock")):
-        run = json.loads(path.read_text(encoding="utf-8"))
-        known = {key: run[key] for key in ("object", "target", "files")}
-        jobs[path.parent.name] = known | {"spec": "0" * 64, "source": ""}
-        path.unlink()
-    (folder / "index.json").write_text(json.dumps({"jobs": jobs}), encoding="utf-8")
-
-
-def rename(repository: Repository) -> None:
-    """Runs under the names that they had before they were recorded."""
-    from trainwright.runs import identity
-    from trainwright.runs.workspace import Workspace
-    from trainwright.specs.layout import JobFile
-    from trainwright.specs.tree import Folder
-
-    workspace = Workspace(Folder(repository.root))
-    for path in sorted((repository.root / "environments/prod/rendered").glob("*/run.lock")):
-        sources = workspace.job(JobFile("prod", path.parent.name)).sources
-        assert sources is not None
-        old = identity.object_name(
-            sources.job, identity.unrecorded_hash(sources.job, sources.environment)
-        )
-        run = json.loads(path.read_text(encoding="utf-8"))
-        for name in run["files"]:
-            file = path.with_name(name)
-            text = file.read_text(encoding="utf-8").replace(run["object"], old)
-            file.write_text(text, encoding="utf-8")
-            run["files"][name] = filetree.digest(text)
-        run["object"] = old
-        path.write_text(json.dumps(run), encoding="utf-8")
-
-
-@pytest.fixture
-def unrecorded(repository: Repository) -> Repository:
-    repository.job("prod/other")
-    rendered(repository)
-    rename(repository)
-    as_before(repository)
-    return repository
-
-
-def test_runs_of_an_index_keep_their_names_and_bytes(unrecorded: Repository) -> None:
-    before = {path: text for path, text in unrecorded.tree().items() if "index.json" not in path}
-    assert unrecorded.run("render", "--check").exit_code == 1
-    assert runs(rendered(unrecorded)) == before
-    assert unrecorded.run("render", "--check").exit_code == 0
-    edit(unrecorded, "base/jobs/llm.yaml", "epochs: 3", "epochs: 5")
-    assert runs(rendered(unrecorded)) == before
-
-
-def test_a_run_of_an_index_is_listed_also_when_its_sources_moved_on(
-    unrecorded: Repository,
-) -> None:
-    """Before the first rendering records it."""
-    index = unrecorded.tree()["prod/rendered/index.json"]
-    edit(unrecorded, "base/jobs/llm.yaml", "epochs: 3", "epochs: 5")
-    listed = json.loads(unrecorded.run("list", "jobs", "-o", "json").stdout)["items"]
-    assert [item["state"] for item in listed] == ["rendered", "rendered"]
-    assert all(f'"{item["object"]}"' in index for item in listed)
-
-
-def test_rendering_one_job_of_an_index_leaves_the_others_in_the_list(
-    unrecorded: Repository,
-) -> None:
-    before = unrecorded.tree()
-    after = rendered(unrecorded, "prod/llm")
-    assert after["prod/rendered/kustomization.yaml"] == before["prod/rendered/kustomization.yaml"]
-    assert after["prod/rendered/index.json"] == before["prod/rendered/index.json"]
-    assert "prod/rendered/index.json" not in rendered(unrecorded)
-
-
-def test_a_run_of_an_index_whose_sources_moved_on_is_known_by_their_commit(
-    unrecorded: Repository,
-) -> None:
-    before = {path: text for path, text in unrecorded.tree().items() if "index.json" not in path}
-    git(unrecorded.root, "init", "-q")
-    commit(unrecorded, "As an earlier version rendered it")
-    edit(unrecorded, "base/jobs/llm.yaml", "epochs: 3", "epochs: 5")
-    assert runs(rendered(unrecorded)) == before
-
-
-def test_without_history_a_run_of_an_index_whose_sources_moved_on_is_asked_for(
-    unrecorded: Repository,
-) -> None:
-    before = unrecorded.tree()
-    edit(unrecorded, "base/jobs/llm.yaml", "epochs: 3", "epochs: 5")
-    refused = unrecorded.run("render")
-    assert refused.exit_code == 1
-    assert "TW054" in refused.output
-    assert unrecorded.tree() == before
-    assert "--epochs=5" in rendered(unrecorded, "--new-runs")["prod/rendered/llm/pytorchjob.yaml"]
 
 
 # --- where runs are published --------------------------------------------------------------------

@@ -22,8 +22,7 @@ from trainwright.datatypes.model import Environment
 from trainwright.helm import engines, own_chart
 from trainwright.render import build as plan
 from trainwright.render.history import History
-from trainwright.runs import adoption
-from trainwright.runs.folder import INDEX_FILE
+from trainwright.runs import begin
 from trainwright.runs.record import RECORD_FILE
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import load, resolve, yamlio
@@ -169,7 +168,7 @@ def installed(tool: Tool) -> Iterator[None]:
         patched.setattr(own_chart, "FOLDER", tool.chart)
         patched.setattr(engines, "engine", lambda _binary=None: tool.engine)
         patched.setattr(own_chart, "version", lambda: tool.version)
-        patched.setattr(adoption, "__version__", tool.version)
+        patched.setattr(begin, "__version__", tool.version)
         patched.setattr(load, "parse", _parse)
         patched.setattr(load, "read_spec", _read_spec)
         patched.setattr(Reader, "environment", _environment)
@@ -300,8 +299,7 @@ class _Past(History):
                 for path in commits[parent].tree.keys() - commits[number].tree.keys()
             }
             for file in files:
-                names = (f"{folder(file.name)}{RECORD_FILE}", f"{RENDERED}/{INDEX_FILE}")
-                if gone & set(names):
+                if f"{folder(file.name)}{RECORD_FILE}" in gone:
                     yield file, str(number)
 
 

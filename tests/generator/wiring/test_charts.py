@@ -11,11 +11,6 @@ import yaml
 
 import gitops_engines
 from repository import Repository
-from trainwright.runs import identity
-from trainwright.runs.workspace import Workspace
-from trainwright.specs import filetree
-from trainwright.specs.layout import JobFile
-from trainwright.specs.tree import Folder
 
 REPOSITORY = "https://git.example.com/ml/training.git"
 CHARTS = "https://git.example.com/ml/charts.git"
@@ -268,63 +263,6 @@ def test_runs_of_which_nothing_says_the_chart_have_that_of_now_and_are_named(
     assert set(_charts(repository, engine).values()) == {
         (f"{REPOSITORY}/chart", COMMIT, "training")
     }
-
-
-def test_argo_cd_is_wired_to_records_that_are_there(repository: Repository) -> None:
-    """Or every Application would be deleted, with the runs."""
-    _environment(repository, "argocd", f"{OCI}: 0.1.0")
-    _render(repository)
-    folder = repository.root / "environments/prod/rendered"
-    jobs = {}
-    for path in folder.glob("*/run.lock"):
-        record = yaml.safe_load(path.read_text(encoding="utf-8"))
-        jobs[path.parent.name] = {key: record[key] for key in ("object", "target", "files")}
-        path.unlink()
-    (folder / "index.json").write_text(json.dumps({"jobs": jobs}))
-    done = repository.run("wire", "prod")
-    assert done.exit_code == 1
-    assert "there is none of llm, mnist" in done.stderr
-    assert "trainwright render prod" in done.stderr
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_run_of_before_records_has_the_chart_of_the_first_rendering(
-    engine: str, repository: Repository
-) -> None:
-    """Until then the engine rendered it with what environment.yaml said."""
-    _environment(repository, engine, f"{OCI}: 0.1.0")
-    _render(repository)
-    for job in ("llm", "mnist"):
-        _forget(repository, job)
-    _render(repository)
-    assert json.loads(_record(repository, "llm"))["renderedBy"]["chart"] == "unknown"
-    _environment(repository, engine, f"{OCI}: 0.2.0")
-    _render(repository)
-    done = repository.run("wire", "prod")
-    assert "TW042" not in done.stderr
-    assert set(_charts(repository, engine).values()) == {(IN_REGISTRY, "0.1.0", "training")}
-
-
-def _forget(repository: Repository, job: str) -> None:
-    """Rendered as it was before there were records: in an index, under the name of then."""
-    folder = repository.root / "environments/prod/rendered"
-    workspace = Workspace(Folder(repository.root))
-    sources = workspace.job(JobFile("prod", job)).sources
-    assert sources is not None
-    digest = identity.unrecorded_hash(sources.job, sources.environment)
-    old = identity.object_name(sources.job, digest)
-    record = json.loads(_record(repository, job))
-    files = {}
-    for name in record["files"]:
-        path = folder / job / name
-        text = path.read_text(encoding="utf-8").replace(record["object"], old)
-        path.write_text(text, encoding="utf-8")
-        files[name] = filetree.digest(text)
-    (folder / job / "run.lock").unlink()
-    index = folder / "index.json"
-    jobs = json.loads(index.read_text())["jobs"] if index.exists() else {}
-    jobs[job] = {"object": old, "target": record["target"], "files": files}
-    index.write_text(json.dumps({"jobs": jobs}))
 
 
 @pytest.mark.parametrize("engine", ENGINES)

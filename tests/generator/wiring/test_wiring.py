@@ -183,9 +183,6 @@ def test_argocd_deletes_only_where_that_is_wanted_and_waits_for_nobody(
     application = _application(body)
     automated = application["spec"]["syncPolicy"]["automated"]
     assert automated == {"prune": immediate, "selfHeal": True, "allowEmpty": False}
-    # A sync that waits for a confirmation is fixed to its commit.
-    approved = application["metadata"]["annotations"].get(_APPROVAL)
-    assert approved == (None if immediate else "9999-12-31T23:59:59Z")
     if body["kind"] == "ApplicationSet":
         assert application["metadata"].get("finalizers", []) == [_FINALIZER] * immediate
         kept = body["spec"].get("syncPolicy", {}).get("preserveResourcesOnDeletion", False)

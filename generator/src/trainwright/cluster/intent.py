@@ -118,7 +118,7 @@ def _intents(workspace: Workspace, selection: Selection) -> Iterator[DesiredRun]
     """What is rendered of each job, or why nothing is."""
     folder = workspace.folder(selection.environment)
     for file in selection.jobs:
-        recorded = folder.recorded(file.name) or folder.unrecorded.get(file.name)
+        recorded = folder.recorded(file.name)
         run = workspace.run(file)
         if recorded is None or not recorded.files.sums:
             yield DesiredRun(job=file, desired=run.state)

@@ -15,7 +15,7 @@ from trainwright.render import batch
 from trainwright.render.job import Rendered
 from trainwright.runs.decision import Step
 from trainwright.runs.folder import RenderedFolder
-from trainwright.runs.record import RECORD_FILE, VALUES_FILE, Recorded, Unrecorded
+from trainwright.runs.record import RECORD_FILE, VALUES_FILE
 from trainwright.runs.workspace import ResolvedJob, Workspace
 from trainwright.specs.demand import NOTHING
 from trainwright.specs.layout import JobFile
@@ -88,11 +88,6 @@ class Revision(Workspace):
         counted = progress.counted(outcomes, len(items), "jobs")
         return {rendered.file: rendered for rendered, _ in counted}
 
-    def committed(self, file: JobFile) -> Recorded | Unrecorded | None:
-        """What lies in rendered/ for a job: that is what the cluster was given."""
-        folder = self.folder(file.environment)
-        return folder.recorded(file.name) or folder.unrecorded.get(file.name)
-
     def at_hand(self, file: JobFile, *, believed: bool) -> PlannedRun | None:
         """The run of a job as its files are, which is what will be applied: those that are listed,
         whatever is recorded of them. None where nothing is.
@@ -146,7 +141,7 @@ class Revision(Workspace):
         return self._applied[file]
 
     def _as_committed(self, file: JobFile) -> PlannedRun | None:
-        found = self.committed(file)
+        found = self.folder(file.environment).recorded(file.name)
         if found is None:
             return None
         try:

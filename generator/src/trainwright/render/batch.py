@@ -9,7 +9,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.helm import engines
 from trainwright.render import job as render
 from trainwright.runs import record as records
-from trainwright.runs.record import Recorded, Unrecorded
+from trainwright.runs.record import Recorded
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import ledger
 from trainwright.specs.layout import JobFile, environment_files
@@ -36,14 +36,13 @@ class BatchOptions:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A job to render, and the run that it has, if any: `recorded`, or listed by an index.
+    """A job to render, and the run that it has, if any.
 
     With `check_next_runs` the next run is checked, also where the present one stays.
     """
 
     file: JobFile
     recorded: Recorded | None = None
-    unrecorded: Unrecorded | None = None
     check_next_runs: bool = True
 
 
@@ -94,8 +93,7 @@ class Renderer:
             check_next_runs=item.check_next_runs,
             new_runs=self._new_runs,
         )
-        was = item.recorded or item.unrecorded
-        rendered = render.job(workspace.resolve(file), context, was)
+        rendered = render.job(workspace.resolve(file), context, item.recorded)
         about = (ledger.path(file.environment), records.path(file.environment, file.name))
         inputs = self._states((*rendered.inputs, *about))
         workspace.reader.forget(file.path, parsed=True)

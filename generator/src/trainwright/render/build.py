@@ -21,7 +21,7 @@ from trainwright.runs import folder as index
 from trainwright.runs import kustomization
 from trainwright.runs import record as records
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
-from trainwright.runs.record import RECORD_FILE, Record, Recorded, Unrecorded
+from trainwright.runs.record import RECORD_FILE, Record, Recorded
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import filetree, lineage, memory, own_objects, redundant
 from trainwright.specs.filetree import Changes
@@ -43,9 +43,7 @@ class BuildOptions:
     and rendering does not go on from it; `against` names the branch that this one is merged into.
     With `check_next_runs` the next run of every job is checked, without it only runs that begin.
     With `recover` records that are missing are taken from git's history. `new_runs` lets runs begin
-    in place of those whose beginning is unknown. `writes` says that what is
-    built will be written: then a right list of manifests in the layout of earlier versions is
-    replaced, too.
+    in place of those whose beginning is unknown. `writes` tells that what is built will be written.
     """
 
     today: str  # ISO date, for the expiry of waivers
@@ -227,8 +225,7 @@ class _Work:
             checked = self._options.check_next_runs and file.name not in self._checked
             here = file.name in self._runs  # not only in git's history
             if checked or recorded is None or not (here and self._workspace.stays(file, recorded)):
-                unrecorded = None if recorded else self._folder.unrecorded.get(file.name)
-                yield batch.Item(file, recorded, unrecorded, check_next_runs=checked)
+                yield batch.Item(file, recorded, check_next_runs=checked)
 
     def _present(self) -> Mapping[JobFile, Recorded | None]:
         """The run of each job: as it is recorded here, or else in git's history."""
@@ -261,8 +258,7 @@ class _Work:
 
     def _restore(self, history: History) -> None:
         """Put back lost runs of jobs that were not selected: the list of all would end them."""
-        known = {*self._runs, *self._folder.unrecorded}
-        lost = [file for file in self._selection.others if file.name not in known]
+        lost = [file for file in self._selection.others if file.name not in self._runs]
         for file, run in history.recorded(lost).items():
             self._runs[file.name] = run.record
             texts = {**run.files.texts(), RECORD_FILE: records.text(file.path, run.record)}
@@ -353,24 +349,20 @@ class _Work:
         for file in self._new:
             run = self._runs.get(file.name)
             begins = run.object if run else ""
-            lost = cut_off and file.name not in self._folder.unrecorded
-            if lost or has_unknown_run(self._folder, file, begins):
+            if cut_off or has_unknown_run(self._folder, file, begins):
                 yield file
 
     def _changes(self) -> Changes:
         start = f"{self._folder.path}/"
         forged = {it.path.removeprefix(start) for it in self._underived}
         there = {p: "" if p in forged else sha for p, sha in self._folder.hashes.items()}
-        listed: dict[str, Record | Unrecorded] = dict(self._runs)
-        if not self._selection.whole:  # the others are as they were rendered, recorded or not
-            listed = {**self._folder.unrecorded, **listed}
         copies: Mapping[str, str] = {}
         if self._selection.whole:
             copies = self._workspace.own_objects(self.name).copies
         objects = copies if self._selection.whole else own_objects.copied(there)
         present = self._folder.listed
-        if self._options.writes or not kustomization.is_right(self.name, listed, present, objects):
-            present = kustomization.written(self.name, listed, objects)
+        if not kustomization.is_right(self.name, self._runs, present, objects):
+            present = kustomization.written(self.name, self._runs, objects)
         wanted = {**self._texts, **copies, KUSTOMIZATION_FILE: present}
         selected = {file.name for file in self._selection.jobs}
         right = {

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from trainwright.runs.decide import overtakes
-from trainwright.runs.folder import INDEX_FILE, folder_of
+from trainwright.runs.folder import folder_of
 from trainwright.runs.record import RECORD_FILE, Record, Recorded, path
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import git
@@ -55,36 +55,22 @@ class History:
     ) -> Mapping[JobFile, Recorded | None]:
         """The run of each job: as it is recorded, or else as git knows it."""
         found = {file: workspace.folder(file.environment).recorded(file.name) for file in files}
-        listed = {
-            file: unrecorded
-            for file, run in found.items()
-            if not run
-            and (unrecorded := workspace.folder(file.environment).unrecorded.get(file.name))
-        }
         merged = {
             file: side
             for file, run in found.items()
-            if file not in listed and (side := self._of_a_merge(file, run, workspace))
+            if (side := self._of_a_merge(file, run, workspace))
         }
         again = [
             file
             for file, run in found.items()
             if run and file not in merged and self._is_overtaken(file, run.record, workspace)
         ]
-        missing = [
-            file
-            for file, run in found.items()
-            if not run and file not in listed and file not in merged
-        ]
+        missing = [file for file, run in found.items() if not run and file not in merged]
         known = self.recorded((*missing, *again))
         better = {file: known.get(file) for file in (*missing, *again)}
         for file, run in found.items():
             if run and file not in better and file not in merged and not run.files.intact:
                 better[file] = self._committed(file, run)
-        for file, unrecorded in listed.items():
-            if workspace.job(file).record is None:
-                earlier = self._indexed(file)
-                better[file] = Recorded(earlier.record, unrecorded.files) if earlier else None
         return {**found, **better, **merged}
 
     def lacks(self, file: JobFile, record: Record) -> bool:
@@ -185,16 +171,6 @@ class History:
                 found.append(self._found[0].commit(name))
         return tuple(found)
 
-    def _indexed(self, file: JobFile) -> Recorded | None:
-        """A run that an index lists, by the sources of the commit that wrote the index."""
-        if self._found is None:
-            return None
-        repository, inside = self._found
-        path = f"{folder_of(file.environment)}/{INDEX_FILE}"
-        full = f"{inside}/{path}" if inside else path
-        commit = repository.line("log", "--max-count=1", "--format=%H", self._tip, "--", full)
-        return self._at(commit).rendered(file) if commit else None
-
     def _at(self, revision: str) -> Workspace:
         assert self._found is not None
         repository, inside = self._found
@@ -212,9 +188,8 @@ class History:
         repository, inside = self._found
         wanted: defaultdict[str, list[JobFile]] = defaultdict(list)
         for file in files:
-            for name in (f"{file.name}/{RECORD_FILE}", INDEX_FILE):
-                path = f"{folder_of(file.environment)}/{name}"
-                wanted[f"{inside}/{path}" if inside else path].append(file)
+            path = f"{folder_of(file.environment)}/{file.name}/{RECORD_FILE}"
+            wanted[f"{inside}/{path}" if inside else path].append(file)
         asked = ("--format=%x00%H", "--name-only", "--diff-filter=D", "--no-renames", "-m")
         folders = sorted({path.rpartition(f"/{RENDERED}/")[0] + f"/{RENDERED}" for path in wanted})
         log = repository.git("log", *asked, self._tip, "--", *folders).decode(errors="replace")

@@ -197,7 +197,7 @@ class IncrementalCheck:
         context = render.Context(
             engine=self._engine, ledger=self.workspace.ledger(file.environment)
         )
-        recorded = folder.recorded(file.name) or folder.unrecorded.get(file.name)
+        recorded = folder.recorded(file.name)
         rendered = render.job(self.workspace.resolve(file), context, recorded)
         about = (ledger.path(file.environment), records.path(file.environment, file.name))
         outcome = Remembered(

@@ -31,10 +31,10 @@ from trainwright.rule_model.subject import Hit
 from trainwright.rules import secrets
 from trainwright.runs import meaning
 from trainwright.runs import record as records
-from trainwright.runs.adoption import adopt, begun
+from trainwright.runs.begin import begun
 from trainwright.runs.decide import begun_after, decide, next_name, settled
 from trainwright.runs.decision import Decision, Sources, Step
-from trainwright.runs.record import Record, Recorded, Unrecorded
+from trainwright.runs.record import Record, Recorded
 from trainwright.runs.recorded_job import CannotAdjust, edited_operation, recorded_job
 from trainwright.specs import files, ledger, redundant, schema
 from trainwright.specs.filetree import digest
@@ -114,9 +114,7 @@ def header(file: JobFile) -> str:
     )
 
 
-def job(
-    found: ResolvedJob, context: Context, present: Recorded | Unrecorded | None = None
-) -> Rendered:
+def job(found: ResolvedJob, context: Context, present: Recorded | None = None) -> Rendered:
     """Everything that can be said about one job without looking at another.
 
     `present` is the run that it has, if any.
@@ -129,11 +127,7 @@ def job(
     failed = replace(failed, idle=layers.idle())
     if sources is None:
         return replace(failed, findings=_about(loaded.file, found.findings))
-    if isinstance(present, Unrecorded):
-        recorded = adopt(sources, present, loaded.source)
-    else:
-        recorded = present
-    record = recorded.record if recorded else None
+    record = present.record if present else None
     decision = decide(sources, record, context.ledger)
     if context.replaces is not None and (decision.step is Step.BEGIN or record is None):
         decision = begun_after(context.replaces, decision, sources)
@@ -151,13 +145,13 @@ def job(
         broken = {finding.rule for finding in findings}
         waivers = tuple(waiver for waiver in sources.job.waivers if waiver.rule in broken)
         done = replace(done, findings=findings, waivers=waivers)
-    if recorded is None:
+    if present is None:
         return replace(done, record=_record(work, {}, ()))
-    return _continued(done, work, recorded, context.ledger)
+    return _continued(done, work, present, context.ledger)
 
 
 def _begun(
-    done: Rendered, checked: _NextRun, present: Recorded | Unrecorded | None, context: Context
+    done: Rendered, checked: _NextRun, present: Recorded | None, context: Context
 ) -> Rendered:
     """A new run, unless one is there whose beginning is unknown, or has finished."""
     finding = None if context.new_runs else _unasked(done, present)
@@ -166,15 +160,9 @@ def _begun(
     return replace(done, files=checked.files, record=checked.record)
 
 
-def _unasked(done: Rendered, present: Recorded | Unrecorded | None) -> Finding | None:
+def _unasked(done: Rendered, present: Recorded | None) -> Finding | None:
     """What speaks against a run that no line of the job's own file asks for."""
     place, subject = Location(done.file.path), str(done.file)
-    if isinstance(present, Unrecorded):
-        message = (
-            f"{present.object} was rendered before runs were recorded, and from other sources: "
-            f"{done.name} would begin"
-        )
-        return dx.UNRECORDED.at(place, message, subject=subject)
     if present is None or done.decision is None or not done.decision.unasked:
         return None
     path = ledger.path(done.file.environment)
@@ -322,9 +310,6 @@ def _attributed(
     kept = replace(was, job=job, inherited=inherited, state=decision.state, held=tuple(held))
     if kept != was:
         kept = replace(kept, source=work.source)
-    if not kept.objects and recorded.files.intact:  # it has just been adopted
-        manifests = objects.manifests(recorded.files.texts(), was.target)
-        kept = replace(kept, objects=records.objects(manifests))
     return kept
 
 

@@ -72,8 +72,6 @@ def has_unknown_run(folder: RenderedFolder, file: JobFile, begins: str) -> bool:
     It has a record that cannot be read, or none and the files of another run than the one that
     `begins`, which is empty where none does.
     """
-    if file.name in folder.unrecorded:
-        return False
     if folder.is_unreadable(file.name):
         return True
     return bool(begins) and folder.unclaimed(file.name) not in ("", begins)

@@ -68,9 +68,7 @@ def _finished_before(sources: Sources, ledger: Ledger) -> str:
     """The object of a finished run of what the sources say, whatever ran in between; or empty."""
     job, environment = sources.job, sources.environment
     named = identity.object_name(job, identity.spec_hash(job, environment))
-    unrecorded = identity.object_name(job, identity.unrecorded_hash(job, environment))
-    found = ledger.finished(job.name, sources.digest, named)
-    return found or ledger.finished(job.name, "", unrecorded)
+    return ledger.finished(job.name, sources.digest, named)
 
 
 def unchanged(record: Record) -> Decision:

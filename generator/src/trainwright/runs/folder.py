@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import errno
-import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
 from trainwright.errors import OutputError
 from trainwright.runs import identity
 from trainwright.runs import record as records
@@ -21,7 +19,6 @@ from trainwright.runs.record import (
     Record,
     Recorded,
     RunFiles,
-    Unrecorded,
 )
 from trainwright.specs import filetree
 from trainwright.specs.entry import above
@@ -29,7 +26,6 @@ from trainwright.specs.layout import ENVIRONMENTS, RENDERED, JobFile
 from trainwright.specs.tree import Folder, Tree
 
 _NAMED = re.compile(rb"^fullnameOverride: ([-a-z0-9]+)$", re.MULTILINE)
-INDEX_FILE = "index.json"  # what earlier versions kept instead of records
 
 
 def folder_of(environment: str) -> str:
@@ -56,9 +52,8 @@ class RenderedFolder:
         inside = f"{self.path}/"
         jobs = {p.removeprefix(inside).partition("/")[0] for p in changed if p.startswith(inside)}
         found._read.update({job: it for job, it in self._read.items() if job not in jobs})
-        for name in ("hashes", "unrecorded") if not jobs else ():
-            if name in self.__dict__:
-                found.__dict__[name] = self.__dict__[name]
+        if not jobs and "hashes" in self.__dict__:
+            found.__dict__["hashes"] = self.hashes
         return found
 
     @property
@@ -186,8 +181,7 @@ class RenderedFolder:
     @property
     def sums(self) -> Mapping[str, Mapping[str, str]]:
         """SHA-256 sums of what was rendered, by job and file name."""
-        listed = {job: run.files.sums for job, run in self.unrecorded.items()}
-        return {**listed, **{job: record.files for job, record in self.records.items()}}
+        return {job: record.files for job, record in self.records.items()}
 
     @cached_property
     def listed(self) -> str:
@@ -197,43 +191,3 @@ class RenderedFolder:
         except OSError:
             return ""
         return raw.replace(b"\r\n", b"\n").decode(errors="replace")
-
-    @cached_property
-    def unrecorded(self) -> Mapping[str, Unrecorded]:
-        """The runs that an index of an earlier version lists."""
-        path = f"{self.path}/{INDEX_FILE}"
-        try:
-            listed = parse(self.tree.read(path))
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise OutputError(f"cannot read {path}: {error.strerror or error}") from error
-        return {
-            job: Unrecorded(entry.object, entry.target, self._files_of(job, entry.files))
-            for job, entry in listed.items()
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What an index says of a run: its object, its target, SHA-256 sums by file name."""
-
-    object: str
-    target: str
-    files: Mapping[str, str]
-
-
-def parse(raw: bytes) -> dict[str, Entry]:
-    """The runs in an index file by job; none when it cannot be understood."""
-    try:
-        data: Data = json.loads(raw)
-        return {
-            str(name): Entry(
-                object=str(e["object"]),
-                target=str(e["target"]),
-                files={str(file): str(sha) for file, sha in e["files"].items()},
-            )
-            for name, e in data["jobs"].items()
-        }
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {}

@@ -187,25 +187,3 @@ def amount(value: Data) -> Data:
     """A quantity as a number: 1000m CPUs are 1."""
     amount = quantity.read(value) if isinstance(value, str) else None
     return value if amount is None else f"{amount.normalize():f}"
-
-
-# --- the names of runs that began before they were recorded --------------------------------------
-
-
-def unrecorded_hash(job: Job, environment: Environment) -> str:
-    """The hash by which a run was named when `index.json` was all there was to know of it.
-
-    Such runs keep their names: see `runs.adoption`.
-    """
-    canonical = _canonical(job, UNNAMED | {"max_duration", "flag_style"})
-    if job.pool:
-        placement = ("resource", "tolerations", "node_selector")
-        pool = _canonical(job.pool, frozenset())
-        canonical["pool"] = {key: value for key, value in pool.items() if key in placement}
-    canonical["place"] = {
-        "podSecurity": environment.pod_security,
-        "serviceMesh": environment.service_mesh,
-        "queueing": environment.queueing if job.queue or job.gang else "",
-        "options": _canonical(environment.targets[job.target], frozenset()),
-    }
-    return _digest(canonical)

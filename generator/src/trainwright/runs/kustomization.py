@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from trainwright.kinds import NAMED
-from trainwright.runs.record import VALUES_FILE, Record, Unrecorded
-from trainwright.specs import yamlio
+from trainwright.runs.record import VALUES_FILE, Record
 from trainwright.specs.layout import ENVIRONMENTS
 
 KUSTOMIZATION_FILE = "kustomization.yaml"
 
-Runs = Mapping[str, Record | Unrecorded]
+Runs = Mapping[str, Record]
 
 
 def written(environment: str, runs: Runs, copies: Iterable[str] = ()) -> str:
@@ -39,19 +38,9 @@ def written(environment: str, runs: Runs, copies: Iterable[str] = ()) -> str:
 def is_right(environment: str, runs: Runs, present: str, copies: Iterable[str] = ()) -> bool:
     """Whether a list names exactly the manifests, although it would be written differently.
 
-    Git puts the jobs that two branches add in any order, with one empty line for both, and earlier
-    versions wrote a line for each manifest and nothing else.
+    Git puts the jobs that two branches add in any order, with one empty line for both.
     """
-    if _lines(present) == _lines(written(environment, runs, copies)):
-        return True
-    if tuple(copies):
-        return False
-    data = {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": [path for manifests in _listed(runs).values() for path in manifests],
-    }
-    return present == _head(environment) + yamlio.dump(data)
+    return _lines(present) == _lines(written(environment, runs, copies))
 
 
 def _lines(text: str) -> list[str]:
@@ -69,7 +58,6 @@ def _listed(runs: Runs) -> dict[str, list[str]]:
     """The manifests of each run by the name of its job, in order: none of one that has ended."""
     found = {}
     for job, run in sorted(runs.items()):
-        files = run.files if isinstance(run, Record) else run.files.sums
         if NAMED[run.target].plural:
-            found[job] = [f"{job}/{file}" for file in sorted(files) if file != VALUES_FILE]
+            found[job] = [f"{job}/{file}" for file in sorted(run.files) if file != VALUES_FILE]
     return found

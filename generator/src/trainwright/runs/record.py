@@ -112,15 +112,6 @@ class Recorded:
         return self.record.object
 
 
-@dataclass(frozen=True, slots=True)
-class Unrecorded:
-    """A run that an earlier version rendered: its object, and its files."""
-
-    object: str
-    target: str
-    files: RunFiles
-
-
 def objects(manifests: Iterable[Manifest]) -> tuple[str, ...]:
     """What a record lists of rendered objects: "kubeflow.org/PyTorchJob/llm-1a2b3c4d"."""
     return tuple("/".join(filter(None, (m.identity[0], m.kind, m.name))) for m in manifests)

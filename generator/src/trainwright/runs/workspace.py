@@ -15,10 +15,10 @@ from trainwright.datatypes.tolerant import identical
 from trainwright.errors import SelectionError
 from trainwright.kinds.capabilities import attempts
 from trainwright.runs import identity, meaning
-from trainwright.runs.adoption import adopt, begun
+from trainwright.runs.begin import begun
 from trainwright.runs.decide import decide, finished_as, unchanged
 from trainwright.runs.decision import Decision, Sources, Step
-from trainwright.runs.folder import INDEX_FILE, RenderedFolder
+from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import ENDED, Record, Recorded, RunFiles
 from trainwright.runs.recorded_job import (
     CannotAdjust,
@@ -382,21 +382,14 @@ class Workspace:
         found, record = self.resolve(file), self.folder(file.environment).record(file.name)
         if found.sources is None:
             return replace(found, record=record)
-        record = record or self._unrecorded(file, found.sources, found.loaded)
+        if record is None and self._earlier is not None:
+            earlier = self._earlier.recorded(file)
+            record = earlier.record if earlier else None
         if record is not None and self._is_current(file, record):
             decision = unchanged(record)
         else:
             decision = decide(found.sources, record, self.ledger(file.environment))
         return replace(found, record=record, decision=decision)
-
-    def _unrecorded(self, file: JobFile, sources: Sources, loaded: LoadedJob) -> Record | None:
-        """The run of a job that has no record here."""
-        listed = self.folder(file.environment).unrecorded.get(file.name)
-        adopted = adopt(sources, listed, loaded.source) if listed else None
-        if adopted or self._earlier is None:
-            return adopted.record if adopted else None
-        found = self._earlier.recorded(file)
-        return found.record if found else None
 
     def recorded(self, file: JobFile) -> Recorded | None:
         """The run that a job has: as recorded here or before, else as its sources say.
@@ -421,14 +414,8 @@ class Workspace:
         return self._earlier.recorded(file) if self.job(file).record else None
 
     def rendered(self, file: JobFile) -> Recorded | None:
-        """The run that was rendered for a job here, recorded or not; None where there is none."""
-        folder = self.folder(file.environment)
-        present = folder.recorded(file.name)
-        listed = folder.unrecorded.get(file.name)
-        if present or listed is None or not self.has(file):
-            return present
-        record = self.job(file).record
-        return Recorded(record, listed.files) if record else None
+        """The run that was rendered for a job here; None where there is none."""
+        return self.folder(file.environment).recorded(file.name)
 
     def current_job(self, file: JobFile) -> Job | None:
         """The job of a run that goes on and is behind nothing, waivers aside.
@@ -495,9 +482,6 @@ class Workspace:
             return JobRun(object="", target="", state=RunState.UNREADABLE)
         resolved = self.job(file)
         record, decision = resolved.record, resolved.decision
-        listed = folder.unrecorded.get(file.name)
-        if record is None and listed is not None:  # from sources that have moved on since
-            return JobRun(object=listed.object, target=listed.target, state=RunState.RENDERED)
         if decision is None:
             there = RunState.RENDERED if record and record.files else RunState.NOT_RENDERED
             object_, target = (record.object, record.target) if record else ("", "")
@@ -631,17 +615,16 @@ def _is_recorded_anew(before: Reader, changed: Collection[str]) -> Callable[[Job
 
     It may be the copy of one of the same name, in any other environment.
     """
-    names, indexed, everything = set[str](), set[str](), False
+    names, everything = set[str](), False
     for path in changed:
         top, *inside = path.split("/")
         if top != ENVIRONMENTS:
             continue
         if len(inside) > 2 and inside[1] == RENDERED:
             names.add(inside[2])
-            indexed |= {inside[0]} if inside[2] == INDEX_FILE else set()
         elif len(inside) < 2 or inside[1:] == [RENDERED]:  # a folder of records, unless it is known
             everything = everything or not isinstance(before.known(path), bytes)
-    return lambda file: everything or file.name in names or file.environment in indexed
+    return lambda file: everything or file.name in names
 
 
 def _environment(path: str) -> str:

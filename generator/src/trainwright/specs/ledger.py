@@ -26,8 +26,7 @@ class LedgerEntry:
     object: str
     job: str
     run: int = 1  # the number that `rerun` raises
-    spec: str = ""  # the hash of which the object's name has eight digits
-    own: str = ""  # what of the job's own file ran, as a hash; older entries lack it
+    own: str  # what of the job's own file ran, as a hash
     outcome: Literal["succeeded", "failed"]
     finished: str = ""  # ISO date
     reason: str = ""  # the cluster's words
@@ -79,16 +78,15 @@ def read(tree: Tree, environment: str) -> Ledger:
         name: LedgerEntry(object=name, place=document.key_place(f"/runs/{name}"), **entry)
         for name, entry in spec.data.get("runs", {}).items()
     }
-    objects = {(run.job, run.own): run.object for run in runs.values() if run.own}
+    objects = {(run.job, run.own): run.object for run in runs.values()}
     return Ledger(runs, tuple(_contradictions(runs.values(), environment)), objects)
 
 
 def _contradictions(runs: Collection[LedgerEntry], environment: str) -> Iterator[Finding]:
     for run in runs:
-        named = f"{run.job}-{run.spec[:8]}" if run.spec else f"{run.job}-{run.object[-8:]}"
+        named = f"{run.job}-{run.object[-8:]}"
         if run.object != named:
-            what = "job and spec, which is" if run.spec else "job, which would be"
-            message = f"{run.object} is not a run of this {what} {named}"
+            message = f"{run.object} is not a run of this job, which would be {named}"
             yield dx.LEDGER.at(run.place, message, subject=environment)
 
 

@@ -22,7 +22,7 @@ from trainwright.specs.layout import ENVIRONMENT_FILE
 from trainwright.specs.own_objects import COPIES
 from trainwright.specs.tree import NOTHING, Edited, Tree
 
-_OWN = frozenset({index.INDEX_FILE, KUSTOMIZATION_FILE, METADATA})
+_OWN = frozenset({KUSTOMIZATION_FILE, METADATA})
 _SHOWN = 3  # paths named in a message
 
 
@@ -54,10 +54,8 @@ class Holding:
 
     @cached_property
     def _runs(self) -> Mapping[str, Mapping[str, str]]:
-        """The sums of each job's rendered files by name, as its record or an index has them."""
-        listed = index.parse(self.files.get(index.INDEX_FILE, b""))
-        recorded = {job: record.files for job, record in self._records.items() if record}
-        return {**{job: entry.files for job, entry in listed.items()}, **recorded}
+        """The sums of each job's rendered files by name, as its record has them."""
+        return {job: record.files for job, record in self._records.items() if record}
 
     @cached_property
     def _hashes(self) -> Mapping[str, str]:

@@ -21,7 +21,6 @@ _API = "argoproj.io/v1alpha1"
 _IN_CLUSTER = "https://kubernetes.default.svc"
 _FINALIZER = "resources-finalizer.argocd.argoproj.io"
 _APPROVAL = "argocd.argoproj.io/deletion-approved"  # how people confirm that an object may go
-_ALWAYS = "9999-12-31T23:59:59Z"  # later than the beginning of any operation
 _JOB = "{{.path.basename}}"
 
 _SYNC_POLICY: Mapping[str, Data] = {
@@ -227,21 +226,12 @@ def _annotations(site: Site, paths: str) -> dict[str, str]:
         "argocd.argoproj.io/compare-options": "ServerSideDiff=true",
         # A commit that touches none of these changes nothing here.
         "argocd.argoproj.io/manifest-generate-paths": paths,
-        **_answered(site),
         **{
             f"notifications.argoproj.io/subscribe.{trigger}.{service}": ";".join(to)
             for service, triggers in sorted(site.gitops.notifications.items())
             for trigger, to in sorted(triggers.items())
         },
     }
-
-
-def _answered(site: Site) -> dict[str, str]:
-    """The answer to runs of earlier versions, which ask before they are pruned (Prune=confirm).
-
-    Their syncs would wait for it, although nothing is pruned.
-    """
-    return {} if site.gitops.prune == "immediate" else {_APPROVAL: _ALWAYS}
 
 
 def _spec(site: Site, source: Mapping[str, Data], target: str = "") -> dict[str, Data]:

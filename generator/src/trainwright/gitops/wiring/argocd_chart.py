@@ -9,7 +9,6 @@ from trainwright.datatypes.model import ChartSource, Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.gitops.wiring import argocd, charts
 from trainwright.gitops.wiring.wiring import Files, InvalidSetting, Site, Wiring
-from trainwright.runs.adoption import UNKNOWN
 
 # What a record says of the chart, in the Go templates of an ApplicationSet, which have sprig.
 _RECORDED = 'dig "gitops" "chart" (dict) .environment'
@@ -44,7 +43,7 @@ def _repository(chart: ChartSource) -> str:
 def _chart(site: Site) -> dict[str, Data]:
     """Each run's chart: only its version is the run's own, where no run has it from elsewhere."""
     now, *others = charts.in_use(site)
-    default = _default(site, now)
+    default = _default(now)
     if any(_place(chart) != _place(now) for chart in others):
         return _of_several(site)
     if now.oci:
@@ -59,17 +58,12 @@ def _place(chart: ChartSource) -> tuple[str, str, str]:
     return chart.oci, chart.url, chart.path
 
 
-def _default(site: Site, now: ChartSource) -> str:
+def _default(now: ChartSource) -> str:
     """The version or revision of what has none in its record.
 
-    What began as rendered files was rendered with a chart of a version, if that is known.
+    What began as rendered files was rendered with the chart of a version.
     """
-    if not now.oci:
-        return json.dumps(now.revision)
-    if all(run.pinned for run in site.runs):
-        return ".renderedBy.chart"
-    unknown = f'(eq .renderedBy.chart "{UNKNOWN}")'
-    return f"(ternary {json.dumps(now.version)} .renderedBy.chart {unknown})"
+    return ".renderedBy.chart" if now.oci else json.dumps(now.revision)
 
 
 def _of_several(site: Site) -> dict[str, Data]:
@@ -81,7 +75,7 @@ def _of_several(site: Site) -> dict[str, Data]:
     pins = 'or (get $chart "version") (get $chart "revision")'
     fields = {"oci": now.oci, "url": now.url, "path": now.path}
     pairs = " ".join(f'"{name}" {json.dumps(value)}' for name, value in fields.items() if value)
-    pairs += f' "{"version" if now.oci else "revision"}" {_default(site, now)}'
+    pairs += f' "{"version" if now.oci else "revision"}" {_default(now)}'
     head = (
         f"{{{{- $chart := {_RECORDED} -}}}}"
         f"{{{{- if not ({pins}) -}}}}{{{{- $chart = dict {pairs} -}}}}{{{{- end -}}}}"
@@ -103,11 +97,6 @@ def _unfit(site: Site) -> Iterator[InvalidSetting]:
     if site.gitops.applications == "environment":
         message = "a Helm release is one job, so there is an Application for each"
         yield InvalidSetting(Pointer("/applications"), message, "Remove it, or set mode: rendered.")
-    jobs = [run.job for run in site.runs if not run.recorded]
-    if jobs:
-        message = f"Argo CD reads the records of runs, and there is none of {', '.join(jobs)}"
-        remedy = f"Run `trainwright render {site.environment.name}`, and commit before you wire."
-        yield InvalidSetting(Pointer("/mode"), message, remedy)
 
 
 WIRING = Wiring(

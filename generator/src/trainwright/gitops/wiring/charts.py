@@ -8,7 +8,6 @@ from dataclasses import replace
 from trainwright.datatypes.model import ChartSource, Data, GitOps
 from trainwright.datatypes.pointer import Pointer
 from trainwright.gitops.wiring.wiring import InvalidSetting, Site
-from trainwright.runs.adoption import UNKNOWN
 from trainwright.runs.record import Record
 
 _EITHER = "Write chart.oci and chart.version, or chart.path for a chart in a git repository."
@@ -30,7 +29,7 @@ def of_run(record: Record, gitops: GitOps) -> tuple[ChartSource, bool]:
     source = ChartSource(**known, secret=now.secret)
     if source.pinned:
         return _located(source, gitops), True
-    if now.oci and record.chart != UNKNOWN:
+    if now.oci:
         return replace(now, version=record.chart), True
     return now, False
 

@@ -61,7 +61,7 @@ def load_sites(root: Path, names: tuple[str, ...]) -> LoadedSites:
     earlier = {
         name: _earlier(workspace.folder(name), place) for name, place in environments.items()
     }
-    objects = cache(lambda name: _objects(workspace.folder(name), environments[name]))
+    objects = cache(lambda name: _objects(workspace.folder(name)))
     sites = []
     findings = [finding for name in chosen for finding in workspace.loaded(name).findings]
     for name in chosen:
@@ -145,9 +145,9 @@ def _runs(
     if not wiring.lists_runs(gitops):
         return
     inside = f"{ENVIRONMENTS}/{environment.name}/{RENDERED}"
-    objects = {job: run.object for job, run in folder.unrecorded.items()}
-    objects |= {job: run.object for job, run in folder.records.items() if run.files}
-    for job, object_ in sorted(objects.items()):
+    for job, record in sorted(folder.records.items()):
+        if not record.files:
+            continue
         values: Mapping[str, Data] = {}
         if wiring.reads_values:
             document = reader.document(f"{inside}/{job}/{VALUES_FILE}")
@@ -155,18 +155,14 @@ def _runs(
                 yield document
                 continue
             values = document.data
-        record = folder.records.get(job)
-        chart, pinned = charts.of_new_runs(gitops), False
-        if record:
-            chart, pinned = charts.of_run(record, gitops)
+        chart, pinned = charts.of_run(record, gitops)
         yield WiredRun(
             job=job,
-            object=object_,
-            target=record.target if record else folder.unrecorded[job].target,
-            namespace=record.environment["namespace"] if record else environment.namespace,
+            object=record.object,
+            target=record.target,
+            namespace=record.environment["namespace"],
             chart=chart,
             pinned=pinned,
-            recorded=record is not None,
             values=values,
         )
 
@@ -206,7 +202,7 @@ def _elsewhere(site: Site, settings: Layered, jobs: int) -> Iterator[Finding]:
 
 def _unpinned(site: Site, settings: Layered) -> Iterator[Finding]:
     """Runs that take the chart of environment.yaml, since nothing says which was theirs."""
-    jobs = [run.job for run in site.runs if run.recorded and not run.pinned]
+    jobs = [run.job for run in site.runs if not run.pinned]
     if jobs and charts.of_new_runs(site.gitops).pinned:
         path = Pointer("/chart")
         yield dx.UNPINNED_CHART.at(
@@ -251,11 +247,10 @@ def _collisions(
             )
 
 
-def _objects(folder: RenderedFolder, environment: Environment) -> frozenset[tuple[str, str]]:
-    """Namespace and name of each run that is rendered: a recorded one is where it began."""
-    listed = ((environment.namespace, run.object) for run in folder.unrecorded.values())
-    recorded = (run for run in folder.records.values() if run.files)
-    return frozenset((*listed, *((r.environment["namespace"], r.object) for r in recorded)))
+def _objects(folder: RenderedFolder) -> frozenset[tuple[str, str]]:
+    """Namespace, where it began, and name of each run that is rendered."""
+    runs = (run for run in folder.records.values() if run.files)
+    return frozenset((run.environment["namespace"], run.object) for run in runs)
 
 
 def _places(finding: Finding) -> Iterator[Location]:

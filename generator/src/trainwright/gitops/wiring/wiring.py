@@ -30,7 +30,6 @@ class WiredRun:
     namespace: str
     chart: ChartSource
     pinned: bool
-    recorded: bool
     values: Mapping[str, Data]
 
 
