@@ -482,7 +482,7 @@ LEDGERS = {
     "an unknown key": ("apiVersion: trainwright.io/v1alpha1\nkind: Ledger\nfinished: {}\n", "TW010"),
     "an entry of another job": (
         "apiVersion: trainwright.io/v1alpha1\nkind: Ledger\nruns:\n"
-        f"  llm-{'a' * 8}: {{job: mnist, spec: {'a' * 64}, outcome: failed}}\n",
+        f"  llm-{'a' * 8}: {{job: mnist, own: {'a' * 64}, outcome: failed}}\n",
         "TW050",
     ),
 }  # fmt: skip
