@@ -216,6 +216,9 @@ def test_cancel_in_a_queue_under_flux_names_the_one_way_that_there_is(
     message = fine(repository, "cancel", "prod/llm", "--orphan")
     assert f"{name} stays in the cluster until `kubectl" in message
     assert "state: cancelled" in spec(repository, "prod/llm").read_text()
+    # By the next commit it may not have been deleted.
+    message = fine(repository, "rerun", "prod/llm")
+    assert f"{name} stays in the cluster until `kubectl" in message
 
 
 def test_a_release_of_flux_is_what_has_to_be_deleted(repository: Repository) -> None:

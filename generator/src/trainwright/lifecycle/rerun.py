@@ -11,8 +11,9 @@ from trainwright.specs import editing
 def rerun(subject: Subject) -> Step:
     """Raise `run` to the next number that has not finished; a cancelled job becomes active."""
     before, path = subject.object, subject.file.path
-    cancelled = subject.value("/state") == "cancelled"
-    if cancelled:
+    # Who cancels a run with --orphan ends it by hand, and may not have done so.
+    notes = () if subject.finished else removal.removal_of(subject).note(before)
+    if subject.value("/state") == "cancelled":
         subject = subject.edited(in_state(subject, "active"))
     run = int(subject.value("/run"))
     while True:
@@ -20,7 +21,6 @@ def rerun(subject: Subject) -> Step:
         again = subject.edited(editing.put(path, subject.raw, "/run", run))
         if not again.finished:
             break
-    notes = () if cancelled or subject.finished else removal.removal_of(subject).note(before)
     if again.value("/state") == "suspended":
         notes += (f"{subject.file} is suspended: `trainwright resume {subject.file}` lets it run",)
     message = f"runs again: {again.object} instead of {before}"
