@@ -115,7 +115,7 @@ def test_a_plan_follows_the_files(repository: Repository, start: type[Watching])
     watching = start("plan", "--against", "main", "--watch")
     watching.until("nothing changes for any job")
     repository.job("prod/llm", "nodeSelector: {a: b}\n")
-    assert "nodeSelector" in watching.until("1 new run") + watching.until("nodeSelector")
+    assert "nodeSelector" in watching.until("1 replaced") + watching.until("nodeSelector")
     repository.job("prod/llm")
     watching.until("nothing changes for any job")
 

@@ -101,7 +101,7 @@ def add(line: str) -> Callable[[Repository], None]:
         (
             job("nodes: 2", "nodes: 3"),
             "new run",
-            "stays in the cluster until it is deleted by hand",
+            "which trains on until `kubectl --namespace training delete pytorchjob/llm-",
             "nodes",
             8,
         ),
@@ -246,7 +246,9 @@ def test_what_flux_leaves_running_is_not_credited(
     (only,) = found["changes"]
     assert only["action"] == action
     assert only["requests"]["gpus"] == {"low": gpus, "high": gpus}
-    if action != "suspends":
+    if action == "new run":
+        assert "trains on (8 GPUs) until `kubectl --namespace training delete" in only["why"]
+    elif action == "left running":
         assert "it stays in the cluster" in only["why"]
     (environment,) = found["environments"]
     assert environment["before"]["gpus"] == {"low": 8, "high": 8}
@@ -739,3 +741,48 @@ def test_an_edit_of_a_pool_is_about_its_jobs(cloned: Repository) -> None:
             "place": {"file": "environments/prod/environment.yaml", "line": 8, "column": 25},
         }
     ]
+
+
+# --- what a replaced run has saved ---------------------------------------------------------------
+
+CLAIM = "volumes: {out: {claim: ckpt, mountPath: /out}}\n"
+SAVED = {
+    "in a folder of the run": (
+        CLAIM + "checkpoint: {volume: out, path: runs}\n",
+        "",
+        "begins anew, and the checkpoints stay in /out/runs/NAME on claim ckpt "
+        "(`checkpoint.resumeFrom: runs/NAME` goes on from them)",
+    ),
+    "in a folder of the run that is read": (
+        CLAIM,
+        "checkpoint: {volume: out, path: runs, resumeFrom: runs/NAME}\n",
+        "goes on from its checkpoints in /out/runs/NAME on claim ckpt",
+    ),
+    "in the same folder": (
+        CLAIM + "flags: {output_dir: /out/llm}\n",
+        "",
+        "saves to the same folder, /out/llm on claim ckpt",
+    ),
+    "nowhere": ("", "", "begins anew: no checkpoint folder of the former is on a volume"),
+    "in the container": (
+        "flags: {output_dir: /tmp/llm}\n",
+        "",
+        "begins anew: no checkpoint folder of the former is on a volume",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SAVED)
+def test_what_a_replaced_run_has_saved_is_named(case: str, repository: Repository) -> None:
+    written, edit, sentence = SAVED[case]
+    saving = "checkpoint: {volume: out, path: runs}\n" if "checkpoint" in edit else ""
+    repository.job("prod/llm", written + saving)
+    assert repository.run("render").exit_code == 0
+    git_repository.init(repository.root)
+    git_repository.commit(repository.root, "Begin")
+    record = repository.root / "environments/prod/rendered/llm/run.lock"
+    name = json.loads(record.read_text(encoding="utf-8"))["object"]
+    edit = edit.replace("NAME", name)
+    repository.job("prod/llm", f"{written}{edit}podLabels: {{another: run}}\n")
+    (change,) = plan(repository, "--against", "HEAD")["changes"]
+    assert sentence.replace("NAME", name) in change["why"]

@@ -8,6 +8,7 @@ from contextlib import suppress
 from trainwright.datatypes.model import Data, Environment, Manifest
 from trainwright.kinds import TARGETS
 from trainwright.plan.model import Action, PlannedRun
+from trainwright.plan.replacing import replacement
 from trainwright.rule_model.edit import Verdict
 from trainwright.rules.edits import outcomes
 from trainwright.rules.gitops import Departure, leaving
@@ -48,7 +49,8 @@ def decide(
         return _ended(before, after, environment)
     assert after is not None
     if before.object != after.object:
-        return Action.NEW_RUN, f"{after.object} begins; {removed(before, environment)}"
+        old, new = (tuple(manifests(run).values()) for run in (before, after))
+        return Action.NEW_RUN, replacement(before, after, old, new, environment)
     return _same_object(before, after, environment)
 
 

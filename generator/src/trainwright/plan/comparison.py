@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -42,6 +42,7 @@ from trainwright.runs.decision import Decision, Step
 from trainwright.runs.record import ENDED
 from trainwright.runs.workspace import Asking, ResolvedJob
 from trainwright.specs import capacity, demand, files
+from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
 from trainwright.specs.layout import RENDERED, JobFile
 from trainwright.specs.select import select
@@ -519,9 +520,33 @@ class Comparison:
             before=after - demand.total(change.delta for change in changes),
             after=after,
             asked=demand.total(change.asked for change in changes),
-            fits=tuple(capacity.check_capacity(environment, demands)) if environment else (),
+            fits=tuple(self._fits(name, changes, demands)),
             objects=self._objects(name),
         )
+
+    def _fits(
+        self, name: str, changes: tuple[JobChange, ...], demands: Sequence[tuple[Job, Demand]]
+    ) -> Iterator[CapacityCheck]:
+        """What is finite in an environment, beside what is missing there without the merge."""
+        after, before = (side.environments.get(name) for side in (self.after, self.before))
+        fits = tuple(capacity.check_capacity(after, demands)) if after else ()
+        if before is None or not any(fit.short for fit in fits):
+            yield from fits
+            return
+        asked = tuple(self._asked_before(name, changes))
+        short = {(it.what, it.unit): it.short for it in capacity.check_capacity(before, asked)}
+        for fit in fits:
+            yield replace(fit, short_before=short.get((fit.what, fit.unit), 0.0))
+
+    def _asked_before(
+        self, name: str, changes: tuple[JobChange, ...]
+    ) -> Iterator[tuple[Job, Demand]]:
+        changed = {change.file for change in changes}
+        for file in self.before.survey.jobs.get(name, ()):
+            side = self.before if file in changed or not self.after.has(file) else self.after
+            asking = side.asking(file)
+            if asking.job:
+                yield asking.job, asking.demand
 
     def _objects(self, name: str) -> tuple[ObjectChange, ...]:
         """The objects of one's own that change, where all of an environment is looked at."""

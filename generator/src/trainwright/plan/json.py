@@ -129,6 +129,7 @@ def _capacity(fit: CapacityCheck) -> Data:
         "has": fit.has,
         "unknown": fit.unknown,
         "short": round(fit.short, 4),
+        "shortBefore": round(fit.short_before, 4),
     }
 
 

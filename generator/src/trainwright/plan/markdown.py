@@ -152,7 +152,7 @@ def _finding(finding: Finding, style: Style) -> str:
 
 
 def _facts(review: Plan, style: Style) -> Iterator[str]:
-    for environment in review.environments:
+    for environment in review.changing:
         for fit in environment.fits:
             icon = "⚠️ " if fit.short or fit.unknown else ""
             yield f"\n{icon}{cell(environment.name)} {cell(fit.what)}: {cell(words.fitting(fit))}\n"

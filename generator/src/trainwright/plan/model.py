@@ -178,6 +178,11 @@ class Plan:
         return tuple(sorted(found, key=lambda change: change.order))
 
     @property
+    def changing(self) -> tuple[EnvironmentPlan, ...]:
+        """The environments in which anything happens."""
+        return tuple(one for one in self.environments if one.changes)
+
+    @property
     def listed(self) -> tuple[JobChange, ...]:
         """Those that are shown one by one: what a shared file holds back is one line of it."""
         shared = {job for file in self.blast for job in file.jobs}

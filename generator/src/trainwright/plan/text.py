@@ -55,7 +55,7 @@ def _lines(review: Plan, style: Style) -> Iterator[str]:
             yield from _causes(blast.causes)
     fits = [
         (environment.name, fit.what, words.fitting(fit))
-        for environment in review.environments
+        for environment in review.changing
         for fit in environment.fits
     ]
     if fits:

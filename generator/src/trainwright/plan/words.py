@@ -31,7 +31,7 @@ _COUNTED = {
     Action.MIXED: "mixed versions",
     Action.IGNORED: "silently ignored",
     Action.CANCELLED: "cancelled",
-    Action.NEW_RUN: "new run",
+    Action.NEW_RUN: "replaced",
     Action.STARTED: "started",
     Action.SUSPENDED: "suspended",
     Action.RESUMED: "resumed",
@@ -47,13 +47,14 @@ def verdict(review: Plan) -> str:
     forged = len({finding.place.file for finding in review.underived})
     lies = f"{forged} rendered file{'' if forged == 1 else 's'} that no source renders"
     parts = [lies] if forged else []
-    parts += [", ".join(_counted(action, counts[action]) for action in _COUNTED if counts[action])]
-    for environment in review.environments:
+    parts += [
+        ", ".join(f"{counts[action]} {_COUNTED[action]}" for action in _COUNTED if counts[action])
+    ]
+    for environment in review.changing:
         if environment.asked != NOTHING:
             parts.append(f"{environment.name} {signed(environment.asked)}")
-        if environment.changes:
-            short = (shortage(fit) for fit in environment.fits if fit.short)
-            parts += [f"{environment.name} {message}" for message in short]
+        short = (shortage(fit) for fit in environment.fits if fit.short > fit.short_before)
+        parts += [f"{environment.name} {message}" for message in short]
     parts += [objects(review)] if review.objects else []
     errors = sum(finding.severity is Severity.ERROR for finding in review.findings)
     parts += [f"{errors} error{'' if errors == 1 else 's'}"] if errors else []
@@ -65,11 +66,6 @@ def objects(review: Plan) -> str:
     counts = Counter(change.action for change in review.objects)
     parts = (f"{counts[key]} {key}" for key in ("added", "changed", "removed") if counts[key])
     return f"objects: {', '.join(parts)}"
-
-
-def _counted(action: Action, number: int) -> str:
-    plural = "s" if action is Action.NEW_RUN and number > 1 else ""
-    return f"{number} {_COUNTED[action]}{plural}"
 
 
 def reach(blast: SharedFileImpact) -> str:
@@ -128,7 +124,8 @@ def fitting(fit: CapacityCheck) -> str:
     unknown = f" and {fit.unknown} of unknown length" if fit.unknown else ""
     message = f"{need} of {number(fit.has)} {fit.unit}{unknown}"
     if fit.short:
-        return f"{message}: short by {number(fit.short)}"
+        before = f", {number(fit.short_before)} before" if fit.short_before else ""
+        return f"{message}: short by {number(fit.short)}{before}"
     if fit.most > fit.has:
         return f"{message}: elastic jobs get less than they could use"
     return f"{message}: unknown whether that fits" if fit.unknown else f"{message}: fits"

@@ -85,6 +85,16 @@ def saved(container: Container) -> Iterator[Setting]:
             yield setting
 
 
+_RESUMED = re.compile(r"(?:^|_)resume(?:_from)?(?:_checkpoint|_path|_dir)?$")
+
+
+def read_from(container: Container) -> Iterator[Setting]:
+    """The folders from whose checkpoints a container goes on, as far as they are written out."""
+    for setting in settings(container):
+        if setting.value.startswith("/") and _RESUMED.search(setting.name):
+            yield setting
+
+
 def saves(template: PodTemplate) -> bool:
     """Whether containers that train say that they save checkpoints."""
     return any(map(_saves, template.trains))

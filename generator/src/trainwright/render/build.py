@@ -64,7 +64,7 @@ class EnvironmentBuild:
 
     `changes` is None when errors leave nothing to write. `edited` are files that differ from what
     was rendered: changed by hand. `underived` are findings about files that are not believed, which
-    rendering replaces.
+    rendering replaces. `begun` are the records of the runs that begin.
     """
 
     name: str
@@ -74,6 +74,7 @@ class EnvironmentBuild:
     changes: Changes | None
     edited: tuple[str, ...] = ()
     underived: tuple[Finding, ...] = ()
+    begun: tuple[Record, ...] = ()
 
     @property
     def folder(self) -> str:
@@ -211,6 +212,7 @@ class _Work:
         self._known: dict[str, Remembered] = {}  # what a check of a job would come to from now on
         self._runs: dict[str, Record] = dict(self._folder.records)
         self._texts: dict[str, str] = {}
+        self._begun: list[Record] = []
 
     def pending(self) -> Iterator[batch.Item]:
         """The jobs that take more than a look: another run or state, or findings not known yet."""
@@ -285,6 +287,8 @@ class _Work:
             self._runs[job] = rendered.record
             text = records.text(rendered.file.path, rendered.record)
             self._texts[f"{job}/{RECORD_FILE}"] = text
+            if rendered.begins:
+                self._begun.append(rendered.record)
             if self._options.writes and rendered.is_checked:
                 written = {records.path(self.name, job): state_of(text.encode())}
                 self._known[job] = replace(outcome, inputs={**inputs, **written})
@@ -314,6 +318,7 @@ class _Work:
             changes=None if failed else self._changes(),
             edited=tuple(self._edited()),
             underived=tuple(map(derive.finding, self._underived)),
+            begun=tuple(self._begun),
         )
 
     def _remember(self) -> None:

@@ -86,6 +86,10 @@ class Rendered:
         return self.decision is not None and self.decision.finished
 
     @property
+    def begins(self) -> bool:
+        return self.decision is not None and self.decision.step is Step.BEGIN
+
+    @property
     def is_checked(self) -> bool:
         """Whether a check of the run that is recorded now has nothing to add to the findings."""
         step = self.decision.step if self.decision and self.usable else None

@@ -13,12 +13,28 @@ from trainwright.specs.filetree import Changes
 
 
 def summary(plan: Build, verb: str) -> str:
-    """One line an environment: how many jobs, and what happened to its files."""
+    """A line per environment: how many jobs, and what happened to its files; and then its runs."""
     width = max((len(e.name) for e in plan.environments), default=0)
     return "".join(
-        f"{e.name:<{width}}  {plural(len(e.jobs), 'job'):>9}  {counts(e, verb)}\n"
+        f"{e.name:<{width}}  {plural(len(e.jobs), 'job'):>9}  {counts(e, verb)}\n{_begun(e)}"
         for e in plan.environments
     )
+
+
+_MOST = 8  # runs of an environment that are named
+
+
+def _begun(environment: EnvironmentBuild) -> str:
+    """The runs that begin, each in a line; those first that replace another one."""
+    if environment.changes is None:
+        return ""
+    runs = sorted(environment.begun, key=lambda run: (not run.replaces, run.object))
+    lines = [
+        f"  {run.object} {f'replaces {run.replaces}' if run.replaces else 'begins'}\n"
+        for run in runs[:_MOST]
+    ]
+    more = len(runs) - _MOST
+    return "".join((*lines, f"  and {more:,} more\n" if more > 0 else ""))
 
 
 def counts(environment: EnvironmentBuild, verb: str) -> str:

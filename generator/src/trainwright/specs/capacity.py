@@ -54,7 +54,7 @@ class CapacityCheck:
     """Whether all active jobs of an environment fit something that is finite.
 
     `need` is the least they ask for, `most` the most; they differ for elastic jobs. `unknown`
-    counts jobs whose need cannot be said.
+    counts jobs whose need cannot be said. `short_before` is what was missing before a merge.
     """
 
     what: str  # "pool h100", "queue team-nlp", "budget"
@@ -63,6 +63,7 @@ class CapacityCheck:
     most: float
     has: float
     unknown: int = 0
+    short_before: float = 0.0
 
     @property
     def short(self) -> float:

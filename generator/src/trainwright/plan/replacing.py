@@ -1,0 +1,137 @@
+"""What becomes of a run that another one replaces, and of what it has saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from posixpath import relpath
+
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Environment, Manifest
+from trainwright.datatypes.tolerant import dig, text
+from trainwright.kinds import TARGETS
+from trainwright.kinds.subjects import pod_templates
+from trainwright.objects.bundle import Bundle
+from trainwright.plan.model import PlannedRun
+from trainwright.pods.storage import mount_at, read_from, saved, volume_of
+from trainwright.pods.template import Container, PodTemplate
+from trainwright.rules.gitops import Departure, leaving
+from trainwright.specs.demand import Range
+
+# These live and die with a pod.
+_OF_A_POD = frozenset({"emptyDir", "ephemeral"})
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A folder into which a run saves, and the volume that holds it."""
+
+    folder: str
+    volume: str  # "claim ckpt"
+    resumed: str = ""  # what checkpoint.resumeFrom of another run says to go on from there
+
+
+def replacement(
+    before: PlannedRun,
+    after: PlannedRun,
+    old: tuple[Manifest, ...],
+    new: tuple[Manifest, ...],
+    environment: Environment | None,
+) -> str:
+    """Return in one sentence what ends, and what is lost with it.
+
+    `old` and `new` are the objects of both runs.
+    """
+    end = _end(before, old, environment)
+    return f"replaces {before.object}{end}; {_progress(before, after, old, new)}"
+
+
+def _end(run: PlannedRun, objects: tuple[Manifest, ...], environment: Environment | None) -> str:
+    """Return how the replaced run ends, and the command where only that ends it."""
+    workload = next((m for m in objects if m.name == run.object and _trains(run, m)), None)
+    if workload is None:
+        return ""
+    gpus = _gpus(run.demand.gpus)
+    how = leaving(workload.metadata, environment.gitops if environment else None)
+    if how is Departure.PRUNED:
+        return f": its training stops{gpus}" if run.state == "active" else ", which is deleted"
+    goes_on = f"trains on{gpus}" if run.state == "active" else f"stays {run.state}"
+    if how is Departure.CONFIRMED:
+        return f", which {goes_on} until its deletion is confirmed"
+    return f", which {goes_on} until {_deletion(workload, environment)}"
+
+
+def _trains(run: PlannedRun, manifest: Manifest) -> bool:
+    return manifest.kind == TARGETS[run.target].kind
+
+
+def _gpus(gpus: Range) -> str:
+    if not gpus:
+        return ""
+    ends = sorted({gpus.low, gpus.high})
+    return f" ({' to '.join(f'{end:g}' for end in ends)} GPU{'' if ends == [1] else 's'})"
+
+
+def _deletion(workload: Manifest, environment: Environment | None) -> str:
+    gitops = environment.gitops if environment else None
+    if gitops and gitops.engine == "flux" and gitops.mode == "chart":
+        return "its HelmRelease is deleted"
+    namespace = text(workload.metadata.get("namespace"))
+    option = f" --namespace {namespace}" if namespace else ""
+    return f"`kubectl{option} delete {workload.kind.lower()}/{workload.name}`"
+
+
+def _progress(
+    before: PlannedRun,
+    after: PlannedRun,
+    old: tuple[Manifest, ...],
+    new: tuple[Manifest, ...],
+) -> str:
+    """Return where the new run begins, by the folders into which both save."""
+    kept = tuple(_saved(before, old))
+    if not kept:
+        return f"{after.object} begins anew: no checkpoint folder of the former is on a volume"
+    read = {
+        setting.value for container in _training(after, new) for setting in read_from(container)
+    }
+    again = {place.folder for place in _saved(after, new)}
+    place = next((place for place in kept if place.folder in read | again), kept[0])
+    where = f"{place.folder} on {place.volume}"
+    if place.folder in read:
+        return f"{after.object} goes on from its checkpoints in {where}"
+    if place.folder in again:
+        return f"{after.object} saves to the same folder, {where}"
+    how = f" (`checkpoint.resumeFrom: {place.resumed}` goes on from them)" if place.resumed else ""
+    return f"{after.object} begins anew, and the checkpoints stay in {where}{how}"
+
+
+def _templates(run: PlannedRun, objects: tuple[Manifest, ...]) -> Iterator[PodTemplate]:
+    around = Bundle(objects)
+    for manifest in objects:
+        if _trains(run, manifest):
+            yield from pod_templates(manifest, around)
+
+
+def _training(run: PlannedRun, objects: tuple[Manifest, ...]) -> Iterator[Container]:
+    for template in _templates(run, objects):
+        yield from template.trains
+
+
+def _saved(run: PlannedRun, objects: tuple[Manifest, ...]) -> Iterator[Saved]:
+    for template in _templates(run, objects):
+        for container in template.trains:
+            yield from _saved_by(container, template)
+
+
+def _saved_by(container: Container, template: PodTemplate) -> Iterator[Saved]:
+    for setting in saved(container):
+        mount = mount_at(container, setting.value)
+        volume = volume_of(template, mount) if mount else {}
+        if mount and volume and not _OF_A_POD & volume.keys():
+            claim = text(dig(volume, "persistentVolumeClaim", "claimName"))
+            name = f"claim {claim}" if claim else f"volume {text(volume.get('name'))}"
+            ours = setting.name == "trainwright_checkpoint_dir"
+            yield Saved(
+                setting.value,
+                name,
+                relpath(setting.value, text(mount.get("mountPath"))) if ours else "",
+            )
