@@ -1,4 +1,4 @@
-"""What becomes of a run that another one replaces, and of what it has saved."""
+"""How a run ends that another one replaces, and whether its checkpoints are used."""
 
 from __future__ import annotations
 
