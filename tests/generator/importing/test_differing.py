@@ -117,3 +117,46 @@ def test_pods_that_only_one_of_the_two_runs_has(repository: Repository, tmp_path
     assert done.exit_code == 1, done.output
     assert "nodes is 1200, it must be at most 1000" in done.stderr
     assert "grace_period: 30 became nothing" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("policy", "medium", "severity"),
+    [
+        ("OnFailure", {}, "behaviour"),
+        ("OnFailure", {"medium": "Memory"}, "cosmetic"),
+        ("Never", {}, "cosmetic"),
+    ],
+)
+def test_a_container_that_is_restarted_in_its_pod_keeps_its_emptydir(
+    policy: str, medium: dict[str, str], severity: str, repository: Repository, tmp_path: Path
+) -> None:
+    """A rendered Job makes another pod, whose emptyDir is empty: caches, and checkpoints too."""
+    container = {
+        "name": "node",
+        "image": "registry.example.com/a:1",
+        "command": ["python", "train.py"],
+        "volumeMounts": [{"name": "cache", "mountPath": "/cache"}],
+    }
+    pod = {
+        "restartPolicy": policy,
+        "containers": [container],
+        "volumes": [{"name": "cache", "emptyDir": medium}],
+    }
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "train"},
+        "spec": {"template": {"spec": pod}},
+    }
+    head = "apiVersion: trainwright.io/v1alpha1\nkind: Environment\nnamespace: training\n"
+    text = head + 'kubernetes: {version: "1.34"}\ntargets: {job: {}}\n'
+    repository.write("dev/environment.yaml", text)
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(job))
+    done = repository.run("import", str(file), "--env", "dev", "--dry-run", "-o", "json")
+    (one,) = json.loads(done.stdout)["import"]["imported"]
+    of_volumes = [left for left in one["left"] if "olume" in left["field"]]
+    restarts = [left for left in one["left"] if left["field"].endswith("/restartPolicy")]
+    assert of_volumes == []
+    assert [left["severity"] for left in restarts] == [severity]
+    assert all("emptyDir" in left["why"] for left in restarts if severity == "behaviour")

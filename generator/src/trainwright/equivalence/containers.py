@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from trainwright.datatypes import quantity
 from trainwright.datatypes.model import Data, file_digest
-from trainwright.datatypes.tolerant import mapping, mappings, text
+from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.pods import command
 from trainwright.pods.pod import Configs, EnvVar, Mount, Pod
 from trainwright.pods.template import Container
@@ -107,6 +107,18 @@ def _joined(mount: Mount) -> Mount:
 # Volumes that are made for each pod: what one container writes there, another finds only in the
 # same one.
 _OF_THE_POD = frozenset({"csi", "emptyDir", "ephemeral"})
+
+
+def kept(pod: Pod) -> tuple[str, ...]:
+    """Where volumes on a disk are mounted that live as long as the pod."""
+    return tuple(
+        sorted(
+            str(PurePosixPath(mount.path))
+            for mount in pod.mounts
+            if _OF_THE_POD & mount.source.keys()
+            and dig(mount.source, "emptyDir", "medium") != "Memory"
+        )
+    )
 
 
 def shared(pod: Pod, volume: str, place: str) -> tuple[str, ...]:

@@ -21,7 +21,6 @@ from trainwright.kinds import operators
 from trainwright.objects.kueue import GROUP, PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.pods.pod import Configs, Workload
 from trainwright.pods.pod import Pod as OperatedPod
-from trainwright.pods.pod import Restart as OperatedRestart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +28,14 @@ class Restart:
     """What happens when a pod fails: it is started anew `limit` times at most.
 
     `together` is whether all pods are started anew with it, `final` the exit codes after which
-    none is ("1-127").
+    none is ("1-127"). `keeps` are the paths of the pod's own volumes that a container finds as they
+    were when it is started again, and that a new pod has empty.
     """
 
     limit: int | Literal["unlimited"]
     together: bool = False
     final: str = ""
+    keeps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +226,7 @@ def _pod(pod: OperatedPod, processes: tuple[Process, ...], configs: Configs) -> 
         security=containers.security(
             pod.security.get("container", {}), pod.security.get("pod", {})
         ),
-        restart=_restart(pod.restart),
+        restart=_restart(pod),
         grace_period=pod.grace_period,
         ports=containers.ports(pod),
         placement=pod.placement,
@@ -240,13 +241,15 @@ def _pod(pod: OperatedPod, processes: tuple[Process, ...], configs: Configs) -> 
     )
 
 
-def _restart(restart: OperatedRestart) -> Restart:
+def _restart(pod: OperatedPod) -> Restart:
+    restart = pod.restart
     if restart.limit == 0:
         return Restart(limit=0)
     return Restart(
         limit="unlimited" if restart.limit is None else restart.limit,
         together=restart.gang,
         final=_ranges(sorted(restart.permanent)),
+        keeps=containers.kept(pod) if restart.in_pod else (),
     )
 
 

@@ -150,13 +150,17 @@ def _fate(
     if pointer in _IDENTITY:
         return "carried", ()
     body = source.parts[index].body
-    without = _own(_paths(source, index, without_value(body, pointer), before), before, rendered)
+
+    def touches(body: Data) -> tuple[Pointer, ...] | None:
+        paths = _own(_paths(source, index, body, before), before, rendered)
+        return paths if paths is None else _without_kept(paths, pointer)
+
+    without = touches(without_value(body, pointer))
     if without and _agree(without, before, rendered):
         return "carried", ()
     touched = [without]
     for other in _others(value):
-        after = _paths(source, index, with_value(body, pointer, other), before)
-        paths = _own(after, before, rendered)
+        paths = touches(with_value(body, pointer, other))
         # One way to change it that only touches what comes out the same is enough.
         if paths and _agree(paths, before, rendered):
             return ("default" if without == () else "carried"), ()
@@ -168,6 +172,16 @@ def _fate(
     # mapping that means nothing says nothing.
     needed = all(paths is None for paths in touched)
     return ("default" if value in ({}, []) else "carried" if needed else "left"), ()
+
+
+_KEPT = "/pods/*/restart/keeps/*"
+
+
+def _without_kept(paths: tuple[Pointer, ...], pointer: Pointer) -> tuple[Pointer, ...]:
+    """The paths without volumes that a restart keeps, but for the value that decides about that."""
+    if pointer.last == "restartPolicy":
+        return paths
+    return tuple(path for path in paths if not path.matches(_KEPT))
 
 
 def _agree(

@@ -218,6 +218,7 @@ class Reasons:
         if at == "/metadata/namespace":
             yield Reason("", f"the environment's namespace is {self.namespace}", Loss.COSMETIC)
         yield from _generated(at)
+        yield from self._emptied(changed)
         yield from self._restarts(changed)
         if changed == ("/suspended",) and self.rendered.get(Pointer("/queue")):
             yield Reason("", "Kueue admits what waits in its queues", Loss.COSMETIC)
@@ -239,6 +240,16 @@ class Reasons:
             return False
         holder = lookup(self.source.parts[account.part].body, account.pointer.parent)
         return bool(mapping(holder).get("completions", account.value) != account.value)
+
+    def _emptied(self, changed: tuple[Pointer, ...]) -> Iterator[Reason]:
+        """Volumes that a container found again, and that are empty in a new pod."""
+        kept = [path for path in changed if "/restart/keeps" in path]
+        if kept and not any(self.rendered.get(path) for path in kept):
+            why = (
+                "a container that failed was started again in its pod, and found its emptyDir as "
+                "it was; here a new pod begins with an empty one"
+            )
+            yield Reason("", why, Loss.BEHAVIOUR)
 
     def _restarts(self, changed: tuple[Pointer, ...]) -> Iterator[Reason]:
         """Restarts that went on for ever have a limit in a spec."""

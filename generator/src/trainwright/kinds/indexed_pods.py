@@ -73,7 +73,8 @@ def _completion_index(container: Container, index: int) -> tuple[EnvVar, ...]:
 def job_restart(spec: Mapping[str, Data]) -> Restart:
     """A Job starts single pods again, unless its failure policy calls the exit code final."""
     limit = amount(spec.get("backoffLimit"), BACKOFF_LIMIT)
-    return Restart(limit=limit, permanent=frozenset(_final_codes(spec)))
+    in_pod = dig(spec, "template", "spec", "restartPolicy") == "OnFailure"
+    return Restart(limit=limit, permanent=frozenset(_final_codes(spec)), in_pod=in_pod)
 
 
 def _final_codes(spec: Mapping[str, Data]) -> Iterator[int]:

@@ -71,12 +71,14 @@ class Restart:
     """What happens when a pod fails.
 
     It is started again at most `limit` times (None: for ever), alone or, with `gang`, together
-    with all others; exit codes in `permanent` end the job at once.
+    with all others; exit codes in `permanent` end the job at once. With `in_pod` only its
+    container is, which finds the pod's own volumes as they were.
     """
 
     limit: int | None
     gang: bool = False
     permanent: frozenset[int] = frozenset()
+    in_pod: bool = False
 
     def helps(self, code: int) -> bool:
         """Whether the operator starts a pod again that ended with this exit code."""

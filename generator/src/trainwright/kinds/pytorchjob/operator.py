@@ -215,7 +215,9 @@ def _restart(job: _Job, role: str) -> Restart:
     limit = integer(job.policy.get("backoffLimit"))
     if policy == "Never":
         return Restart(limit=0)
-    return Restart(limit=limit, permanent=PERMANENT if policy == "ExitCode" else frozenset())
+    if policy == "ExitCode":
+        return Restart(limit=limit, permanent=PERMANENT)
+    return Restart(limit=limit, in_pod=True)
 
 
 OPERATOR = Operator(

@@ -122,7 +122,9 @@ def _restart(spec: Mapping[str, Data], injects: bool) -> Restart:
     if policy == "Never":
         return Restart(limit=0)
     limit = integer(dig(spec, "runPolicy", "backoffLimit"))
-    return Restart(limit=limit, permanent=PERMANENT if policy == "ExitCode" else frozenset())
+    if policy == "ExitCode":
+        return Restart(limit=limit, permanent=PERMANENT)
+    return Restart(limit=limit, in_pod=True)
 
 
 OPERATOR = Operator(
