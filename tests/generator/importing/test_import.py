@@ -640,3 +640,42 @@ def test_several_slices_of_tpus_are_refused_with_what_they_hold(
     assert all(words in done.stderr for words in (*held, "Keep applying it as it is"))
     assert "workload of its own" not in done.stderr  # they would not train together
     assert not (repository.root / "environments/dev/jobs/llm.yaml").exists()
+
+
+@pytest.mark.parametrize("mark", ["", "dataset-initializer", "trainer"])
+def test_what_trainer_ignores_of_a_trainjob_is_named(
+    mark: str, repository: Repository, tmp_path: Path
+) -> None:
+    """It writes the image into the group that is marked as the trainer, or nowhere."""
+    labels = {"trainer.kubeflow.org/trainjob-ancestor-step": mark} if mark else {}
+    pod = {"containers": [{"name": "node", "image": "a:1", "command": ["torchrun", "t.py"]}]}
+    group = {
+        "name": "node",
+        "template": {"metadata": {"labels": labels}, "spec": {"template": {"spec": pod}}},
+    }
+    head = {"apiVersion": "trainer.kubeflow.org/v1alpha1"}
+    runtime = {
+        **head,
+        "kind": "TrainingRuntime",
+        "metadata": {"name": "rt"},
+        "spec": {
+            "mlPolicy": {"numNodes": 1, "torch": {}},
+            "template": {"spec": {"replicatedJobs": [group]}},
+        },
+    }
+    trainer = {"numNodes": 2, "image": "b:2"}
+    job = {
+        **head,
+        "kind": "TrainJob",
+        "metadata": {"name": "llm"},
+        "spec": {"runtimeRef": {"kind": "TrainingRuntime", "name": "rt"}, "trainer": trainer},
+    }
+    environment = "apiVersion: trainwright.io/v1alpha1\nkind: Environment\nnamespace: training\n"
+    environment += 'kubernetes: {version: "1.34"}\ntargets: {trainjob: {version: "2.3"}}\n'
+    repository.write("dev/environment.yaml", environment)
+    file = tmp_path / "llm.yaml"
+    file.write_text(yaml.safe_dump_all([runtime, job]))
+    done = repository.run("import", str(file), "--env", "dev", "--dry-run")
+    ignored = "Trainer ignores it: no pods of TrainingRuntime rt have the label" in done.stderr
+    assert ignored == (mark != "trainer")
+    assert ("nodes: 2" in done.stdout) == (mark == "trainer")

@@ -26,7 +26,7 @@ def source_of(kind: Kind, part: SourceObject, others: Sequence[SourceObject], na
         parts=found.parts,
         left=(*part.left, *found.left),
         assumed=found.assumed,
-        reasons=kind.reader.reasons,
+        reasons=(*found.reasons, *kind.reader.reasons),
         container=kind.container,
     )
 

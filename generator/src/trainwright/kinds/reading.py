@@ -94,11 +94,15 @@ class SourceObject(ObjectBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """What a reader makes of an object: what to import, what else is in it, what is not there."""
+    """What a reader makes of an object: what to import, what else is in it, what is not there.
+
+    `reasons` are why values of this object are left, before those of its kind.
+    """
 
     parts: tuple[SourceObject, ...]
     left: tuple[NotImported, ...] = ()
     assumed: tuple[Manifest, ...] = ()
+    reasons: tuple[Reason, ...] = ()
 
 
 def _none(_: SourceObject) -> tuple[tuple[str, SourceObject], ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.model import Data, Manifest
 from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import dig, sequence
 from trainwright.kinds.indexed_import import refuse_roles
 from trainwright.kinds.reading import (
     ImportingError,
@@ -39,7 +40,7 @@ def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
             job_set = mapping(mapping(spec.get("template")).get("spec"))
             refuse_roles(other, _GROUPS, f"its {kind} {name}", job_set)
             _refuse_mpi(other, f"{kind} {name}", spec)
-            return Read(parts=(part, other))
+            return Read(parts=(part, other), reasons=tuple(_ignored(f"{kind} {name}", job_set)))
     _refuse_patched_roles(part)
     upstream = name == _UPSTREAM
     unknown = NotImported(
@@ -54,6 +55,18 @@ def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
         severity=Loss.COSMETIC if upstream else Loss.CANNOT_RUN,
     )
     return Read(parts=(part,), left=(unknown,), assumed=(bare(kind, name),))
+
+
+def _ignored(runtime: str, job_set: Mapping[str, Data]) -> Iterator[Reason]:
+    """What Trainer does not read where its runtime marks no group of pods as the trainer.
+
+    https://github.com/kubeflow/trainer/blob/v2.3.0/pkg/runtime/framework/plugins/jobset/builder.go
+    """
+    groups = map(mapping, sequence(job_set.get("replicatedJobs")))
+    marks = [dig(group, "template", "metadata", "labels", _ANCESTOR) for group in groups]
+    if "trainer" not in marks:
+        why = f"Trainer ignores it: no pods of {runtime} have the label {_ANCESTOR}: trainer"
+        yield Reason("/spec/trainer/**", why, Loss.COSMETIC)
 
 
 def _refuse_patched_roles(part: SourceObject) -> None:
