@@ -93,7 +93,7 @@ def damage(data: Data, chance: random.Random) -> None:
     places = list(containers(data))
     where = chance.choice(places)
     if isinstance(where, list):
-        where.append(chance.choice(ODD))
+        where.append(copy.deepcopy(chance.choice(ODD)))
         return
     key = chance.choice([*where, "unkown", "Bad Name"])
     if chance.random() < 0.2:
@@ -208,7 +208,7 @@ def test_keys_that_a_mapping_refuses_are_not_offered(
     ("text", "remedies"),
     [
         ("restartPolicy: Never", ["Write retries."]),
-        ("replicas: 2", ["Write nodes."]),
+        ("replicas: 2", ["Write `nodes: 2`."]),
         ("terminationGracePeriodSeconds: 5", ["Write gracePeriod."]),
         ("serviceAccountName: a", ["Write serviceAccount."]),
         ("env: {A: {secretKeyRef: {name: a, key: b}}}", ["Write secrets, beside env."]),

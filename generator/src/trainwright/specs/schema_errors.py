@@ -15,7 +15,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings import credentials
-from trainwright.specs import kubernetes_fields
+from trainwright.specs import kubernetes_fields, translation
 from trainwright.specs.violation import Violation, show
 from trainwright.specs.yaml_syntax import missing_space
 
@@ -249,17 +249,42 @@ def _type(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     remedy = _described(failure.schema)
     if scalar:
         message += f": {_shown(pointer, value)}"
+    written = translation.of_field(pointer, value) if types == ["object"] else ""
     if types == ["string"] and scalar:
-        remedy = "Quote it, so that it stays the text that is written here."
+        remedy = _quoted(pointer, failure)
     elif isinstance(value, str) and set(types) & {"integer", "number", "boolean"}:
         remedy = (
             f"Write it without quotes. {remedy}" if value.strip("-.0123456789") == "" else remedy
         )
     if "integer" in types and isinstance(value, str) and re.fullmatch("0[0-7]+", value):
         remedy = f"Write 0o{value[1:]}, or {int(value, 8)}: without the o it is text."
-    if types == ["object"] and isinstance(value, str) and (meant := missing_space(value)):
+    if written:
+        remedy = _instead(written)
+    elif types == ["object"] and isinstance(value, str) and (meant := missing_space(value)):
         remedy = f"A colon needs a space behind it: `{meant}`."
     yield Violation(pointer, message, remedy.strip() or f"Write {expected}.")
+
+
+def _instead(written: str) -> str:
+    return "Write " + " and ".join(f"`{line}`" for line in written.splitlines()) + "."
+
+
+# Units of a number that is written without one, by the form that the field has.
+_UNITS = {"duration": ("s", "m", "h"), "quantity": ("Mi", "Gi")}
+
+
+def _quoted(pointer: Pointer, failure: _Failure) -> str:
+    """Return how a number is written where text is wanted: with its unit, where it has one."""
+    value, name = failure.instance, pointer.last
+    if isinstance(value, bool) or not isinstance(value, int):
+        return "Quote it, so that it stays the text that is written here."
+    sized = name in ("memory", "shm", "ephemeralStorage", "sizeLimit")
+    timed = name.endswith(("Duration", "Period")) or name in ("within", "every")
+    units = _UNITS["quantity"] if sized else _UNITS["duration"] if timed else ()
+    if not units:
+        return f'Quote it: `{name}: "{value}"`.'
+    *ways, last = (f'`{name}: "{value}{unit}"`' for unit in units)
+    return f"Write the unit: {', '.join(ways)} or {last}."
 
 
 def _unknown_keys(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
@@ -271,13 +296,26 @@ def _unknown_keys(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
         ):
             continue
         where = f" in {_name(pointer)}" if pointer else ""
-        remedy = _meant(key, known)
+        of_job = _OF_JOBS.issubset(known)
+        value = failure.instance[key]
+        written = (
+            translation.of_key(key, value)
+            if of_job
+            else translation.of_resource(pointer, key, value)
+        )
+        remedy = _instead(written) if written else _meant(key, known)
         if failure.instance[key] is None and (meant := missing_space(key)):
             remedy = f"A colon needs a space behind it: `{meant}`."
         yield Violation(pointer / key, f'unknown key "{key}"{where}', remedy, key=key)
 
 
 _OF_JOBS = {"entrypoint", "podPatch"}  # by which the schema of a job is known
+# What Kubernetes has around the fields that a job has.
+_ELSEWHERE = {
+    "metadata": "Write name, labels and annotations beside entrypoint, without metadata.",
+    "namespace": "Remove it: environment.yaml has the namespace of all its jobs.",
+    "spec": "Write its fields beside name, without spec.",
+}
 # How others call what jobs, their variables and containers have by another name.
 _OTHER_NAMES = {
     "backoffLimit": "retries",
@@ -298,6 +336,8 @@ def _meant(key: str, known: list[str]) -> str:
     """What to write in place of an unknown key."""
     if place := kubernetes_fields.of_job(key) if _OF_JOBS.issubset(known) else None:
         return place.remedy
+    if _OF_JOBS.issubset(known) and key in _ELSEWHERE:
+        return _ELSEWHERE[key]
     if near := _nearest(key, known, 0.75):
         return f'Did you mean "{near}"?'
     other = _OTHER_NAMES.get(key, "")
@@ -338,7 +378,7 @@ def _required(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
 
 def _enum(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     allowed = [str(value) for value in failure.wanted if value not in ("", None)]
-    near = _nearest(str(failure.instance), allowed, 0.6)
+    near = _nearest(str(failure.instance), allowed, 0.7)
     hint = f'Did you mean "{near}"? ' if near else ""
     message = f"{_name(pointer)} is {show(failure.instance)}"
     yield Violation(pointer, message, f"{hint}It must be one of: {', '.join(allowed)}.")
