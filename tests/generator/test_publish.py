@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -24,6 +26,7 @@ from repository import Repository
 from trainwright.gitops.publish import publisher
 from trainwright.gitops.publish.model import PublishError, PublishOptions
 from trainwright.gitops.publish.provenance import METADATA
+from trainwright.gitops.statement import STATEMENT
 from trainwright.render import build as plan
 from trainwright.runs.folder import folder_of
 from trainwright.specs import git as our_git
@@ -31,6 +34,7 @@ from trainwright.specs.tree import NOTHING, Edited
 
 FRESH = plan.BuildOptions(today="2026-06-01", use_cache=False, check_next_runs=False)
 OPTIONS = PublishOptions(planning=FRESH)
+TRACES = {METADATA, STATEMENT}
 
 
 @pytest.fixture(autouse=True)
@@ -101,7 +105,7 @@ def rendering(
     folder: Path, commit: str, environment: str, held: Mapping[str, str] | None = None
 ) -> Mapping[str, str]:
     """What a commit renders to where a branch holds some files: none where no run has begun."""
-    before = {path: text for path, text in (held or {}).items() if path != METADATA}
+    before = {path: text for path, text in (held or {}).items() if path not in TRACES}
     inside = folder_of(environment)
     runs = Edited(NOTHING, {f"{inside}/{path}": text.encode() for path, text in before.items()})
     tree = our_git.Repository(folder).tree(commit, later="rendered")
@@ -109,6 +113,19 @@ def rendering(
     assert changes is not None
     kept = {path: text for path, text in before.items() if path not in changes.removed}
     return kept | dict(changes.written)
+
+
+def stated(held: dict[str, str], folder: str = "") -> Mapping[str, Any]:
+    """The predicate about a published folder, whose subjects are all its other files."""
+    statement = json.loads(held.pop(STATEMENT))
+    start = f"{folder}/" if folder else ""
+    rendered = {path: text for path, text in held.items() if path not in TRACES}
+    assert {it["name"]: it["digest"] for it in statement["subject"]} == {
+        f"{start}{path}": {"sha256": hashlib.sha256(text.encode()).hexdigest()}
+        for path, text in rendered.items()
+    }
+    predicate: Mapping[str, Any] = statement["predicate"]
+    return predicate
 
 
 def trailer(folder: Path, commit: str, key: str) -> str:
@@ -131,7 +148,7 @@ def test_the_current_branch_gets_one_commit_with_everything_rendered(remote: Pat
     for name in ("dev", "prod"):
         folder = f"environments/{name}/rendered"
         assert files(here.root, "HEAD", folder) == rendering(here.root, source, name)
-    assert "hydrator.metadata" not in git(here.root, "ls-tree", "-r", "--name-only", "HEAD")
+    assert TRACES.isdisjoint(map(os.path.basename, files(here.root, "HEAD")))
     assert publish(here) == "main  up to date\n"
     assert git(here.root, "rev-parse", "HEAD~") == source
 
@@ -209,7 +226,13 @@ def test_a_branch_for_each_environment_with_what_traces_it_back(remote: Path) ->
         assert git(here.root, "rev-list", "--count", tip) == "1"
         held = files(here.root, tip)
         metadata = json.loads(held.pop("hydrator.metadata"))
+        predicate = stated(held)
         assert held == rendering(here.root, source, name)
+        assert predicate["environment"] == name
+        assert predicate["source"] == {
+            "uri": "https://example.com/ml/jobs.git", "digest": {"gitCommit": source}
+        }  # fmt: skip
+        assert "base" not in predicate
         # as `git show --format=%aI` has it: Z since Git 2.45, before that an offset
         assert metadata.pop("date").startswith("2026-01-01T00:00:00")
         assert metadata == {
@@ -256,6 +279,9 @@ def test_a_later_commit_builds_on_the_one_before(remote: Path) -> None:
     for name in ("dev", "prod"):
         held = files(here.root, tip, name)
         assert json.loads(held.pop("hydrator.metadata"))["drySha"] == source
+        predicate = stated(held, name)
+        assert predicate["source"]["digest"] == {"gitCommit": source}
+        assert predicate["base"]["digest"] == {"gitCommit": first}
         before = before_that(here.root, first, name)
         assert held == rendering(here.root, source, name, before)
 
@@ -491,6 +517,7 @@ def test_another_repository(remote: Path, tmp_path: Path, monkeypatch: pytest.Mo
     source = git(here.root, "rev-parse", "HEAD")
     held = files(other, "main", "prod")
     assert json.loads(held.pop("hydrator.metadata"))["drySha"] == source
+    assert stated(held, "prod")["source"]["digest"] == {"gitCommit": source}
     assert held == rendering(here.root, source, "prod")
     assert git(remote, "for-each-ref", "--format=%(refname:short)") == "main"
     assert publish(here, *arguments) == "main  up to date\n"
@@ -567,6 +594,7 @@ def test_the_second_publisher_builds_on_the_first(
     for name in ("dev", "prod"):
         held = files(remote, "rendered", f"environments/{name}/rendered")
         held.pop("hydrator.metadata")
+        stated(held, f"environments/{name}/rendered")
         before = before_that(remote, "rendered~", f"environments/{name}/rendered")
         assert held == rendering(here.root, source, name, before)
 
@@ -625,7 +653,8 @@ def test_two_racing_clones_lose_nothing(rounds: int, branch: str, remote: Path) 
     assert len(published) >= rounds
     for commit, source in published:
         held = files(judge, commit, "environments/prod/rendered")
-        held.pop("hydrator.metadata", None)
+        if held.pop("hydrator.metadata", None):
+            stated(held, "environments/prod/rendered")
         parent = git(judge, "log", "--max-count=1", "--format=%P", commit)  # the first has none
         before = before_that(judge, parent, "environments/prod/rendered") if parent else {}
         assert held == rendering(judge, source, "prod", before)

@@ -43,6 +43,7 @@ VERBS = {  # in the order of --help: module and name of the command in it
     "pin": ("lifecycle", "pin"),
     "retire": ("lifecycle", "retire"),
     "publish": ("publish", "publish"),
+    "verify": ("verify", "verify"),
     "upgrade": ("upgrade", "upgrade"),
     "import": ("importing", "import_"),
     "migrate": ("migrate", "migrate"),

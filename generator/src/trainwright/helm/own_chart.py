@@ -2,19 +2,46 @@
 
 from __future__ import annotations
 
+import hashlib
 from functools import cache
 from pathlib import Path
 
+from trainwright.datatypes.model import Data
 from trainwright.specs import schema, yamlio
 
 FOLDER = Path(__file__).parents[1] / "chart"
 
 
 @cache
+def _described() -> dict[str, Data]:
+    (chart,) = yamlio.load_rendered((FOLDER / "Chart.yaml").read_text(encoding="utf-8"))
+    return chart
+
+
+def name() -> str:
+    """The name of the chart that renders, as its Chart.yaml says."""
+    return str(_described()["name"])
+
+
 def version() -> str:
     """The version of the chart that renders, as its Chart.yaml says."""
-    (chart,) = yamlio.load_rendered((FOLDER / "Chart.yaml").read_text(encoding="utf-8"))
-    return str(chart["version"])
+    return str(_described()["version"])
+
+
+@cache
+def dir_hash() -> str:
+    """The digest of what the chart renders with: Chart.yaml, values and templates.
+
+    https://github.com/in-toto/attestation/blob/main/spec/v1/digest_set.md#dirhash
+    """
+    paths = (
+        *FOLDER.glob("*.yaml"),
+        *FOLDER.glob("values.schema.json"),
+        *FOLDER.glob("templates/*"),
+    )
+    files = {path.relative_to(FOLDER).as_posix(): path.read_bytes() for path in paths}
+    sums = (f"{hashlib.sha256(raw).hexdigest()}  {name}\n" for name, raw in sorted(files.items()))
+    return hashlib.sha256("".join(sums).encode()).hexdigest()
 
 
 def archive(folder: Path, target: str) -> bytes:

@@ -47,6 +47,7 @@ class Underived:
     """What is in a rendered folder, or missing there, and follows from nothing.
 
     `job` is empty for what belongs to none; `path` is from the root, `line` the first that differs.
+    `by_another` says whether another version of the tool rendered the run.
     """
 
     environment: str
@@ -54,6 +55,7 @@ class Underived:
     path: str
     why: str
     line: int = 1
+    by_another: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,12 +204,16 @@ class Derivation:
             name for name in sorted({*goal, *expected}) if goal.get(name) != expected.get(name)
         ]
         manifests = [name for name in names if name != RECORD_FILE]
+        another = _by_another(goal, expected)
         for name in manifests or names:
             why, line = _difference(goal.get(name), expected.get(name))
-            why = _by_another(goal, expected) or why
-            path = f"{folder}/{name}"
             yield Underived(
-                environment=file.environment, job=file.name, path=path, why=why, line=line
+                environment=file.environment,
+                job=file.name,
+                path=f"{folder}/{name}",
+                why=another or why,
+                line=line,
+                by_another=bool(another),
             )
 
     def _proof(self, file: JobFile) -> _Proof:
@@ -455,6 +461,10 @@ class Derivation:
     def _goal(self, file: JobFile) -> State:
         """The folder of a job as it is at hand."""
         return self._state_here(f"{folder_of(file.environment)}/{file.name}")
+
+    def files(self, environment: str) -> State:
+        """All that is in an environment's rendered folder, by path in it."""
+        return self._state_here(folder_of(environment))
 
     def _state_here(self, folder: str) -> State:
         """What is at hand in a folder, as git would keep it."""

@@ -73,6 +73,23 @@ def find(root: Path, against: str = "", head: str = "HEAD") -> Lineage | None:
     return Lineage(repository, inside, tuple(dict.fromkeys(bases)), tips)
 
 
+def history(root: Path, revision: str, against: str = "") -> Lineage:
+    """All commits that led to one, as a branch that began with nothing; or, where `against` names
+    an earlier commit, as one that began there.
+
+    Raises GitError for a commit that is not there, or that `against` has already.
+    """
+    repository, inside = git.find(root)
+    commit = repository.commit(revision)
+    if not against:
+        nothing = repository.line("hash-object", "-t", "tree", "--stdin")
+        return Lineage(repository, inside, (nothing,), (commit,))
+    base = repository.merge_base(against, commit)
+    if base == commit:
+        raise GitError(f"{against} has {revision} already: name an earlier commit with --against")
+    return Lineage(repository, inside, (base,), (commit,))
+
+
 def state(root: Path) -> Mapping[str, str]:
     """What `find` follows from, quickly: the commits of all names that it looks at."""
     forge = {name: os.environ.get(name, "") for name in _FORGE}

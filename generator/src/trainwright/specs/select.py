@@ -63,6 +63,19 @@ def select(
     )
 
 
+def environments(
+    patterns: tuple[str, ...], available: Mapping[str, tuple[JobFile, ...]], done: str
+) -> tuple[str, ...]:
+    """The names of selected environments, where what is done is done to whole ones.
+
+    Raises SelectionError for one of which only some jobs are selected.
+    """
+    chosen = select(patterns, available)
+    for name in (selection.environment for selection in chosen if not selection.whole):
+        raise SelectionError(f"environments are {done} whole: name {name}, not its jobs")
+    return tuple(selection.environment for selection in chosen)
+
+
 def _nothing(pattern: str, available: Mapping[str, tuple[JobFile, ...]]) -> str:
     every = [job for jobs in available.values() for job in jobs]
     near = _nearest(pattern, [*available, *map(str, every)])

@@ -11,6 +11,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.gitops.publish import provenance
 from trainwright.gitops.publish.model import PublishError
 from trainwright.gitops.publish.provenance import METADATA
+from trainwright.gitops.statement import STATEMENT
 from trainwright.runs import folder as index
 from trainwright.runs import record as records
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
@@ -22,7 +23,8 @@ from trainwright.specs.layout import ENVIRONMENT_FILE
 from trainwright.specs.own_objects import COPIES
 from trainwright.specs.tree import NOTHING, Edited, Tree
 
-_OWN = frozenset({KUSTOMIZATION_FILE, METADATA})
+_TRACES = frozenset({METADATA, STATEMENT})  # what says where the other files are from
+_OWN = _TRACES | {KUSTOMIZATION_FILE}
 _SHOWN = 3  # paths named in a message
 
 
@@ -120,8 +122,18 @@ class Holding:
         """What a rendering changes, from the top. What traces it back is no difference."""
         return Change(
             files={self.full(path): text for path, text in rendered.written.items()},
-            removed=tuple(self.full(path) for path in rendered.removed if path != METADATA),
+            removed=tuple(self.full(p) for p in rendered.removed if p not in _TRACES),
         )
+
+    def after(self, rendered: Changes) -> Mapping[str, bytes]:
+        """The rendered files by path from the top, once that is changed."""
+        stays = {
+            path: raw
+            for path, raw in self.files.items()
+            if self._is_ours(path) and path not in {*_TRACES, *rendered.removed}
+        }
+        written = {path: text.encode() for path, text in rendered.written.items()}
+        return {self.full(path): raw for path, raw in {**stays, **written}.items()}
 
 
 @dataclass(slots=True)

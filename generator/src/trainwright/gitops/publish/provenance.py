@@ -33,12 +33,12 @@ class Source:
             "subject": subject,
             "body": body.strip(),
         }
-        self._url = _url(repository)
+        self.url = url(repository)
 
     def metadata(self, environments: tuple[str, ...]) -> str:
         """https://github.com/argoproj/argo-cd/blob/master/util/hydrator/hydrator.go"""
         data: dict[str, Data] = {
-            "repoURL": self._url,
+            "repoURL": self.url,
             "drySha": self.commit,
             "commands": [f"trainwright render {' '.join(environments)}"],
             **self._commit,
@@ -51,7 +51,7 @@ class Source:
 
         https://argo-cd.readthedocs.io/en/stable/user-guide/source-hydrator/#commit-tracing
         """
-        facts = {"sha": self.commit, "repourl": self._url, **self._commit}
+        facts = {"sha": self.commit, "repourl": self.url, **self._commit}
         if facts["body"]:
             facts["body"] = json.dumps(facts["body"], ensure_ascii=False)
         lines = [f"{_ENVIRONMENT}: {name}" for name in environments]
@@ -114,7 +114,7 @@ def is_newer(
     )
 
 
-def _url(repository: Repository) -> str:
+def url(repository: Repository) -> str:
     """Where the specs are, without the credentials that a URL may hold."""
     try:
         parts = urlsplit(repository.line("remote", "get-url", "origin"))

@@ -13,11 +13,12 @@ from functools import cached_property
 from pathlib import Path
 from time import sleep
 
-from trainwright.errors import SelectionError
+from trainwright.gitops import statement
 from trainwright.gitops.publish import provenance
 from trainwright.gitops.publish.holding import Change, Holding, listed
 from trainwright.gitops.publish.model import Published, PublishError, PublishOptions, Unsound
 from trainwright.gitops.publish.provenance import Source
+from trainwright.gitops.statement import STATEMENT, RenderedSet
 from trainwright.render import build as plan
 from trainwright.render.derivation import Derivation
 from trainwright.runs.folder import RenderedFolder
@@ -26,7 +27,7 @@ from trainwright.specs import filetree, git, lineage, load
 from trainwright.specs.filetree import Changes
 from trainwright.specs.git import GitError
 from trainwright.specs.layout import ENVIRONMENTS, RENDERED, JobFile
-from trainwright.specs.select import select
+from trainwright.specs.select import environments
 from trainwright.specs.tree import Folder
 
 _SPARSE = "core.sparseCheckout"
@@ -39,16 +40,11 @@ def publish(root: Path, patterns: tuple[str, ...], options: PublishOptions) -> I
     Raises PublishError, GitError and, when the specs of a commit have errors, Unsound.
     """
     publisher = _Publisher(root, options)
-    chosen = select(patterns, publisher.survey())
-    for selection in chosen:
-        if not selection.whole:
-            name = selection.environment
-            raise SelectionError(f"environments are published whole: name {name}, not its jobs")
+    chosen = environments(patterns, publisher.survey(), "published")
     publisher.refuse_uncommitted()
     branches: dict[str, list[str]] = {}
-    for selection in chosen:
-        branch = publisher.branch(selection.environment)
-        branches.setdefault(branch, []).append(selection.environment)
+    for name in chosen:
+        branches.setdefault(publisher.branch(name), []).append(name)
     for branch, names in branches.items():
         yield publisher.publish(branch, tuple(names))
 
@@ -236,6 +232,7 @@ class _Publisher:
         source = tip if here else self._head  # specs that are on the branch: the newest count
         names = tuple(name for name in environments if here or self._is_due(tip, name, source))
         change = Change()
+        sets: dict[str, Mapping[str, bytes]] = {}
         for name in names:
             holding = Holding(self._repository, tip, self._path(name))
             if not self._options.discard_edits:
@@ -243,7 +240,9 @@ class _Publisher:
                 self._refuse_underived(name)
             if not self._options.planning.new_runs:
                 self._refuse_removals(branch, name, holding, source)
-            change.add(holding.change(self._rendered(source, name, holding)))
+            rendered = self._rendered(source, name, holding)
+            change.add(holding.change(rendered))
+            sets[name] = holding.after(rendered)
         if not change:
             message = "up to date" if names else "holds what a later commit renders to"
             return Published(branch=branch, environments=names, message=message)
@@ -252,14 +251,23 @@ class _Publisher:
             return Published(branch=branch, environments=names, message=f"not made: {message}")
         trace = Source(self._repository, source)
         if not here:
-            metadata = trace.metadata(names)
-            folders = ("", *map(self._path, names))
-            change.files |= {
-                f"{folder}/{provenance.METADATA}".lstrip("/"): metadata for folder in folders
-            }
+            change.files.update(self._traces(trace, sets, tip))
         tree = self._repository.write_tree(tip, change.removed, change.files)
         commit = self._repository.commit_tree(tree, tip, trace.message(names))
         return Published(branch=branch, environments=names, commit=commit, message=message)
+
+    def _traces(
+        self, source: Source, sets: Mapping[str, Mapping[str, bytes]], base: str
+    ) -> Iterator[tuple[str, str]]:
+        """The files that say where the others are from, by path from the top."""
+        metadata = source.metadata(tuple(sets))
+        for folder in ("", *map(self._path, sets)):
+            yield f"{folder}/{provenance.METADATA}".lstrip("/"), metadata
+        for name, files in sets.items():
+            rendered = RenderedSet(
+                environment=name, files=files, commit=source.commit, url=source.url, base=base
+            )
+            yield f"{self._path(name)}/{STATEMENT}".lstrip("/"), statement.text(rendered)
 
     def _is_due(self, tip: str, environment: str, source: str) -> bool:
         """Whether a branch lacks what the source says, or something older is on it."""

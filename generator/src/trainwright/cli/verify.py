@@ -1,0 +1,126 @@
+"""`verify`: whether the rendered files of a commit are what its sources render to."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trainwright.cli.common import (
+    FINDINGS,
+    OK,
+    Context,
+    answer_format,
+    complete,
+    errors,
+    helm_binary,
+)
+
+if TYPE_CHECKING:
+    from trainwright.gitops.verification import Verification
+
+
+@click.command()
+@click.argument("commit")
+@click.argument("environments", nargs=-1, metavar="[ENV]...", shell_complete=complete)
+@click.option(
+    "--against",
+    metavar="REF",
+    default="",
+    help="Believe what this earlier commit holds, and follow only the commits after it.",
+)
+@click.option(
+    "--statements",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write an in-toto statement of each environment that is equal into this folder.",
+)
+@answer_format
+@helm_binary
+@click.pass_obj
+def verify(
+    context: Context,
+    *,
+    commit: str,
+    environments: tuple[str, ...],
+    against: str,
+    statements: Path | None,
+    output: str,
+    helm: str | None,
+) -> None:
+    """Render what COMMIT holds again, and compare it file by file; nothing is checked out.
+
+    Each run is rendered from the sources of the commit that recorded it, back to the first one.
+
+    Exits with 1 when a file is not equal, or cannot be rendered again here.
+    """
+    from trainwright.gitops import verification
+
+    with errors():
+        with context.progress("verifying", output):
+            found = verification.verify(context.root, commit, environments, against, helm)
+        click.echo(_FORMATS[output](found), nl=False)
+        if statements is not None:
+            _write(statements, found)
+        sys.exit(OK if found.equal else FINDINGS)
+
+
+def _text(found: Verification) -> str:
+    from trainwright.findings import credentials
+    from trainwright.findings.visibility import visible
+
+    lines = []
+    for each in found.sets:
+        for file in each.files:
+            place = f"{file.path}:{file.line}" if file.why else file.path
+            reason = f": {file.why}" if file.why else ""
+            lines.append(visible(credentials.redact(f"{place}: {file.verdict}{reason}")))
+        verdicts = [file.verdict for file in each.files]
+        counts = [f"{verdicts.count(v)} {v}" for v in dict.fromkeys(("equal", *verdicts))]
+        lines.append(f"{each.environment}: {', '.join(counts)}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _json(found: Verification) -> str:
+    from trainwright.findings import credentials
+    from trainwright.reports import terminal
+
+    return terminal.as_json(
+        "Verification",
+        [
+            {
+                "environment": each.environment,
+                "commit": found.commit,
+                "base": found.base,
+                "equal": each.equal,
+                "files": [
+                    {
+                        "path": file.path,
+                        "verdict": file.verdict,
+                        "sha256": file.sha256,
+                        "why": credentials.redact(file.why),
+                        "line": file.line,
+                    }
+                    for file in each.files
+                ],
+            }
+            for each in found.sets
+        ],
+    )
+
+
+_FORMATS = {"text": _text, "json": _json}
+
+
+def _write(folder: Path, found: Verification) -> None:
+    from trainwright.errors import OutputError
+    from trainwright.gitops import statement
+
+    sets = (each.rendered for each in found.sets if each.equal)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in ((n, t) for it in sets for n, t in statement.for_signing(it).items()):
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror}") from error

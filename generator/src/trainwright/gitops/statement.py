@@ -1,0 +1,90 @@
+"""One in-toto statement for each rendered set: which files, of which commit, by which tool.
+
+It is unsigned: the forge, or cosign, signs it. docs/proof.md has the fields.
+https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+from trainwright import __version__
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
+from trainwright.helm import own_chart
+
+# Beside published files. GitOps engines take what ends in .json, .yaml or .yml for manifests.
+STATEMENT = "statement.intoto"
+PREDICATE_TYPE = "https://trainwright.io/attestations/rendered/v1"
+_TYPE = "https://in-toto.io/Statement/v1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderedSet:
+    """The files of an environment by path, and what they were rendered from.
+
+    `base` is the commit whose rendered files were taken as they were; empty for none.
+    """
+
+    environment: str
+    files: Mapping[str, bytes]
+    commit: str
+    url: str
+    base: str = ""
+
+
+def text(rendered: RenderedSet) -> str:
+    """The whole statement, as JSON."""
+    data = {
+        "_type": _TYPE,
+        "subject": [
+            {"name": name, "digest": {"sha256": sum_of(raw)}}
+            for name, raw in sorted(rendered.files.items())
+        ],
+        "predicateType": PREDICATE_TYPE,
+        "predicate": predicate(rendered),
+    }
+    return _json(data)
+
+
+def predicate(rendered: RenderedSet) -> dict[str, Data]:
+    """What is stated of the files."""
+    base = {"base": _commit(rendered.base)} if rendered.base else {}
+    where = {"uri": rendered.url} if rendered.url else {}
+    return {
+        "environment": rendered.environment,
+        "source": {**where, **_commit(rendered.commit)},
+        **base,
+        "tool": {"name": "trainwright", "version": __version__},
+        "chart": {
+            "name": own_chart.name(),
+            "version": own_chart.version(),
+            "digest": {"dirHash": own_chart.dir_hash()},
+        },
+    }
+
+
+def for_signing(rendered: RenderedSet) -> dict[str, str]:
+    """The same in the forms that tools take: whole, and predicate and subjects apart."""
+    name = rendered.environment
+    sums = (f"{sum_of(raw)}  {path}\n" for path, raw in sorted(rendered.files.items()))
+    return {
+        f"{name}.intoto.json": text(rendered),
+        f"{name}.predicate.json": _json(predicate(rendered)),
+        f"{name}.sha256": "".join(sums),
+    }
+
+
+def sum_of(raw: bytes) -> str:
+    """The digest of bytes as git holds them."""
+    return hashlib.sha256(raw).hexdigest()
+
+
+def _commit(commit: str) -> dict[str, Data]:
+    return {"digest": {"gitCommit": commit}}
+
+
+def _json(data: Data) -> str:
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
