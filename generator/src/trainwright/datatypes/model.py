@@ -263,6 +263,28 @@ class SeverityOverride:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who signed without a key, by regular expressions."""
+
+    issuer: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verify:
+    """Whose signature the GitOps engine requires: `keys` and `mode` are Argo CD's, the rest Flux's.
+
+    Empty for an engine's own default, or where the engine does not read it.
+    """
+
+    keys: tuple[str, ...] = ()
+    mode: Literal["", "head", "strict"] = ""
+    secret: str = ""
+    provider: Literal["", "cosign", "notation"] = ""
+    identities: tuple[Identity, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Repository:
     """Where the GitOps engine finds environments/: a git repository, or an OCI artifact."""
 
@@ -270,6 +292,7 @@ class Repository:
     revision: str = "main"  # branch, refs/tags/<tag>, commit; or the tag of an OCI artifact
     path: str = ""  # folder of the repository that holds environments/
     secret: str = ""  # what Flux logs in with
+    verify: Verify | None = None
 
 
 _PINNED = re.compile(r"[0-9a-f]{40}|refs/tags/.+")
@@ -285,6 +308,7 @@ class ChartSource:
     revision: str = ""
     path: str = ""
     secret: str = ""  # what Flux logs in with
+    verify: Verify | None = None
 
     @property
     def pinned(self) -> bool:

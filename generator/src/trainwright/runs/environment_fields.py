@@ -58,6 +58,7 @@ ENVIRONMENT = (
         for key in ("oci", "version", "path", "url", "revision")
     ),
     EnvironmentField(("gitops", "chart", "secret")),
+    EnvironmentField(("gitops", "chart", "verify")),
     *(
         EnvironmentField(("gitops", key), note="The engine's own objects, which `wire` writes.")
         for key in (

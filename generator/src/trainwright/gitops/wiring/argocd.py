@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.model import Data, GitOps, Verify
 from trainwright.datatypes.pointer import Pointer
 from trainwright.gitops.wiring import kinds
 from trainwright.gitops.wiring.naming import bounded
@@ -73,6 +73,7 @@ def project(site: Site, namespace: str, sources: tuple[str, ...]) -> tuple[dict[
                 "description": f"Training runs of the environment {environment.name}",
                 "sourceRepos": sorted(set(sources)),
                 "destinations": [_destination(site, name) for name in site.namespaces],
+                **_signed(site),
                 "clusterResourceWhitelist": [],
                 "namespaceResourceWhitelist": [
                     {"group": group, "kind": kind}
@@ -81,6 +82,35 @@ def project(site: Site, namespace: str, sources: tuple[str, ...]) -> tuple[dict[
             },
         },
     )
+
+
+def _signed(site: Site) -> dict[str, Data]:
+    """That what is synced from git has to be signed, where the environment requires it.
+
+    Argo CD before 3.5 knows one list of keys, for all repositories of the project.
+    """
+    policies = [
+        {
+            "repos": [{"url": url}],
+            "gpg": {"mode": verify.mode or "head", "keys": list(verify.keys)},
+        }
+        for url, verify in sorted(_verified(site).items())
+    ]
+    if not policies:
+        return {}
+    if not _INTEGRITY.is_met(site.gitops.version):
+        keys = sorted({key for verify in _verified(site).values() for key in verify.keys})
+        return {"signatureKeys": [{"keyID": key} for key in keys]}
+    return {"sourceIntegrity": {"git": {"policies": policies}}}
+
+
+def _verified(site: Site) -> dict[str, Verify]:
+    """The git repositories in which commits have to be signed: no policy is about two of them."""
+    chart, own = site.gitops.chart, site.gitops.repository
+    charts = (chart.url or own.url, *(run.chart.url for run in site.runs if run.chart.path))
+    found = dict.fromkeys(charts, chart.verify) if chart.path else {}
+    found[own.url] = own.verify or found.get(own.url)
+    return {url: verify for url, verify in found.items() if verify}
 
 
 def _destination(site: Site, namespace: str) -> dict[str, Data]:
@@ -276,12 +306,21 @@ def _jq(pointer: str) -> str:
     return "".join(f"[{p}]" if p.isdigit() else f".{p}" for p in Pointer(pointer).parts)
 
 
-def requires(_site: Site) -> Iterator[Requirement]:
+_INTEGRITY = Requirement("3.5", "sourceIntegrity of an AppProject")
+
+
+def requires(site: Site) -> Iterator[Requirement]:
     """What Argo CD has to know in either mode.
 
     https://github.com/argoproj/argo-cd/blob/v3.2.0/pkg/apis/application/v1alpha1/types.go
     """
     yield Requirement("3.2", "syncPolicy.retry.refresh")
+    verified = _verified(site)
+    # Of a chart in a registry signatureKeys would require a signature, too.
+    if verified and (
+        site.gitops.mode == "chart" or any(v.mode == "strict" for v in verified.values())
+    ):
+        yield _INTEGRITY
 
 
 def unfit(site: Site) -> Iterator[InvalidSetting]:
@@ -302,11 +341,42 @@ def unfit(site: Site) -> Iterator[InvalidSetting]:
         if secret:
             remedy = "Remove it: Argo CD finds the Secrets of repositories by their label."
             yield InvalidSetting(path, f"Argo CD does not read {path.dotted}", remedy)
+    yield from _unfit_signatures(gitops)
     if gitops.service_account:
         message = "Argo CD does not read serviceAccount"
         yield InvalidSetting(
             Pointer("/serviceAccount"), message, "Remove it: an AppProject lists what is allowed."
         )
+
+
+def _unfit_signatures(gitops: GitOps) -> Iterator[InvalidSetting]:
+    """What Argo CD would not verify: it knows GnuPG keys, and commits and tags of git."""
+    of_git = "Remove it: Argo CD verifies commits and tags, and by keys alone."
+    for at, verify in signed_sources(gitops):
+        unread = (("secret", verify.secret), ("identities", verify.identities))
+        for name in (name for name, value in (*unread, ("provider", verify.provider)) if value):
+            path = at / name
+            yield InvalidSetting(path, f"Argo CD does not read {path.dotted}", of_git)
+        if not verify.keys:
+            remedy = "Name the IDs of the keys that may sign."
+            yield InvalidSetting(at, "Argo CD knows who may sign by verify.keys", remedy)
+        if gitops.project:
+            message = f"the AppProject {gitops.project} is not written here, and decides on that"
+            remedy = "Write its spec.sourceIntegrity, and remove verify; or remove project."
+            yield InvalidSetting(at, message, remedy)
+    if gitops.chart.verify and gitops.chart.oci:
+        message = "Argo CD verifies no chart from a registry"
+        yield InvalidSetting(Pointer("/chart/verify"), message, of_git)
+
+
+def signed_sources(gitops: GitOps) -> Iterator[tuple[Pointer, Verify]]:
+    """Where signatures are required, by the settings that require them."""
+    for at, verify in (
+        (Pointer("/repository/verify"), gitops.repository.verify),
+        (Pointer("/chart/verify"), gitops.chart.verify),
+    ):
+        if verify:
+            yield at, verify
 
 
 MISSING_URL = InvalidSetting(

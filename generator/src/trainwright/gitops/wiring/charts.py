@@ -26,7 +26,7 @@ def of_run(record: Record, gitops: GitOps) -> tuple[ChartSource, bool]:
     now = of_new_runs(gitops)
     written: Mapping[str, Data] = record.environment.get("gitops", {}).get("chart", {})
     known = {key: written.get(key, "") for key in ("oci", "version", "url", "revision", "path")}
-    source = ChartSource(**known, secret=now.secret)
+    source = ChartSource(**known, secret=now.secret, verify=now.verify)
     if source.pinned:
         return _located(source, gitops), True
     if now.oci:
@@ -67,6 +67,7 @@ def unfit(site: Site) -> Iterator[InvalidSetting]:
 
 def not_needed(site: Site) -> Iterator[InvalidSetting]:
     """Refuses a chart where the rendered files are applied."""
-    if site.gitops.chart.oci or site.gitops.chart.path:
+    chart = site.gitops.chart
+    if chart.oci or chart.path or chart.verify:
         message = "rendered files need no chart"
         yield InvalidSetting(Pointer("/chart"), message, "Remove chart, or set mode: chart.")

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.model import Data, GitOps, Verify
 from trainwright.datatypes.pointer import Pointer
-from trainwright.gitops.wiring.argocd import MISSING_URL
+from trainwright.gitops.wiring.argocd import MISSING_URL, signed_sources
 from trainwright.gitops.wiring.naming import bounded
 from trainwright.gitops.wiring.wiring import InvalidSetting, Site
 
@@ -31,11 +31,17 @@ def release(site: Site, run: str) -> str:
 
 
 def repository(
-    metadata: dict[str, Data], url: str, revision: str, folder: str, secret: str
+    metadata: dict[str, Data],
+    url: str,
+    revision: str,
+    folder: str,
+    secret: str,
+    verify: Verify | None,
 ) -> dict[str, Data]:
     """A GitRepository of one folder, or the OCIRepository that a URL by oci:// is."""
     if url.startswith("oci://"):
-        return oci_repository(metadata, url, revision, secret)
+        return oci_repository(metadata, url, revision, secret, verify)
+    signed = {"mode": "HEAD", "secretRef": {"name": verify.secret}} if verify else None
     return {
         "apiVersion": "source.toolkit.fluxcd.io/v1",
         "kind": "GitRepository",
@@ -46,11 +52,14 @@ def repository(
             "ref": _reference(revision),
             "sparseCheckout": [folder],
             **_login(secret),
+            **({"verify": signed} if signed else {}),
         },
     }
 
 
-def oci_repository(metadata: dict[str, Data], url: str, tag: str, secret: str) -> dict[str, Data]:
+def oci_repository(
+    metadata: dict[str, Data], url: str, tag: str, secret: str, verify: Verify | None
+) -> dict[str, Data]:
     """An OCIRepository of one tag."""
     return {
         "apiVersion": "source.toolkit.fluxcd.io/v1",
@@ -61,7 +70,18 @@ def oci_repository(metadata: dict[str, Data], url: str, tag: str, secret: str) -
             "url": url,
             "ref": {"tag": tag},
             **_login(secret),
+            **({"verify": _signed(verify)} if verify else {}),
         },
+    }
+
+
+def _signed(verify: Verify) -> dict[str, Data]:
+    """The signature that an artifact has to have."""
+    identities = [{"issuer": it.issuer, "subject": it.subject} for it in verify.identities]
+    return {
+        "provider": verify.provider or "cosign",
+        **_login(verify.secret),
+        **({"matchOIDCIdentity": identities} if identities else {}),
     }
 
 
@@ -94,8 +114,36 @@ def unfit(site: Site) -> Iterator[InvalidSetting]:
         yield InvalidSetting(
             path, f"Flux has nothing like {path.dotted}", "Remove it, or use engine: argocd."
         )
+    yield from _unfit_signatures(gitops)
     if gitops.notifications:
         remedy = f"Remove it, and write an Alert for the Kustomization {site.name}."
         yield InvalidSetting(
             Pointer("/notifications"), "Flux has no subscriptions: it has Alerts", remedy
         )
+
+
+def _unfit_signatures(gitops: GitOps) -> Iterator[InvalidSetting]:
+    """What Flux would not verify: it has keys in Secrets, and identities of artifacts."""
+    artifacts = {
+        "repository": gitops.repository.url.startswith("oci://"),
+        "chart": gitops.chart.oci,
+    }
+    for at, verify in signed_sources(gitops):
+        source = at.parts[0]
+        for name in (name for name in ("keys", "mode") if getattr(verify, name)):
+            path = at / name
+            remedy = "Write verify.secret instead: a Secret with the public keys."
+            yield InvalidSetting(path, f"Flux does not read {path.dotted}", remedy)
+        keyless = (("provider", verify.provider), ("identities", verify.identities))
+        for name in (name for name, value in keyless if value and not artifacts[source]):
+            path = at / name
+            remedy = "Remove it: commits are signed with keys, which verify.secret names."
+            yield InvalidSetting(path, f"Flux reads {path.dotted} of OCI artifacts only", remedy)
+        if verify.identities and verify.provider == "notation":
+            remedy = "Remove it, or use cosign: notation has a trust policy in verify.secret."
+            yield InvalidSetting(at / "identities", "notation knows no identities", remedy)
+        if not verify.secret and not (artifacts[source] and verify.identities):
+            remedy = "Write verify.secret" + (
+                " or verify.identities." if artifacts[source] else ", a Secret with public keys."
+            )
+            yield InvalidSetting(at, "Flux is not told who may sign", remedy)

@@ -35,7 +35,7 @@ def _objects(site: Site, namespace: str) -> tuple[dict[str, Data], ...]:
     name = bounded(f"{site.name}-objects")
     own = site.gitops.repository
     metadata = fluxcd.metadata(site, namespace, name)
-    source = fluxcd.repository(metadata, own.url, own.revision, site.copies, own.secret)
+    source = fluxcd.repository(metadata, own.url, own.revision, site.copies, own.secret, own.verify)
     kustomization = {
         "apiVersion": "kustomize.toolkit.fluxcd.io/v1",
         "kind": "Kustomization",
@@ -57,13 +57,16 @@ def _objects(site: Site, namespace: str) -> tuple[dict[str, Data], ...]:
 def _source(site: Site, namespace: str, chart: ChartSource) -> dict[str, Data]:
     metadata = fluxcd.metadata(site, namespace, _source_name(site, chart))
     if chart.oci:
-        source = fluxcd.oci_repository(metadata, chart.oci, chart.version, chart.secret)
+        source = fluxcd.oci_repository(
+            metadata, chart.oci, chart.version, chart.secret, chart.verify
+        )
         layer = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
         source["spec"]["layerSelector"] = {"mediaType": layer, "operation": "copy"}
         return source
     own = site.gitops.repository
     secret = chart.secret or (own.secret if chart.url == own.url else "")
-    return fluxcd.repository(metadata, chart.url, chart.revision, chart.path, secret)
+    verify = chart.verify or (own.verify if chart.url == own.url else None)
+    return fluxcd.repository(metadata, chart.url, chart.revision, chart.path, secret, verify)
 
 
 def _source_name(site: Site, chart: ChartSource) -> str:

@@ -29,6 +29,7 @@ def _build(site: Site, namespace: str) -> Files:
         repository.revision,
         site.rendered,
         repository.secret,
+        repository.verify,
     )
     made = _for_each_job if _lists_jobs(site.gitops) else _for_the_environment
     kustomizations = tuple(
