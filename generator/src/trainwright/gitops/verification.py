@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.errors import SourceError
 from trainwright.gitops import statement
 from trainwright.gitops.publish import provenance
 from trainwright.gitops.statement import RenderedSet
@@ -83,6 +84,8 @@ def verify(
     found = {name: derivation.underived(name) for name in chosen}
     if not patterns:
         found |= {it.environment: (it,) for it in derivation.orphans()}
+    if not any(it for it in found.values()) and not any(map(derivation.files, found)):
+        raise SourceError(f"nothing is rendered in {revision}: name a commit with rendered files")
     base = history.bases[0] if against else ""
     url, limits = provenance.url(repository), _SHALLOW if repository.shallow and not base else ""
     sets = []

@@ -382,8 +382,8 @@ class Derivation:
         path = ledger.path(environment)
         if path not in self.changed:
             return
-        base = self._commit(self._lineage.bases[0])
-        if not base.folder(environment).is_there:
+        base, here = self._commit(self._lineage.bases[0]), self._workspace
+        if not (base.folder(environment).is_there or here.folder(environment).is_there):
             return  # what is rendered is kept elsewhere
         known = base.ledger(environment).runs
         entries = self._workspace.ledger(environment).runs
