@@ -327,6 +327,7 @@ PREPARED: dict[str, Callable[[Path], None]] = {
     "docs/lifecycle.md": _one_job,
     "docs/manifests.md": _manifests,
     "docs/planning.md": _two_edits,
+    "docs/proof.md": _one_job,
     "docs/publishing.md": _a_branch_to_publish_to,
     "docs/report.md": _one_job,
 }

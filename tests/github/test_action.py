@@ -322,6 +322,40 @@ def test_installing_only(pull: Pull) -> None:
     assert runner.run(install_only="true").ran == ["Set up Python"]
 
 
+def test_an_environment_is_attested_after_a_push_that_is_verified(pull: Pull) -> None:
+    pull.propose()
+    runner = pull.runner(plans=True)
+    runner.github = {"repository": "example/training", "event": {}}
+    done = runner.run(attest="prod")
+    assert not done.failed, done.log
+    (given,) = [found for used, found in done.used.items() if used.startswith("actions/attest@")]
+    statement = json.loads(Path(done.outputs["statement"]).read_text())
+    assert given["predicate-type"] == statement["predicateType"]
+    assert json.loads(Path(given["predicate-path"]).read_text()) == statement["predicate"]
+    assert statement["predicate"]["source"]["digest"] == {"gitCommit": pull.merged}
+    checked = subprocess.run(
+        ["sha256sum", "--check", "--strict", given["subject-checksums"]],
+        cwd=runner.workspace, capture_output=True, check=False,
+    )  # fmt: skip
+    assert checked.returncode == 0, checked.stdout
+    assert b"environments/prod/rendered/theirs/pytorchjob.yaml: OK" in checked.stdout
+
+
+def test_nothing_is_attested_for_a_pull_request_or_where_a_file_is_not_equal(pull: Pull) -> None:
+    pull.propose()
+    done = pull.runner(plans=True).run(attest="prod", comment="false")
+    assert not any(used.startswith("actions/attest@") for used in done.used)
+    runner = pull.runner(plans=True)
+    runner.github = {"repository": "example/training", "event": {}}
+    forged = runner.workspace / "environments/prod/rendered/theirs/pytorchjob.yaml"
+    forged.write_text(forged.read_text().replace("train.py", "steal.py"))
+    git.commit(runner.workspace, "Steal")
+    done = runner.run(attest="prod")
+    assert done.failed
+    assert "theirs/pytorchjob.yaml" in done.log
+    assert not any(used.startswith("actions/attest@") for used in done.used)
+
+
 # Modules that Python, pip, what builds the tool, or the tool itself would import from the checkout.
 MODULES = (
     "venv", "ensurepip", "pip", "hatchling", "packaging", "sitecustomize", "usercustomize", "yaml",
