@@ -1,4 +1,4 @@
-"""Write the lock files of what CI installs, or check that they follow from the requirements.
+"""Write the lock files of what CI and images install, or check that they follow from pyproject.
 
 python scripts/requirements_lock.py [--check | --upgrade]
 
@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,41 +33,69 @@ def _project(path: str) -> Mapping[str, Any]:
     return tomllib.loads((ROOT / path).read_text(encoding="utf-8"))
 
 
-def locks() -> dict[str, tuple[str, Sequence[str]]]:
-    """Return the purpose and the requirements of each lock file."""
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """What a lock file is for, and what it follows from."""
+
+    purpose: str
+    requirements: Sequence[str]
+    platform: str = "--universal"
+
+
+def locks() -> dict[str, Lock]:
+    """Return the locks by the path of their file."""
     generator = _project("generator/pyproject.toml")
     tool = [*generator["project"]["dependencies"], *generator["build-system"]["requires"]]
+    image = _project("runtime/pyproject.toml")
+    runtime = image["project"]
+    extras = [each for extra in runtime["optional-dependencies"].values() for each in extra]
     return {
-        "generator/requirements.txt": (
-            "What the GitHub action installs, and what builds the tool for it", tool,
+        "generator/requirements.txt": Lock(
+            "What the GitHub action installs, and what builds the tool for it", tool
         ),
-        ".github/release-requirements.txt": (
-            "What lists the contents of a release", ["cyclonedx-bom>=7"],
+        ".github/release-requirements.txt": Lock(
+            "What lists the contents of a release", ["cyclonedx-bom>=7"]
         ),
-    }  # fmt: skip
+        "runtime/requirements.txt": Lock(
+            "What the image installs where its base lacks it, with the torch of the package index",
+            [*runtime["dependencies"], *extras, f"torch=={_torch()}"],
+            "--python-platform=x86_64-manylinux_2_28",
+        ),
+        "runtime/build-requirements.txt": Lock(
+            "What builds the runtime's wheel for the image", image["build-system"]["requires"]
+        ),
+    }
+
+
+def _torch() -> str:
+    """The torch of the image by default; what builds of other indexes add to it is left out."""
+    dockerfile = (ROOT / "runtime/Dockerfile").read_text(encoding="utf-8")
+    found = re.search(r"^ARG TORCH_VERSION=([0-9.]+)", dockerfile, re.MULTILINE)
+    assert found is not None
+    return found[1]
 
 
 def _digest(requirements: Sequence[str]) -> str:
     return hashlib.sha256("\n".join([OLDEST, *sorted(requirements)]).encode()).hexdigest()
 
 
-def compiled(path: Path, purpose: str, requirements: Sequence[str], *more: str) -> str:
+def compiled(path: Path, lock: Lock, *more: str) -> str:
     """The text of a lock file; versions stay as they are in the one that is there."""
     before = path.read_bytes() if path.exists() else None
     command = [
-        sys.executable, "-m", "uv", "pip", "compile", "-", "--universal", "--quiet",
+        sys.executable, "-m", "uv", "pip", "compile", "-", lock.platform, "--quiet",
         f"--python-version={OLDEST}", "--generate-hashes", "--no-annotate", "--no-header",
         "--no-emit-index-url", "--no-emit-find-links", f"--output-file={path}", *more,
     ]  # fmt: skip
     try:
         subprocess.run(  # noqa: S603 - an argument list, and no shell
-            command, input="\n".join(requirements), text=True, check=True, env=os.environ
+            command, input="\n".join(lock.requirements), text=True, check=True, env=os.environ
         )
         body = path.read_text(encoding="utf-8")
     finally:
         if before is not None:
             path.write_bytes(before)
-    return f"{_HEAD.format(purpose=purpose)}{_OF}{_digest(requirements)}\n{body}"
+    return f"{_HEAD.format(purpose=lock.purpose)}{_OF}{_digest(lock.requirements)}\n{body}"
 
 
 def stale(path: Path, requirements: Sequence[str]) -> bool:
@@ -74,11 +104,11 @@ def stale(path: Path, requirements: Sequence[str]) -> bool:
 
 def main(arguments: list[str]) -> int:
     wrong = 0
-    for name, (purpose, requirements) in locks().items():
+    for name, lock in locks().items():
         path = ROOT / name
         if "--check" not in arguments:
-            path.write_text(compiled(path, purpose, requirements, *arguments), encoding="utf-8")
-        elif stale(path, requirements):
+            path.write_text(compiled(path, lock, *arguments), encoding="utf-8")
+        elif stale(path, lock.requirements):
             print(
                 f"{name} does not follow from its requirements: run `python {Path(__file__).name}`"
             )

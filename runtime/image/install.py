@@ -9,7 +9,8 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -25,6 +26,9 @@ DISTRIBUTION = "trainwright-runtime"
 # Compiled against each other by whoever built the base image: another numpy under NVIDIA's torch
 # breaks as surely as another torch under its torchvision.
 HELD = ("torch", "torchvision", "torchaudio", "triton", "pytorch-triton", "numpy")
+
+# The beginnings of names of which each build of torch names the versions that it needs.
+_OF_A_BUILD = ("cuda-", "nvidia-", "torch", "triton")
 
 # Printed by a process of its own, since this one must not hold on to a torch that pip replaces.
 _IMPORTED_TORCH = """\
@@ -43,10 +47,13 @@ class Torch:
     file: str
 
 
-def torch(version: str, index_url: str) -> None:
-    """Install torch where the base image has none; refuse a label that would name another."""
+def torch(version: str, index_url: str, sha256: str, lock: Path) -> None:
+    """Install torch where the base image has none; refuse a label that would name another.
+
+    By its hash, where the lock has it or `sha256` names that of the wheel.
+    """
     if version and not _torch():
-        _pip("install", f"--index-url={index_url}", f"torch=={version}", needs=f"torch {version}")
+        _install_torch(version, index_url, sha256, _locked(lock))
     found = _present_torch().version
     if found != version:
         _fail(
@@ -55,8 +62,29 @@ def torch(version: str, index_url: str) -> None:
         )
 
 
-def dependencies(pyproject: Path, extras: tuple[str, ...], pins: Path, held: Path) -> None:
-    """Install what the runtime needs beside the base image's own packages.
+def _install_torch(version: str, index_url: str, sha256: str, locked: Mapping[str, Locked]) -> None:
+    wanted, needs = f"torch=={version}", f"torch {version}"
+    index = f"--index-url={index_url}"
+    if locked["torch"].version == version and not sha256:
+        _install(_resolved([wanted], index, needs=needs), locked, index, needs=needs)
+        return
+    # Another index has builds of its own, and the lock has their hashes neither of torch nor of
+    # what they need of its vendor.
+    alone = Locked(version, wanted + (f" --hash=sha256:{sha256}" if sha256 else ""))
+    _install({"torch": version}, {"torch": alone}, index, needs=needs)
+    also = f"--extra-index-url={index_url}"
+    with _pinned({n: it for n, it in locked.items() if not n.startswith(_OF_A_BUILD)}) as pins:
+        beside = _resolved([wanted], pins, also, needs=needs)
+    known = {n: v for n, v in beside.items() if n in locked and locked[n].version == v}
+    _install(known, locked, needs=needs)
+    others = [f"{name}=={found}" for name, found in beside.items() if name not in known]
+    if others:
+        sys.stdout.write(f"install.py: without a hash in the lock: {', '.join(others)}\n")
+        _pip("install", "--no-deps", also, *others, needs=needs)
+
+
+def dependencies(pyproject: Path, extras: tuple[str, ...], lock: Path, held: Path) -> None:
+    """Install what the runtime needs beside the base image's own packages, by hash.
 
     Writes `held`, the constraint that keeps them, for whoever builds an image from this one.
     """
@@ -65,13 +93,17 @@ def dependencies(pyproject: Path, extras: tuple[str, ...], pins: Path, held: Pat
     installed = {_normal(found.name): found.version for found in metadata.distributions()}
     held.parent.mkdir(parents=True, exist_ok=True)
     held.write_text("".join(f"{n}=={installed[n]}\n" for n in HELD if n in installed))
-    with tempfile.NamedTemporaryFile("w", suffix=".txt") as missing:
-        missing.writelines(pin for pin in _pins(pins) if _name(pin) not in installed)
-        missing.flush()
-        _pip(
-            "install", f"--constraint={held}", f"--constraint={missing.name}", *wanted,
-            needs=f"{', '.join(wanted)} beside torch {before.version}",
-        )  # fmt: skip
+    locked, needs = _locked(lock), f"{', '.join(wanted)} beside torch {before.version}"
+    missing = {name: it for name, it in locked.items() if name not in installed}
+    with _pinned(missing) as pins:
+        chosen = _resolved(wanted, f"--constraint={held}", pins, needs=needs)
+    unknown = [f"{n}=={v}" for n, v in chosen.items() if n not in locked or locked[n].version != v]
+    if unknown:
+        _fail(
+            f"{lock.name} has no hash of {', '.join(unknown)}: write it anew, with "
+            "scripts/requirements_lock.py"
+        )
+    _install(chosen, locked, needs=needs)
     _unchanged(before)
 
 
@@ -105,13 +137,55 @@ def requirements(pyproject: Path, extras: tuple[str, ...]) -> list[str]:
     return [*project["dependencies"], *(needed for extra in extras for needed in optional[extra])]
 
 
-def _pins(path: Path) -> Iterator[str]:
-    with path.open(encoding="utf-8") as lines:
-        yield from (line for line in lines if line.strip() and not line.startswith("#"))
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """A package of the lock: its version, and the line with its hashes."""
+
+    version: str
+    line: str
 
 
-def _name(pin: str) -> str:
-    return _normal(pin.partition("==")[0].strip())
+def _locked(path: Path) -> dict[str, Locked]:
+    """The packages of a lock by name."""
+    joined = path.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    lines = [line.strip() for line in joined if line.strip() and not line.startswith("#")]
+    return {
+        _normal(pin.partition("==")[0]): Locked(pin.partition("==")[2], line)
+        for line in lines
+        for pin in [line.split()[0]]
+    }
+
+
+@contextmanager
+def _pinned(locked: Mapping[str, Locked]) -> Iterator[str]:
+    """The option by which pip chooses these versions and no others."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
+        constraints.writelines(f"{name}=={it.version}\n" for name, it in locked.items())
+        constraints.flush()
+        yield f"--constraint={constraints.name}"
+
+
+def _resolved(wanted: Iterable[str], *options: str, needs: str) -> dict[str, str]:
+    """What pip would install, versions by name: hashes cannot be given of what is looked for."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as report:
+        _pip("install", "--dry-run", f"--report={report.name}", *options, *wanted, needs=needs)
+        found = json.load(report)["install"]
+    packages = (each["metadata"] for each in found)
+    return {_normal(package["name"]): package["version"] for package in packages}
+
+
+def _install(
+    chosen: Mapping[str, str], locked: Mapping[str, Locked], *options: str, needs: str
+) -> None:
+    """Install exactly these, by the hashes that the lock has of them."""
+    lines = [locked[name].line for name in chosen]
+    hashed = ("--require-hashes",) if all("--hash=" in line for line in lines) else ()
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as requirements:
+        requirements.writelines(f"{line}\n" for line in lines)
+        requirements.flush()
+        if lines:
+            files = f"--requirement={requirements.name}"
+            _pip("install", "--no-deps", *hashed, *options, files, needs=needs)
 
 
 def _normal(name: str) -> str:
@@ -172,11 +246,13 @@ def main() -> None:
     step.set_defaults(run=torch)
     step.add_argument("--version", required=True)
     step.add_argument("--index-url", required=True)
+    step.add_argument("--sha256", required=True)
+    step.add_argument("--lock", type=Path, required=True)
     step = steps.add_parser("dependencies", description=dependencies.__doc__)
     step.set_defaults(run=dependencies)
     step.add_argument("--pyproject", type=Path, required=True)
     step.add_argument("--extras", type=_extras, required=True)
-    step.add_argument("--pins", type=Path, required=True)
+    step.add_argument("--lock", type=Path, required=True)
     step.add_argument("--held", type=Path, required=True)
     step = steps.add_parser("runtime", description=runtime.__doc__)
     step.set_defaults(run=runtime)

@@ -92,6 +92,21 @@ def test_a_release_is_tested_and_attested_before_it_is_published() -> None:
         assert {"test", "build", "attest"} <= before(job), job
 
 
+def test_a_release_lists_what_each_of_its_packages_is_installed_with() -> None:
+    steps = yaml.safe_load((ROOT / ".github/workflows/release.yaml").read_text())["jobs"]["build"]
+    scripts = {each["name"]: each["run"] for each in steps["steps"] if "run" in each}
+    built = re.search(r"for project in (.+); do", scripts["Build"])
+    listed = re.search(r"for project in (.+); do", scripts["List what they are installed with"])
+    assert built is not None
+    assert listed is not None
+    names = dict(each.split("/") for each in listed[1].split())
+    assert set(names) == {*built[1].split()} == {"generator", "runtime"}
+    for folder, name in names.items():
+        project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+        assert project["name"] == name
+        assert "--hash=sha256:" in (ROOT / folder / "requirements.txt").read_text()
+
+
 @pytest.mark.parametrize("file", [*WORKFLOWS, *TEMPLATES, ACTION], ids=lambda file: str(file.parent.parent.name) + file.name)  # fmt: skip
 def test_actions_of_others_are_pinned_to_commits(file: Path) -> None:
     pins: dict[str, str] = {}

@@ -199,7 +199,7 @@ def test_dependencies_come_before_code() -> None:
     assert set(_context_sources(before).values()) == {
         "image/install.py",
         "pyproject.toml",
-        "constraints.txt",
+        "requirements.txt",
     }
     assert "install.py runtime" in steps[-1].original
     # An argument is part of the environment of each later step: a revision must come after all.
@@ -252,14 +252,11 @@ def test_the_page_about_images_knows_every_argument_and_label() -> None:
 
 # What is pinned.
 
-PINS = {
-    canonicalize_name(name): version
-    for name, _, version in (
-        line.partition("==")
-        for line in (CONTEXT / "constraints.txt").read_text().splitlines()
-        if not line.startswith("#")
-    )
+LOCK = (CONTEXT / "requirements.txt").read_text().replace("\\\n", " ").splitlines()
+LOCKED = {
+    canonicalize_name(line.partition("==")[0]): line for line in LOCK if not line.startswith("#")
 }
+PINS = {name: line.split()[0].partition("==")[2] for name, line in LOCKED.items()}
 
 
 def _requirements() -> list[Requirement]:
@@ -270,11 +267,15 @@ def _requirements() -> list[Requirement]:
     ]
 
 
-def test_everything_but_torch_is_pinned_to_a_version_that_is_allowed() -> None:
-    assert not {"torch", "triton"} & PINS.keys()
+def test_everything_is_pinned_by_hash_to_a_version_that_is_allowed() -> None:
+    assert PINS["torch"] == ARGUMENTS["TORCH_VERSION"].partition("+")[0]
     for requirement in _requirements():
-        version = PINS.get(canonicalize_name(requirement.name), ARGUMENTS["TORCH_VERSION"])
+        version = PINS[canonicalize_name(requirement.name)]
         assert requirement.specifier.contains(version), f"{requirement} but {version} is pinned"
+    for name, line in LOCKED.items():
+        _, *hashes = line.split()
+        assert hashes, name
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", each) for each in hashes), name
 
 
 def test_all_extras_are_installed_unless_told_otherwise() -> None:
@@ -374,7 +375,7 @@ def _wheels(folder: Path) -> Path:
 
 def _built(folder: Path) -> Path:
     (step,) = _of("RUN", _stage("wheel"))
-    at = {"/wheels": folder / "wheels"}
+    at = {"/wheels": folder / "wheels", "/build": folder / "build"}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     _ok(_shell(f"cd {folder / 'runtime'} && {step.value[0]}", at, {"PATH": path}))
     return folder / "wheels"
@@ -562,9 +563,12 @@ def _only(folder: Path) -> dict[str, str]:
 
 
 def _project(folder: Path, requirement: str) -> dict[str, Path]:
-    path = folder / "pyproject.toml"
+    """A project that needs one package, with the lock that follows from that."""
+    path, lock = folder / "pyproject.toml", folder / "requirements.txt"
     path.write_text(f'[project]\ndependencies = ["{requirement}"]\noptional-dependencies = {{}}\n')
-    return {f"{OPT}/pyproject.toml": path}
+    digest = sha256((folder / f"{requirement}-1-py3-none-any.whl").read_bytes()).hexdigest()
+    lock.write_text(f"{requirement}==1 \\\n    --hash=sha256:{digest}\n")
+    return {f"{OPT}/pyproject.toml": path, f"{OPT}/requirements.txt": lock}
 
 
 @pytest.mark.slow
@@ -585,6 +589,26 @@ def test_a_package_that_brings_a_torch_of_its_own_is_refused(image: Image, tmp_p
     message = _refusal(done)
     assert f"torch was {TORCH} in {image.folder}/packages/torch/__init__.py and is now" in message
     assert str(_site(image.folder)) in message
+
+
+@pytest.mark.slow
+def test_only_what_the_lock_has_the_hash_of_is_installed(image: Image, tmp_path: Path) -> None:
+    _wheel(tmp_path, "careful", {"careful.py": ""})
+    at, before = _project(tmp_path, "careful"), image.packages()
+    offline = {"EXTRAS": "", **_only(tmp_path)}
+    _wheel(tmp_path, "careful", {"careful.py": "import os"})  # another file under the same name
+    done = image.step("dependencies", at, **offline)
+    assert "THESE PACKAGES DO NOT MATCH THE HASHES" in done.stdout + done.stderr
+    assert _refusal(done).startswith("install.py: pip cannot install careful beside torch ")
+    at[f"{OPT}/requirements.txt"].write_text("# empty\n")
+    assert _refusal(image.step("dependencies", at, **offline)) == (
+        "install.py: requirements.txt has no hash of careful==1: write it anew, with "
+        "scripts/requirements_lock.py"
+    )
+    assert image.packages() == before
+    at = _project(tmp_path, "careful")
+    _ok(image.step("dependencies", at, **offline))
+    assert image.packages() == {**before, "careful": "1"}
 
 
 @pytest.mark.slow
@@ -633,15 +657,44 @@ def test_a_base_without_torch_and_no_version_to_install_is_refused(
     )
 
 
-@pytest.mark.slow
-def test_a_base_without_torch_gets_the_version_from_the_index(tmp_path: Path, wheels: Path) -> None:
+@pytest.fixture
+def bare(tmp_path: Path, wheels: Path) -> tuple[Image, dict[str, str], str]:
+    """A base without torch, the arguments for an index that has one, and the hash of its wheel."""
     _base(tmp_path, "pip")
-    image = Image(folder=tmp_path, wheels=wheels)
     index = tmp_path / "index/torch"
     index.mkdir(parents=True)
     _wheel(index, "torch", {"torch/__init__.py": "__version__ = '1'\n"})
-    (index / "index.html").write_text(
-        '<a href="torch-1-py3-none-any.whl">torch-1-py3-none-any.whl</a>'
-    )
-    _ok(image.step("torch", TORCH_VERSION="1", TORCH_INDEX_URL=f"file://{index.parent}"))
-    assert image.torch() == f"1 {_site(tmp_path)}/torch/__init__.py"
+    name = "torch-1-py3-none-any.whl"
+    (index / "index.html").write_text(f'<a href="{name}">{name}</a>')
+    digest = sha256((index / name).read_bytes()).hexdigest()
+    arguments = {"TORCH_VERSION": "1", "TORCH_INDEX_URL": f"file://{index.parent}"}
+    return Image(folder=tmp_path, wheels=wheels), arguments, digest
+
+
+@pytest.mark.slow
+def test_a_base_without_torch_gets_the_version_from_the_index(
+    bare: tuple[Image, dict[str, str], str],
+) -> None:
+    image, arguments, digest = bare
+    for wrong in ("0" * 64, digest[::-1]):
+        done = image.step("torch", **arguments, TORCH_SHA256=wrong)
+        assert _refusal(done) == "install.py: pip cannot install torch 1; its own words are above"
+    _ok(image.step("torch", **arguments, TORCH_SHA256=digest))
+    assert image.torch() == f"1 {_site(image.folder)}/torch/__init__.py"
+    _ok(image.run("-m", "pip", "uninstall", "--yes", "torch"))
+    _ok(image.step("torch", **arguments))  # without a hash, the index is trusted
+    assert image.torch() == f"1 {_site(image.folder)}/torch/__init__.py"
+
+
+@pytest.mark.slow
+def test_the_torch_of_the_lock_is_installed_by_its_hash(
+    bare: tuple[Image, dict[str, str], str],
+) -> None:
+    image, arguments, digest = bare
+    lock = image.folder / "requirements.txt"
+    at = {f"{OPT}/requirements.txt": lock}
+    lock.write_text(f"torch==1 --hash=sha256:{'0' * 64}\n")
+    assert "pip cannot install torch 1" in _refusal(image.step("torch", at, **arguments))
+    lock.write_text(f"torch==1 --hash=sha256:{digest}\n")
+    _ok(image.step("torch", at, **arguments))
+    assert image.torch() == f"1 {_site(image.folder)}/torch/__init__.py"

@@ -108,7 +108,7 @@ def _verified(site: Site) -> dict[str, Verify]:
     """The git repositories in which commits have to be signed: no policy is about two of them."""
     chart, own = site.gitops.chart, site.gitops.repository
     charts = (chart.url or own.url, *(run.chart.url for run in site.runs if run.chart.path))
-    found = dict.fromkeys(charts, chart.verify) if chart.path else {}
+    found: dict[str, Verify | None] = dict.fromkeys(charts if chart.path else (), chart.verify)
     found[own.url] = own.verify or found.get(own.url)
     return {url: verify for url, verify in found.items() if verify}
 
