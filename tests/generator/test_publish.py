@@ -25,7 +25,7 @@ from git_repository import git
 from repository import Repository
 from trainwright.gitops.publish import publisher
 from trainwright.gitops.publish.model import PublishError, PublishOptions
-from trainwright.gitops.publish.provenance import METADATA
+from trainwright.gitops.publish.provenance import METADATA, Source
 from trainwright.gitops.statement import STATEMENT
 from trainwright.render import build as plan
 from trainwright.runs.folder import folder_of
@@ -256,6 +256,43 @@ def test_a_branch_for_each_environment_with_what_traces_it_back(remote: Path) ->
     tip = git(here.root, "rev-parse", "environment/prod")
     listed = yaml.safe_load(git(here.root, "show", f"{tip}:kustomization.yaml"))["resources"]
     assert listed == ["llm/pytorchjob.yaml", "mnist/pytorchjob.yaml"]
+
+
+def test_a_commit_that_another_led_to_and_a_bot_made_is_traced_as_argocd_traces_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = git_repository.init(tmp_path)
+    author = ("github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com")
+    monkeypatch.setitem(git_repository.ENVIRONMENT, "GIT_AUTHOR_NAME", author[0])
+    monkeypatch.setitem(git_repository.ENVIRONMENT, "GIT_AUTHOR_EMAIL", author[1])
+    trailers = (
+        "Argocd-reference-commit-sha: b82add2",
+        'Argocd-reference-commit-body: "Why\\n\\nSigned-off-by: Ada"',
+        "Argocd-reference-commit-repourl: https://git.example.com/ml/code",
+        "Argocd-reference-commit-unknown: stays",
+        "Argocd-reference-commit-body: {broken",
+        "Signed-off-by: Grace <grace@example.com>",
+    )
+    commit = git_repository.commit(root, "Bump the image\n\nIt is new.\n\n" + "\n".join(trailers))
+    source = Source(our_git.Repository(root), commit)
+    metadata = json.loads(source.metadata(("prod",)))
+    assert metadata["references"] == [
+        {
+            "commit": {
+                "sha": "b82add2",
+                "body": "Why\n\nSigned-off-by: Ada",
+                "repoUrl": "https://git.example.com/ml/code",
+            }
+        }
+    ]
+    assert metadata["body"].splitlines() == [
+        "It is new.", "", trailers[3], trailers[5]
+    ]  # fmt: skip
+    # as Go's mail.ParseAddress reads it, which Argo CD does: brackets have to be quoted
+    quoted = (
+        f'Argocd-reference-commit-author: "{author[0]}" <"{author[1].replace("@", chr(34) + "@")}>'
+    )
+    assert quoted in source.message(("prod",)).splitlines()
 
 
 def test_nothing_new_is_no_commit_though_the_source_has_moved(remote: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Collection, Iterator
+from email.headerregistry import Address
 from urllib.parse import urlsplit, urlunsplit
 
 from trainwright.datatypes.model import Data
@@ -16,6 +17,9 @@ from trainwright.specs.git import GitError, Repository
 METADATA = "hydrator.metadata"
 _SOURCE = "Trainwright-Source-Commit"
 _ENVIRONMENT = "Trainwright-Environment"
+# What a commit may say of one that led to it, with the names in `METADATA`.
+_LED_TO = "Argocd-reference-commit-"
+_FACTS = {**dict.fromkeys(("author", "date", "subject", "body", "sha")), "repourl": "repoUrl"}
 
 
 class Source:
@@ -42,6 +46,7 @@ class Source:
             "drySha": self.commit,
             "commands": [f"trainwright render {' '.join(environments)}"],
             **self._commit,
+            **_references(self._commit["body"]),
         }
         known = {key: value for key, value in data.items() if value}
         return json.dumps(known, indent=2, ensure_ascii=False) + "\n"
@@ -52,15 +57,47 @@ class Source:
         https://argo-cd.readthedocs.io/en/stable/user-guide/source-hydrator/#commit-tracing
         """
         facts = {"sha": self.commit, "repourl": self.url, **self._commit}
+        facts["author"] = _address(facts["author"])
         if facts["body"]:
             facts["body"] = json.dumps(facts["body"], ensure_ascii=False)
         lines = [f"{_ENVIRONMENT}: {name}" for name in environments]
         lines += [f"{_SOURCE}: {self.commit}"]
-        lines += [
-            f"Argocd-reference-commit-{key}: {facts[key]}" for key in sorted(facts) if facts[key]
-        ]
+        lines += [f"{_LED_TO}{key}: {facts[key]}" for key in sorted(facts) if facts[key]]
         head = f"Render {', '.join(environments)} of {self.commit[:12]}"
         return f"{head}\n\n{self._commit['subject']}\n\n" + "\n".join(lines) + "\n"
+
+
+def _references(body: str) -> dict[str, Data]:
+    """The commit that led to the rendered one, as its trailers name it, and the body without them.
+
+    https://github.com/argoproj/argo-cd/blob/v3.5.1/util/git/client.go#L1071
+    """
+    found: dict[str, Data] = {}
+    others = []
+    for line in body.splitlines():
+        key, _, value = line.removeprefix(_LED_TO).partition(": ")
+        if not line.startswith(_LED_TO) or key not in _FACTS:
+            others.append(line)
+            continue
+        try:
+            found[_FACTS[key] or key] = json.loads(value) if key == "body" else value
+        except ValueError:
+            others.append(line)
+    if not found:
+        return {}
+    return {"body": "\n".join(others).strip(), "references": [{"commit": found}]}
+
+
+def _address(author: str) -> str:
+    """A name and address with the quotes that RFC 5322 requires, as those of bots need them."""
+    name, _, address = author.rpartition(" <")
+    user, at, domain = address.rstrip(">").rpartition("@")
+    if not at:
+        return author
+    try:
+        return str(Address(name, username=user, domain=domain))
+    except (ValueError, IndexError):
+        return author
 
 
 def source_of(repository: Repository, tip: str, environment: str) -> str:
