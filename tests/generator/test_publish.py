@@ -285,13 +285,10 @@ def test_a_commit_that_another_led_to_and_a_bot_made_is_traced_as_argocd_traces_
             }
         }
     ]
-    assert metadata["body"].splitlines() == [
-        "It is new.", "", trailers[3], trailers[5]
-    ]  # fmt: skip
-    # as Go's mail.ParseAddress reads it, which Argo CD does: brackets have to be quoted
-    quoted = (
-        f'Argocd-reference-commit-author: "{author[0]}" <"{author[1].replace("@", chr(34) + "@")}>'
-    )
+    assert metadata["body"].splitlines() == ["It is new.", "", *trailers[3:]]
+    # As Go's mail.ParseAddress reads it, and so Argo CD: brackets have to be quoted.
+    user = '"41898282+github-actions[bot]"@users.noreply.github.com'
+    quoted = f'Argocd-reference-commit-author: "github-actions[bot]" <{user}>'
     assert quoted in source.message(("prod",)).splitlines()
 
 
