@@ -32,6 +32,7 @@ READING = (
     ("report",),
     ("doctor",),
     ("publish", "--branch", "rendered"),
+    ("verify", "HEAD"),
 )
 
 

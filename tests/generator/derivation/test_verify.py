@@ -131,6 +131,17 @@ def test_a_shallow_clone_says_what_it_could_not_prove(branch: Repository) -> Non
     assert "fetch-depth: 0" in unproved["why"]
 
 
+def test_a_clone_that_lacks_a_file_says_which(branch: Repository) -> None:
+    blob = git(branch.root, "rev-parse", "HEAD:environments/prod/jobs/llm.yaml")
+    (branch.root / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    for verb in (("verify", "HEAD"), ("plan", "--against", "main", "--head", "HEAD")):
+        done = branch.run(*verb)
+        assert done.exit_code == 2, done.output
+        lacks = "trainwright: this clone lacks environments/prod/jobs/llm.yaml of commit "
+        assert done.stderr.startswith(lacks)
+        assert "clone it without --filter" in done.stderr
+
+
 DEFAULTS = """\
 apiVersion: trainwright.io/v1alpha1
 kind: Defaults

@@ -392,6 +392,7 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "gitops.chart.oci": ({"gitops": CHART}, {"gitops": {**CHART, "chart": {"oci": "oci://ghcr.io/a/c", "version": "1.0.0"}}}),
     "gitops.chart.version": ({"gitops": CHART}, {"gitops": {**CHART, "chart": {"oci": "oci://ghcr.io/a/b", "version": "1.1.0"}}}),
     "gitops.chart.secret": ({"gitops": CHART}, {"gitops": {**CHART, "chart": {**CHART["chart"], "secret": "s"}}}),
+    "gitops.chart.verify": ({"gitops": CHART}, {"gitops": {**CHART, "chart": {**CHART["chart"], "verify": {"keys": ["4AEE18F83AFDEB23"]}}}}),
     "gitops.chart.url": ({"gitops": GIT_CHART}, {"gitops": {**GIT_CHART, "chart": {**GIT_CHART["chart"], "url": "https://git.example.com/b.git"}}}),
     "gitops.chart.path": ({"gitops": GIT_CHART}, {"gitops": {**GIT_CHART, "chart": {**GIT_CHART["chart"], "path": "other"}}}),
     "gitops.chart.revision": ({"gitops": GIT_CHART}, {"gitops": {**GIT_CHART, "chart": {**GIT_CHART["chart"], "revision": "refs/tags/v2"}}}),

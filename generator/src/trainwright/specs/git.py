@@ -480,6 +480,15 @@ class Commit:
     def _is_later(self, path: str) -> bool:
         return self._later in path.split("/") and not path.endswith(_AHEAD)
 
+    def _size(self, header: bytes, path: str) -> int:
+        size = header.rpartition(b" ")[2]
+        if size == b"missing":
+            raise GitError(
+                f"this clone lacks {path} of commit {self.commit[:12]}: it is a partial one, or "
+                "damaged; clone it without --filter"
+            )
+        return int(size)
+
     def several(self, paths: Iterable[str]) -> dict[str, bytes]:
         """The bytes of those paths that are files, in one go: thousands cost one process."""
         wanted = {
@@ -492,7 +501,7 @@ class Commit:
         found, at = {}, 0
         for path in wanted:
             end = answer.index(b"\n", at)
-            size = int(answer[at:end].rsplit(b" ", 1)[1])
+            size = self._size(answer[at:end], path)
             found[path] = answer[end + 1 : end + 1 + size]
             at = end + size + 2
         return found
