@@ -36,6 +36,11 @@ test-slow: $(VENV)/.dev ## run the rest: real trainings, image, packaging, fuzzi
 test-nightly: $(VENV)/.dev ## the same with as many examples as a night holds
 	$(PYTEST) -n 6 -m "slow or hypothesis" --hypothesis-profile=nightly
 
+# What is not given is the kubeconfig that kubectl would use. See docs/conformance.md.
+KUBECONFIG ?= $(HOME)/.kube/config
+e2e: $(VENV)/.dev ## try the life of runs on a live cluster: make e2e KUBECONFIG=FILE E2E="--help"
+	@PYTHONPATH=tests $(BIN)/python -X utf8 tests/e2e --kubeconfig "$(KUBECONFIG)" $(E2E)
+
 # Each worker collects all tests. In a fresh clone each would compile all that they import.
 collect: $(VENV)/.dev ## compile what the tests import, once, for the workers of `make test`
 	@$(BIN)/python -E -X utf8 -m pytest --collect-only -q > $(VENV)/collected || { cat $(VENV)/collected; exit 1; }
@@ -84,4 +89,4 @@ bench: $(VENV)/.dev ## measure against floors and peers; prints ratios
 	$(BIN)/python benchmarks/checkpoint.py
 	$(BIN)/python benchmarks/makespan.py
 
-.PHONY: help render test test-slow test-nightly collect check docs format golden bench
+.PHONY: help render test test-slow test-nightly e2e collect check docs format golden bench

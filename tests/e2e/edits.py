@@ -1,0 +1,123 @@
+"""Edits of live objects as a sync sends them, against what the table of edits has of each."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from live import Data, Live, Refused
+from outcomes import EditOutcome, Result
+from trainwright.datatypes.model import Environment, Manifest
+from trainwright.datatypes.pointer import Pointer
+from trainwright.rule_model.edit import Edit, Verdict
+from trainwright.rule_model.edit_row import EditRow
+from trainwright.rules.edits import outcomes as table_of_edits
+from trainwright.rules.edits import table
+
+_CATALOG: Data = yaml.safe_load((Path(__file__).parent / "edits.yaml").read_text(encoding="utf-8"))
+_TAKEN = "taken"
+_REFUSED = "refused"
+
+
+class Edits:
+    """The edits of one target, and which rows of the table they met."""
+
+    def __init__(self, live: Live, environment: Environment, target: str):
+        self._live, self._environment, self._target = live, environment, target
+        self._met: set[int] = set()
+
+    def all_of(self, bodies: Sequence[Data], state: str) -> Iterator[EditOutcome]:
+        """Each edit of what is applied, one at a time, as a dry run."""
+        for body in bodies:
+            for edit in _of_kind(body):
+                yield from self._tried(body, edit, state)
+
+    def queued(self, body: Data, state: str, other: str) -> Iterator[EditOutcome]:
+        """Edits of what a run states about its queue; `other` is the name of what is there too."""
+        for edit in _CATALOG["queued"]:
+            named = {at: other if value == "OTHER" else value for at, value in edit.items()}
+            yield from self._tried(body, named, state)
+
+    def _tried(self, body: Data, edit: Data, state: str) -> Iterator[EditOutcome]:
+        after = copy.deepcopy(body)
+        for pointer, value in edit.items():
+            _put(after, Pointer(pointer).parts, value)
+        if after == body:
+            return
+        expected = self._expected(body, after, state)
+        answer = self._answer(after)
+        words = f"{body['kind']} " + ", ".join(
+            f"{pointer}: {json.dumps(value)}" for pointer, value in edit.items()
+        )
+        yield EditOutcome(
+            target=self._target,
+            state=state,
+            edit=words,
+            row=", ".join(self._rows(body, after)),
+            expected=expected,
+            answer=answer,
+            result=Result.HELD if answer.partition(":")[0] == expected else Result.DIFFERED,
+        )
+
+    def _expected(self, body: Data, after: Data, state: str) -> str:
+        before = Manifest(body=body)
+        found = table_of_edits.evaluate(before, Manifest(body=after), self._environment)
+        verdicts = {outcome.verdict for outcome in found}
+        waits = Verdict.UNTIL_ADMITTED in verdicts and state == "admitted"
+        return _REFUSED if waits or Verdict.REJECTED in verdicts else _TAKEN
+
+    def _answer(self, after: Data) -> str:
+        try:
+            self._live.apply(after, dry=True)
+        except Refused as refused:
+            return f"{_REFUSED}: {refused}"
+        return _TAKEN
+
+    def _rows(self, body: Data, after: Data) -> Iterator[str]:
+        edit = Edit(
+            table.as_held(Manifest(body=body)),
+            table.as_held(Manifest(body=after)),
+            self._environment,
+        )
+        for path in edit.paths:
+            row = table.row_for(edit, path)
+            self._met.add(id(row))
+            yield _named(row)
+
+    def not_met(self, bodies: Sequence[Data]) -> list[str]:
+        """The rows about the kinds of these objects that no edit has met."""
+        kinds = {Manifest(body=body).group_kind for body in bodies}
+        rows = (row for row in table.EDITS if kinds.intersection(row.kinds))
+        return [_named(row) for row in rows if id(row) not in self._met]
+
+
+def _named(row: EditRow) -> str:
+    when = ", ".join(condition.text for condition in row.when)
+    return f"{'.'.join(row.path) or 'any'}{f' ({when})' if when else ''}"
+
+
+def _of_kind(body: Data) -> Iterator[Data]:
+    yield from _CATALOG["any"]
+    known = _CATALOG.get(body["kind"], {})
+    yield from known.get("edits", ())
+    if "template" in known:
+        for edit in _CATALOG["template"]:
+            yield {known["template"] + pointer.removeprefix("T"): v for pointer, v in edit.items()}
+
+
+def _put(body: Any, path: tuple[str, ...], value: Any) -> None:
+    """Sets a value, with the mappings above it; None takes it out."""
+    *above, last = path
+    for key in above:
+        body = body[int(key)] if isinstance(body, list) else body.setdefault(key, {})
+    if value is None:
+        body.pop(last, None)
+    elif isinstance(body, list):
+        body[int(last)] = value
+    else:
+        body[last] = value
