@@ -14,19 +14,18 @@ import argparse
 import secrets
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
 
 from engines import Engines
 from kubelet import Kubelet
-from life import Ground, Life
-from live import Data, Differs, Live, Refused
+from life import Ground, Life, Steps
+from live import Data, Live
 from outcomes import Outcome, Outcomes, Result
 from queues import Queued, Queues
 from survey import TARGETS, Survey, survey
+from traces import Traces
 from workplace import Image, Workplace
 
 IMAGE = (
@@ -104,8 +103,8 @@ def main() -> int:
     outcomes = Outcomes({**found.versions, "nodes": str(found.nodes)})
     code = 0
     try:
-        with _namespace(live, outcomes, options.seconds) as namespace:
-            _session(options, live, found, outcomes, namespace)
+        with Traces(live, outcomes, options.seconds) as traces:
+            _session(options, live, found, outcomes, traces)
     except KeyboardInterrupt:
         code = 130
     print(outcomes.markdown())
@@ -120,41 +119,20 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-@contextmanager
-def _namespace(live: Live, outcomes: Outcomes, seconds: float) -> Iterator[str]:
-    """A namespace of a random name, which is gone afterwards with everything in it."""
+def _namespace(traces: Traces, live: Live) -> str:
+    """A namespace of a random name."""
     name = f"trainwright-e2e-{secrets.token_hex(4)}"
-    labels = {LABEL: name, "pod-security.kubernetes.io/enforce": "baseline"}
-    body: Data = {
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {"name": name, "labels": labels},
-    }
     print(f"namespace {name} of {live.host}", file=sys.stderr)
-    live.create(body)
-    try:
-        yield name
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)  # what is begun here is brought to its end
-        outcomes.steps.append(_removed(live, body, seconds))
-
-
-def _removed(live: Live, body: Data, seconds: float) -> Outcome:
-    step = "nothing is left behind"
-    name = body["metadata"]["name"]
-    try:
-        live.delete(body)
-        live.until(seconds, f"{name} is gone", lambda: None if live.get(body) else True)
-    except (Differs, Refused) as differs:
-        words = f"{differs}: kubectl delete namespace {name}"
-        return Outcome("cluster", step, Result.DIFFERED, words)
-    return Outcome("cluster", step, Result.HELD)
+    labels = {LABEL: name, "pod-security.kubernetes.io/enforce": "baseline"}
+    metadata = {"name": name, "labels": labels}
+    traces.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    return name
 
 
 def _session(
-    options: argparse.Namespace, live: Live, found: Survey, outcomes: Outcomes, namespace: str
+    options: argparse.Namespace, live: Live, found: Survey, outcomes: Outcomes, traces: Traces
 ) -> None:
+    namespace = _namespace(traces, live)
     no_kubelet = ""
     if options.without_kubelet:
         live.tick = Kubelet(live, namespace).tick
@@ -163,7 +141,7 @@ def _session(
     access: tuple[str, ...] = ("--kubeconfig", options.kubeconfig)
     access += ("--context", options.context) if options.context else ()
     with TemporaryDirectory(prefix="trainwright-e2e-") as folder:
-        queues = Queues(live, found, namespace)
+        queues = Queues(live, found, namespace, traces)
         environment = {**_environment(found, namespace), **queues.environment}
         ground = Ground(
             live=live,
@@ -176,11 +154,11 @@ def _session(
         )
         for target in options.targets or TARGETS:
             _target(ground, found, target)
-        with queues:
-            for target in options.targets or TARGETS:
-                if target not in found.missing:
-                    Queued(ground, target, queues).take()
-        Engines(ground, found, Path(folder), options.git_address).take()
+        Steps(ground, "cluster").step("queues are made", queues.make)
+        for target in options.targets or TARGETS:
+            if target not in found.missing:
+                Queued(ground, target, queues).take()
+        Engines(ground, found, traces, Path(folder), options.git_address).take()
 
 
 def _target(ground: Ground, found: Survey, target: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from git_server import Served, serving
 from life import REFUSED_VERBS, Ground, Steps
 from live import Data, Differs, Missing
 from survey import Survey
+from traces import Traces
 from workplace import ENVIRONMENT, RUNS, Workplace
 
 _PATIENCE = 10.0  # seconds in which a sync that changes something would have done it
@@ -32,20 +32,23 @@ _ARGO_CD_ONLY = "argocd-cm is the whole Argo CD's, and was not changed: its heal
 class Engines:
     """Both engines, one after the other."""
 
-    def __init__(self, ground: Ground, found: Survey, folder: Path, address: str):
-        self._ground, self._found, self._folder, self._address = ground, found, folder, address
+    def __init__(self, ground: Ground, found: Survey, traces: Traces, folder: Path, address: str):
+        self._ground, self._found, self._traces = ground, found, traces
+        self._folder, self._address = folder, address
 
     def take(self) -> None:
         for engine, name in _NAMES.items():
-            Engine(self._ground, self._found, engine, name).take(self._folder, self._address)
+            Engine(self._ground, self._found, self._traces, engine, name).take(
+                self._folder, self._address
+            )
 
 
 class Engine(Steps):
     """One engine, with a run of each target that can run here."""
 
-    def __init__(self, ground: Ground, found: Survey, engine: str, name: str):
+    def __init__(self, ground: Ground, found: Survey, traces: Traces, engine: str, name: str):
         super().__init__(ground, name)
-        self.engine = engine
+        self.engine, self._traces = engine, traces
         self.targets = [
             target
             for target in survey.TARGETS
@@ -61,8 +64,7 @@ class Engine(Steps):
             return
         with serving(folder / f"{self.engine}.served", address) as served:
             self._begin(folder / self.engine, served)
-            with self._removed():
-                self._steps(served)
+            self._steps(served)
 
     def _why_not(self, address: str) -> str:
         if not survey.has(self.live, _KINDS[self.engine]):
@@ -96,16 +98,6 @@ class Engine(Steps):
         }
         self.workplace = Workplace(folder, environment, old.image, old.access)
         self.ground = replace(self.ground, workplace=self.workplace)
-        self._wired: list[Data] = []
-
-    @contextmanager
-    def _removed(self) -> Iterator[None]:
-        """Afterwards the engine has none of it, whatever happened."""
-        try:
-            yield
-        finally:
-            for body in reversed(self._wired):
-                self.live.delete(body)
 
     def _steps(self, served: Served) -> None:
         self.step("engine: wire", lambda: self._wire(served))
@@ -132,13 +124,10 @@ class Engine(Steps):
         self.workplace.run("wire", ENVIRONMENT, "--out", "wiring")
         self.workplace.run("wire", ENVIRONMENT, "--out", "wiring", "--check")
         files = sorted((self.workplace.root / "wiring" / ENVIRONMENT).glob("*.yaml"))
-        for file in files:
-            for body in yaml.safe_load_all(file.read_text(encoding="utf-8")):
-                self._wired.append(body)
-                self.live.apply(body)
-        return f"{len(self._wired)} objects" + (
-            f"; {_ARGO_CD_ONLY}" if self.engine == "argocd" else ""
-        )
+        wired = [body for file in files for body in yaml.safe_load_all(file.read_text("utf-8"))]
+        for body in wired:
+            self._traces.apply(body)
+        return f"{len(wired)} objects" + (f"; {_ARGO_CD_ONLY}" if self.engine == "argocd" else "")
 
     def _sync(self) -> None:
         annotation, (kind, api_version) = _REFRESH[self.engine]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from types import TracebackType
 
 import yaml
 
@@ -12,6 +11,7 @@ from edits import Edits
 from life import Ground, Steps
 from live import Data, Differs, Live, Missing, Refused
 from survey import Survey
+from traces import Traces
 from workplace import ENVIRONMENT, RUNS
 
 _FIRST, _SECOND = "first", "second"
@@ -27,10 +27,11 @@ _OFF_SINCE = (0, 19)  # Kueue comes with the integration of PyTorchJobs switched
 
 
 class Queues:
-    """A ClusterQueue with two LocalQueues and two priorities, which are gone afterwards."""
+    """A ClusterQueue with two LocalQueues and two priorities."""
 
-    def __init__(self, live: Live, found: Survey, namespace: str):
+    def __init__(self, live: Live, found: Survey, namespace: str, traces: Traces):
         self.live, self.api, self._namespace = live, found.kueue, namespace
+        self._traces, self._made = traces, False
         self.version = found.minor("Kueue", "0.19")
         self.frameworks = self._frameworks() if self.api else None
 
@@ -48,8 +49,8 @@ class Queues:
 
     def why_not(self, target: str) -> str:
         """Why a target cannot wait in a queue here; nothing where it can."""
-        if not self.api:
-            return "Kueue is not installed"
+        if not self._made:
+            return "there are no queues"
         integration = _INTEGRATIONS.get(target)
         if integration is None:
             return "Kueue has no integration of this kind"
@@ -62,27 +63,19 @@ class Queues:
     def priority(self, name: str) -> str:
         return f"{self._namespace}-{name}"
 
-    def __enter__(self) -> Queues:
+    def make(self) -> str:
+        if not self.api:
+            raise Missing("Kueue is not installed")
         for body in self._bodies():
-            self.live.create(body)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        for body in reversed(list(self._bodies())):
-            self.live.delete(body)
+            self._traces.create(body)
+        self._made = True
+        return ""
 
     def hold(self, policy: str) -> None:
         """Whether the ClusterQueue admits anything: None, or Hold."""
         self.live.merge(self._cluster_queue(), {"spec": {"stopPolicy": policy}})
 
     def _bodies(self) -> Iterator[Data]:
-        if not self.api:
-            return
         yield self._body("ResourceFlavor", self._namespace, {})
         yield self._cluster_queue()
         for name in (_FIRST, _SECOND):
