@@ -16,8 +16,8 @@ from trainwright.datatypes.model import Environment, Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.rule_model.edit import Edit, Verdict
 from trainwright.rule_model.edit_row import EditRow
+from trainwright.rules.edits import kueue, table
 from trainwright.rules.edits import outcomes as table_of_edits
-from trainwright.rules.edits import table
 
 _CATALOG: Data = yaml.safe_load((Path(__file__).parent / "edits.yaml").read_text(encoding="utf-8"))
 _TAKEN = "taken"
@@ -36,6 +36,19 @@ class Edits:
         for body in bodies:
             for edit in _of_kind(body):
                 yield from self._tried(body, edit, state)
+
+    def of_variants(self, bodies: Sequence[Data]) -> Iterator[EditOutcome]:
+        """Edits of what the run has not: each variant is made, tried and deleted again."""
+        for body in bodies:
+            for number, variant in enumerate(_CATALOG.get(body["kind"], {}).get("variants", ())):
+                made = _variant(body, variant, number)
+                self._live.apply(made)
+                try:
+                    for edit in variant["edits"]:
+                        prefix = variant.get("prefix", "")
+                        yield from self._tried(made, _prefixed(edit, "P", prefix), "variant")
+                finally:
+                    self._live.delete(made)
 
     def queued(self, body: Data, state: str, other: str) -> Iterator[EditOutcome]:
         """Edits of what a run states about its queue; `other` is the name of what is there too."""
@@ -89,11 +102,17 @@ class Edits:
             self._met.add(id(row))
             yield _named(row)
 
-    def not_met(self, bodies: Sequence[Data]) -> list[str]:
-        """The rows about the kinds of these objects that no edit has met."""
+    def not_met(self, bodies: Sequence[Data], *, queued: bool = False) -> list[str]:
+        """The rows about the kinds of these objects that no edit has met: Kueue's, or the others."""
         kinds = {Manifest(body=body).group_kind for body in bodies}
-        rows = (row for row in table.EDITS if kinds.intersection(row.kinds))
-        return [_named(row) for row in rows if id(row) not in self._met]
+        of_kueue = set(map(id, kueue.EDITS))
+        return [
+            _named(row)
+            for row in table.EDITS
+            if kinds.intersection(row.kinds)
+            and (id(row) in of_kueue) is queued
+            and id(row) not in self._met
+        ]
 
 
 def _named(row: EditRow) -> str:
@@ -107,7 +126,22 @@ def _of_kind(body: Data) -> Iterator[Data]:
     yield from known.get("edits", ())
     if "template" in known:
         for edit in _CATALOG["template"]:
-            yield {known["template"] + pointer.removeprefix("T"): v for pointer, v in edit.items()}
+            yield _prefixed(edit, "T", known["template"])
+
+
+def _prefixed(edit: Data, letter: str, prefix: str) -> Data:
+    return {
+        prefix + pointer[1:] if pointer.startswith(f"{letter}/") else pointer: value
+        for pointer, value in edit.items()
+    }
+
+
+def _variant(body: Data, variant: Data, number: int) -> Data:
+    made = copy.deepcopy(body)
+    made["metadata"]["name"] += f"-v{number}"
+    for pointer, value in variant["set"].items():
+        _put(made, Pointer(pointer).parts, value)
+    return made
 
 
 def _put(body: Any, path: tuple[str, ...], value: Any) -> None:

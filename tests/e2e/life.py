@@ -170,6 +170,7 @@ class Life(Steps):
         self.step("status: suspended", self._suspended_status, ("suspend",))
         self.step("edits while suspended", lambda: self._edits("suspended"), ("suspend",))
         self.step("resume", self._resume, ("suspend",))
+        self.step("edits of variants", self._variants, ("apply",))
         self.step("every row of the table of edits was met", self._rows, ("edits while it runs",))
         self.step("finish", lambda: self._end(self.ends, _ENDED_WELL), ("render",))
         self.step("status: succeeded", lambda: self.shown(self.ends, "succeeded"), ("finish",))
@@ -225,6 +226,9 @@ class Life(Steps):
 
     def _edits(self, state: str) -> str:
         return self.tried(self.edits.all_of(self.workplace.objects(self.job), state))
+
+    def _variants(self) -> str:
+        return self.tried(self.edits.of_variants(self.workplace.objects(self.job)))
 
     def _rows(self) -> str:
         missed = self.edits.not_met(self.workplace.objects(self.job))

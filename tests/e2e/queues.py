@@ -136,6 +136,7 @@ class Queued(Steps):
         released = ("queue: release",)
         self.step("queue: second apply evicts nothing", self._second_apply, released)
         self.step("queue: edits while admitted", lambda: self._edits("admitted"), released)
+        self.step("queue: every row about it was met", self._rows, released)
 
     def _waits(self) -> str:
         why = self.queues.why_not(self.target)
@@ -186,6 +187,12 @@ class Queued(Steps):
             )
             for edit in kind
         )
+
+    def _rows(self) -> str:
+        missed = self.edits.not_met([self.main(self.job)], queued=True)
+        if missed:
+            raise Missing(f"no edit meets {'; '.join(missed)}")
+        return ""
 
     def _hold(self) -> str:
         """As Argo CD's action does it, since no field of git holds a run that waits."""
