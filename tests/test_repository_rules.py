@@ -131,3 +131,13 @@ def test_the_session_in_the_readme_is_what_happens(tmp_path: Path) -> None:
     name = json.loads(repository.tree()["prod/rendered/resnet/run.lock"])["object"]
     assert f"`{name}`" in readme
     assert f"{len(RULES)} rules" in readme
+
+
+def test_what_needs_a_cluster_is_never_collected() -> None:
+    """`make e2e` starts it; pytest would find modules of tests and fixtures by their names."""
+    names = {path.name for path in (ROOT / "tests/e2e").glob("*.py")}
+    assert "__main__.py" in names
+    assert not [name for name in names if name.startswith(("test_", "conftest"))]
+    others = [path for path in _tracked() if path.suffix == ".py" and path.parent.name != "e2e"]
+    imports = re.compile(r"^\s*(?:from|import) e2e\b", re.MULTILINE)
+    assert not [path for path in others if imports.search(path.read_text(encoding="utf-8"))]

@@ -5,7 +5,7 @@
 
 Everything happens in a namespace of its own with a random name, which is deleted at the end, after
 a failure and after Ctrl-C too. Exit codes: 0 all that was tried held, 1 something did not, 2 it
-could not begin.
+could not begin, 130 Ctrl-C; make itself ends with 2 in each case but the first.
 """
 
 from __future__ import annotations

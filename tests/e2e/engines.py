@@ -62,9 +62,13 @@ class Engine(Steps):
         if why:
             self.step("engine: wire", lambda: _missing(why))
             return
-        with serving(folder / f"{self.engine}.served", address) as served:
-            self._begin(folder / self.engine, served)
-            self._steps(served)
+        try:
+            with serving(folder / f"{self.engine}.served", address) as served:
+                self._begin(folder / self.engine, served)
+                self._steps(served)
+        except OSError as error:
+            cannot = f"nothing can be served at {address}: {error}"
+            self.step("engine: wire", lambda: _missing(cannot))
 
     def _why_not(self, address: str) -> str:
         if not survey.has(self.live, _KINDS[self.engine]):
