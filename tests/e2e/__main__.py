@@ -148,14 +148,15 @@ def _session(
             workplace=Workplace(Path(folder) / "runs", environment, Image(options.image), access),
             outcomes=outcomes,
             namespace=namespace,
+            targets=options.targets or tuple(TARGETS),
             seconds=options.seconds,
             no_controller=frozenset(options.without_controller),
             no_kubelet=no_kubelet,
         )
-        for target in options.targets or TARGETS:
+        for target in ground.targets:
             _target(ground, found, target)
         Steps(ground, "cluster").step("queues are made", queues.make)
-        for target in options.targets or TARGETS:
+        for target in ground.targets:
             if target not in found.missing:
                 Queued(ground, target, queues).take()
         Engines(ground, found, traces, Path(folder), options.git_address).take()

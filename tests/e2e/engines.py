@@ -51,7 +51,7 @@ class Engine(Steps):
         self.engine, self._traces = engine, traces
         self.targets = [
             target
-            for target in survey.TARGETS
+            for target in ground.targets
             if target not in found.missing and target not in ground.no_controller
         ]
         self._kubernetes = found.kubernetes

@@ -37,6 +37,7 @@ class Ground:
     workplace: Workplace
     outcomes: Outcomes
     namespace: str
+    targets: tuple[str, ...]
     seconds: float
     no_controller: frozenset[str]  # targets whose kind is there, and whose controller is not
     no_kubelet: str  # why no pod ever runs; nothing where pods do
