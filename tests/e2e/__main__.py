@@ -107,7 +107,7 @@ def main() -> int:
             _session(options, live, found, outcomes, traces)
     except KeyboardInterrupt:
         code = 130
-    print(outcomes.markdown())
+    print(outcomes.markdown(edits=False))
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.with_suffix(".json").write_text(outcomes.json(), encoding="utf-8")
@@ -173,7 +173,7 @@ def _target(ground: Ground, found: Survey, target: str) -> None:
 def _environment(found: Survey, namespace: str) -> Data:
     return {
         "namespace": namespace,
-        "kubernetes": {"version": found.kubernetes},
+        "kubernetes": {"version": found.minor("Kubernetes", "")},
         "targets": {
             "pytorchjob": {"version": found.minor("training operator", "1.9")},
             "trainjob": {"version": found.minor("Kubeflow Trainer", "2.3")},

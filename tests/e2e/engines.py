@@ -54,7 +54,7 @@ class Engine(Steps):
             for target in ground.targets
             if target not in found.missing and target not in ground.no_controller
         ]
-        self._kubernetes = found.kubernetes
+        self._kubernetes = found.minor("Kubernetes", "")
         self._namespace = self._where()
 
     def take(self, folder: Path, address: str) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pod_records
 from edits import Edits
 from live import Data, Differs, Live, Missing, Refused
-from outcomes import EditOutcome, Outcome, Outcomes, Result
+from outcomes import NEEDS, EditOutcome, Outcome, Outcomes, Result
 from survey import TARGETS
 from trainwright.datatypes.model import Manifest
 from trainwright.errors import TrainwrightError
@@ -60,7 +60,7 @@ class Steps:
         for needed in needs:
             before = self.ground.outcomes.of(self.target, needed)
             if before is None or before.result is not Result.HELD:
-                return Outcome(self.target, name, Result.SKIPPED, f"needs: {needed}")
+                return Outcome(self.target, name, Result.SKIPPED, f"{NEEDS}{needed}")
         try:
             return Outcome(self.target, name, Result.HELD, act())
         except Missing as missing:
@@ -147,7 +147,8 @@ class Steps:
                 f"{e.edit} is {e.expected} by {e.row}, and {e.answer}" for e in wrong
             )
             raise Differs(f"{len(wrong)} of {len(edits)} edits: {listed}")
-        return f"{len(edits)} edits"
+        skipped = sum(edit.result is Result.SKIPPED for edit in edits)
+        return f"{len(edits) - skipped} edits" + (f", {skipped} skipped" if skipped else "")
 
 
 class Life(Steps):
@@ -156,7 +157,12 @@ class Life(Steps):
     def __init__(self, ground: Ground, target: str):
         super().__init__(ground, target)
         self.job, self.ends, self.fails = (f"{target}-{name}" for name in ("runs", "ends", "fails"))
-        self.edits = Edits(self.live, self.workplace.environment, target)
+        self.edits = Edits(
+            self.live,
+            self.workplace.environment,
+            target,
+            webhooks=target not in ground.no_controller,
+        )
 
     def take(self) -> None:
         self.step("render", self._render)
@@ -181,7 +187,7 @@ class Life(Steps):
 
     def _render(self) -> str:
         text = {"/etc/e2e.txt": {"content": "of the run"}}
-        self.workplace.job(self.job, self.target, RUNS, files=text)
+        self.workplace.job(self.job, self.target, RUNS, files=text, retries=1)
         self.workplace.job(self.ends, self.target, ENDS)
         self.workplace.job(self.fails, self.target, FAILS)
         self.workplace.run("check", ENVIRONMENT)

@@ -7,6 +7,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
+NEEDS = "needs "  # before the name of a step that did not hold
+
 
 class Result(enum.StrEnum):
     HELD = "held"
@@ -62,8 +64,10 @@ class Outcomes:
         }
         return json.dumps(data, indent=2) + "\n"
 
-    def markdown(self) -> str:
-        return "\n".join((*self._versions(), *self._table(), *self._details(), *self._edits()))
+    def markdown(self, *, edits: bool = True) -> str:
+        """Versions, the table, the reasons, and the edits one by one."""
+        parts = (self._versions(), self._table(), self._details(), self._edits() if edits else ())
+        return "\n".join(line for part in parts for line in part)
 
     def _versions(self) -> list[str]:
         found = [f"| {name} | {version} |" for name, version in self.cluster.items()]
@@ -83,21 +87,21 @@ class Outcomes:
     def _cell(outcome: Outcome | None) -> str:
         if outcome is None:
             return ""
-        return f"**{outcome.result}**" if outcome.result is Result.DIFFERED else outcome.result
+        if outcome.result is Result.DIFFERED:
+            return f"**{outcome.result}**"
+        short = outcome.result is Result.HELD or outcome.details.startswith(NEEDS)
+        return ": ".join(filter(None, (outcome.result, outcome.details if short else "")))
 
     def _details(self) -> list[str]:
-        """Why, of all that did not simply hold; what several targets share is one line."""
-        shared: dict[tuple[str, str, str], list[str]] = {}
+        """Why something did not hold or was skipped; what several targets share is one line."""
+        shared: dict[tuple[Result, str, str], list[str]] = {}
         for step in self.steps:
-            if step.details:
+            if step.result is not Result.HELD and not step.details.startswith(NEEDS):
                 shared.setdefault((step.result, step.step, step.details), []).append(step.target)
-        order = {Result.DIFFERED: 0, Result.SKIPPED: 1, Result.HELD: 2}
         lines = ["| result | step | targets | details |", "|---|---|---|---|"]
-        for (result, step_name, details), targets in sorted(
-            shared.items(), key=lambda item: order[Result(item[0][0])]
-        ):
-            words = _one_line(details)
-            lines.append(f"| {result} | {step_name} | {', '.join(targets)} | {words} |")
+        for result, step_name, details in sorted(shared, key=lambda key: key[0]):
+            targets = ", ".join(shared[result, step_name, details])
+            lines.append(f"| {result} | {step_name} | {targets} | {_one_line(details, 2000)} |")
         return [*lines, ""]
 
     def _edits(self) -> list[str]:
@@ -105,12 +109,13 @@ class Outcomes:
             return []
         head = "| target | state | edit | expected | answer | result |"
         rows = [
-            f"| {e.target} | {e.state} | {_one_line(e.edit)} | {e.expected} "
-            f"| {_one_line(e.answer)} | {e.result} |"
+            f"| {e.target} | {e.state} | {_one_line(e.edit, 160)} | {e.expected} "
+            f"| {_one_line(e.answer, 160)} | {e.result} |"
             for e in self.edits
         ]
         return [head, "|---|---|---|---|---|---|", *rows, ""]
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())[:400]
+def _one_line(text: str, most: int) -> str:
+    words = " ".join(text.split())
+    return (words if len(words) <= most else f"{words[:most]}…").replace("|", "\\|")

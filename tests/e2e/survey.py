@@ -36,7 +36,6 @@ _VERSION = re.compile(r":(?:v?(?P<version>\d+\.\d+\.\d+[\w.-]*|\d+\.\d+)|v1-(?P<
 class Survey:
     """What is there; an empty version is not known."""
 
-    kubernetes: str  # major and minor
     versions: dict[str, str]
     missing: dict[str, str]  # why a target cannot run here
     kueue: str  # the version of its API, or nothing
@@ -49,12 +48,10 @@ class Survey:
 
 
 def survey(live: Live, given: dict[str, str]) -> Survey:
-    server = live.request("get", "/version")
-    kubernetes = f"{server['major']}.{re.match(r'[0-9]+', server['minor'])[0]}"  # type: ignore[index]
-    images = {**_images(live), **given}
+    own = {"Kubernetes": str(live.request("get", "/version")["gitVersion"]).removeprefix("v")}
+    versions = {**own, **_images(live), **given}
     return Survey(
-        kubernetes=kubernetes,
-        versions={"Kubernetes": server["gitVersion"], **images},
+        versions=versions,
         missing={target: why for target, kind in TARGETS.items() if (why := _why_not(live, kind))},
         kueue=next((kind[0] for kind in KUEUE if not _why_not(live, kind)), ""),
         nodes=len(live.list("v1", "Node")),
