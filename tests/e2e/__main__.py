@@ -14,11 +14,12 @@ import argparse
 import secrets
 import signal
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
 
-from engines import Engines
+from engines import ENGINES, Engines
 from kubelet import Kubelet
 from life import Ground, Life, Steps
 from live import Data, Live
@@ -33,6 +34,7 @@ IMAGE = (
     "@sha256:bdf57e528e45e4433820e045b29b4597825a1c9e38353532d90a01445013f82e"
 )
 LABEL = "trainwright.io/e2e"
+_CLEANING = 120.0  # seconds at the least: a namespace is emptied by its controllers
 
 
 def _arguments() -> argparse.Namespace:
@@ -52,10 +54,10 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument(
         "--without-controller",
-        type=_list,
+        type=_uncontrolled,
         default=(),
         metavar="TARGETS",
-        help="kinds that are served, and that nothing acts on: only the API is tried",
+        help="served and not acted on, argocd and flux among them: only the API is tried",
     )
     parser.add_argument(
         "--version-of",
@@ -74,12 +76,16 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _list(text: str) -> tuple[str, ...]:
+def _list(text: str, known: Iterable[str] = TARGETS) -> tuple[str, ...]:
     names = tuple(filter(None, text.split(",")))
     for name in names:
-        if name not in TARGETS:
-            raise argparse.ArgumentTypeError(f"{name} is not one of {', '.join(TARGETS)}")
+        if name not in known:
+            raise argparse.ArgumentTypeError(f"{name} is not one of {', '.join(known)}")
     return names
+
+
+def _uncontrolled(text: str) -> tuple[str, ...]:
+    return _list(text, (*TARGETS, *ENGINES))
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -103,10 +109,12 @@ def main() -> int:
     outcomes = Outcomes({**found.versions, "nodes": str(found.nodes)})
     code = 0
     try:
-        with Traces(live, outcomes, options.seconds) as traces:
+        with Traces(live, outcomes, max(options.seconds, _CLEANING)) as traces:
             _session(options, live, found, outcomes, traces)
     except KeyboardInterrupt:
         code = 130
+        words = "interrupted: what is not in the table was not tried"
+        outcomes.steps.append(Outcome("cluster", "session", Result.SKIPPED, words))
     print(outcomes.markdown(edits=False))
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)

@@ -18,13 +18,28 @@ from traces import Traces
 from workplace import ENVIRONMENT, RUNS, Workplace
 
 _PATIENCE = 10.0  # seconds in which a sync that changes something would have done it
-_NAMES = {"argocd": "Argo CD", "flux": "Flux"}
+ENGINES = {"argocd": "Argo CD", "flux": "Flux"}
 _KINDS = {"argocd": survey.ARGO_CD, "flux": survey.FLUX}
 _NAMESPACES = {"argocd": "argocd", "flux": "flux-system"}
 # What a sync is started by, instead of waiting for the next one.
 _REFRESH = {
     "argocd": ("argocd.argoproj.io/refresh", ("Application", "argoproj.io/v1alpha1")),
     "flux": ("reconcile.fluxcd.io/requestedAt", ("GitRepository", "source.toolkit.fluxcd.io/v1")),
+}
+
+
+def _is_synced(status: Data) -> bool:
+    return bool((status.get("sync") or {}).get("status") == "Synced")
+
+
+def _is_ready(status: Data) -> bool:
+    conditions = status.get("conditions") or ()
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+
+_SYNCED = {
+    "argocd": (("argoproj.io/v1alpha1", "Application"), _is_synced),
+    "flux": (survey.FLUX, _is_ready),
 }
 _ARGO_CD_ONLY = "argocd-cm is the whole Argo CD's, and was not changed: its health checks are not"
 
@@ -37,7 +52,7 @@ class Engines:
         self._folder, self._address = folder, address
 
     def take(self) -> None:
-        for engine, name in _NAMES.items():
+        for engine, name in ENGINES.items():
             Engine(self._ground, self._found, self._traces, engine, name).take(
                 self._folder, self._address
             )
@@ -107,6 +122,7 @@ class Engine(Steps):
         self.step("engine: wire", lambda: self._wire(served))
         self.step("engine: first sync", self._synced, ("engine: wire",))
         first = ("engine: first sync",)
+        self.step("engine: shows that it is in sync", self._shows, first)
         self.step("engine: another sync changes nothing", lambda: self._again(served), first)
         self.step("engine: suspend by a commit", lambda: self._by_git(served, "suspend"), first)
         suspended = ("engine: suspend by a commit",)
@@ -142,9 +158,23 @@ class Engine(Steps):
                 self.live.merge(body, {"metadata": {"annotations": {annotation: value}}})
 
     def _synced(self) -> str:
+        if self.engine in self.ground.no_controller:
+            raise Missing(f"{self.target} does not run (--without-controller)")
         bodies = list(self._bodies())
         self.until(f"{len(bodies)} objects", lambda: all(self.live.get(body) for body in bodies))
         return f"{len(bodies)} objects"
+
+    def _shows(self) -> str:
+        kind, in_sync = _SYNCED[self.engine]
+        own = f"{self.ground.namespace}-{self.engine}"
+
+        def look() -> bool:
+            found = self.live.list(*kind, self._namespace)
+            ours = [body for body in found if body["metadata"]["name"].startswith(own)]
+            return bool(ours) and all(in_sync(body.get("status") or {}) for body in ours)
+
+        self.until(f"every {kind[1]} is in sync", look)
+        return ""
 
     def _generations(self) -> dict[str, int]:
         found = (self.live.get(body) for body in self._bodies())

@@ -39,7 +39,7 @@ class Ground:
     namespace: str
     targets: tuple[str, ...]
     seconds: float
-    no_controller: frozenset[str]  # targets whose kind is there, and whose controller is not
+    no_controller: frozenset[str]  # targets and engines whose kinds are there, and they are not
     no_kubelet: str  # why no pod ever runs; nothing where pods do
 
 
