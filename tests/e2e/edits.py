@@ -44,14 +44,22 @@ class Edits:
         """Edits of what the run has not: each variant is made, tried and deleted again."""
         for body in bodies:
             for number, variant in enumerate(_CATALOG.get(body["kind"], {}).get("variants", ())):
-                made = _variant(body, variant, number)
-                self._live.apply(made)
-                try:
-                    for edit in variant["edits"]:
-                        prefix = variant.get("prefix", "")
-                        yield from self._tried(made, _prefixed(edit, "P", prefix), "variant")
-                finally:
-                    self._live.delete(made)
+                yield from self._of_variant(_variant(body, variant, number), variant)
+
+    def _of_variant(self, made: Data, variant: Data) -> Iterator[EditOutcome]:
+        try:
+            self._live.apply(made)
+        except Refused as refused:
+            words = f"{made['kind']} with {', '.join(variant['set'])}"
+            answer = f"{_REFUSED}: {refused}"
+            yield EditOutcome(self._target, "variant", words, "", "is made", answer, Result.SKIPPED)
+            return
+        try:
+            for edit in variant["edits"]:
+                prefix = variant.get("prefix", "")
+                yield from self._tried(made, _prefixed(edit, "P", prefix), "variant")
+        finally:
+            self._live.delete(made)
 
     def queued(self, body: Data, state: str, other: str) -> Iterator[EditOutcome]:
         """Edits of what a run states about its queue; `other` is the name of what is there too."""
@@ -148,7 +156,8 @@ def _prefixed(edit: Data, letter: str, prefix: str) -> Data:
 def _variant(body: Data, variant: Data, number: int) -> Data:
     made = copy.deepcopy(body)
     made["metadata"]["name"] += f"-v{number}"
-    for pointer, value in variant["set"].items():
+    values = _prefixed(variant["set"], "P", variant.get("prefix", ""))
+    for pointer, value in values.items():
         _put(made, Pointer(pointer).parts, value)
     return made
 

@@ -139,7 +139,7 @@ class Engine(Steps):
     def _wire(self, served: Served) -> str:
         for target in self.targets:
             self.workplace.job(self._job(target), target, RUNS)
-        self.workplace.render()
+        self.workplace.render(*map(self._job, self.targets))
         served.push(self.workplace.root)
         self.workplace.run("wire", ENVIRONMENT, "--out", "wiring")
         self.workplace.run("wire", ENVIRONMENT, "--out", "wiring", "--check")
@@ -220,7 +220,7 @@ class Engine(Steps):
         before = list(self._bodies())
         for target in self.targets:
             self.workplace.job(self._job(target), target, RUNS, env={"E2E": "another run"})
-        self.workplace.render()
+        self.workplace.render(*map(self._job, self.targets))
         self._commit(served)
         self._synced()
         gone = [body["metadata"]["name"] for body in before if not self.live.get(body)]

@@ -186,13 +186,19 @@ class Life(Steps):
         self.step("retire", self._retire, ("finish",))
 
     def _render(self) -> str:
-        text = {"/etc/e2e.txt": {"content": "of the run"}}
-        self.workplace.job(self.job, self.target, RUNS, files=text, retries=1)
+        self.workplace.job(
+            self.job,
+            self.target,
+            RUNS,
+            files={"/etc/e2e.txt": {"content": "of the run"}},
+            initContainers={
+                "prepare": {"image": self.workplace.image.reference, "command": list(ENDS)}
+            },
+            retries=1,
+        )
         self.workplace.job(self.ends, self.target, ENDS)
         self.workplace.job(self.fails, self.target, FAILS)
-        self.workplace.run("check", ENVIRONMENT)
-        self.workplace.render()
-        self.workplace.run("render", ENVIRONMENT, "--check")
+        self.workplace.render(self.job, self.ends, self.fails)
         return ""
 
     def _pods(self) -> str:

@@ -146,7 +146,7 @@ class Queued(Steps):
         self.queues.hold("Hold")
         low = self.queues.priority("low")
         self.workplace.job(self.job, self.target, RUNS, queue=_FIRST, queuePriority=low)
-        self.workplace.render()
+        self.workplace.render(self.job)
         self.apply(self.job)
         self.until("a Workload of the run", lambda: bool(self._workloads()))
         if self.pods(self.job):

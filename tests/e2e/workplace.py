@@ -110,9 +110,13 @@ class Workplace:
             raise Differs(f"`{command}` ended with exit code {done.returncode}: {words}")
         return done.stdout
 
-    def render(self) -> None:
-        self.run("render", ENVIRONMENT)
+    def render(self, *jobs: str) -> None:
+        """Checks and renders some jobs: what is wrong with another is another one's."""
+        selected = [f"{ENVIRONMENT}/{job}" for job in jobs]
+        self.run("check", *selected)
+        self.run("render", *selected)
         self.commit()
+        self.run("render", *selected, "--check")
 
     def verb(self, verb: str, *arguments: str) -> str:
         """A verb of the lifecycle, with its commit."""
