@@ -22,7 +22,7 @@ from types import FrameType
 from engines import ENGINES, Engines
 from kubelet import Kubelet
 from life import Ground, Life, Steps
-from live import Data, Live
+from live import Data, Live, Refused
 from outcomes import Outcome, Outcomes, Result
 from queues import Queued, Queues
 from survey import TARGETS, Survey, survey
@@ -111,6 +111,9 @@ def main() -> int:
     try:
         with Traces(live, outcomes, max(options.seconds, _CLEANING)) as traces:
             _session(options, live, found, outcomes, traces)
+    except Refused as refused:
+        print(f"cannot go on: {refused}", file=sys.stderr)
+        code = 2
     except KeyboardInterrupt:
         code = 130
         words = "interrupted: what is not in the table was not tried"
