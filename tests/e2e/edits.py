@@ -104,6 +104,8 @@ class Edits:
         except Refused as refused:
             if _UNREADABLE.search(str(refused)):
                 return f"unreadable: {refused}", Result.SKIPPED
+            if refused.code >= 500:  # a webhook that cannot be reached refuses nothing
+                return f"failed: {refused}", Result.DIFFERED
             answer = f"{_REFUSED}: {refused}"
             return answer, Result.HELD if expected == _REFUSED else Result.DIFFERED
         return _TAKEN, Result.HELD if expected == _TAKEN else Result.DIFFERED
