@@ -500,3 +500,24 @@ def test_a_plan_reads_each_file_once(inheriting: Repository) -> None:
     noting = Noting(inheriting.root, 0, lambda: None)
     plan.build(inheriting.root, (), _OPTIONS, specs=noting)
     assert sorted(read) == sorted(set(read))
+
+
+def test_kinds_that_a_listing_has_are_not_asked_for_one_by_one(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/file").write_text("x")
+    observed = Observed(Snapshot(Folder(tmp_path)))
+    for path in ("a", "a/b", "a/file", "a/gone", "a/b/gone"):
+        observed.kind(path)
+    observed.entries("a")
+    assert set(observed.seen["kind"]) == {"a", "a/b/gone"}
+    assert Observed(Folder(tmp_path)).is_as(observed.seen)
+    (tmp_path / "a/gone").touch()
+    assert not Observed(Folder(tmp_path)).is_as(observed.seen)
+
+
+def test_a_kind_of_another_moment_than_its_listing_is_remembered(tmp_path: Path) -> None:
+    observed = Observed(Snapshot(Folder(tmp_path)))
+    assert observed.kind("file") == ""
+    (tmp_path / "file").touch()
+    assert observed.entries("") == (Entry("file", "file"),)
+    assert not Observed(Folder(tmp_path)).is_as(observed.seen)

@@ -350,6 +350,8 @@ class _Work:
 
     def _unknown_now(self) -> Iterator[JobFile]:
         """The jobs whose run is unknown, once it is known which would begin."""
+        if not self._new:
+            return
         cut_off = self._history is not None and self._history.is_cut_off(self.name)
         for file in self._new:
             run = self._runs.get(file.name)

@@ -109,7 +109,22 @@ class Observed:
 
     @property
     def seen(self) -> Seen:
-        return self._answers
+        """The answers, but for the kinds that a listing of their folder has in it."""
+        listings = {folder: self._listing(folder) for folder in self._answers["entries"]}
+        alone = {}
+        for path, kind in self._answers["kind"].items():
+            folder, _, name = path.rpartition("/")
+            listing = listings.get(folder)
+            if listing is None or listing.get(name, "") != kind:
+                alone[path] = kind
+        return {**self._answers, "kind": alone}
+
+    def _listing(self, folder: str) -> Mapping[str, Kind] | None:
+        """What lies in a folder, by name; None where it could not be listed."""
+        try:
+            return {entry.name: entry.kind for entry in self._below.entries(folder)}
+        except SourceError:
+            return None
 
     def is_as(self, seen: Seen) -> bool:
         """Whether the tree gives the same answers as another one did."""

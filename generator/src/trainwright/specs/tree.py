@@ -57,7 +57,7 @@ class Folder:
 
     def entries(self, folder: str) -> tuple[Entry, ...]:
         try:
-            with os.scandir(self.root / folder) as found:
+            with os.scandir(f"{self.root}/{folder}") as found:
                 there = (entry for entry in found if not entry.name.startswith(SCRATCH))
                 return tuple(sorted(Entry(entry.name, _kind(entry)) for entry in there))
         except OSError as error:
