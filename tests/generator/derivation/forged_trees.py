@@ -12,6 +12,7 @@ from repository import Repository
 from trainwright.runs import meaning
 from trainwright.runs import record as records
 from trainwright.specs.filetree import digest_of
+from trainwright.specs.tree import MAX_BYTES
 
 RENDERED = "environments/prod/rendered"
 OBJECT = """\
@@ -236,6 +237,31 @@ def with_crlf(path: str) -> Forge:
     return forge
 
 
+def submodule(path: str) -> Forge:
+    """The entry of another repository, which no checkout fills by itself, and an engine may."""
+
+    def forge(root: Path) -> None:
+        if (root / RENDERED / path).exists():
+            git(root, "rm", "-r", "--quiet", "--cached", f"{RENDERED}/{path}")
+            removed(path)(root)
+        (root / RENDERED / path).mkdir()
+        commit_there = git(root, "rev-parse", "HEAD")
+        entry = f"160000,{commit_there},{RENDERED}/{path}"
+        git(root, "update-index", "--add", "--cacheinfo", entry)
+
+    return forge
+
+
+def larger_than_anything(path: str) -> Forge:
+    """More than is read of one file, which takes next to no room in a repository."""
+
+    def forge(root: Path) -> None:
+        with (root / RENDERED / path).open("r+b") as file:
+            file.truncate(MAX_BYTES + 1)
+
+    return forge
+
+
 def conflict(path: str) -> Forge:
     def forge(root: Path) -> None:
         full = root / RENDERED / path
@@ -262,6 +288,12 @@ BY_HAND = {
     "record emptied",
     "conflict in a record",
     "facts of the environment",  # a record that cannot be read
+    "submodule",  # an entry of git's index, which rendering does not touch
+    "submodule in a job's folder",
+    "submodule for a manifest",
+    "submodule for a folder",
+    "record larger than anything",
+    "record of the base larger than anything",
     "run of no environment",
     "link for a folder",
     "second list",
@@ -286,6 +318,8 @@ FORGED: Mapping[str, Forge] = {
     "hostNetwork": in_pods("hostNetwork: true"),
     "service account": in_pods("serviceAccountName: admin"),
     "init container": in_pods("initContainers: [{name: x, image: registry.example.org/x}]"),
+    "volume of the node": in_pods("volumes: [{name: x, hostPath: {path: /}}]"),
+    "volume of a secret": in_pods("volumes: [{name: x, secret: {secretName: admin}}]"),
     "node name": in_pods("nodeName: control-plane"),
     "pod of a run of the base": in_pods("hostPID: true", job="llm"),
     "resources": replaced('"memory": "1Gi"', '"memory": "1000Gi"'),
@@ -328,6 +362,8 @@ FORGED: Mapping[str, Forge] = {
     "second list": added("kustomization.yml", "resources: [new/pytorchjob.yaml]\n"),
     "list of another folder": added("new/kustomization.yaml", "resources: [pytorchjob.yaml]\n"),
     # what is recorded
+    "record larger than anything": larger_than_anything("new/run.lock"),
+    "record of the base larger than anything": larger_than_anything("llm/run.lock"),
     "state": record_with(state="suspended"),
     "state of a run of the base": cancelled,
     "another job in the record": record_with("llm", job={"nodes": 3}),
@@ -359,6 +395,11 @@ FORGED: Mapping[str, Forge] = {
     "conflict in a manifest": conflict("llm/pytorchjob.yaml"),
     "conflict in a record": conflict("llm/run.lock"),
     "conflict in the list": conflict("kustomization.yaml"),
+    "manifest larger than anything": larger_than_anything("new/pytorchjob.yaml"),
+    "submodule": submodule("more"),
+    "submodule in a job's folder": submodule("new/more"),
+    "submodule for a manifest": submodule("new/pytorchjob.yaml"),
+    "submodule for a folder": submodule("llm"),
     "link for a manifest": linked("new/pytorchjob.yaml", "../llm/pytorchjob.yaml"),
     "link for a record": linked("new/run.lock", "../llm/run.lock"),
     "link for a folder": linked("new", "llm"),

@@ -118,6 +118,9 @@ def test_the_merge_that_a_forge_makes_compares_with_its_first_parent(
     git(branch.root, "merge", "--quiet", "--no-ff", "--no-edit", "pull-request")
     git(branch.root, "branch", "--quiet", "-D", "main")
     assert not refused(branch)  # nothing says where it belongs
+    assert "error[TW058]" not in (unknown := branch.run("render", "--check")).output
+    assert "note[TW058]: no branch is checked out" in unknown.output
+    assert unknown.exit_code == 1
     monkeypatch.setenv("GITHUB_WORKSPACE", str(branch.root))
     monkeypatch.setenv("GITHUB_BASE_REF", "main")
     assert refused(branch)
@@ -131,4 +134,17 @@ def test_without_a_commit_there_is_nothing_to_compare_with(tmp_path: Path) -> No
     init(tmp_path)
     assert lineage.find(tmp_path) is None
     assert made.run("render").exit_code == 0
-    assert made.run("render", "--check").exit_code == 0
+    done = made.run("render", "--check")
+    assert done.exit_code == 0
+    assert "compared with records alone" in done.stderr
+    for verb in (("render", "--check"), ("check",)):
+        named = made.run(*verb, "--against", "main")
+        assert named.exit_code == 1
+        assert 'error[TW058]: there is no commit here, and so none of "main"' in named.output
+
+
+def test_another_base_of_the_same_name_is_compared_with_anew(branch: Repository) -> None:
+    git(branch.root, "branch", "release", "pull-request")
+    assert "no findings" in branch.run("check", "--against", "release").output
+    git(branch.root, "branch", "--force", "release", "main")
+    assert "TW057" in branch.run("check", "--against", "release").output

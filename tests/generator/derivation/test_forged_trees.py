@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forged_trees import BY_HAND, FORGED, base
+from forged_trees import BY_HAND, FORGED, LIST, RENDERED, base
 
+from editing import editing
 from git_repository import commit, git
 from repository import Copied, Repository
 from trainwright.runs import meaning
@@ -71,6 +72,75 @@ def test_rendering_again_takes_back_what_was_forged(how: str, forged: Repository
     assert done.exit_code == 0, done.output
     assert forged.run("render", "--check").exit_code == 0
     assert "TW057" not in forged.run("check").output
+
+
+def test_a_record_larger_than_anything_hides_nothing_of_the_others(forged: Repository) -> None:
+    FORGED["image of a run of the base"](forged.root)
+    FORGED["record larger than anything"](forged.root)
+    commit(forged.root, "More of the harmless job")
+    for verb in (("check", "-o", "json"), ("plan", "--against", "main", "-o", "json")):
+        found = json.loads(forged.run(*verb).stdout)
+        results = found["plan"]["underived"] if "plan" in found else found["report"]["results"]
+        places = [it["place"]["file"] for it in results if it["rule"] == "TW057"]
+        assert places == [f"{RENDERED}/llm/pytorchjob.yaml", f"{RENDERED}/new/run.lock"]
+    assert "llm/pytorchjob.yaml" in forged.run("render", "--check").output
+
+
+@pytest.mark.parametrize("undone", ["retire", "cancel"])
+def test_a_revert_that_trains_again_names_the_run_that_was(
+    undone: str, forged: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(forged.root, "checkout", "--quiet", "main")
+    how = ("--outcome", "succeeded") if undone == "retire" else ("--orphan",)
+    assert forged.run(undone, "prod/llm", *how).exit_code == 0
+    assert forged.run("render").exit_code == 0
+    commit(forged.root, undone)
+    git(forged.root, "checkout", "--quiet", "-b", "undo")
+    git(forged.root, "revert", "--no-edit", "HEAD")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "reviewer"))
+    assert forged.run("render", "--check").exit_code == 0
+    plan = forged.run("plan", "--against", "main")
+    assert plan.exit_code == 0, plan.output
+    assert re.search(
+        r"prod/llm  starts: at once; llm-\w+ was rendered before: .*rerun", plan.output
+    )
+
+
+def test_a_record_put_back_without_the_ledger_names_the_run_that_was(forged: Repository) -> None:
+    before = git(forged.root, "rev-parse", "main~1")
+    git(forged.root, "checkout", "--quiet", before, "--", f"{RENDERED}/done", LIST)
+    commit(forged.root, "More of the harmless job")
+    refused(forged)
+    plan = forged.run("plan", "--against", "main").output
+    assert re.search(r"prod/done  starts: .*done-\w+ was rendered before", plan), plan
+
+
+@pytest.mark.parametrize("where", [(), ("--push",), ("--branch", "rendered", "--push")])
+def test_a_forged_tree_is_not_published(
+    where: tuple[str, ...], forged: Repository, tmp_path: Path
+) -> None:
+    remote = tmp_path / "remote.git"
+    git(tmp_path, "init", "--quiet", "--bare", str(remote))
+    git(forged.root, "remote", "add", "origin", str(remote))
+    git(forged.root, "push", "--quiet", "origin", "main", "pull-request")
+    FORGED["image"](forged.root)
+    commit(forged.root, "More of the harmless job")
+    before = git(remote, "for-each-ref"), git(forged.root, "for-each-ref")
+    for more in ((), ("--discard-edits",)):
+        done = forged.run("publish", *where, *more)
+        assert done.exit_code == 2, done.output
+        assert f"not rendered from any source: {RENDERED}/new/pytorchjob.yaml" in done.output
+        assert (git(remote, "for-each-ref"), git(forged.root, "for-each-ref")) == before
+
+
+@pytest.mark.asyncio
+async def test_an_editor_shows_a_forged_file(forged: Repository) -> None:
+    FORGED["image"](forged.root)
+    async with editing(forged) as editor:
+        editor.open("prod/jobs/new.yaml")
+        (found,) = await editor.diagnostics("prod/rendered/new/pytorchjob.yaml")
+        assert found.code == "TW057"
+        assert "registry.example.org/x:1.0" in found.message
 
 
 def test_a_run_that_began_and_ended_between_two_commits_was_had(

@@ -159,7 +159,8 @@ def _remembered(context: Context, selections: tuple[str, ...], asked: Mapping[st
     from trainwright.specs.memory import EMBEDDED
 
     settings = {**asked, "today": today(), "color": str(context.color)}
-    settings |= {f"git {name}": commit for name, commit in lineage.state(context.root).items()}
+    commits = lineage.state(context.root, asked["against"])
+    settings |= {f"git {name}": commit for name, commit in commits.items()}
     engine = asked["helm"] or EMBEDDED
     memory = Memory(context.root, "check", selections, settings, engine=engine)
     printed = memory.recall()

@@ -76,14 +76,12 @@ def render(
         options = replace(options, writes=not check_only, proves=True, against=against)
         with context.progress("rendering"):
             plan = context.plan(selections, options)
-        if plan.findings:
-            click.echo(report(context, plan, "text", selections), err=True)
+        found = replace(plan, findings=(*plan.findings, *plan.underived))
+        if found.findings:
+            click.echo(report(context, found, "text", selections), err=True)
         if plan.failed:
             click.echo("Nothing was written, because of the errors.", err=True)
             sys.exit(FINDINGS)
-        if plan.underived:
-            forged = replace(plan, findings=plan.underived)
-            click.echo(report(context, forged, "text", selections), err=True)
         if check_only:
             sys.exit(_say_drift(plan, selections))
         write_files(context.root, plan)
@@ -104,6 +102,8 @@ def _say_drift(plan: Build, selections: tuple[str, ...]) -> int:
     else:
         click.echo(text.summary(plan, "to write"), nl=False)
     unproved = plan.underived or any(f.rule == dx.UNCOMPARED.id for f in plan.findings)
+    if not plan.compared and not unproved:
+        click.echo("No commit is here: rendered files were compared with records alone.", err=True)
     return FINDINGS if lines or unproved else OK
 
 

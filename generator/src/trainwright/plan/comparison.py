@@ -407,16 +407,20 @@ class Comparison:
         """The objects of runs that are there after the merge, not before it, and were once."""
         found: dict[JobFile, str] = {}
         for file in self._files:
-            now = self._decided(self.after, file)
+            now = self._begun(file)
             was = self.before.folder(file.environment).record(file.name)
-            if (
-                now is not None
-                and now.step is not Step.END
-                and not (was and was.object == now.name and was.state not in ENDED)
-            ):
-                found[file] = now.name
+            if now and not (was and was.object == now and was.state not in ENDED):
+                found[file] = now
         earlier = self._earlier.objects(found)
         return {file: frozenset({name} & earlier[file]) for file, name in found.items()}
+
+    def _begun(self, file: JobFile) -> str:
+        """The run that goes on after the merge: that of its files, whatever they follow from."""
+        record = self.after.folder(file.environment).record(file.name)
+        if file in self._forged and record is not None and record.state not in ENDED:
+            return record.object
+        decision = self._decided(self.after, file)
+        return decision.name if decision is not None and decision.step is not Step.END else ""
 
     def _was(self, file: JobFile) -> PlannedRun | None:
         """The run that is applied now."""

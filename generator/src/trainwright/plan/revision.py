@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Self
@@ -101,8 +102,9 @@ class Revision(Workspace):
             name = entry.name
             applied = f"{file.name}/{name}" in listed(folder) or not NAMED[target].plural
             if entry.kind == "file" and name != RECORD_FILE and (applied or name == VALUES_FILE):
-                raw = self.rendered_tree.read(f"{inside}/{name}")
-                texts[name] = raw.replace(b"\r\n", b"\n").decode(errors="replace")
+                with suppress(OSError):  # too large: a finding
+                    raw = self.rendered_tree.read(f"{inside}/{name}")
+                    texts[name] = raw.replace(b"\r\n", b"\n").decode(errors="replace")
         if not texts.keys() - {VALUES_FILE}:
             texts = {}
         if record is None and not texts:

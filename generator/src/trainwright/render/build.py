@@ -88,6 +88,7 @@ class Build:
     environments: tuple[EnvironmentBuild, ...]
     findings: tuple[Finding, ...]  # of all environments, and of what belongs to none
     underived: tuple[Finding, ...]  # files that are not believed, where that was looked at
+    compared: bool  # whether that was looked at, and there is a commit to compare with
     sources: Mapping[str, tuple[str, ...]]  # lines of every file that a finding names
     # In which all that was read, for what is asked next: two builds of the same files are equal.
     workspace: Workspace = field(compare=False, repr=False)
@@ -143,6 +144,7 @@ def build(
         environments=environments,
         findings=findings,
         underived=tuple(sorted(underived, key=lambda finding: finding.order)),
+        compared=derivation is not None,
         sources={
             path: reader.lines(path)
             for path in _files((*findings, *underived))

@@ -36,7 +36,7 @@ from trainwright.specs.lineage import Lineage
 from trainwright.specs.own_objects import COPIES
 from trainwright.specs.tree import NOTHING, Edited, Tree
 
-# The files of a folder by path in it. What is no file, a link for one, begins with a null byte.
+# The files of a folder by path in it. Of what is no file, as a link, a null byte and what it is.
 State: TypeAlias = Mapping[str, bytes]
 
 _EARLIER = 50  # commits before the base in which a run that comes back is looked for
@@ -343,14 +343,25 @@ class Derivation:
         state = self._state_here(folder.path)
         text = state.get(KUSTOMIZATION_FILE, b"").decode(errors="replace")
         copies = own_objects.copied(state)
-        if not text and not folder.records and not copies:
+        listed = {**folder.records, **self._torn(environment)}
+        if not text and not listed and not copies:
             return
-        written = kustomization.written(environment, folder.records, copies)
-        if kustomization.is_right(environment, folder.records, text, copies):
+        written = kustomization.written(environment, listed, copies)
+        if kustomization.is_right(environment, listed, text, copies):
             return
         path = f"{folder.path}/{KUSTOMIZATION_FILE}"
         why, line = _difference(state.get(KUSTOMIZATION_FILE), written.encode())
         yield Underived(environment=environment, job="", path=path, why=why, line=line)
+
+    def _torn(self, environment: str) -> Mapping[str, Record]:
+        """The records that would be there in place of those that cannot be read."""
+        folder = self._workspace.folder(environment)
+        found = {}
+        for file in self._workspace.survey.jobs.get(environment, ()):
+            if folder.is_unreadable(file.name):
+                proof = self._proof(file)
+                found[file.name] = _parsed(proof.expected or {}) or _parsed(proof.believed)
+        return {job: record for job, record in found.items() if record is not None}
 
     def _of_copies(self, environment: str, inside: frozenset[str]) -> Iterator[Underived]:
         """Copies of objects of one's own, each as some commit of the branch has the object."""
@@ -470,13 +481,12 @@ class Derivation:
         """What is at hand in a folder, as git would keep it."""
         if not self._on_disk:
             return _state(self._workspace.rendered_tree, folder)
-        edited = {p for p in self._uncommitted if f"{p}/".startswith(f"{folder}/")}
+        edited = {p for p in self._uncommitted if p.startswith(f"{folder}/")}
         start = len(folder) + 1
         committed = self._committed(self._lineage.tips[0], folder)
         kept = {name: raw for name, raw in committed.items() if f"{folder}/{name}" not in edited}
         tree = self._workspace.rendered_tree
-        there = {path[start:]: _content(tree, path) for path in edited}
-        return {**kept, **{name: raw for name, raw in there.items() if raw is not None}}
+        return kept | {path[start:]: _content(tree, path) for path in edited if tree.kind(path)}
 
 
 def finding(it: Underived) -> Finding:
@@ -492,7 +502,7 @@ def may_decide(path: str) -> bool:
     return f"/{RENDERED}" in path or path.endswith(f"/{LEDGER_FILE}") or is_folder
 
 
-_OTHER = b"\0submodule"  # or what else a commit may hold
+_SHOWN = 80  # characters of a line
 _EXTRA = "is rendered by nothing"
 _MISSING = "is missing"
 
@@ -507,20 +517,18 @@ def _state(tree: Tree, folder: str, prefix: str = "") -> State:
         if entry.kind == "folder":
             found |= _state(tree, path, f"{prefix}{entry.name}/")
         else:
-            raw = _content(tree, path)
-            found[f"{prefix}{entry.name}"] = _OTHER if raw is None else raw
+            found[f"{prefix}{entry.name}"] = _content(tree, path)
     return found
 
 
-def _content(tree: Tree, path: str) -> bytes | None:
-    """The bytes of a file; of anything else a null byte and what it is, None for nothing."""
-    kind = tree.kind(path)
-    if kind != "file":
-        return f"\0{kind}".encode() if kind else None
+def _content(tree: Tree, path: str) -> bytes:
+    """The bytes of a file; of anything else a null byte and why it is none."""
+    if tree.kind(path) != "file":
+        return b"\0not a regular file"
     try:
         return tree.read(path)
     except OSError as error:
-        return f"\0{error.strerror}".encode()
+        return f"\0not readable: {error.strerror}".encode()
 
 
 def _recorded(file: JobFile, state: State) -> Recorded | None:
@@ -565,17 +573,24 @@ def _difference(present: bytes | None, expected: bytes | None) -> tuple[str, int
     if present is None:
         return _MISSING, 1
     if present.startswith(b"\0"):
-        return f"is a {present[1:].decode()}, and no file", 1
+        return f"is {present[1:].decode()}", 1
     lines = [raw.decode(errors="replace").splitlines(keepends=True) for raw in (present, expected)]
     for number, (one, other) in enumerate(zip(*lines, strict=False), start=1):
         if one != other and one.strip() == other.strip():
             return "has other white space, or ends of lines, than what is rendered", number
         if one != other:
-            return f"has {one.strip()!r} where {other.strip()!r} is rendered", number
+            return f"has {_quoted(one)} where {_quoted(other)} is rendered", number
     shorter, longer = sorted(lines, key=len)
     missing = shorter is lines[0]
-    line = longer[len(shorter)].strip() if len(longer) > len(shorter) else ""
-    return f"{'lacks' if missing else 'adds'} {line!r}", max(1, len(shorter) + (not missing))
+    line = longer[len(shorter)] if len(longer) > len(shorter) else ""
+    more = f"{'lacks' if missing else 'adds'} {_quoted(line)}"
+    return more, max(1, len(shorter) + (not missing))
+
+
+def _quoted(line: str) -> str:
+    """A line as far as it is shown."""
+    text = line.strip()
+    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}…"
 
 
 def _by_another(goal: State, expected: State) -> str:

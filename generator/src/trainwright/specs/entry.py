@@ -8,8 +8,8 @@ from typing import Literal
 
 from trainwright.datatypes.frozen import dataclass
 
-# special: a pipe, a socket or a device, which are never opened. Empty: nothing there, or nothing
-# that can be read.
+# special: a pipe, a socket or a device, which are never opened, or a submodule in a commit. Empty:
+# nothing there, or nothing that can be read.
 Kind = Literal["file", "folder", "link", "special", ""]
 
 

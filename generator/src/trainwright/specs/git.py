@@ -8,6 +8,7 @@ started, so that reading runs nothing, is in `git_command`.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -22,8 +23,11 @@ from trainwright.specs import git_command
 from trainwright.specs.entry import Entry, Kind, above, within
 from trainwright.specs.git_command import GitError as GitError  # noqa: PLC0414 - its name here
 from trainwright.specs.layout import ENVIRONMENTS
+from trainwright.specs.tree import MAX_BYTES, too_large
 
-_KINDS: dict[bytes, Kind] = {b"100644": "file", b"100755": "file", b"120000": "link"}
+_KINDS: dict[bytes, Kind] = {  # a submodule's is 160000
+    b"100644": "file", b"100755": "file", b"120000": "link", b"160000": "special"
+}  # fmt: skip
 
 # Small files that are read of every folder, also of those that are read later.
 _AHEAD = "/run.lock"
@@ -76,6 +80,11 @@ class Repository:
     def shallow(self) -> bool:
         """Whether history was cut off when this was cloned."""
         return self.line("rev-parse", "--is-shallow-repository") == "true"
+
+    @property
+    def is_on_branch(self) -> bool:
+        """Whether a branch is checked out, and not just a commit."""
+        return self.line("rev-parse", "--symbolic-full-name", "HEAD") != "HEAD"
 
     def _shallow_hint(self, revision: str) -> str:
         if self.shallow:
@@ -412,23 +421,24 @@ class Commit:
         return (Commit, (self._repository, self.commit, self._folder, self._later))
 
     @cached_property
-    def _blobs(self) -> dict[str, tuple[Kind, bytes]]:
-        """Kind and hash by path of every file."""
+    def _blobs(self) -> dict[str, tuple[Kind, bytes, bytes]]:
+        """Kind, hash and size by path of every file."""
         below = f"{self.commit}:{self._folder}" if self._folder else self.commit
-        listed = Repository(self._repository).git("ls-tree", "-r", "-z", "--full-tree", below)
+        listing = ("-r", "-z", "--long", "--full-tree")
+        listed = Repository(self._repository).git("ls-tree", *listing, below)
         found = {}
         for line in listed.split(b"\0"):
             if line:
                 meta, _, path = line.partition(b"\t")
-                mode, _, blob = meta.split(b" ")
-                found[os.fsdecode(path)] = (_KINDS.get(mode, ""), blob)
+                mode, _, blob, size = meta.split()
+                found[os.fsdecode(path)] = (_KINDS.get(mode, "special"), blob, size)
         return found
 
     @cached_property
     def _folders(self) -> dict[str, dict[str, Kind]]:
         """What each folder holds, by its path; the root's is empty."""
         found: dict[str, dict[str, Kind]] = {"": {}}
-        for path, (kind, _) in self._blobs.items():
+        for path, (kind, *_) in self._blobs.items():
             parent, _, name = path.rpartition("/")
             found.setdefault(parent, {})[name] = kind
             while parent:
@@ -447,12 +457,16 @@ class Commit:
     def kind(self, path: str) -> Kind:
         if path in self._folders:
             return "folder"
-        return self._blobs.get(path, ("", b""))[0]
+        return self._blobs[path][0] if path in self._blobs else ""
 
     def read(self, path: str) -> bytes:
         found = self._blobs.get(path)
         if found is None:
             raise FileNotFoundError(path)
+        if found[0] == "special":
+            raise OSError(errno.EINVAL, "Not a regular file", path)
+        if _is_large(found[2]):
+            raise too_large(path)
         if path in self._ahead:
             return self._ahead[path]
         folder = path.rpartition("/")[0]
@@ -490,13 +504,13 @@ class Commit:
             )
         return int(size)
 
+    def _is_read(self, path: str) -> bool:
+        """Whether a path is a file, and none that is too large."""
+        return self.kind(path) == "file" and not _is_large(self._blobs[path][2])
+
     def several(self, paths: Iterable[str]) -> dict[str, bytes]:
         """The bytes of those paths that are files, in one go: thousands cost one process."""
-        wanted = {
-            path: self._blobs[path][1]
-            for path in paths
-            if self._blobs.get(path, ("", b""))[0] == "file"
-        }
+        wanted = {path: self._blobs[path][1] for path in paths if self._is_read(path)}
         given = b"".join(blob + b"\n" for blob in wanted.values())
         answer = Repository(self._repository).git("cat-file", "--batch", given=given)
         found, at = {}, 0
@@ -506,3 +520,8 @@ class Commit:
             found[path] = answer[end + 1 : end + 1 + size]
             at = end + size + 2
         return found
+
+
+def _is_large(size: bytes) -> bool:
+    """Whether a file is none that is read; of one that a partial clone lacks it is not known."""
+    return size.isdigit() and int(size) > MAX_BYTES

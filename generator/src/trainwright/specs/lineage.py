@@ -62,6 +62,8 @@ def find(root: Path, against: str = "", head: str = "HEAD") -> Lineage | None:
     """
     known = _named(root, (head, *_MAIN, *_JOINED))
     if head not in known:
+        if against:
+            raise NoBase(f'there is no commit here, and so none of "{against}"')
         return None
     repository, inside = git.find(root)
     tips = (known[head], *(known[name] for name in _JOINED if name in known and head == "HEAD"))
@@ -90,10 +92,11 @@ def history(root: Path, revision: str, against: str = "") -> Lineage:
     return Lineage(repository, inside, (base,), (commit,))
 
 
-def state(root: Path) -> Mapping[str, str]:
+def state(root: Path, against: str = "") -> Mapping[str, str]:
     """What `find` follows from, quickly: the commits of all names that it looks at."""
     forge = {name: os.environ.get(name, "") for name in _FORGE}
-    return {**_named(root, ("HEAD", *_MAIN, *_JOINED)), **forge}
+    onto = (against, f"refs/remotes/origin/{forge['GITHUB_BASE_REF']}")
+    return {**_named(root, ("HEAD", *_MAIN, *_JOINED, *onto)), **forge}
 
 
 def _named(root: Path, names: tuple[str, ...]) -> dict[str, str]:
@@ -101,12 +104,13 @@ def _named(root: Path, names: tuple[str, ...]) -> dict[str, str]:
     top = git_command.top(root)
     if top is None:
         return {}
-    given = "".join(f"{name}^{{commit}}\n" for name in names).encode()
+    asked = [name for name in dict.fromkeys(names) if name and name.isprintable()]
+    given = "".join(f"{name}^{{commit}}\n" for name in asked).encode()
     try:
         listed = Repository(top).git("cat-file", "--batch-check=%(objectname)", given=given)
     except GitError:
         return {}
-    found = zip(names, listed.decode(errors="replace").splitlines(), strict=True)
+    found = zip(asked, listed.decode(errors="replace").splitlines(), strict=True)
     return {name: commit for name, commit in found if not commit.endswith("missing")}
 
 
@@ -115,13 +119,18 @@ def _usual(
 ) -> Iterator[str]:
     """The bases of tips where nothing names the branch that they are merged into.
 
-    HEAD itself is one where there is no other branch.
+    HEAD itself is one on the only branch that there is.
     """
     name = next((name for name in _MAIN if name in known), "")
     if not name and repository.shallow:
         raise NoBase(
             "this clone is shallow and has no branch to compare with: set `fetch-depth: 0` in "
             "actions/checkout, or run `git fetch --unshallow`, or name one with `--against`"
+        )
+    if not name and not repository.is_on_branch:
+        raise NoBase(
+            "no branch is checked out, and there is neither `main` nor `master` to compare with: "
+            "name the branch that others are merged into with `--against`"
         )
     for tip in tips:
         if not name:

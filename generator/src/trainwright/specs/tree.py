@@ -204,8 +204,13 @@ def read_given(path: str | os.PathLike[str]) -> bytes:
             return opened.read()
         raw = opened.read(MAX_BYTES + 1)
     if len(raw) > MAX_BYTES:
-        raise OSError(errno.EFBIG, f"Larger than {MAX_BYTES // 2**20} MiB", str(path))
+        raise too_large(path)
     return raw
+
+
+def too_large(path: str | os.PathLike[str]) -> OSError:
+    """What reading a file comes to that is larger than what people write or is rendered."""
+    return OSError(errno.EFBIG, f"Larger than {MAX_BYTES // 2**20} MiB", str(path))
 
 
 def read_regular(path: str | os.PathLike[str], *, follow: bool = True) -> bytes:
@@ -225,5 +230,5 @@ def read_regular(path: str | os.PathLike[str], *, follow: bool = True) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "Not a regular file", str(path))
         if status.st_size > MAX_BYTES:
-            raise OSError(errno.EFBIG, f"Larger than {MAX_BYTES // 2**20} MiB", str(path))
+            raise too_large(path)
         return file.readall()

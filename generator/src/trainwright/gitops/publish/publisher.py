@@ -235,9 +235,9 @@ class _Publisher:
         sets: dict[str, Mapping[str, bytes]] = {}
         for name in names:
             holding = Holding(self._repository, tip, self._path(name))
+            self._refuse_underived(name)
             if not self._options.discard_edits:
                 holding.refuse_edits(branch)
-                self._refuse_underived(name)
             if not self._options.planning.new_runs:
                 self._refuse_removals(branch, name, holding, source)
             rendered = self._rendered(source, name, holding)
