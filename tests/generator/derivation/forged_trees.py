@@ -220,6 +220,15 @@ def folder_without_a_job(root: Path) -> None:
     kustomization.write_text(text.replace("]", more), encoding="utf-8")
 
 
+def retired_with_another_text(root: Path) -> None:
+    """A run that goes on, and with it what its job's file may have later."""
+    own = meaning.digest({**_record(root, "llm").job, "nodes": 3}, 1)
+    path = root / "environments/prod/ledger.yaml"
+    entry = f'{{job: llm, run: 1, own: "{own}", outcome: succeeded}}'
+    name = _record(root, "llm").object
+    path.write_text(f"{path.read_text(encoding='utf-8')}  {name}: {entry}\n", encoding="utf-8")
+
+
 def retired_in_the_ledger(root: Path) -> None:
     """A run that goes on, by what of its job's file ran and by a name that it never had."""
     own = meaning.digest(_record(root, "llm").job, 1)
@@ -299,6 +308,7 @@ BY_HAND = {
     "second list",
     "hidden file",
     "ledger: a run that goes on",
+    "ledger: another text of the job",
     "ledger: another outcome",
 }
 IMAGE = "registry.example.com/ml/train:1.0"
@@ -384,6 +394,7 @@ FORGED: Mapping[str, Forge] = {
     "values": replaced("train.py", "steal.py", "values.yaml"),
     "values of a run of the base": replaced("train.py", "steal.py", "values.yaml", "llm"),
     "ledger: a run that goes on": retired_in_the_ledger,
+    "ledger: another text of the job": retired_with_another_text,
     "ledger: another outcome": edited("environments/prod/ledger.yaml", "succeeded", "failed"),
     # what is gone, moved or torn
     "folder deleted": removed("llm"),

@@ -429,8 +429,11 @@ class Derivation:
         base = self._committed(self._lineage.bases[0], path)
         own = (self._committed(commit, path) for commit in self._lineage.own(path))
         states = (base, self._proof(file).believed, *own, *self._earlier(file))
-        known = {record.object for state in states if (record := _parsed(state))}
-        return entry.object in known or self._was_stepped_over(file, entry, {*known, *others})
+        known = [record for state in states if (record := _parsed(state))]
+        if any(_is_of(entry, record) for record in known):
+            return True
+        objects = {record.object for record in known}
+        return self._was_stepped_over(file, entry, {*objects, *others})
 
     def _was_stepped_over(self, file: JobFile, entry: LedgerEntry, known: Iterable[str]) -> bool:
         """Whether an entry is of a run with a lower number than the job has at hand, that some
@@ -529,6 +532,13 @@ def _content(tree: Tree, path: str) -> bytes:
         return tree.read(path)
     except OSError as error:
         return f"\0not readable: {error.strerror}".encode()
+
+
+def _is_of(entry: LedgerEntry, record: Record) -> bool:
+    """Whether an entry of the ledger is of a run, by all that it says of what ran."""
+    own = meaning.digest(record.job, record.run)
+    ran = (record.object, record.run)
+    return (entry.object, entry.run) == ran and entry.own in ("", own)
 
 
 def _recorded(file: JobFile, state: State) -> Recorded | None:
