@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from forged_trees import FORGED, base
 
+import second_version
 from git_repository import commit, git, init
 from repository import Copied, Repository
 from trainwright.specs import lineage
@@ -148,3 +149,35 @@ def test_another_base_of_the_same_name_is_compared_with_anew(branch: Repository)
     assert "no findings" in branch.run("check", "--against", "release").output
     git(branch.root, "branch", "--force", "release", "main")
     assert "TW057" in branch.run("check", "--against", "release").output
+
+
+def test_a_run_of_another_version_stays_and_a_new_one_is_rendered_again(tmp_path: Path) -> None:
+    """The other version renders other bytes: it began the runs of the base, and one of a branch."""
+    later = second_version.install(tmp_path / "later")
+    made = Repository(init(tmp_path / "repository"))
+    made.environment("prod")
+    for name in ("prod/llm", "prod/mnist"):
+        made.job(name)
+    assert later.run(made.root, "render").returncode == 0
+    commit(made.root, "Begin")
+    git(made.root, "checkout", "--quiet", "-b", "pull-request")
+    job = made.root / "environments/prod/jobs/mnist.yaml"
+    job.write_text(job.read_text(encoding="utf-8") + "# A comment.\n", encoding="utf-8")
+    for verb in (
+        ("extend", "prod/llm", "+1h"),
+        ("suspend", "prod/mnist"),
+        ("resume", "prod/mnist"),
+    ):
+        assert made.run(*verb).exit_code == 0
+        commit(made.root, verb[0])
+        assert not refused(made)
+        assert later.run(made.root, "render", "--check").returncode == 0
+
+    made.job("prod/new")
+    assert later.run(made.root, "render").returncode == 0
+    commit(made.root, "Another job")
+    assert refused(made)
+    assert "was rendered by Trainwright 99.0.0 with chart 99.0.0" in made.run("check").output
+    assert made.run("render").exit_code == 0
+    commit(made.root, "Rendered again")
+    assert not refused(made)

@@ -1,7 +1,8 @@
 """What people do in the course of their work is never taken for a forgery.
 
 Random histories by git itself: edits of jobs and of what they share, verbs, merges, picked commits,
-reverts, squashes and rebases. Whoever checks has none of the caches of who rendered.
+reverts, squashes and rebases, by two versions of the tool. Whoever checks has none of the caches of
+who rendered.
 """
 
 from __future__ import annotations
@@ -19,11 +20,15 @@ from hypothesis import settings
 
 from git_repository import ENVIRONMENT, commit, git, init
 from repository import JOB, Repository
+from trainwright import __version__
+from trainwright.helm import own_chart
+from trainwright.runs import adoption
 
 STEPS = 8
 SEQUENCES = settings.default.max_examples // 2  # 500 each night
 SHARDS = 4
 JOBS = ("a", "b", "c")
+VERSIONS = (__version__, "99.0.0")  # which render the same; one of them checks
 ATTRIBUTES = """\
 * text=auto eol=lf
 environments/*/rendered/kustomization.yaml merge=union
@@ -182,7 +187,11 @@ def _play(seed: int, root: Path, monkeypatch: pytest.MonkeyPatch) -> Counter[str
     history = History(Repository(root / f"repository-{seed}"), Random(seed))
     history.begin()
     for number in range(STEPS):
-        history.step()
+        with monkeypatch.context() as author:
+            version = history.chance.choice(VERSIONS)
+            author.setattr(adoption, "__version__", version)
+            author.setattr(own_chart, "version", lambda version=version: version)
+            history.step()
         with monkeypatch.context() as other:
             other.setenv("XDG_CACHE_HOME", str(root / f"cache-{seed}-{number}"))
             done = history.repository.run("render", "--check", "--against", "main")

@@ -20,7 +20,7 @@ from trainwright.gitops.publish.model import Published, PublishError, PublishOpt
 from trainwright.gitops.publish.provenance import Source
 from trainwright.gitops.statement import STATEMENT, RenderedSet
 from trainwright.render import build as plan
-from trainwright.render.derivation import Derivation
+from trainwright.render.derivation import Derivation, Underived
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import filetree, git, lineage, load
@@ -235,9 +235,9 @@ class _Publisher:
         sets: dict[str, Mapping[str, bytes]] = {}
         for name in names:
             holding = Holding(self._repository, tip, self._path(name))
-            self._refuse_underived(name)
             if not self._options.discard_edits:
                 holding.refuse_edits(branch)
+            self._refuse_underived(name)
             if not self._options.planning.new_runs:
                 self._refuse_removals(branch, name, holding, source)
             rendered = self._rendered(source, name, holding)
@@ -279,21 +279,40 @@ class _Publisher:
     def _derivation(self) -> Derivation | None:
         """The rendered files beside the specs, and where they may come from."""
         branch = lineage.find(self._root)
-        specs = Workspace(self._repository.tree(self._head, self._inside, later=RENDERED))
         helm = self._options.planning.helm
-        return Derivation(self._root, branch, specs, helm, on_disk=False) if branch else None
+        return Derivation(self._root, branch, self._specs, helm, on_disk=False) if branch else None
+
+    @cached_property
+    def _specs(self) -> Workspace:
+        """The last commit, with what is rendered beside its specs."""
+        return Workspace(self._repository.tree(self._head, self._inside, later=RENDERED))
 
     def _refuse_underived(self, environment: str) -> None:
         """Raise an error when what is rendered beside the specs follows from no source: runs that
         the branch lacks are taken from there.
         """
         proof = self._derivation
-        forged = [it.path for it in proof.underived(environment)] if proof else []
+        forged = (
+            [it.path for it in proof.underived(environment) if not self._is_discarded(proof, it)]
+            if proof
+            else []
+        )
         if forged:
             raise PublishError(
                 f"not rendered from any source: {listed(tuple(dict.fromkeys(forged)))}; see "
                 "`trainwright check`, or run `trainwright render` and commit the result"
             )
+
+    def _is_discarded(self, proof: Derivation, found: Underived) -> bool:
+        """Whether a file is replaced by what its record, which is believed, says that it was."""
+        if not (self._options.discard_edits and found.job):
+            return False
+        file = JobFile(found.environment, found.job)
+        recorded, believed = (
+            self._specs.folder(file.environment).record(file.name),
+            proof.believed(file),
+        )
+        return believed is not None and believed.record == recorded
 
     # --- the branch that is checked out --------------------------------------------------------
 
