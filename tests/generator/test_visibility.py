@@ -127,3 +127,37 @@ def test_a_spec_that_hides_something_is_a_finding(place: str, repository: Reposi
     assert "safe\\u202eexe" in found["message"]
     if place in ("value", "flag"):
         assert found["place"]["line"] == len(kept) + 1
+
+
+# As an editor shows it, in the file itself.
+WRITTEN = {
+    "comment": ("prod/jobs/llm.yaml", "# reviewed \u202eyb\n"),
+    "value": ("prod/jobs/llm.yaml", 'env: {A: "safe\u202eexe"}\n'),
+    "description": ("prod/jobs/llm.yaml", "description: p\u0430y\n"),
+    "escaped description": ("prod/jobs/llm.yaml", 'description: "\\u202ex"\n'),
+    "reason": (
+        "prod/jobs/llm.yaml",
+        'waivers: {TW021: {reason: "as \\u202eagreed", until: 2027-06-30}}\n',
+    ),
+    "name of a file": ("prod/jobs/llm.yaml", 'files: {/a: {from: "conf/a\\u202eb"}}\n'),
+    "comment of an environment": ("prod/environment.yaml", "# p\u0430y\n"),
+    "comment of defaults": ("defaults.yaml", "# zero\u200bwidth\n"),
+}
+
+
+@pytest.mark.parametrize("where", WRITTEN)
+def test_what_a_file_hides_is_found_at_its_line_once(where: str, repository: Repository) -> None:
+    repository.write("../conf/a\u202eb", "text\n")
+    repository.write("defaults.yaml", "apiVersion: trainwright.io/v1alpha1\nkind: Defaults\n")
+    repository.environment("prod")
+    repository.job("prod/llm")
+    path, more = WRITTEN[where]
+    full = repository.root / "environments" / path
+    full.write_text(full.read_text(encoding="utf-8") + more, encoding="utf-8")
+    assert repository.run("render").exit_code == 1
+    done = repository.run("check", "-o", "json")
+    found = [f for f in json.loads(done.stdout)["report"]["results"] if f["rule"] == "TW780"]
+    lines = len(full.read_text(encoding="utf-8").splitlines())
+    assert [(f["place"]["file"], f["place"]["line"]) for f in found] == [
+        (f"environments/{path}", lines)
+    ]

@@ -28,7 +28,7 @@ from trainwright.pods.flags import flag_words, is_ambiguous
 from trainwright.render import authored, objects
 from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit
-from trainwright.rules import secrets
+from trainwright.rules import deception, secrets
 from trainwright.runs import meaning
 from trainwright.runs import record as records
 from trainwright.runs.begin import begun
@@ -144,7 +144,7 @@ def job(found: ResolvedJob, context: Context, present: Recorded | None = None) -
     if decision.step is Step.BEGIN and checked is not None:
         return _begun(done, checked, present, context)
     if decision.step is Step.END:
-        findings = _about(loaded.file, tuple(_credentials(loaded.spec)))
+        findings = _about(loaded.file, tuple(_in_text(loaded.spec)))
         # What else is waived was not looked for: those waivers are not without effect.
         broken = {finding.rule for finding in findings}
         waivers = tuple(waiver for waiver in sources.job.waivers if waiver.rule in broken)
@@ -230,7 +230,7 @@ def _check_next_run(work: _Work, loaded: LoadedJob, layers: redundant.WrittenLay
     problems = (*loaded.findings, *_unfit(sources.spec, job, environment, target, name))
     if problems:
         return _NextRun(False, _about(file, problems))
-    linted = _about(file, (*layers.findings(job, environment), *_credentials(sources.spec)))
+    linted = _about(file, (*layers.findings(job, environment), *_in_text(sources.spec)))
     if job.state == "cancelled":
         return _NextRun(True, linted)
     noted = (*_left_out(sources.spec, job, environment), *_ambiguous(sources.spec, job))
@@ -453,17 +453,48 @@ def _in_container(hit: Hit, manifests: Sequence[Manifest], spec: Layered) -> Poi
     return authored.of_container(hit.pointer, manifests, spec.data)
 
 
+def _in_text(spec: Layered) -> Iterator[Finding]:
+    """What is wrong with the text of a spec, whether or not an object shows it."""
+    yield from _credentials(spec)
+    deceptive = tuple(_deceptive(spec))
+    yield from deceptive
+    for hit in deception.in_spec(spec.data):
+        found = _finding(deception.deceptive_text, hit, None, spec)
+        if not _is_said(found, deceptive):
+            yield found
+
+
 def _credentials(spec: Layered) -> Iterator[Finding]:
     """Credentials in the spec that no rendered object shows."""
     for hit in secrets.in_spec(spec.data):
         yield _finding(secrets.inline_credential, hit, None, spec)
 
 
+def _deceptive(spec: Layered) -> Iterator[Finding]:
+    """Lines of a spec's files, comments too, with what people do not see."""
+    for document in {layer.document.file: layer.document for layer in spec.layers}.values():
+        for place, line in document.unseen:
+            hit = Hit("", deception.deceives(line))
+            found = _finding(deception.deceptive_text, hit, None, spec)
+            yield replace(found, place=place, path=Pointer(), related=())
+
+
 def _is_said(finding: Finding, linted: tuple[Finding, ...]) -> bool:
-    """Whether a credential of a rendered file was found in the spec's own text of it."""
-    return finding.rule == secrets.CREDENTIAL and any(
-        one.rule == finding.rule and one.path.within(finding.path) for one in linted
-    )
+    """Whether what is found in a value, or a rendered file, was found in the spec's own text."""
+    for one in linted:
+        if one.rule == finding.rule == secrets.CREDENTIAL and one.path.within(finding.path):
+            return True
+        if one.rule == finding.rule == deception.deceptive_text.id and (
+            one.place.file,
+            one.place.line,
+        ) == (finding.place.file, finding.place.line):
+            return True
+    return False
+
+
+def _are_beside(one: Finding, other: Finding) -> bool:
+    """Whether two findings are of one line."""
+    return (one.place.file, one.place.line) == (other.place.file, other.place.line)
 
 
 def _against_schema(

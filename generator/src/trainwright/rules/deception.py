@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from trainwright.datatypes.groupkind import SECRET
+from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, scalars
 from trainwright.datatypes.tolerant import text
 from trainwright.findings.visibility import hidden, spelled, visible
@@ -12,11 +13,12 @@ from trainwright.rule_model.rule import defined_in, error, pod
 from trainwright.rule_model.subject import Hit, Subject
 
 _SHOWN = 60  # characters of a value
+_UNRENDERED = frozenset({"description", "files", "waivers"})
 
 
 @error(
     id="TW780",
-    summary="No key or value has characters that are invisible, reorder text or imitate others.",
+    summary="No text has characters that are invisible, reorder text or imitate others.",
     effect="What a reviewer reads is not what runs.",
     remedy="Write the text with the letters that it shows.",
     spec=Pointer("/env"),
@@ -29,12 +31,26 @@ def deceptive_text(subject: Subject) -> Iterator[Hit]:
         return
     for pointer, value in scalars(subject.body):
         for said in (value, pointer):
-            found = hidden(said) if isinstance(said, str) else ""
-            if found:
-                shown = visible(said.replace("\n", " ")[:_SHOWN])
-                message = f'a text has the character "{spelled(found)}": {shown}'
+            if isinstance(said, str) and (message := deceives(said)):
                 yield Hit(pointer, message, spec=_written_at(subject, pointer))
                 break
+
+
+def deceives(said: str) -> str:
+    """What a text has that people do not see or take for something else; empty for most."""
+    if not (found := hidden(said)):
+        return ""
+    begin = max(0, said.index(found) - _SHOWN // 2)
+    shown = visible(said[begin : begin + _SHOWN].replace("\n", " ").strip())
+    return f'a text has the character "{spelled(found)}": {shown}'
+
+
+def in_spec(data: Mapping[str, Data]) -> Iterator[Hit]:
+    """What no object shows of a spec: its description, reasons of waivers, names of files."""
+    for pointer, value in scalars({key: data[key] for key in _UNRENDERED & data.keys()}):
+        shown = pointer.parts[:1] != ("files",) or pointer.parts[-1] == "from"
+        if shown and isinstance(value, str) and (message := deceives(value)):
+            yield Hit("", message, spec=pointer)
 
 
 def _written_at(subject: Subject, pointer: Pointer) -> Pointer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from functools import lru_cache
 
 import yaml
@@ -16,6 +16,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Finding, Location
 from trainwright.datatypes.pointer import Pointer
 from trainwright.findings import diagnostics as dx
+from trainwright.findings.visibility import hidden
 from trainwright.specs.yaml_syntax import Fault, explain, missing_space
 from trainwright.specs.yamltext import HalfCharacterError, Masked, masked
 
@@ -35,7 +36,8 @@ class Document:
     `places` are where values start, `keys` where their keys do (list items have no key). `above`
     are the lines of the file before the text that was read, where that was only a part of it.
     `written` are the texts of numbers, where they are not the only way to write them, `blocks` the
-    first characters of literal blocks, whose lines are those of the text.
+    first characters of literal blocks, whose lines are those of the text. `unseen` are places of
+    characters, in comments too, that people do not see or take for others, with their lines.
     """
 
     file: str
@@ -45,6 +47,7 @@ class Document:
     above: int = 0
     written: Mapping[str, str] = field(default_factory=dict)
     blocks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    unseen: tuple[tuple[Location, str], ...] = ()
 
     def place_in(self, pointer: str, line: int, column: int) -> Location:
         """Where a character of a text is; where the text is if it is not a literal block."""
@@ -133,9 +136,19 @@ def parse(file: str, raw: bytes) -> Document | tuple[Finding, ...]:
     try:
         text = _masked(_decode(raw, MAX_BYTES), breaks=True)
         _refuse_deep_nesting(text.text)
-        return _built(file, _composed(text), _Builder(CORE, 0, MAX_VALUES, text.text))
+        found = _built(file, _composed(text), _Builder(CORE, 0, MAX_VALUES, text.text))
     except UNREADABLE as error:
         return _unreadable(file, error, raw, 0)
+    if raw.isascii() or not isinstance(found, Document):
+        return found
+    return replace(found, unseen=tuple(_unseen(file, _decode(raw, MAX_BYTES))))
+
+
+def _unseen(file: str, text: str) -> Iterator[tuple[Location, str]]:
+    """The first character of each line that people do not see or take for another."""
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
+        if found := hidden(line.removesuffix("\r")):
+            yield Location(file, number, line.index(found) + 1), line
 
 
 def documents(
