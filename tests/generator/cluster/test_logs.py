@@ -87,6 +87,17 @@ def test_credentials_are_hidden_in_logs(run: Run, running: dict[str, Any], api: 
     assert out == "rank 0    | login with ***\nrank 0    | \u00fcber\n"
 
 
+def test_a_log_does_nothing_to_the_terminal(
+    run: Run, running: dict[str, Any], api: ApiServer
+) -> None:
+    name = running["metadata"]["name"]
+    said = "\x1b[32mgreen\x1b[0m \x1b]0;owned\x07 a\u202eb ##[error]x\ty \u00fcber"
+    api.logs[f"{name}-master-0"] = [stamped(0, said)]
+    shown = "green \\x1b]0;owned\\x07 a\\u202eb \\x23#[error]x\ty \u00fcber"
+    done = run("logs", "prod/llm", "--rank", "0")
+    assert done.stdout == f"rank 0    | {shown}\n"
+
+
 def test_a_container_that_has_not_started_is_a_note_and_not_an_error(
     run: Run, running: dict[str, Any], api: ApiServer
 ) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _DURATION = re.compile(r"(?=\d)(\d+d)?(\d+h)?(\d+m)?(\d+s)?")
 ROLES = ("read", "dry-run")
 GOALS = ("succeeded", "running", "finished")
+_STYLE = re.compile(r"\x1b\[[0-9;]{0,32}m")  # colours, which a log may do without
 _COLORS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red")
 
 
@@ -158,12 +159,18 @@ def logs(  # noqa: PLR0913 - an option each
 
 
 def _print(context: Context, lines: Iterator[LogLine]) -> None:
-    """Lines to stdout after the rank that wrote them, in its colour; notes to stderr."""
+    """Lines to stdout after the rank that wrote them, in its colour; notes to stderr.
+
+    Whatever else a line would do to the terminal is spelled out, but for its own colours.
+    """
+    from trainwright.findings.visibility import visible
+
     seen: dict[str, str] = {}
     for line in lines:
         label = _label(line.pod)
         color = seen.setdefault(label, _COLORS[len(seen) % len(_COLORS)])
-        click.echo(f"{context.paint(label, color)} | {line.text}", err=line.note)
+        text = visible(_STYLE.sub("", line.text))
+        click.echo(f"{context.paint(label, color)} | {text}", err=line.note)
 
 
 def _label(pod: LivePod) -> str:
