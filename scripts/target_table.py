@@ -80,7 +80,7 @@ volumes:
   l: {iscsi: {targetPortal: nas, iqn: "iqn.2001-04.com.example:disk", lun: 0}, mountPath: /l}
   m: {photonPersistentDisk: {pdID: d}, mountPath: /m}
   n: {portworxVolume: {volumeID: v}, mountPath: /n}
-  o: {quobyte: {registry: r, volume: v}, mountPath: /o}
+  o: {quobyte: {registry: "r:7861", volume: v}, mountPath: /o}
   p: {rbd: {monitors: ["192.0.2.3:6789"], image: i}, mountPath: /p}
   q: {scaleIO: {gateway: g, system: s, secretRef: {name: a}, volumeName: v}, mountPath: /q}
   r: {storageos: {volumeName: v}, mountPath: /r}

@@ -16,7 +16,7 @@ from repository import Repository
 from trainwright.datatypes.model import Manifest
 from trainwright.kinds.subjects import subject_of
 from trainwright.manifests.run import nowhere
-from trainwright.rules import pod_validation
+from trainwright.rules.api_server import objects, pods, volumes
 from trainwright.rules.registry import RULES
 from trainwright.specs import kubernetes_schemas
 
@@ -37,6 +37,7 @@ MOUNT = "volumeMounts: [{name: d, %s}]"
 AFFINITY = "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: %s}}}"
 NEAR = "affinity: {podAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: %s, podAffinityTerm: {topologyKey: %s}}]}}"
 SPREAD = "topologySpreadConstraints: [{maxSkew: %s, topologyKey: zone, whenUnsatisfiable: %s}]"
+TOGETHER = "affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, %s}]}}"
 VOLUME = "volumes: [{name: d, %s}]"
 FILE = "downwardAPI: {items: [{path: %s}]}"
 CLAIM = "ephemeral: {volumeClaimTemplate: {spec: {%s}}}"
@@ -100,6 +101,24 @@ CONTAINERS = [
     ("resources: {requests: {cpu: '-1'}}", "cpu is -1, and cannot be negative"),
     ("resources: {limits: {$GPU: 1, hugepages-2Mi: 4Mi, ephemeral-storage: 1Gi}}", ""),
     ("restartPolicy: Always", ""),
+    # what a chart prints of a value that nobody set
+    ("name: ''", "name is empty"),
+    ("env: [{name: '', value: a}]", "name is empty"),
+    (ENV % "fieldRef: {fieldPath: ''}", "fieldPath is empty"),
+    ("livenessProbe: {httpGet: {port: 80, httpHeaders: [{name: A, value: ''}]}}", ""),
+    ("livenessProbe: {httpGet: {port: 80, httpHeaders: [{name: A B, value: a}]}}", 'name: "A B" is not the name of a header'),
+    ("lifecycle: {preStop: {httpGet: {port: 80, httpHeaders: [{name: 'A:', value: a}]}}}", 'name: "A:" is not the name of a header'),
+    ("imagePullPolicy: '', terminationMessagePolicy: ''", ""),  # the server writes a default
+    ("image: ' a:1 '", 'image: " a:1 " has white space around it'),
+    ("env: [{name: A, value: a, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]", "value and valueFrom exclude each other"),
+    ("restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [1]}}]", "restartPolicyRules need a restartPolicy beside them"),
+    ("restartPolicy: Never, restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [1]}}]", ""),
+    (f"restartPolicy: Never, restartPolicyRules: [{', '.join(['{action: Restart, exitCodes: {operator: In, values: [1]}}'] * 21)}]", "restartPolicyRules has 21 items, and can have 20"),
+    ("restartPolicy: Sometimes", 'restartPolicy: "Sometimes" is not one of Always, Never and OnFailure'),
+    ("restartPolicy: ''", 'restartPolicy: "" is not one of Always, Never and OnFailure'),
+    ("resizePolicy: [{resourceName: cpu, restartPolicy: NotRequired}]", ""),
+    ("lifecycle: {stopSignal: SIGHUP}", "stopSignal needs os.name"),
+    ("securityContext: {appArmorProfile: {type: Localhost, localhostProfile: 'a '}}", 'localhostProfile: "a " has white space around it'),
 ]  # fmt: skip
 SPECS = [
     ("activeDeadlineSeconds: 0", "activeDeadlineSeconds is 0, and can be 1 to 2147483647"),
@@ -172,6 +191,53 @@ SPECS = [
     (VOLUME % (CLAIM % "accessModes: [ReadWriteOnce]"), "there is no resources.requests.storage"),
     (VOLUME % (CLAIM % "accessModes: [RWX], resources: {requests: {storage: 0}}"), 'accessModes: "RWX" is not one of '),
     (VOLUME % "azureDisk: {diskName: a, diskURI: b, kind: managed}", 'kind: "managed" is not one of Dedicated, Managed and Shared'),
+    (VOLUME % "azureDisk: {diskName: a, diskURI: b, kind: Managed}", 'diskURI: "b" of kind Managed begins with /subscriptions/'),
+    ("hostAliases: [{ip: 10.0.0.07, hostnames: [a]}]", 'ip: "10.0.0.07" is not an IP address'),
+    ("dnsConfig: {nameservers: [010.0.0.1]}", 'nameservers: "010.0.0.1" is not an IP address'),
+    ("dnsConfig: {searches: [__]}", 'searches: "__" is not a domain to search'),
+    ("dnsConfig: {searches: [_a.b-c._d]}", ""),
+    ("restartPolicy: Never, initContainers: [{name: b, image: a:1, restartPolicy: Always, resizePolicy: [{resourceName: cpu, restartPolicy: RestartContainer}]}]", "RestartContainer needs a pod with a restartPolicy other than Never"),
+    ("initContainers: [{name: b, image: a:1, resizePolicy: [{resourceName: cpu, restartPolicy: NotRequired}]}]", "resizePolicy is for containers that run, and this one ends"),
+    ("hostnameOverride: Not_A_Name", 'hostnameOverride: "Not_A_Name" is not a DNS subdomain'),
+    ("hostnameOverride: a.b, setHostnameAsFQDN: true", "hostnameOverride and setHostnameAsFQDN: true exclude each other"),
+    ("nodeName: a, schedulingGates: [{name: a.io/b}]", "nodeName and schedulingGates exclude each other"),
+    ("os: {name: windows}, resources: {limits: {cpu: 1}}", "resources of a whole pod are for Linux, and os is windows"),
+    (SPREAD % ("1, labelSelector: {}, matchLabelKeys: [/a]", "ScheduleAnyway"), 'matchLabelKeys: "/a" is not a DNS subdomain'),
+    (SPREAD % ("1, labelSelector: {matchLabels: {a: b}}, matchLabelKeys: [a]", "ScheduleAnyway"), 'labelSelector has the key "a", too'),
+    (TOGETHER % "labelSelector: {}, matchLabelKeys: [a b]", 'matchLabelKeys: "a b" is not a qualified name'),
+    (TOGETHER % "labelSelector: {}, mismatchLabelKeys: [a b]", 'mismatchLabelKeys: "a b" is not a qualified name'),
+    (TOGETHER % "labelSelector: {}, matchLabelKeys: [a], mismatchLabelKeys: [a]", 'mismatchLabelKeys has "a", too'),
+    (TOGETHER % "labelSelector: {matchExpressions: [{key: a, operator: In, values: [b]}]}, matchLabelKeys: [a]", ""),  # as the server writes it
+    (AFFINITY % "[{matchExpressions: [{key: gpu, operator: In, values: [NVIDIA H100]}]}]", 'values: "NVIDIA H100" is not the value of a label'),
+    ("affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: gpu, operator: In, values: [NVIDIA H100]}]}}]}}", ""),  # it only never matches
+    ("tolerations: [{key: a, operator: Gt, value: '-100'}]", ""),
+    ("tolerations: [{key: a, operator: Gt, value: '95.5'}]", 'value: "95.5" is not a whole number of 64 bits'),
+    ("tolerations: [{key: a, operator: Lt, value: '9223372036854775808'}]", 'value: "9223372036854775808" is not a whole number of 64 bits'),
+    (VOLUME % "emptyDir: {}" + ", initContainers: [{name: b, image: a:1, volumeDevices: [{name: d, devicePath: /dev/a}]}]", '"d" is not a device'),
+    (VOLUME % "persistentVolumeClaim: {claimName: a}" + ", initContainers: [{name: b, image: a:1, volumeDevices: [{name: d, devicePath: /dev/a}]}]", ""),
+    (VOLUME % (CLAIM % "accessModes: [ReadWriteOnce], storageClassName: Fast, resources: {requests: {storage: 1Gi}}"), 'storageClassName: "Fast" is not a DNS subdomain'),
+    (VOLUME % (CLAIM % "accessModes: [ReadWriteOnce], storageClassName: '', resources: {requests: {storage: 1Gi}}"), ""),
+    (VOLUME % (CLAIM % "accessModes: [ReadWriteOnce], dataSource: {kind: A, name: a}, dataSourceRef: {kind: A, name: b}, resources: {requests: {storage: 1Gi}}"), "dataSource and dataSourceRef differ"),
+    (VOLUME % "ephemeral: {volumeClaimTemplate: {metadata: {name: a}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}", "name is made for each pod, and cannot be set"),
+    (VOLUME % "csi: {driver: 'a b'}", 'driver: "a b" is not the name of a CSI driver'),
+    (VOLUME % "csi: {driver: Ebs.csi.aws.com}", ""),
+    (VOLUME % "csi: {driver: a, nodePublishSecretRef: {}}", "nodePublishSecretRef has no name"),
+    (VOLUME % "quobyte: {registry: r, volume: v}", 'registry: "r" is not host:port'),
+    (VOLUME % "quobyte: {registry: 'r:7861,[fd00::1]:1', volume: v}", ""),
+    (VOLUME % "iscsi: {targetPortal: a, iqn: 'iqn.2015-02.example.com:test', lun: 0}", ""),
+    (VOLUME % "iscsi: {targetPortal: a, iqn: disk, lun: 0}", 'iqn: "disk" is not a name of iSCSI'),
+    (VOLUME % "iscsi: {targetPortal: a, iqn: eui.0123456789ABCDEF, lun: 0, chapAuthSession: true}", "CHAP needs a secretRef"),
+    (VOLUME % "fc: {targetWWNs: [a], wwids: [b], lun: 1}", "needs one of targetWWNs, wwids"),
+    (VOLUME % "fc: {targetWWNs: [a]}", "targetWWNs need a lun"),
+    (VOLUME % "flocker: {}", "needs one of datasetName, datasetUUID"),
+    (VOLUME % "flocker: {datasetName: a/b}", 'datasetName: "a/b" is not a name without /'),
+    (VOLUME % "cephfs: {monitors: []}", "monitors is empty"),
+    (VOLUME % "flexVolume: {driver: a/b, options: {x.k8s.io/a: b}}", "x.k8s.io/a: the domain is reserved"),
+    (VOLUME % "scaleIO: {gateway: g, system: s, secretRef: {name: a}}", "volumeName is missing"),
+    (VOLUME % "azureFile: {secretName: '', shareName: a}", "secretName is empty"),
+    (VOLUME % "projected: {sources: [{podCertificate: {signerName: a.io/b, keyType: ED25519, keyPath: a, certificateChainPath: a}}]}", "a is there twice"),
+    (VOLUME % "projected: {sources: [{podCertificate: {signerName: a.io/b/c, keyType: ED25519, keyPath: a}}]}", 'signerName: "a.io/b/c" is not the name of a signer'),
+    (VOLUME % "projected: {sources: [{clusterTrustBundle: {name: a, path: b, labelSelector: {}}}]}", "name and labelSelector exclude each other"),
 ]  # fmt: skip
 
 
@@ -195,6 +261,7 @@ def test_fields_of_a_pod(spec: str, message: str) -> None:
 
 ENVIRONMENT = """\
 podSecurity: privileged
+allow: [podPatch]
 """
 AUTHORED = [
     ("topologySpread: [{topologyKey: zone, whenUnsatisfiable: DoNotSchedule, maxSkew: ", "0", "}]"),
@@ -211,6 +278,16 @@ AUTHORED = [
     ("sidecars: {s: {image: 'a:1', ports: [{containerPort: ", "65536", "}]}}"),
     ("sidecars: {s: {image: 'a:1', ports: [{containerPort: 1, name: b}, {containerPort: 2, name: ", "b", "}]}}"),
     ("initContainers: {s: {image: 'a:1', resources: {limits: {gpu: ", "1", "}}}}"),
+    ("affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "
+     "[{matchExpressions: [{key: gpu, operator: In, values: [", "NVIDIA H100", "]}]}]}}}"),
+    ("volumes: {v: {mountPath: /v, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], "
+     "resources: {requests: {storage: 1Gi}}, storageClassName: ", "Fast", "}}}}}"),
+    ("volumes: {v: {mountPath: /v, quobyte: {volume: v, registry: ", "r", "}}}"),
+    ("livenessProbe: {httpGet: {port: 80, httpHeaders: [{value: a, name: ", "A B", "}]}}"),
+    ("sidecars: {s: {image: 'a:1', livenessProbe: {httpGet: {port: 80, httpHeaders: [{value: a, name: ", "A B", "}]}}}}"),
+    ("podPatch: {spec: {containers: [{name: pytorch, restartPolicy: ", "Sometimes", "}]}}"),
+    ("volumes: {v: ", "{", "emptyDir: {}, devicePath: /dev/a}}"),
+    ("podPatch: {spec: {hostnameOverride: ", "A_b", "}}"),
 ]  # fmt: skip
 
 
@@ -218,7 +295,8 @@ AUTHORED = [
 def test_the_finding_is_at_the_authored_value(
     before: str, value: str, after: str, repository: Repository
 ) -> None:
-    repository.environment("dev", ENVIRONMENT)
+    environment = repository.environment("dev", ENVIRONMENT)
+    environment.write_text(environment.read_text().replace('"1.31"', '"1.36"'))
     job = repository.job("dev/mnist", f"{before}{value}{after}\n")
     done = repository.run("check", "--no-cache", "-o", "json")
     (found,) = [f for f in json.loads(done.output)["report"]["results"] if f["rule"] == "TW739"]
@@ -228,7 +306,8 @@ def test_the_finding_is_at_the_authored_value(
 
 def test_every_type_with_checks_is_one_of_kubernetes() -> None:
     known = {name.rpartition(".")[2] for name in kubernetes_schemas.definitions("1.37")["$defs"]}
-    assert known >= {*pod_validation.CHECKS, *pod_validation.CHECKS_BY_MINOR}
+    for table in (pods, volumes, objects):
+        assert known >= {*table.CHECKS, *table.CHECKS_BY_MINOR}
 
 
 @pytest.mark.parametrize(
@@ -249,6 +328,59 @@ def test_a_pod_without_containers(job: str, message: str) -> None:
 def test_older_versions_refuse_more() -> None:
     assert not said("env: [{name: 1A, value: a}]", version="1.32")
     assert said("env: [{name: 1A, value: a}]", version="1.31")
+    assert not said("restartPolicy: Never", version="1.34")
+    assert said("restartPolicy: Never", version="1.33")
+
+
+@pytest.mark.parametrize(
+    ("spec", "first"),
+    [
+        ("hostAliases: [{ip: 10.0.0.07, hostnames: [a]}]", "1.36"),
+        (AFFINITY % "[{matchExpressions: [{key: a, operator: In, values: [b c]}]}]", "1.33"),
+    ],
+)
+def test_newer_versions_refuse_more(spec: str, first: str) -> None:
+    assert said(spec=spec, version=first)
+    assert not said(spec=spec, version=f"1.{int(first[2:]) - 1}")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "message"),
+    [
+        ("seccomp.security.alpha.kubernetes.io/pod: runtime/default", ""),
+        ("seccomp.security.alpha.kubernetes.io/pod: foo", 'pod: "foo" is not a seccomp profile'),
+        ("container.seccomp.security.alpha.kubernetes.io/a: localhost/../b", "is not a seccomp"),
+        ("container.apparmor.security.beta.kubernetes.io/a: runtime/foo", "is not a profile of"),
+        ("controller.kubernetes.io/pod-deletion-cost: '008'", '"008" is not a whole number'),
+    ],
+)
+def test_annotations_that_the_server_reads(annotation: str, message: str) -> None:
+    pod = f"{{kind: Pod, metadata: {{annotations: {{{annotation}}}}}, spec: {{containers: [{{name: a}}]}}}}"
+    hits = RULES["TW739"].run(subject_of(Manifest(body=yaml.safe_load(pod)), nowhere("1.37")))
+    found = [hit.message for hit in hits]
+    assert len(found) == bool(message), found
+    assert not message or message in found[0]
+
+
+TRAINS = "{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: a}, spec: {pytorchReplicaSpecs: {Master: {template: {spec: {%s containers: [{name: pytorch, image: a:1, %s}]}}}}}}"
+
+
+@pytest.mark.parametrize(
+    ("spec", "container", "message"),
+    [
+        ("restartPolicy: Sometimes,", "", 'restartPolicy: "Sometimes" is not one of Always, Never, OnFailure'),
+        ("", "imagePullPolicy: Often", 'imagePullPolicy: "Often" is not one of Always, IfNotPresent, Never'),
+        (AFFINITY % "[{matchExpressions: [{key: a, operator: ''}]}]" + ",", "", 'operator: "" is not one of DoesNotExist, '),
+        ("tolerations: [{key: a, effect: ''}],", "", ""),
+        ("restartPolicy: $POLICY,", "", ""),
+    ],
+)  # fmt: skip
+def test_words_where_the_schema_of_the_object_says_text(
+    spec: str, container: str, message: str
+) -> None:
+    body = yaml.safe_load(TRAINS % (spec, container))
+    hits = RULES["TW739"].run(subject_of(Manifest(body=body), nowhere("1.37")))
+    _only([hit.message for hit in hits], message)
 
 
 def test_a_profile_of_a_container_that_is_not_there() -> None:

@@ -85,10 +85,36 @@ SYSCTL = Form(
     re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?"),
     253,
 )
+_SEARCHED = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 SEARCH = Form(
     "a domain to search: lower case letters, digits, ., - and _",
-    re.compile(r"\.|[a-z0-9_]([-_a-z0-9]*[a-z0-9_])?(\.[a-z0-9_]([-_a-z0-9]*[a-z0-9_])?)*\.?"),
+    re.compile(rf"\.|{_SEARCHED}(\.{_SEARCHED})*\.?"),
     254,
+)
+HEADER = Form("the name of a header: letters, digits and -", re.compile("[-A-Za-z0-9]+"), 10**6)
+DRIVER = Form(
+    "the name of a CSI driver: letters, digits, . and -",
+    re.compile(SUBDOMAIN.pattern.pattern, re.IGNORECASE | re.ASCII),
+    63,
+)
+SIGNER = Form(
+    "the name of a signer: a domain, a / and a name, as example.com/signer",
+    re.compile(rf"{_LABEL}(\.{_LABEL})+/{_LABEL}(\.{_LABEL})*"),
+    571,
+)
+DOMAIN_PATH = Form(
+    "a domain, a / and a path, as example.com/controller",
+    re.compile(rf"{_LABEL}(\.{_LABEL})*/[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"),
+    63,
+)
+WITHOUT_SLASH = Form("a name without /", re.compile("[^/]*"), 10**6)
+ISCSI = Form(
+    "a name of iSCSI, as iqn.2001-04.com.example:disk",
+    re.compile(
+        r"iqn\.\d{4}-\d{2}\.[-.a-zA-Z0-9]+:[^,;*&$|\s]+|(?:eui.[a-zA-Z0-9]{16}|naa.[a-zA-Z0-9]{32})",
+        re.ASCII,
+    ),
+    10**6,
 )
 
 

@@ -76,9 +76,15 @@ def _texts(body: Mapping[str, Data], field: str) -> Iterator[tuple[Pointer, str]
             yield Pointer.of(field, index), item
 
 
-def one_word(field: str, words: str) -> Check:
-    """One of a few words, where the schema says text."""
-    return _each(field, lambda value: "" if value in words.split() else _words(words))
+def one_word(field: str, words: str, *, empty: bool = True) -> Check:
+    """One of a few words, where the schema says text; `empty` where it may also be none."""
+
+    def check(body: Mapping[str, Data]) -> Iterator[Problem]:
+        for at, value in _texts(body, field):
+            if value not in words.split() and not (empty and not value) and not is_template(value):
+                yield at, f'{field}: "{value}" {_words(words)}'
+
+    return check
 
 
 def _words(words: str) -> str:
@@ -175,6 +181,11 @@ def file_inside(field: str) -> Check:
     return _each(field, problem)
 
 
+def trimmed(field: str) -> Check:
+    """A text without white space around it."""
+    return _each(field, lambda value: "" if value == value.strip() else "has white space around it")
+
+
 def absolute(field: str) -> Check:
     """A path from the root."""
     return _each(field, lambda path: "" if path[:1] == "/" else "is not absolute")
@@ -189,18 +200,26 @@ def _upwards(path: str) -> str:
     return "has a step upwards (..)" if ".." in path.split("/") else ""
 
 
-def address(field: str) -> Check:
-    """An IP address, or each in a list."""
-    return _each(field, lambda value: "" if _is_address(value) else "is not an IP address")
+def address(field: str, *, strict: bool, others: tuple[str, ...] = ()) -> Check:
+    """An IP address, or each in a list. Where it is not `strict`, numbers may begin with zeros."""
+
+    def problem(value: str) -> str:
+        known = value in others or _is_address(value if strict else _unpadded(value))
+        return "" if known else "is not an IP address"
+
+    return _each(field, problem)
+
+
+def _unpadded(address: str) -> str:
+    return re.sub(r"(?<![0-9a-fA-F:])0+(?=[0-9])", "", address)
 
 
 def _is_address(value: str) -> bool:
-    # Go reads zeros in front of a number (10.0.0.07) and no zone (fe80::1%eth0).
     try:
-        ipaddress.ip_address(re.sub(r"(?<![0-9a-fA-F:])0+(?=[0-9])", "", value))
+        ipaddress.ip_address(value)
     except ValueError:
         return is_template(value)
-    return "%" not in value
+    return "%" not in value  # no zone, as in fe80::1%eth0
 
 
 def at_most(field: str, longest: int) -> Check:

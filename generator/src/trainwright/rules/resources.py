@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from trainwright.datatypes import quantity
 from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
 from trainwright.datatypes.tolerant import dig, extended, mapping, mappings, sequence, text
@@ -39,18 +40,26 @@ _DEVICES = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
     fails=pod("resources: {requests: {nvidia.com/gpu: 1}}"),
 )
 def request_limit_mismatch(subject: Subject) -> Iterator[Hit]:
-    for container in subject.containers:
-        for name, amount in extended(container.requests).items():
+    containers = (one for template in subject.pod_templates for one in template.containers)
+    for container in containers:
+        for name, amount in _as_limited(container.requests):
             limit = container.limits.get(name)
             if quantity.read(limit) != quantity.read(amount):
                 found = "no limit" if limit is None else f"limit {limit}"
                 pointer = Pointer(f"{container.pointer}/resources/requests") / name
                 yield Hit(pointer, f"{name}: request {amount}, {found}")
+    for container in subject.containers:
         for name, amount in container.extended.items():
             if count(amount) is None:
                 yield Hit(
                     f"{container.pointer}/resources", f"{name}: {amount!r} is not a whole number"
                 )
+
+
+def _as_limited(requests: Mapping[str, Data]) -> Iterator[tuple[str, Data]]:
+    """What no container gets more of than it asks for: its limit is what it asks for."""
+    yield from extended(requests).items()
+    yield from (item for item in requests.items() if str(item[0]).startswith("hugepages-"))
 
 
 _CLAIMED = ", resourceClaims: [{name: %s, resourceClaimTemplateName: %s}]"

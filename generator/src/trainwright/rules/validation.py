@@ -6,12 +6,15 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.datatypes.model import CONTAINER_FIELDS, POD_FIELDS, spelled
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.datatypes.tolerant import mapping, text
+from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.kinds import is_for_clusters
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, pod
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.rules import pod_validation
+from trainwright.rules import api_server
+from trainwright.rules.api_server import Cluster
+from trainwright.rules.api_server.pods import annotation_problems
+from trainwright.specs import kubernetes_schemas
 
 _SOURCE = (
     "https://github.com/kubernetes/kubernetes/blob/master/pkg/apis/core/validation/validation.go"
@@ -34,10 +37,11 @@ _OF_CONTAINERS: Mapping[str, Pointer] = {
     "ports": Pointer("/metrics/port"),
     "resources": Pointer("/resources"),
     "securityContext": Pointer("/security"),
+    "volumeDevices": Pointer("/volumes"),
     "volumeMounts": Pointer("/volumes"),
 }
 # Lists of a pod that a job has by name; and those to which a pool adds items of its own.
-_BY_NAME = ("volumes", "volumeMounts", "env", "resourceClaims")
+_BY_NAME = ("volumes", "volumeMounts", "volumeDevices", "env", "resourceClaims")
 _MIXED = ("tolerations", "ports", "envFrom")
 
 
@@ -55,21 +59,41 @@ _MIXED = ("tolerations", "ports", "envFrom")
     fails=pod("ports: [{name: http, containerPort: 80800}]"),
 )
 def invalid_pod_field(subject: Subject) -> Iterator[Hit]:
-    version = subject.environment.kubernetes_version
+    cluster = _cluster(subject)
     for template in subject.pod_templates if is_for_clusters(subject.kind) else ():
-        for at, message in pod_validation.annotation_problems(template):
+        for at, message in annotation_problems(template):
             yield Hit(f"{template.pointer}{at}", message, Pointer("/podAnnotations" + at[21:]))
         if template.body.get("spec") is None and not template.partial:
             yield Hit(template.pointer, "spec is missing")
-        for at, message in pod_validation.problems("PodSpec", template.spec, version):
-            spec = _spec(at, template.spec, _OF_PODS)
+        for at, message in api_server.problems(_POD, template.spec, cluster):
+            spec = _spec_of_pod(at, template)
             yield Hit(f"{template.pointer}/spec{at}", message, spec)
         for container in (*template.containers, *template.ephemeral):
-            yield from _in_container(container, template, version)
+            yield from _in_container(container, template, cluster)
 
 
-def _in_container(container: Container, template: PodTemplate, version: str) -> Iterator[Hit]:
-    for at, message in pod_validation.problems("Container", container.body, version):
+_POD, _CONTAINER = api_server.named("PodSpec"), api_server.named("Container")
+
+
+def _cluster(subject: Subject) -> Cluster:
+    """The cluster that an object is for, whose own schema knows the words of its own kinds."""
+    version = subject.environment.kubernetes_version
+    manifest = subject.manifest
+    known = (manifest.api_version, manifest.kind) in kubernetes_schemas.kinds(version)
+    return Cluster(version, worded=known)
+
+
+def _spec_of_pod(at: Pointer, template: PodTemplate) -> Pointer:
+    field, *rest = at.parts or ("",)
+    if not rest or field not in ("containers", "initContainers"):
+        return _spec(at, template.spec, _OF_PODS)
+    if field != "containers" or rest[0] != "0" or template.main is None:
+        return Pointer()
+    return _spec(Pointer.of(*rest[1:]), template.main.body, _OF_CONTAINERS)
+
+
+def _in_container(container: Container, template: PodTemplate, cluster: Cluster) -> Iterator[Hit]:
+    for at, message in api_server.problems(_CONTAINER, container.body, cluster):
         main = container is template.main
         spec = _spec(at, container.body, _OF_CONTAINERS) if main else Pointer()
         yield Hit(f"{container.pointer}{at}", message, spec)
@@ -85,6 +109,43 @@ def _spec(at: Pointer, body: Mapping[str, object], known: Mapping[str, Pointer])
         name = text(mapping(lookup(body, Pointer.of(field, rest[0]))).get("name"))
         return Pointer(place / name + Pointer.of(*rest[1:])) if name else place
     return Pointer(place + Pointer.of(*rest))
+
+
+_JOB = (
+    "kind: Job\napiVersion: batch/v1\nspec: {parallelism: %s, template: {spec: {containers: []}}}"
+)
+
+
+@error(
+    id="TW519",
+    summary="Fields of Jobs, claims, Services, ConfigMaps and Secrets have values that the API "
+    "server accepts, also where no schema has them.",
+    effect="The API server refuses the object, or the Jobs that are made of it.",
+    remedy="Correct the value.",
+    spec=Pointer("/name"),
+    source="https://github.com/kubernetes/kubernetes/blob/master/pkg/apis/batch/validation/validation.go",
+    passes=_JOB % 0,
+    fails=_JOB % -1,
+    near_misses=("kind: Job\napiVersion: example.com/v1\nspec: {parallelism: -1}",),
+    variants=(
+        "kind: JobSet\napiVersion: jobset.x-k8s.io/v1alpha2\nspec: "
+        "{replicatedJobs: [{template: {spec: {parallelism: -1}}}]}",
+    ),
+)
+def invalid_object_field(subject: Subject) -> Iterator[Hit]:
+    cluster = _cluster(subject)
+    key = (subject.manifest.api_version, subject.manifest.kind)
+    definition = kubernetes_schemas.kinds(cluster.version).get(key, "")
+    for at, message in api_server.problems(definition, subject.body, cluster):
+        yield Hit(at, message)
+    for index, job in enumerate(mappings(subject.spec.get("replicatedJobs"))):
+        pointer = f"/spec/replicatedJobs/{index}/template/spec"
+        body = mapping(dig(job, "template", "spec"))
+        for at, message in api_server.problems(_JOB_SPEC, body, cluster):
+            yield Hit(f"{pointer}{at}", message)
+
+
+_JOB_SPEC = "io.k8s.api.batch.v1.JobSpec"
 
 
 RULES = defined_in(globals())

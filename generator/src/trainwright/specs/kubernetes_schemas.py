@@ -44,8 +44,8 @@ def definitions(version: str) -> Mapping[str, Data]:
         raise SourceError(f"no schemas for Kubernetes {version}: {error}") from error
     for name, fields in VALUES.items():
         properties = loaded["$defs"].get(name, {}).get("properties", {})
-        for field in fields.keys() & properties.keys():  # what is empty says nothing
-            properties[field]["enum"] = [*fields[field], "", None]
+        for field in fields.keys() & properties.keys():
+            properties[field]["enum"] = [*fields[field], None]
     return {**loaded, "$id": URI}
 
 

@@ -1,24 +1,21 @@
-"""What the API server refuses of a pod and the schemas of Kubernetes do not say, type by type.
-
-The facts are those of validation.go: a check here refuses nothing that it accepts.
-https://github.com/kubernetes/kubernetes/blob/master/pkg/apis/core/validation/validation.go
-"""
+"""What the API server refuses of a pod and its containers, type by type."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
 
 from trainwright.datatypes import quantity
 from trainwright.datatypes.model import Data
-from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.tolerant import dig, integer, mapping, mappings, sequence, text
 from trainwright.objects import forms
+from trainwright.objects.forms import Form
 from trainwright.pods.template import PodTemplate
+from trainwright.rules.api_server.references import AMOUNTS, IN_ENV, field_of, resource_field
 from trainwright.rules.field_checks import (
     Check,
     Problem,
-    absolute,
     address,
     at_most,
     at_most_one,
@@ -26,79 +23,52 @@ from trainwright.rules.field_checks import (
     distinct,
     each_between,
     exactly_one,
-    file_inside,
     filled,
     formed,
     label_key,
     needed,
-    not_negative,
     not_upwards,
     one_word,
     only_where,
     relative,
+    trimmed,
 )
-from trainwright.specs import kubernetes_schemas
+from trainwright.specs.upstream import numbers, upstream
 
-_CORE = "io.k8s.api.core.v1."
 _LAST = 2**31 - 1
-_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 
 
-def problems(type_: str, body: Data, version: str) -> Iterator[Problem]:
-    """What is refused in a value of a type ("PodSpec", "Container"), and where in it.
-
-    The containers of a pod are not looked into: they may stand elsewhere.
-    """
-    yield from _walk(_named(type_), body, Pointer(), version)
+def _form(called: str, pattern: str) -> Form:
+    return Form(called, re.compile(pattern), 10**6)
 
 
-def _walk(type_: str, body: Data, at: Pointer, version: str) -> Iterator[Problem]:
-    if isinstance(body, list):
-        for index, item in enumerate(body):
-            yield from _walk(type_, item, at / index, version)
-    elif isinstance(body, dict):
-        for check in _checks(type_, version):
-            for where, message in check(body):
-                yield Pointer(at + where), message
-        below = _fields(type_, version)
-        for key, value in body.items():
-            if isinstance(value, dict | list) and (type_of := below.get(key)):
-                yield from _walk(type_of, value, at / key, version)
-
-
-def _named(type_: str) -> str:
-    return f"{_CORE}{type_}"
-
-
-@cache
-def _checks(type_: str, version: str) -> tuple[Check, ...]:
-    minor = int(version.partition(".")[2])
-    name = type_.rpartition(".")[2]
-    return (*CHECKS.get(name, ()), *(check(minor) for check in CHECKS_BY_MINOR.get(name, ())))
-
-
-@cache
-def _fields(type_: str, version: str) -> Mapping[str, str]:
-    """The fields of a type that hold mappings of another: which it is."""
-    known = kubernetes_schemas.definitions(version)["$defs"]
-    found = {}
-    for key, schema in known.get(type_, {}).get("properties", {}).items():
-        name = next(kubernetes_schemas.references(schema), "")
-        if name and not (type_ == _named("PodSpec") and key in _CONTAINERS):
-            found[key] = name
-    return found
+_PROFILE = r"runtime/default|docker/default|unconfined|localhost/(?!/)(?!(.*/)?\.\.(/|$)).+"
+_SECCOMP, _APP_ARMOR = (
+    "container.seccomp.security.alpha.kubernetes.io/",
+    ("container.apparmor.security.beta.kubernetes.io/"),
+)
+# What annotations hold that the API server reads, by how their keys begin.
+_ANNOTATIONS: Mapping[str, Form] = {
+    "seccomp.security.alpha.kubernetes.io/pod": _form("a seccomp profile", _PROFILE),
+    _SECCOMP: _form("a seccomp profile", _PROFILE),
+    _APP_ARMOR: _form("a profile of AppArmor", r"|runtime/default|unconfined|localhost/.*"),
+    "controller.kubernetes.io/pod-deletion-cost": _form(
+        "a whole number", r"0|-?[1-9][0-9]{0,9}|\+?[1-9][0-9]{0,9}"
+    ),
+}
 
 
 def annotation_problems(template: PodTemplate) -> Iterator[Problem]:
-    """Annotations about containers that are not there."""
+    """Annotations that hold what nothing reads, or are about containers that are not there."""
     names = {container.name for container in (*template.containers, *template.ephemeral)}
-    for key in template.annotations:
+    for key, value in template.annotations.items():
+        at = Pointer.of("metadata", "annotations", key)
         name = str(key).removeprefix(_APP_ARMOR)
         if str(key).startswith(_APP_ARMOR) and name not in names and not template.partial:
-            yield Pointer.of("metadata", "annotations", key), f'there is no container "{name}"'
-
-
-_APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
+            yield at, f'there is no container "{name}"'
+        for begin, form in _ANNOTATIONS.items():
+            if str(key).startswith(begin) and (problem := form.problem(text(value))):
+                yield at, f'{key}: "{value}" {problem}'
 
 
 # --- what no single field says -------------------------------------------------------------------
@@ -110,6 +80,18 @@ def _toleration(body: Mapping[str, Data]) -> Iterator[Problem]:
         yield Pointer(), "a toleration without a key needs operator: Exists"
     if body.get("value") and operator == "Exists":
         yield Pointer("/value"), "operator: Exists compares no value"
+    value = text(body.get("value"))
+    problem = (_number_problem if operator in ("Gt", "Lt") else forms.VALUE.problem)(value)
+    if problem:
+        yield Pointer("/value"), f'value: "{value}" {problem}'
+
+
+def _number_problem(value: str) -> str:
+    whole = _INT64.fullmatch(value) and -(2**63) <= int(value) < 2**63
+    return "" if whole or forms.is_template(value) else "is not a whole number of 64 bits"
+
+
+_INT64 = re.compile("0|-?[1-9][0-9]{0,18}")
 
 
 def _requirement(body: Mapping[str, Data]) -> Iterator[Problem]:
@@ -142,51 +124,37 @@ def _match_labels(body: Mapping[str, Data]) -> Iterator[Problem]:
             yield Pointer.of("matchLabels", str(key)), f'the value "{value}" of {key} {problem}'
 
 
-def _spread(body: Mapping[str, Data]) -> Iterator[Problem]:
+def _match_label_keys(body: Mapping[str, Data]) -> Iterator[Problem]:
+    """Keys whose values the server adds to a selector, as those of the pod itself."""
     selector = body.get("labelSelector")
     keys = sequence(body.get("matchLabelKeys"))
+    other = sequence(body.get("mismatchLabelKeys"))
     if keys and selector is None:
         yield Pointer("/matchLabelKeys"), "matchLabelKeys needs a labelSelector"
-    used = {*mapping(dig(selector, "matchLabels"))}
-    used |= {text(one.get("key")) for one in mappings(dig(selector, "matchExpressions"))}
     for index, key in enumerate(map(text, keys)):
-        if key in used:
+        if _is_selected(selector, key):
             yield Pointer.of("matchLabelKeys", index), f'labelSelector has the key "{key}", too'
+        if key in other:
+            yield Pointer.of("matchLabelKeys", index), f'mismatchLabelKeys has "{key}", too'
 
 
-def _claims(body: Mapping[str, Data]) -> Iterator[Problem]:
-    """The claim of a pod or a template: how it is mounted, and how much it asks for."""
-    modes = sequence(body.get("accessModes"))
-    if not modes:
-        yield Pointer(), "there is no accessModes"
-    if "ReadWriteOncePod" in modes and len(modes) > 1:
-        yield Pointer("/accessModes"), "ReadWriteOncePod excludes other accessModes"
-    storage = dig(body, "resources", "requests", "storage")
-    amount = quantity.read(storage)
-    if storage is None:
-        yield Pointer(), "there is no resources.requests.storage"
-    elif amount is not None and amount <= 0:
-        at = Pointer("/resources/requests/storage")
-        yield at, f"storage is {storage}, and has to be more than 0"
+def _is_selected(selector: Data, key: str) -> bool:
+    """Whether a selector has a key otherwise than the server itself adds it: once, with In."""
+    said = [one for one in mappings(dig(selector, "matchExpressions")) if one.get("key") == key]
+    added = len(said) == 1 and said[0].get("operator") == "In"
+    return key in mapping(dig(selector, "matchLabels")) or bool(said and not added)
 
 
-def _projected(body: Mapping[str, Data]) -> Iterator[Problem]:
-    """Two sources that write the same file."""
-    seen = set()
-    for index, source in enumerate(mappings(body.get("sources"))):
-        for at, path in _paths(source):
-            if path in seen:
-                yield Pointer(Pointer.of("sources", index) + at), f"{path} is there twice"
-            seen.add(path)
+def _required_values(body: Mapping[str, Data]) -> Iterator[Problem]:
+    """Labels that a node must have: what no label can be was only refused from a version on."""
+    required = Pointer("/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms")
+    for term, body_of_term in enumerate(mappings(lookup(body, required))):
+        for index, one in enumerate(mappings(body_of_term.get("matchExpressions"))):
+            for at, message in _LABEL_VALUES(one):
+                yield Pointer(required / term / "matchExpressions" / index + at), message
 
 
-def _paths(source: Mapping[str, Data]) -> Iterator[tuple[Pointer, str]]:
-    for kind in ("secret", "configMap", "downwardAPI"):
-        for index, item in enumerate(mappings(dig(source, kind, "items"))):
-            if path := text(item.get("path")):
-                yield Pointer.of(kind, "items", index, "path"), path
-    if path := text(dig(source, "clusterTrustBundle", "path")):
-        yield Pointer("/clusterTrustBundle/path"), path
+_LABEL_VALUES = formed("values", forms.VALUE)
 
 
 def _escalation(body: Mapping[str, Data]) -> Iterator[Problem]:
@@ -225,7 +193,95 @@ def _host_namespaces(body: Mapping[str, Data]) -> Iterator[Problem]:
             yield at, f"{name} is the node's with {taken}: true"
 
 
-_AMOUNTS = ("cpu", "memory", "ephemeral-storage")
+_MOUNTED_BY_PATH = "a volume that is a device is a claim (persistentVolumeClaim or ephemeral)"
+
+
+def _every(body: Mapping[str, Data]) -> Iterator[tuple[Pointer, Mapping[str, Data], bool]]:
+    """Each container, where it is, and whether it ends before the others start."""
+    for field in ("containers", "initContainers"):
+        for index, one in enumerate(mappings(body.get(field))):
+            ends = field == "initContainers" and one.get("restartPolicy") != "Always"
+            yield Pointer.of(field, index), one, ends
+
+
+def _block_devices(body: Mapping[str, Data]) -> Iterator[Problem]:
+    """Volumes that containers have as devices: no folder can be one."""
+    volumes = {text(one.get("name")): one for one in mappings(body.get("volumes"))}
+    for at, container, _ in _every(body):
+        for index, device in enumerate(mappings(container.get("volumeDevices"))):
+            volume = volumes.get(text(device.get("name")))
+            if volume is not None and not {"persistentVolumeClaim", "ephemeral"} & volume.keys():
+                where = at / "volumeDevices" / index / "name"
+                yield where, f'"{device.get("name")}" is not a device: {_MOUNTED_BY_PATH}'
+
+
+def _resizing(body: Mapping[str, Data]) -> Iterator[Problem]:
+    """A resource whose change starts a container again, in pods that start none again."""
+    for at, container, ends in _every(body):
+        policies = mappings(container.get("resizePolicy"))
+        if policies and ends:
+            yield at / "resizePolicy", "resizePolicy is for containers that run, and this one ends"
+        for index, policy in enumerate(policies):
+            again = policy.get("restartPolicy") == "RestartContainer"
+            if again and body.get("restartPolicy") == "Never":
+                message = "RestartContainer needs a pod with a restartPolicy other than Never"
+                yield at / "resizePolicy" / index / "restartPolicy", message
+
+
+def _container_restarts(body: Mapping[str, Data]) -> Iterator[Problem]:
+    """Policies of containers before they had rules of their own: of sidecars alone."""
+    for at, container, _ in _every(body):
+        policy, init = container.get("restartPolicy"), at.parts[0] == "initContainers"
+        if policy is not None and not (init and policy == "Always"):
+            has = "can only be Always" if init else "is for sidecars, which are initContainers"
+            yield at / "restartPolicy", f'restartPolicy: "{policy}" {has}'
+
+
+def _host_name(body: Mapping[str, Data]) -> Iterator[Problem]:
+    override = body.get("hostnameOverride")
+    if override is None:
+        return
+    at = Pointer("/hostnameOverride")
+    problem = _HOST_NAME.problem(text(override))
+    if problem:
+        yield at, f'hostnameOverride: "{override}" {problem}'
+    for other in ("setHostnameAsFQDN", "hostNetwork"):
+        if body.get(other) is True:
+            yield at, f"hostnameOverride and {other}: true exclude each other"
+
+
+_HOST_NAME = Form(forms.SUBDOMAIN.called, forms.SUBDOMAIN.pattern, 64)
+
+
+def _of_windows(body: Mapping[str, Data]) -> Iterator[Problem]:
+    system = dig(body, "os", "name")
+    if system == "windows" and body.get("resources") is not None:
+        yield Pointer("/resources"), "resources of a whole pod are for Linux, and os is windows"
+    for at, container, _ in _every(body):
+        signal = dig(container, "lifecycle", "stopSignal")
+        where = at / "lifecycle" / "stopSignal"
+        if signal is not None and not system:
+            yield where, "stopSignal needs os.name"
+        elif signal is not None and system == "windows" and signal not in _WINDOWS_SIGNALS:
+            yield where, f'stopSignal: "{signal}" is not one of {" and ".join(_WINDOWS_SIGNALS)}'
+
+
+_WINDOWS_SIGNALS = ("SIGKILL", "SIGTERM")
+
+
+def _gated(body: Mapping[str, Data]) -> Iterator[Problem]:
+    if body.get("nodeName") and sequence(body.get("schedulingGates")):
+        yield Pointer("/nodeName"), "nodeName and schedulingGates exclude each other"
+
+
+def _restart_rules(body: Mapping[str, Data]) -> Iterator[Problem]:
+    if sequence(body.get("restartPolicyRules")) and body.get("restartPolicy") is None:
+        yield Pointer("/restartPolicyRules"), "restartPolicyRules need a restartPolicy beside them"
+
+
+def _value_once(body: Mapping[str, Data]) -> Iterator[Problem]:
+    if body.get("value") and mapping(body.get("valueFrom")):
+        yield Pointer("/valueFrom"), "value and valueFrom exclude each other"
 
 
 def _resources(body: Mapping[str, Data]) -> Iterator[Problem]:
@@ -236,65 +292,13 @@ def _resources(body: Mapping[str, Data]) -> Iterator[Problem]:
                 yield at, f"{name} is {amount}, and cannot be negative"
             if forms.is_template(name):
                 continue
-            if not (name in _AMOUNTS or "/" in name or name.startswith("hugepages-")):
+            if not (name in AMOUNTS or "/" in name or name.startswith("hugepages-")):
                 known = "an extended resource has a domain, as nvidia.com/gpu"
                 yield at, f'"{name}" is not a resource: {known}'
             elif problem := forms.key_problem(name):
                 yield at, f'the resource "{name}" {problem}'
             elif "/" in name and number is not None and number != int(number):
                 yield at, f"{name} is {amount}, and is counted in whole numbers"
-
-
-_OF_POD = ("metadata.name", "metadata.namespace", "metadata.uid")
-_IN_ENV = (
-    "spec.host",  # as spec.nodeName was called
-    *("spec.nodeName", "spec.serviceAccountName", "status.hostIP", "status.hostIPs"),
-    *("status.podIP", "status.podIPs"),
-)
-_IN_FILES = ("metadata.labels", "metadata.annotations")
-
-
-def _field_of(*more: str) -> Check:
-    """A field of the pod, which an environment or a file can have."""
-    allowed = (*_OF_POD, *more)
-
-    def check(body: Mapping[str, Data]) -> Iterator[Problem]:
-        path = text(dig(body, "fieldRef", "fieldPath"))
-        holder, bracket, key = path.partition("['")
-        if path and path not in allowed and not (bracket and holder in _IN_FILES):
-            where = Pointer("/fieldRef/fieldPath")
-            yield where, f'fieldPath: "{path}" is not one of {", ".join(allowed)}'
-        elif bracket and (problem := forms.key_problem(key.removesuffix("']").lower())):
-            yield Pointer("/fieldRef/fieldPath"), f'the key of "{path}" {problem}'
-
-    return check
-
-
-def _resource_field(body: Mapping[str, Data]) -> Iterator[Problem]:
-    resource = text(body.get("resource"))
-    part, _, name = resource.partition(".")
-    known = part in ("limits", "requests") and (name in _AMOUNTS or name.startswith("hugepages-"))
-    if resource and not known:
-        said = ", ".join(f"limits.{amount}" for amount in _AMOUNTS)
-        yield Pointer("/resource"), f'resource: "{resource}" is not one of {said}, or of requests'
-    divisor = quantity.read(body.get("divisor"))
-    if known and divisor and not _is_divisor(str(body["divisor"]), name):
-        unit = "1 or 1m" if name == "cpu" else "1, 1k, 1Ki, 1M, 1Mi, 1G, 1Gi and so on"
-        yield Pointer("/divisor"), f"divisor is {body['divisor']}, and can be {unit}"
-
-
-def _is_divisor(divisor: str, resource: str) -> bool:
-    units = ("1", "1m") if resource == "cpu" else ("1", *_units("k"), *_units("Ki"))
-    return any(quantity.read(divisor) == quantity.read(unit) for unit in units)
-
-
-def _units(first: str) -> tuple[str, ...]:
-    return (f"1{first}", *(f"1{letter}{first[1:]}" for letter in "MGTPE"))
-
-
-def _file_of_pod(body: Mapping[str, Data]) -> Iterator[Problem]:
-    if body.get("resourceFieldRef") and not dig(body, "resourceFieldRef", "containerName"):
-        yield Pointer("/resourceFieldRef"), "a file needs the containerName of its resource"
 
 
 def _host_ports(body: Mapping[str, Data]) -> Iterator[Problem]:
@@ -368,6 +372,27 @@ def _variable(field: str) -> Callable[[int], Check]:
 
 _MODE = between("defaultMode", 0, 0o777)
 _FILE_MODE = between("mode", 0, 0o777)
+_RULES = numbers(upstream("kubernetes/container-restart-rules").since)[1]
+_REQUIRED = numbers(upstream("kubernetes/values-of-required-node-affinity").since)[1]
+_STRICT = numbers(upstream("kubernetes/strict-addresses").since)[1]
+
+
+def _from(first: int, check: Check) -> Callable[[int], Check]:
+    return lambda minor: check if minor >= first else _nothing
+
+
+def _until(first: int, check: Check) -> Callable[[int], Check]:
+    return lambda minor: check if minor < first else _nothing
+
+
+def _nothing(_body: Mapping[str, Data]) -> Iterator[Problem]:
+    return iter(())
+
+
+def _address(field: str) -> Callable[[int], Check]:
+    return lambda minor: address(field, strict=minor >= _STRICT)
+
+
 _IDS = (between("runAsUser", 0, _LAST), between("runAsGroup", 0, _LAST))
 _KEYS = (needed("name"), formed("name", forms.SUBDOMAIN), formed("key", forms.CONFIG_KEY))
 _WHOLE = (needed("name"), formed("name", forms.SUBDOMAIN))
@@ -380,15 +405,21 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
         formed("nodeName", forms.SUBDOMAIN),
         _host_namespaces,
         _host_ports,
+        _block_devices,
+        _resizing,
+        _host_name,
+        _of_windows,
+        _gated,
     ),
+    "PodSchedulingGroup": (filled("podGroupName"), formed("podGroupName", forms.SUBDOMAIN)),
     "PodOS": (one_word("name", "linux windows"),),
     "PodSecurityContext": (
         *_IDS,
         between("fsGroup", 0, _LAST),
         each_between("supplementalGroups", 0, _LAST),
-        one_word("fsGroupChangePolicy", "Always OnRootMismatch"),
-        one_word("supplementalGroupsPolicy", "Merge Strict"),
-        one_word("seLinuxChangePolicy", "MountOption Recursive"),
+        one_word("fsGroupChangePolicy", "Always OnRootMismatch", empty=False),
+        one_word("supplementalGroupsPolicy", "Merge Strict", empty=False),
+        one_word("seLinuxChangePolicy", "MountOption Recursive", empty=False),
         distinct("sysctls", "name"),
     ),
     "SecurityContext": (*_IDS, _escalation),
@@ -396,18 +427,20 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
         only_where("localhostProfile", "type", "Localhost", needed=True),
         relative("localhostProfile"),
     ),
-    "AppArmorProfile": (only_where("localhostProfile", "type", "Localhost", needed=True),),
+    "AppArmorProfile": (
+        only_where("localhostProfile", "type", "Localhost", needed=True),
+        filled("localhostProfile"),
+        trimmed("localhostProfile"),
+    ),
     "Sysctl": (formed("name", forms.SYSCTL),),
     "Toleration": (
         label_key("key"),
-        formed("value", forms.VALUE),
         only_where("tolerationSeconds", "effect", "NoExecute"),
         _toleration,
     ),
-    "HostAlias": (address("ip"), formed("hostnames", forms.SUBDOMAIN)),
+    "HostAlias": (formed("hostnames", forms.SUBDOMAIN),),
     "PodDNSConfig": (
         at_most("nameservers", 3),
-        address("nameservers"),
         at_most("searches", 32),
         formed("searches", forms.SEARCH),
         _search_list,
@@ -424,10 +457,10 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
     # affinity and spreading
     "TopologySpreadConstraint": (
         between("maxSkew", 1),
-        filled("topologyKey"),
         between("minDomains", 1),
         only_where("minDomains", "whenUnsatisfiable", "DoNotSchedule"),
-        _spread,
+        label_key("matchLabelKeys"),
+        _match_label_keys,
     ),
     "NodeSelector": (filled("nodeSelectorTerms"),),
     "NodeSelectorTerm": (_match_fields,),
@@ -441,89 +474,52 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
     "PreferredSchedulingTerm": (between("weight", 1, 100),),
     "WeightedPodAffinityTerm": (between("weight", 1, 100),),
     "PodAffinityTerm": (
-        filled("topologyKey"),
         label_key("topologyKey"),
+        label_key("matchLabelKeys"),
+        label_key("mismatchLabelKeys"),
+        _match_label_keys,
         formed("namespaces", forms.LABEL),
     ),
     # containers
-    "Container": (distinct("ports", "name"), _devices, _propagation),
+    "Container": (
+        distinct("ports", "name"),
+        _devices,
+        _propagation,
+        trimmed("image"),
+        at_most("restartPolicyRules", 20),
+        _restart_rules,
+    ),
+    "ContainerRestartRule": (needed("exitCodes"),),
+    "HTTPHeader": (formed("name", forms.HEADER),),
+    "EnvVar": (_value_once,),
     "ContainerPort": (between("containerPort", 1, 65535), between("hostPort", 0, 65535)),
     "ResourceRequirements": (_resources,),
     "EnvVarSource": (
         exactly_one(
             "fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"
         ),
-        _field_of(*_IN_ENV),
+        field_of(*IN_ENV),
     ),
-    "ResourceFieldSelector": (_resource_field,),
+    "ResourceFieldSelector": (resource_field,),
     "ConfigMapKeySelector": _KEYS,
     "SecretKeySelector": _KEYS,
     "EnvFromSource": (exactly_one("configMapRef", "secretRef"),),
     "ConfigMapEnvSource": _WHOLE,
     "SecretEnvSource": _WHOLE,
     "VolumeMount": (
-        filled("mountPath"),
         relative("subPath"),
         relative("subPathExpr"),
         at_most_one("subPath", "subPathExpr"),
         _read_only,
     ),
-    "VolumeDevice": (filled("devicePath"), not_upwards("devicePath")),
-    # volumes
-    "HostPathVolumeSource": (filled("path"), not_upwards("path")),
-    "NFSVolumeSource": (filled("server"), absolute("path")),
-    "PersistentVolumeClaimVolumeSource": (filled("claimName"),),
-    "ConfigMapVolumeSource": (needed("name"), _MODE),
-    "SecretVolumeSource": (needed("secretName"), _MODE),
-    "KeyToPath": (filled("key", "path"), file_inside("path"), _FILE_MODE),
-    "DownwardAPIVolumeSource": (_MODE,),
-    "DownwardAPIVolumeFile": (
-        filled("path"),
-        file_inside("path"),
-        exactly_one("fieldRef", "resourceFieldRef"),
-        _field_of(*_IN_FILES),
-        _file_of_pod,
-        _FILE_MODE,
-    ),
-    "ProjectedVolumeSource": (_MODE, _projected),
-    "VolumeProjection": (
-        at_most_one(
-            "secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle"
-        ),
-    ),
-    "ConfigMapProjection": (needed("name"),),
-    "SecretProjection": (needed("name"),),
-    "ServiceAccountTokenProjection": (
-        between("expirationSeconds", 600, _TOKEN),
-        filled("path"),
-        file_inside("path"),
-    ),
-    "ClusterTrustBundleProjection": (
-        exactly_one("name", "signerName"),
-        filled("path"),
-        file_inside("path"),
-    ),
-    "EmptyDirVolumeSource": (not_negative("sizeLimit"),),
-    "EphemeralVolumeSource": (needed("volumeClaimTemplate"),),
-    "PersistentVolumeClaimSpec": (
-        one_word("accessModes", "ReadWriteOnce ReadOnlyMany ReadWriteMany ReadWriteOncePod"),
-        _claims,
-    ),
-    "CSIVolumeSource": (filled("driver"),),
-    "ImageVolumeSource": (
-        needed("reference"),
-        one_word("pullPolicy", "Always IfNotPresent Never"),
-    ),
-    "GitRepoVolumeSource": (filled("repository"), relative("directory")),
-    "AzureDiskVolumeSource": (
-        one_word("cachingMode", "None ReadOnly ReadWrite"),
-        one_word("kind", "Dedicated Managed Shared"),
-    ),
-    "GCEPersistentDiskVolumeSource": (between("partition", 0, 255),),
-    "AWSElasticBlockStoreVolumeSource": (between("partition", 0, 255),),
-    "ISCSIVolumeSource": (between("lun", 0, 255),),
+    "VolumeDevice": (not_upwards("devicePath"),),
 }
 CHECKS_BY_MINOR: Mapping[str, tuple[Callable[[int], Check], ...]] = {
+    "Container": (_from(_RULES, one_word("restartPolicy", "Always Never OnFailure", empty=False)),),
     "EnvVar": (_variable("name"),),
     "EnvFromSource": (_variable("prefix"),),
+    "HostAlias": (_address("ip"),),
+    "NodeAffinity": (_from(_REQUIRED, _required_values),),
+    "PodDNSConfig": (_address("nameservers"),),
+    "PodSpec": (_until(_RULES, _container_restarts),),
 }

@@ -1,0 +1,121 @@
+"""Fields of Jobs, Services, ConfigMaps, Secrets and quotas that only the API server refuses."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from trainwright.datatypes.model import Manifest
+from trainwright.kinds.subjects import subject_of
+from trainwright.manifests.run import nowhere
+from trainwright.rules.registry import RULES
+
+JOB = "kind: Job\napiVersion: batch/v1\nspec: {{{}, template: {{spec: {{restartPolicy: Never, containers: [{{name: a, image: a:1}}]}}}}}}"
+INDEXED = "completionMode: Indexed, completions: 4"
+FAILS = "podFailurePolicy: {rules: [{action: FailJob, %s}]}"
+CRON = "kind: CronJob\napiVersion: batch/v1\nspec: {{{}}}"
+SERVICE = "kind: Service\napiVersion: v1\nspec: {{{}}}"
+CONFIG = "kind: ConfigMap\napiVersion: v1\n{}"
+SECRET = "kind: Secret\napiVersion: v1\n{}"
+QUOTA = "kind: ResourceQuota\napiVersion: v1\nspec: {{{}}}"
+CLAIM = "kind: PersistentVolumeClaim\napiVersion: v1\nspec: {{{}}}"
+
+CASES = [
+    (JOB, "parallelism: 2", ""),
+    (JOB, "backoffLimit: -1", "backoffLimit is -1, and can be 0 or more"),
+    (JOB, "ttlSecondsAfterFinished: -1", "ttlSecondsAfterFinished is -1, and can be 0 or more"),
+    (JOB, "managedBy: mine", 'managedBy: "mine" is not a domain, a / and a path'),
+    (JOB, "managedBy: kueue.x-k8s.io/multikueue", ""),
+    (JOB, INDEXED, ""),
+    (JOB, "completionMode: Indexed", "completionMode: Indexed needs completions"),
+    (JOB, "backoffLimitPerIndex: 1", "backoffLimitPerIndex needs completionMode: Indexed"),
+    (JOB, INDEXED + ", maxFailedIndexes: 1", "maxFailedIndexes needs backoffLimitPerIndex"),
+    (JOB, INDEXED + ", backoffLimitPerIndex: 1, maxFailedIndexes: 5", "maxFailedIndexes is 5, and can be 4 here"),
+    (JOB, INDEXED + ", parallelism: 100001", "parallelism is 100001, and can be 100000 here"),
+    (JOB, "completionMode: Indexed, completions: 100001, backoffLimitPerIndex: 1", "over 100000 completions need maxFailedIndexes"),
+    (JOB, INDEXED + ", successPolicy: {rules: [{succeededIndexes: '0-1,3', succeededCount: 3}]}", ""),
+    (JOB, INDEXED + ", successPolicy: {rules: [{succeededIndexes: '3,0'}]}", 'succeededIndexes: "3,0" is not numbers and ranges'),
+    (JOB, INDEXED + ", successPolicy: {rules: [{succeededIndexes: 0-4}]}", "succeededIndexes has 4, and the last index is 3"),
+    (JOB, INDEXED + ", successPolicy: {rules: [{succeededIndexes: '0', succeededCount: 2}]}", "succeededCount is 2, and can be 1"),
+    (JOB, INDEXED + ", successPolicy: {rules: []}", "rules is empty"),
+    (JOB, "successPolicy: {rules: [{succeededCount: 1}]}", "successPolicy needs completionMode: Indexed"),
+    (JOB, FAILS % "onExitCodes: {containerName: a, operator: In, values: [1, 42]}", ""),
+    (JOB, FAILS % "onExitCodes: {containerName: b, operator: In, values: [1]}", 'there is no container "b"'),
+    (JOB, FAILS % "onExitCodes: {operator: In, values: [0]}", "an exit code of 0 is not a failure"),
+    (JOB, FAILS % "onExitCodes: {operator: NotIn, values: [0]}", ""),
+    (JOB, FAILS % "onExitCodes: {operator: In, values: [2, 1]}", "values go upwards, each once"),
+    (JOB, FAILS % "onExitCodes: {operator: In, values: []}", "values is empty"),
+    (JOB, FAILS % "onPodConditions: [{type: a b, status: 'True'}]", 'type: "a b" is not a qualified name'),
+    (JOB, "podFailurePolicy: {rules: [{action: FailJob}]}", "needs one of onExitCodes, onPodConditions"),
+    (JOB, "podFailurePolicy: {rules: [{action: FailIndex, onExitCodes: {operator: In, values: [1]}}]}", "action: FailIndex needs backoffLimitPerIndex"),
+    (JOB, "podReplacementPolicy: TerminatingOrFailed, " + FAILS % "onExitCodes: {operator: In, values: [1]}", "podFailurePolicy needs podReplacementPolicy: Failed"),
+    (CRON, "schedule: '0 3 * * *', timeZone: Europe/Rome", ""),
+    (CRON, "schedule: '@daily'", ""),
+    (CRON, "schedule: error", 'schedule: "error" has not five fields'),
+    (CRON, "schedule: TZ=UTC 0 3 * * *", 'schedule: "TZ=UTC 0 3 * * *" has a time zone'),
+    (CRON, "schedule: '@daily', timeZone: ''", "timeZone is empty"),
+    (CRON, "schedule: '@daily', jobTemplate: {spec: {selector: {matchLabels: {a: b}}}}", "selector is made for each Job, and cannot be set"),
+    (SERVICE, "clusterIP: None, clusterIPs: [None], ports: [{port: 80}]", ""),
+    (SERVICE, "ports: [{port: 65536}]", "port is 65536, and can be 1 to 65535"),
+    (SERVICE, "ports: [{port: 1, name: a}, {port: 2}]", "one of several ports, which need names"),
+    (SERVICE, "ports: [{port: 1, name: a}, {port: 2, name: a}]", 'ports has the name "a" twice'),
+    (SERVICE, "ports: [{port: 1, name: A}]", 'name: "A" is not a DNS label'),
+    (SERVICE, "ports: [{port: 1, nodePort: 30000}]", "nodePort needs type: NodePort or LoadBalancer"),
+    (SERVICE, "type: NodePort, ports: [{port: 1, name: a, nodePort: 1}, {port: 2, name: b, nodePort: 1}]", "nodePort 1 is taken twice"),
+    (SERVICE, "clusterIP: 10.0.0.1, clusterIPs: [10.0.0.2]", "the first of clusterIPs is the clusterIP, which is 10.0.0.1"),
+    (SERVICE, "clusterIP: a, clusterIPs: [a]", 'clusterIPs: "a" is not an IP address'),
+    (SERVICE, "type: ExternalName, externalName: a.example.com.", ""),
+    (SERVICE, "type: ExternalName", "type: ExternalName needs an externalName"),
+    (SERVICE, "type: ExternalName, externalName: a, clusterIP: 10.0.0.1", "clusterIP and type: ExternalName exclude each other"),
+    (SERVICE, "externalIPs: [host]", 'externalIPs: "host" is not an IP address'),
+    (SERVICE, "type: LoadBalancer, loadBalancerSourceRanges: [10.0.0.1/33]", 'loadBalancerSourceRanges: "10.0.0.1/33" is not a range'),
+    (SERVICE, "type: LoadBalancer, loadBalancerSourceRanges: [10.0.0.1/8]", ""),
+    (SERVICE, "allocateLoadBalancerNodePorts: false", "allocateLoadBalancerNodePorts needs type: LoadBalancer"),
+    (SERVICE, "ipFamilies: [IPv4, IPv4]", "ipFamilies has one twice"),
+    (SERVICE, "ipFamilies: [ipv4]", 'ipFamilies: "ipv4" is not one of IPv4 and IPv6'),
+    (SERVICE, "selector: {a=b: c}", "a=b in selector is not a qualified name"),
+    (CONFIG, "data: {a.b_c: '', $KEY: ''}", ""),
+    (CONFIG, "data: {..: a}", 'the key ".." is not a key of a ConfigMap'),
+    (CONFIG, "data: {a: b}\nbinaryData: {a: Yg==}", 'data has the key "a", too'),
+    (CONFIG, f"data: {{a: {'a' * 2**20}}}", ""),
+    (CONFIG, f"data: {{a: {'a' * 2**20}, b: c}}", "data has 1048577 bytes, 1 over 1048576"),
+    (SECRET, "type: kubernetes.io/tls\ndata: {tls.crt: YQ==}", "type: kubernetes.io/tls needs the key tls.key"),
+    (SECRET, "type: kubernetes.io/dockerconfigjson\nstringData: {.dockerconfigjson: '{'}", "type: kubernetes.io/dockerconfigjson needs JSON in .dockerconfigjson"),
+    (SECRET, "type: kubernetes.io/dockerconfigjson\nstringData: {.dockerconfigjson: '${CONFIG}'}", ""),
+    (SECRET, "type: kubernetes.io/basic-auth\nstringData: {username: a}", ""),
+    (SECRET, "type: kubernetes.io/basic-auth", "type: kubernetes.io/basic-auth needs the key username or password"),
+    (SECRET, "type: kubernetes.io/service-account-token", "type: kubernetes.io/service-account-token needs the annotation"),
+    (SECRET, "stringData: {a b: c}", 'the key "a b" is not a key of a ConfigMap or Secret'),
+    (QUOTA, "hard: {requests.nvidia.com/gpu: 8, count/jobs.batch: 5}", ""),
+    (QUOTA, "hard: {pods: '-1'}", "pods is -1, and cannot be negative"),
+    (QUOTA, "hard: {pods: 100m}", "pods is 100m, and is counted in whole numbers"),
+    (QUOTA, "scopes: [foo]", 'scopes: "foo" is not one of '),
+    (QUOTA, "scopes: [BestEffort, NotBestEffort]", "BestEffort and NotBestEffort exclude each other"),
+    (CLAIM, "accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}", ""),
+    (CLAIM, "accessModes: [ReadWriteOnce]", "there is no resources.requests.storage"),
+    (CLAIM, "accessModes: [ReadWriteOnce], storageClassName: Fast, resources: {requests: {storage: 1Gi}}", 'storageClassName: "Fast" is not a DNS subdomain'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("manifest", "fields", "message"), CASES)
+def test_fields_of_objects(manifest: str, fields: str, message: str) -> None:
+    body = yaml.safe_load(manifest.format(fields))
+    hits = RULES["TW519"].run(subject_of(Manifest(body=body), nowhere("1.36")))
+    found = [hit.message for hit in hits]
+    assert len(found) == bool(message), found
+    assert not message or found[0].startswith(message)
+
+
+def test_the_jobs_of_a_jobset() -> None:
+    spec = "{replicatedJobs: [{name: a, template: {spec: {parallelism: -1}}}]}"
+    body = yaml.safe_load(f"kind: JobSet\napiVersion: jobset.x-k8s.io/v1alpha2\nspec: {spec}")
+    (hit,) = RULES["TW519"].run(subject_of(Manifest(body=body), nowhere("1.36")))
+    assert hit.pointer == "/spec/replicatedJobs/0/template/spec/parallelism"
+
+
+def test_what_a_secret_holds_is_not_shown() -> None:
+    secret = "kind: Secret\napiVersion: v1\ntype: kubernetes.io/dockercfg\nstringData: {.dockercfg: hunter2, 'a b': hunter2}"
+    hits = RULES["TW519"].run(subject_of(Manifest(body=yaml.safe_load(secret)), nowhere("1.36")))
+    found = [hit.message for hit in hits]
+    assert len(found) == 2
+    assert "hunter2" not in " ".join(found)
