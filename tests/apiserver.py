@@ -70,6 +70,7 @@ class ApiServer:
     watch_seconds: float = 5.0  # after which the server ends a watch by itself
     kinds: dict[tuple[str, str], str] = field(default_factory=lambda: dict(KINDS))
     forbidden: set[tuple[str, str]] = field(default_factory=set)
+    closed: set[str] = field(default_factory=set)  # namespaces in which nothing is allowed
     refused: dict[str, dict[str, Any]] = field(default_factory=dict)  # status by object name
     logs: dict[str, list[str]] = field(default_factory=dict)  # timestamped, by pod[/previous]
     not_started: dict[str, str] = field(default_factory=dict)  # message by pod
@@ -258,7 +259,7 @@ class Handler(BaseHTTPRequestHandler):
         kind = next((k for (g, k), p in self.api.kinds.items() if (g, p) == (gv, plural)), None)
         if kind is None:
             return self._not_found()
-        if (verb, resource) in self.api.forbidden:
+        if (verb, resource) in self.api.forbidden or match["namespace"] in self.api.closed:
             message = (
                 f'{plural}.{group} is forbidden: User "eve" cannot {verb} resource "{plural}" '
                 f'in API group "{group}" in the namespace "{match["namespace"]}"'
@@ -364,7 +365,9 @@ class Handler(BaseHTTPRequestHandler):
         if pod in self.api.not_started:
             return self._json(400, status(400, "BadRequest", self.api.not_started[pod]))
         if pod in self.api.lost_logs:
-            return self._json(500, status(500, "InternalError", self.api.lost_logs[pod]))
+            deleted = self.api.lost_logs[pod].startswith("nodes ")
+            code, reason = (404, "NotFound") if deleted else (500, "InternalError")
+            return self._json(code, status(code, reason, self.api.lost_logs[pod]))
         key = f"{pod}/previous" if query.get("previous") == "true" else pod
         if key not in self.api.logs:
             return self._json(404, status(404, "NotFound", f'pods "{pod}" not found'))

@@ -59,3 +59,24 @@ def test_a_cluster_that_does_not_answer_is_an_error_and_no_page(
     done = rendered.run("report", "prod", "--live")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "trainwright: " in done.stderr
+
+
+def test_a_namespace_that_cannot_be_read_hides_no_other(
+    visit: Visit, rendered: Repository, applied: Applied, api: ApiServer
+) -> None:
+    applied("prod/llm", conditions("Created", "Running"))
+    path = rendered.environment("other")
+    path.write_text(path.read_text().replace("namespace: training", "namespace: closed"))
+    rendered.job("other/llm")
+    assert rendered.run("render", "other").exit_code == 0
+    api.closed.add("closed")
+    done = rendered.run("report", "--live")
+    assert done.exit_code == 2
+    assert "other: namespace closed was not read: not allowed to list" in done.stderr
+    opened = visit(done.stdout)
+    texts = {
+        row.locator(".job").inner_text(): row.inner_text()
+        for row in opened.page.locator("details.row").all()
+    }
+    assert "in the cluster: running" in texts["prod/llm"]
+    assert "in the cluster" not in texts["other/llm"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -293,11 +294,15 @@ def test_one_job_shows_its_pods_and_the_last_lines(
             lambda api, pod: api.lost_logs.update({pod: "dial tcp: lookup node-a: no such host"}),
             "the log cannot be read: dial tcp: lookup node-a: no such host",
         ),
+        (
+            lambda api, pod: api.lost_logs.update({pod: 'nodes "node-a" not found'}),
+            'the log cannot be read, since the node of the pod is gone: nodes "node-a" not found',
+        ),
         (lambda api, pod: None, "the pod is gone, and its log with it"),
         (lambda api, pod: api.not_started.update({pod: "is waiting to start"}), "waiting to start"),
         (lambda api, pod: api.forbidden.add(("get", "pods/log")), "not allowed to get pods/log"),
     ],
-    ids=["node is gone", "pod is gone", "not started", "forbidden"],
+    ids=["node is gone", "node is deleted", "pod is gone", "not started", "forbidden"],
 )
 def test_a_log_that_cannot_be_read_hides_nothing_else(
     run: Run,
@@ -416,6 +421,36 @@ WORKLOADS: dict[str, tuple[dict[str, Any] | None, str, str]] = {
         }]}},
         "Pending",
         "Workload no longer fits after processing another workload",
+    ),
+    "preempted, and back in the queue": (
+        {"status": {"conditions": [
+            {"type": "QuotaReserved", "status": "False", "reason": "Pending",
+             "message": "couldn't assign flavors to pod set main: insufficient unused quota for cpu"},
+            {"type": "Evicted", "status": "True", "reason": "Preempted",
+             "message": "Preempted to accommodate a workload (UID: 1) due to prioritization"},
+            {"type": "Preempted", "status": "True", "reason": "InClusterQueue",
+             "message": "Preempted to accommodate a workload (UID: 1) due to prioritization"},
+            {"type": "Requeued", "status": "True", "reason": "Preempted"},
+        ]}},
+        "Preempted",
+        "Preempted to accommodate a workload (UID: 1) due to prioritization; couldn't assign flavors "
+        "to pod set main: insufficient unused quota for cpu",
+    ),
+    "just preempted": (
+        {"status": {"conditions": [
+            {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": "Preempted to b"},
+            {"type": "Evicted", "status": "True", "reason": "Preempted", "message": "Preempted to b"},
+        ]}},
+        "Preempted",
+        "Preempted to b",
+    ),
+    "preempted before, and quota is reserved again": (
+        {"status": {"conditions": [
+            {"type": "QuotaReserved", "status": "True"},
+            {"type": "Evicted", "status": "False", "reason": "QuotaReserved", "message": "Previously: a"},
+        ]}},
+        "AdmissionChecks",
+        "quota is reserved, checks are not done",
     ),
     "nothing said": ({}, "Queued", UNSAID),
 }  # fmt: skip
@@ -544,21 +579,66 @@ def test_retired_is_what_the_ledger_says(
     done = repository.run("render", "prod")
     assert done.exit_code == 0, done.output
     found = items(run("status", "prod/llm", "-o", "json")).values()
-    assert [(item["git"], item["cluster"]) for item in found] == [
-        ("retired", "deleted"),
-        ("retired", "succeeded"),
-    ]
+    assert [(item["git"], item["cluster"]) for item in found] == [("retired", "succeeded")]
 
 
-def test_cancelled_but_still_there_shows_both(
+def test_cancelled_and_still_there_is_shown_with_its_phase(
     repository: Repository, run: Run, applied: Applied
 ) -> None:
-    applied("prod/llm", conditions("Created", "Running"))
+    name = applied("prod/llm", conditions("Created", "Running"))["metadata"]["name"]
     repository.job("prod/llm", "state: cancelled\n")
     repository.run("render", "prod")
-    out = run("status", "prod/llm").stdout
-    assert out.splitlines()[1].split()[2:4] == ["cancelled", "deleted"]
-    assert "not in git" in out.splitlines()[2]
+    for selection in ("prod", "prod/llm"):
+        rows = [line for line in run("status", selection).stdout.splitlines() if "prod/llm" in line]
+        assert [row.split()[1:4] for row in rows] == [[name, "cancelled", "running"]]
+        assert f"it is cancelled, and still there: `kubectl --namespace training delete pytorchjob/{name}` ends it" in rows[0]  # fmt: skip
+
+
+def test_what_cannot_be_read_hides_nothing_else(
+    repository: Repository, run: Run, applied: Applied, api: ApiServer
+) -> None:
+    applied("prod/mnist", conditions("Created", "Running"))
+    repository.environment("other")
+    repository.write(
+        "other/environment.yaml",
+        (repository.root / "environments/other/environment.yaml")
+        .read_text()
+        .replace("namespace: training", "namespace: closed"),
+    )
+    repository.job("other/llm")
+    assert repository.run("render", "other").exit_code == 0
+    api.closed.add("closed")
+
+    done = run("status")
+    assert done.exit_code == 2
+    rows = {line.split()[0]: line.split()[3] for line in done.stdout.splitlines()[1:]}
+    assert rows["prod/mnist"] == "running"
+    assert not [job for job in rows if job.startswith("other/")]
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("trainwright: ")]
+    assert line.startswith("trainwright: other: namespace closed was not read: not allowed to list")
+    assert line.endswith("`trainwright status --print-rbac read` prints the role that allows it")
+
+    done = run("status", "-o", "json")
+    assert done.exit_code == 2
+    data = json.loads(done.stdout)
+    assert [(one["environment"], one["namespace"]) for one in data["unread"]] == [
+        ("other", "closed")
+    ]
+    assert {item["job"] for item in data["items"]} >= {"prod/mnist"}
+
+
+def test_a_cluster_that_does_not_answer_hides_no_other(
+    repository: Repository, run: Run, applied: Applied, tmp_path: Path
+) -> None:
+    applied("prod/mnist", conditions("Created", "Running"))
+    path = repository.environment("other")
+    path.write_text(path.read_text().replace('"1.31"}', '"1.31", context: gone}'))
+    repository.job("other/llm")
+    assert repository.run("render", "other").exit_code == 0
+    done = run("status")
+    assert done.exit_code == 2
+    assert "running" in done.stdout
+    assert "trainwright: other: namespace training was not read: " in done.stderr
 
 
 def test_an_object_edited_by_hand_differs_at_the_field(
@@ -576,6 +656,13 @@ def test_an_object_edited_by_hand_differs_at_the_field(
     ]
     assert the(run("status", "prod", "-o", "json"))["drift"] == pointers
     assert f"differs from git at {pointers[0]} and 1 more" in run("status", "prod").stdout
+
+
+def test_what_has_failed_has_no_rank_ready(run: Run, applied: Applied) -> None:
+    replicas = {"Master": {"active": 1, "failed": 1}, "Worker": {"active": 1}}
+    applied("prod/llm", {**conditions("Created", "Failed"), "replicaStatuses": replicas})
+    item = the(run("status", "prod", "-o", "json"))
+    assert (item["cluster"], item["ready"]) == ("failed", 0)
 
 
 def test_being_deleted_is_a_state(run: Run, applied: Applied, api: ApiServer) -> None:

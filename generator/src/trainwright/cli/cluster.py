@@ -19,13 +19,13 @@ from trainwright.cli.common import (
     errors,
     selections,
 )
-from trainwright.cli.reach import Reach, reaching
+from trainwright.cli.reach import Reach, name_unread, reaching
 from trainwright.cli.suggestions import Choice
 
 if TYPE_CHECKING:
     from trainwright.cluster.logs import LogLine
     from trainwright.cluster.pods import LivePod
-    from trainwright.cluster.status import RunStatus
+    from trainwright.cluster.status import Unread
 
 _DURATION = re.compile(r"(?=\d)(\d+d)?(\d+h)?(\d+m)?(\d+s)?")
 ROLES = ("read", "dry-run")
@@ -80,36 +80,47 @@ def status(
 
     One line per run: waiting and why, running with how many ranks ready, failed with the words of
     the rank that failed first; runs that only the cluster has come last. A single ENV/JOB shows
-    its pods and the last lines of the failed rank too.
+    its pods and the last lines of the failed rank too. A namespace or cluster that cannot be read
+    hides no other: it is named, and the exit code is 2.
     """
     reach = Reach(kubeconfig, kube_context, namespace)
     with errors():
         if watch:
             from trainwright.cli.watch import in_place
 
-            in_place(context, lambda: _status(context, selections, reach, output))
-        click.echo(_status(context, selections, reach, output), nl=False)
+            in_place(context, lambda: _with_unread(_status(context, selections, reach, output)))
+        answer, unread = _status(context, selections, reach, output)
+        click.echo(answer, nl=False)
+        name_unread(unread)
 
 
-def _status(context: Context, selections: tuple[str, ...], reach: Reach, output: str) -> str:
+def _with_unread(answer: tuple[str, list[Unread]]) -> str:
+    from trainwright.findings.visibility import visible
+
+    return answer[0] + "".join(f"\n{visible(str(one))}\n" for one in answer[1])
+
+
+def _status(
+    context: Context, selections: tuple[str, ...], reach: Reach, output: str
+) -> tuple[str, list[Unread]]:
     from trainwright.cluster import intent, text
     from trainwright.cluster import status as asking
     from trainwright.reports import terminal
 
-    runs: list[RunStatus] = []
-    last = asking.LastLines()
     found = [place for place in intent.desired_states(context.root, selections) if place.kinds]
     single = sum(len(place.intents) for place in found) == 1 and not found[0].whole
-    for part, cluster, where in reach.parts(found):
-        found_there = asking.run_statuses(cluster, part, where)
-        runs += found_there
-        if single and output == "text" and part.intents:
-            last = asking.last_lines(cluster, where, found_there)
+    readings, unread = reach.read(found)
+    runs = [run for reading in readings for run in reading.runs]
     if output == "json":
-        return terminal.as_json("Status", text.items(runs))
-    if single:
-        return text.detail(runs, last, color=context.color)
-    return text.table(runs, color=context.color)
+        return terminal.as_json(
+            "Status", text.items(runs), unread=text.unread_items(unread)
+        ), unread
+    if not single:
+        return text.table(runs, color=context.color), unread
+    last = asking.LastLines()
+    for part, cluster, where, own in readings:
+        last = asking.last_lines(cluster, where, own) if part.intents else last
+    return text.detail(runs, last, color=context.color), unread
 
 
 @click.command()

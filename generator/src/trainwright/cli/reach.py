@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from trainwright.cli.common import CANNOT
 from trainwright.datatypes.frozen import dataclass
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from trainwright.cluster.client import Cluster
     from trainwright.cluster.intent import DesiredState
     from trainwright.cluster.sessions import Session
+    from trainwright.cluster.status import RunStatus, Unread
     from trainwright.datatypes.model import Environment
 
 
@@ -32,6 +35,15 @@ def reaching(command: Callable[..., None]) -> Callable[..., None]:
     ):
         command = option(command)
     return command
+
+
+class Reading(NamedTuple):
+    """The runs of one namespace, as git wants them and as the cluster has them."""
+
+    part: DesiredState
+    cluster: Cluster
+    namespace: str
+    runs: tuple[RunStatus, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +79,42 @@ class Reach:
         cluster, where = self(place.environment, desired.namespace)
         return sessions.Session(cluster, place, desired, where, name)
 
-    def parts(self, places: Iterable[DesiredState]) -> Iterator[tuple[DesiredState, Cluster, str]]:
-        """What git wants in each namespace, with the cluster that has it."""
+    def read(self, places: Iterable[DesiredState]) -> tuple[list[Reading], list[Unread]]:
+        """The runs of every namespace that answers, and those namespaces that do not.
+
+        Raises ClusterError where none does.
+        """
+        from trainwright.cluster.errors import ClusterError
+        from trainwright.cluster.status import Unread, run_statuses
+
+        found: list[Reading] = []
+        unread: list[Unread] = []
+        for place, began_in in self._namespaces(places):
+            part = place.within(began_in) if began_in else place
+            try:
+                cluster, where = self(place.environment, began_in)
+                found.append(Reading(part, cluster, where, run_statuses(cluster, part, where)))
+            except ClusterError as error:
+                name = self.namespace or began_in or place.environment.namespace
+                unread.append(
+                    Unread(environment=place.environment.name, namespace=name, error=error)
+                )
+        if unread and not found:
+            same = len({str(one.error) for one in unread}) == 1
+            raise unread[0].error if same else ClusterError("\n".join(map(str, unread)))
+        return found, unread
+
+    def _namespaces(self, places: Iterable[DesiredState]) -> Iterator[tuple[DesiredState, str]]:
         for place in places:
             for began_in in ("",) if self.namespace else place.namespaces:
-                cluster, where = self(place.environment, began_in)
-                yield place.within(began_in) if began_in else place, cluster, where
+                yield place, began_in
+
+
+def name_unread(unread: Sequence[Unread]) -> None:
+    """A line on stderr for each namespace that could not be read, and the exit code."""
+    from trainwright.findings.visibility import visible
+
+    for one in unread:
+        click.echo(f"trainwright: {visible(str(one))}", err=True)
+    if unread:
+        sys.exit(CANNOT)

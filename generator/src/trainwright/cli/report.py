@@ -20,7 +20,7 @@ from trainwright.cli.common import (
 from trainwright.errors import SourceError
 
 if TYPE_CHECKING:
-    from trainwright.cluster.status import RunStatus
+    from trainwright.cluster.status import RunStatus, Unread
     from trainwright.overview.goodput import RunGoodput
 
 
@@ -59,6 +59,7 @@ def report(
     Capacity and budget of each environment, a timeline, findings, and a search whose filters are in
     the address. One HTML file that loads nothing.
     """
+    from trainwright.cli.reach import name_unread
     from trainwright.findings.visibility import visible
     from trainwright.overview import page
     from trainwright.overview.collect import overview
@@ -68,7 +69,7 @@ def report(
         goodput = _goodput(goodput_files)
         with context.progress("checking"):
             build = context.plan(selections, planning(helm, no_cache))
-            statuses = _statuses(context, selections) if live else ()
+            statuses, unread = _statuses(context, selections) if live else ([], [])
             found = overview(context.root, build, statuses, goodput)
         for one in found.unassigned:
             click.echo(f"{visible(one.file)}: {_unassigned(one)}", err=True)
@@ -84,6 +85,7 @@ def report(
             commit=commit,
         )
         click.echo(page.render(found, style), nl=False)
+        name_unread(unread)
 
 
 def _goodput(paths: tuple[Path, ...]) -> list[RunGoodput]:
@@ -113,13 +115,12 @@ def _unassigned(one: RunGoodput) -> str:
     )
 
 
-def _statuses(context: Context, selections: tuple[str, ...]) -> list[RunStatus]:
+def _statuses(
+    context: Context, selections: tuple[str, ...]
+) -> tuple[list[RunStatus], list[Unread]]:
     from trainwright.cli.reach import Reach
-    from trainwright.cluster import intent, status
+    from trainwright.cluster import intent
 
     wanted = (place for place in intent.desired_states(context.root, selections) if place.kinds)
-    return [
-        found
-        for part, cluster, where in Reach(None, None, None).parts(wanted)
-        for found in status.run_statuses(cluster, part, where)
-    ]
+    readings, unread = Reach(None, None, None).read(wanted)
+    return [run for reading in readings for run in reading.runs], unread

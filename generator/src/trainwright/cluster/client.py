@@ -76,6 +76,7 @@ class Resource:
 
 
 PODS = Resource(api_version="v1", plural="pods")
+DRY_RUN = "dry-run"  # the role that what compares with git needs
 EVENTS = Resource(api_version="v1", plural="events")
 
 
@@ -124,10 +125,10 @@ class Cluster:
             raise ClusterError(f"{self.where} answers without end when asked to list {resource}")
         return items, page["metadata"].get("resourceVersion") or ""
 
-    def get(self, resource: Resource, namespace: str, name: str) -> Data | None:
+    def get(self, resource: Resource, namespace: str, name: str, role: str = "read") -> Data | None:
         """One object, or None when it is not there. Raises NoKind when none could be."""
         try:
-            answer = Answer("get", str(resource), namespace)
+            answer = Answer("get", str(resource), namespace, role=role)
             return self._object(self._json(answer, "get", resource.path(namespace, name)))
         except NoKind:
             raise
@@ -209,7 +210,7 @@ class Cluster:
         """
         name = body["metadata"]["name"]
         return self._json(
-            Answer("patch", str(resource), namespace, about_object=True),
+            Answer("patch", str(resource), namespace, about_object=True, role=DRY_RUN),
             "patch",
             resource.path(namespace, name),
             body=dict(body),

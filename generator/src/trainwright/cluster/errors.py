@@ -61,12 +61,16 @@ class Refused(ClusterError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was asked for; `about_object`: a refusal is of the object and not of us."""
+    """What was asked for; `about_object`: a refusal is of the object and not of us.
+
+    `role` is the one that allows all that the verb does.
+    """
 
     verb: str
     resource: str
     namespace: str = ""
     about_object: bool = False
+    role: str = "read"
 
     def __str__(self) -> str:
         where = f" in namespace {self.namespace}" if self.namespace else ""
@@ -80,10 +84,9 @@ def failed(answer: Answer, status: int, body: object, where: str) -> ClusterErro
     if status == 401:
         return ClusterError(f"{where} does not accept the credentials: sign in again (401)")
     if status == 403 and _by_rbac(message):
-        role = "dry-run" if answer.verb == "patch" else "read"
         return ClusterError(
             f"not allowed to {answer}: {message}; "
-            f"`trainwright status --print-rbac {role}` prints the role that allows it"
+            f"`trainwright status --print-rbac {answer.role}` prints the role that allows it"
         )
     if status == 404 and text.get("kind") != "Status":  # "404 page not found"
         return NoKind(
@@ -93,11 +96,20 @@ def failed(answer: Answer, status: int, body: object, where: str) -> ClusterErro
     if answer.about_object and 400 <= status < 500 and status != 429:
         causes = (text.get("details") or {}).get("causes") or ()
         return Refused(message, tuple(c["field"] for c in causes if c.get("field")))
-    if answer.resource == LOG and (status == 400 or status >= 500):
-        return Waiting(message) if status == 400 else NoLog(f"the log cannot be read: {message}")
+    if answer.resource == LOG and (found := _of_a_log(status, message)):
+        return found
     known = {404: Unknown, 410: Expired}
     words = f"{where} answers {status} when asked to {answer}: {message}"
     return known.get(status, ClusterError)(words)
+
+
+def _of_a_log(status: int, message: str) -> ClusterError | None:
+    """Why a pod that is there has no log now; None where that is not known."""
+    if status == 400:
+        return Waiting(message)
+    if message.startswith('nodes "'):  # nodes "a" not found
+        return NoLog(f"the log cannot be read, since the node of the pod is gone: {message}")
+    return NoLog(f"the log cannot be read: {message}") if status >= 500 else None
 
 
 # pods "a" is forbidden: User "x" cannot list resource "pods" in API group "" in the namespace "y"

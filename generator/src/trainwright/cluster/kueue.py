@@ -61,13 +61,20 @@ def reason(
         found = "Deactivated", _message(conditions, "Evicted") or "its Workload is not active"
     elif holds("QuotaReserved"):
         found = "AdmissionChecks", _checks(status) or "quota is reserved, checks are not done"
+    elif holds("Evicted"):
+        found = _evicted(conditions["Evicted"], quota)
     elif quota.get("message") and _BYPASSED not in quota["message"]:
         found = _word(quota), clean(quota["message"])
-    elif holds("Evicted"):
-        found = conditions["Evicted"].get("reason") or "Evicted", _message(conditions, "Evicted")
     else:
         found = _of_its_like(workload, all_) or (_word(quota) if quota else "Queued", _UNSAID)
     return found
+
+
+def _evicted(condition: Mapping[str, Data], quota: Mapping[str, Data]) -> tuple[str, str]:
+    """Why it had to stop ("Preempted"), and then what it waits for since."""
+    why, since = (clean(one.get("message") or "") for one in (condition, quota))
+    waits = since if _BYPASSED not in since and since not in why else ""
+    return condition.get("reason") or "Evicted", "; ".join(filter(None, (why, waits)))
 
 
 # Kueue does not evaluate a workload of a shape that has just failed (0.17 and later).

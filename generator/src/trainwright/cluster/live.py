@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from trainwright.cluster.client import Cluster
+from trainwright.cluster.client import DRY_RUN, Cluster
 from trainwright.cluster.errors import NoKind, Refused
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Finding, Location, Manifest
@@ -97,7 +97,7 @@ def compare(cluster: Cluster, namespace: str, manifest: Manifest, manager: str) 
     manifest = replace(manifest, body=body)
     try:
         resource = cluster.resource(manifest.api_version, manifest.kind)
-        live = cluster.get(resource, namespace, manifest.name)
+        live = cluster.get(resource, namespace, manifest.name, DRY_RUN)
         result = cluster.dry_run(resource, namespace, body, manager)
     except NoKind as error:
         return Comparison(manifest=manifest, before=None, after=None, refused=str(error))

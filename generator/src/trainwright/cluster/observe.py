@@ -61,6 +61,8 @@ def state_of(kind: Kind, observation: Observation) -> State:
     """The state of a run: what its object says, made precise by its pods."""
     state = kind.status.state_of(observation.body)
     state = replace(state, message=clean(state.message))
+    if state.over:
+        state = replace(state, ready=0)  # operators leave the number of pods that ran last
     if state.phase is Phase.SUCCEEDED:
         return state
     if state.phase is Phase.FAILED:

@@ -53,6 +53,18 @@ class RunStatus:
         return f"{self.environment}/{self.job}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unread:
+    """A namespace whose runs could not be read, and why."""
+
+    environment: str
+    namespace: str
+    error: ClusterError
+
+    def __str__(self) -> str:
+        return f"{self.environment}: namespace {self.namespace} was not read: {self.error}"
+
+
 @dataclass(frozen=True, slots=True)
 class LiveObject:
     """An object of the cluster and its kind."""
@@ -92,7 +104,14 @@ def _of_git(
 ) -> Iterator[tuple[DesiredRun | None, LiveObject | None]]:
     for intent in place.intents:
         found = intent.manifest and live.get((intent.manifest.kind, intent.manifest.name))
-        yield intent, found or None
+        left = _left(intent, live) if intent.desired.is_over else ()
+        for one in left or (found or None,):
+            yield intent, one
+
+
+def _left(intent: DesiredRun, live: Mapping[tuple[str, str], LiveObject]) -> tuple[LiveObject, ...]:
+    """The objects of a job that git has ended, and that the cluster still has."""
+    return tuple(one for _, one in sorted(live.items()) if one.job == intent.job.name)
 
 
 def _strays(
@@ -100,7 +119,7 @@ def _strays(
 ) -> Iterator[tuple[DesiredRun | None, LiveObject | None]]:
     """What the cluster has and git does not: older runs, and runs of jobs that are gone."""
     wanted = {(i.manifest.kind, i.manifest.name) for i in place.intents if i.manifest}
-    asked = {intent.job.name for intent in place.intents} | place.elsewhere
+    asked = {i.job.name for i in place.intents if not i.desired.is_over} | place.elsewhere
     for key, one in sorted(live.items(), key=lambda item: (item[1].job, item[0])):
         gone = place.whole and one.job not in place.jobs
         if key not in wanted and (one.job in asked or gone):
@@ -333,9 +352,9 @@ def _run(
 
 
 def _desired(place: DesiredState, intent: DesiredRun | None, one: LiveObject) -> RunState:
-    if intent is not None:
-        return intent.desired
-    return RunState.RETIRED if one.name in place.retired else RunState.NOT_IN_GIT
+    if one.name in place.retired:
+        return RunState.RETIRED
+    return intent.desired if intent is not None else RunState.NOT_IN_GIT
 
 
 def _placed(manifest: Manifest, one: LiveObject) -> dict[str, Data]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from trainwright.cluster.pods import LivePod, Termination
-from trainwright.cluster.status import LastLines, RunStatus
+from trainwright.cluster.status import LastLines, RunStatus, Unread
 from trainwright.datatypes.model import Data
 from trainwright.findings.visibility import visible
 from trainwright.kinds.state import Phase, State
@@ -90,11 +90,17 @@ def _why(run: RunStatus) -> Iterator[str]:
     if run.drift:
         more = f" and {len(run.drift) - 1} more" if len(run.drift) > 1 else ""
         yield f"differs from git at {run.drift[0]}{more}"
-    if run.namespace and run.desired in (RunState.NOT_IN_GIT, RunState.RETIRED):
+    if run.namespace and (run.desired.is_over or run.desired is RunState.NOT_IN_GIT):
         what = f"{run.kind.lower()}/{run.object}"
-        yield f"git does not have it: `kubectl --namespace {run.namespace} delete {what}` ends it"
+        ended = (
+            "it is cancelled, and still there" if run.desired is RunState.CANCELLED else _NOT_GIT
+        )
+        yield f"{ended}: `kubectl --namespace {run.namespace} delete {what}` ends it"
     if run.held:
         yield f"behind {terminal.behind(run.held)}"
+
+
+_NOT_GIT = "git does not have it"
 
 
 def sentence(state: State) -> str:
@@ -108,6 +114,14 @@ def sentence(state: State) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _WIDE else f"{text[: _WIDE - 1]}…"
+
+
+def unread_items(unread: Sequence[Unread]) -> list[Data]:
+    """What could not be read, as data."""
+    return [
+        {"environment": one.environment, "namespace": one.namespace, "error": str(one.error)}
+        for one in unread
+    ]
 
 
 def items(runs: Sequence[RunStatus]) -> list[Data]:

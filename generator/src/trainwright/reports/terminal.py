@@ -18,9 +18,9 @@ from trainwright.specs.explain import Explanation, Setting
 from trainwright.specs.violation import show
 
 
-def as_json(kind: str, items: Sequence[Data]) -> str:
+def as_json(kind: str, items: Sequence[Data], **more: Data) -> str:
     """A versioned envelope around a list."""
-    data = {"apiVersion": "trainwright.io/v1alpha1", "kind": kind, "items": items}
+    data = {"apiVersion": "trainwright.io/v1alpha1", "kind": kind, "items": items, **more}
     return dump(data)
 
 
