@@ -148,7 +148,10 @@ def seen(real: Data) -> Data:
         "resources": container.pop("resources"),
         "pull_policy": container.pop("imagePullPolicy"),
         "security": {where: context for where, context in security.items() if context},
-        "init": [(c["name"], c["image"], c["command"]) for c in spec.pop("initContainers", ())],
+        "init": [
+            (c["name"], c["image"], c["command"], c.get("resources", {}))
+            for c in spec.pop("initContainers", ())
+        ],
         "grace_period": spec.pop("terminationGracePeriodSeconds"),
         "pull_secrets": [secret["name"] for secret in spec.pop("imagePullSecrets", ())],
         "placement": {
@@ -195,7 +198,10 @@ def foreseen(run: Run, pod: Pod, real: Data) -> Data:
         "resources": pod.resources,
         "pull_policy": pod.pull_policy or "IfNotPresent",  # the default where an image has a tag
         "security": pod.security,
-        "init": [(c.name, c.image, list(c.command_line)) for c in (*pod.before, *pod.added)],
+        "init": [
+            (c.name, c.image, list(c.command_line), c.body.get("resources", {}))
+            for c in (*pod.before, *pod.added)
+        ],
         "grace_period": pod.grace_period,
         "pull_secrets": list(pod.pull_secrets),
         "placement": dict(pod.placement),

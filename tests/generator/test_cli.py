@@ -303,3 +303,27 @@ def test_help_imports_nothing_heavy() -> None:
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ("queue: team", "TW020"),
+        ("hostNetwork: true", "TW027"),
+        ("livenessProbe: {foo: 1}", "TW010"),
+        ("hostAliases: [{ip: nas, hostnames: [a]}]", "TW739"),
+    ],
+)
+def test_a_line_that_several_jobs_inherit_is_reported_for_all_of_them(
+    repository: Repository, line: str, rule: str
+) -> None:
+    head = f"{HEADER}name: common\n"
+    repository.write("base/jobs/common.yaml", f"{head}{line}\n")
+    for job in ("llm", "mnist"):
+        repository.job(f"prod/{job}", "extends: base/common\n")
+    results = json.loads(repository.run("check", "prod", "-o", "json").stdout)["report"]["results"]
+    found = [(one["subject"], one["rule"]) for one in results if "common" in one["place"]["file"]]
+    assert found == [("prod/llm", rule), ("prod/mnist", rule)]
+    text = repository.run("check", "prod").stdout
+    assert text.count(f"error[{rule}]") == 1
+    assert "= also in: prod/mnist" in text

@@ -341,6 +341,17 @@ def test_pods_of_an_indexed_job() -> None:
     assert second.argv[1] == "--node-rank=1"
 
 
+def test_init_containers_of_an_indexed_job_get_the_index_as_well() -> None:
+    body = yaml.safe_load(JOB)
+    own = {"name": "JOB_COMPLETION_INDEX", "value": "mine"}
+    before = [{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1", "env": [own]}]
+    body["spec"]["template"]["spec"]["initContainers"] = before
+    _, second = operators.pods((Manifest(body=body),), None)
+    first, other = second.before
+    assert first.env == ({"name": "JOB_COMPLETION_INDEX", "value": "1"},)
+    assert other.env == (own,)
+
+
 def test_the_first_rule_that_matches_an_exit_code_decides() -> None:
     restart = pods(JOB)[0].restart
     assert restart.limit == 4

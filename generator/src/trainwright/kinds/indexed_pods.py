@@ -38,26 +38,29 @@ def job_pods(
     indexed = spec.get("completionMode") == "Indexed"
     domain = subdomain or text(template.spec.get("subdomain"))
     container = build.main_container(template)
-    return tuple(
-        replace(
-            build.pod(
-                template,
-                container,
-                name=f"{name}-{index}",
-                role=role,
-                index=index,
-                restart=restart,
-                fields=_fields(index) if indexed else {},
-                injected=_completion_index(container, index) if indexed else (),
-            ),
+
+    def pod(index: int) -> Pod:
+        made = build.pod(
+            template,
+            container,
+            name=f"{name}-{index}",
+            role=role,
+            index=index,
+            restart=restart,
+            fields=_fields(index) if indexed else {},
+            injected=_completion_index(container, index) if indexed else (),
+        )
+        return replace(
+            made,
+            before=tuple(_counted(one, index) for one in made.before) if indexed else made.before,
             hostname=f"{name}-{index}.{domain}" if domain else f"{name}-{index}",
             controller_labels={
                 **dict.fromkeys(labels.JOB_NAMES, name),
                 **({_INDEX: str(index)} if indexed else {}),
             },
         )
-        for index in range(completions(spec))
-    )
+
+    return tuple(pod(index) for index in range(completions(spec)))
 
 
 def _fields(index: int) -> dict[str, str]:
@@ -68,6 +71,12 @@ def _completion_index(container: Container, index: int) -> tuple[EnvVar, ...]:
     """Appended unless the container has an entry of that name, which then stays as it is."""
     own = "JOB_COMPLETION_INDEX" in container.variables
     return () if own else (EnvVar("JOB_COMPLETION_INDEX", str(index)),)
+
+
+def _counted(container: Container, index: int) -> Container:
+    """An init container, which gets the index as well."""
+    added = [{"name": one.name, "value": one.value} for one in _completion_index(container, index)]
+    return replace(container, body={**container.body, "env": [*container.env, *added]})
 
 
 def job_restart(spec: Mapping[str, Data]) -> Restart:

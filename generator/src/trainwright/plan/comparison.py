@@ -35,7 +35,7 @@ from trainwright.render.history import History
 from trainwright.render.job import Rendered
 from trainwright.render.policy import has_unknown_run, unknown_run
 from trainwright.reports import redacted
-from trainwright.rules.policy import JobFindings, apply_policy, distinct
+from trainwright.rules.policy import JobFindings, apply_policy
 from trainwright.runs import record as records
 from trainwright.runs.decide import asks, finished_as
 from trainwright.runs.decision import Decision, Step
@@ -623,7 +623,7 @@ class Comparison:
     def findings(self) -> tuple[Finding, ...]:
         """What is wrong with the jobs that the merge touches, after severities and waivers."""
         found = (*self.after.survey.findings, *self._job_findings, *self._crd_verdict.findings)
-        return tuple(sorted(distinct(found), key=lambda finding: finding.order))
+        return tuple(sorted(dict.fromkeys(found), key=lambda finding: finding.order))
 
     @cached_property
     def _errors(self) -> Counter[str]:

@@ -16,7 +16,6 @@ from trainwright.render import derivation as derive
 from trainwright.render import job as render
 from trainwright.render.cache import Remembered
 from trainwright.render.policy import EnvironmentCheck, has_unknown_run
-from trainwright.rules.policy import distinct
 from trainwright.runs import folder as index
 from trainwright.runs import kustomization
 from trainwright.runs import record as records
@@ -139,7 +138,7 @@ def build(
     everything = (
         *found.findings, *uncompared, *proved, *(f for e in environments for f in e.findings)
     )  # fmt: skip
-    findings = tuple(sorted(distinct(everything), key=lambda finding: finding.order))
+    findings = tuple(sorted(dict.fromkeys(everything), key=lambda finding: finding.order))
     return Build(
         environments=environments,
         findings=findings,

@@ -20,7 +20,6 @@ from trainwright.render import job as render
 from trainwright.render.cache import Remembered
 from trainwright.render.derivation import Derivation
 from trainwright.render.policy import EnvironmentCheck, has_unknown_run
-from trainwright.rules.policy import distinct
 from trainwright.runs import record as records
 from trainwright.runs.record import Record
 from trainwright.runs.workspace import Workspace
@@ -331,7 +330,7 @@ class IncrementalCheck:
         """What is known about a file, by position."""
         names = sorted(self._about.get(file, ()))
         found = (finding for name in names for finding in self._found[name][file])
-        return tuple(sorted(distinct(found), key=lambda finding: finding.order))
+        return tuple(sorted(dict.fromkeys(found), key=lambda finding: finding.order))
 
     def everything(self) -> Iterator[Finding]:
         """What is known about all files, as a report lists it."""

@@ -96,13 +96,3 @@ def _unknown_severities(environment: Environment) -> Iterator[Finding]:
         if rule not in waivable():
             message = f"{rule} is not a rule whose severity can be set"
             yield dx.UNKNOWN_RULE.at(weight.place, message, subject=environment.name)
-
-
-def distinct(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Findings about a shared file once, however many jobs inherit from it."""
-    seen = set()
-    for finding in findings:
-        key = replace(finding, subject="") if "/" not in finding.manifest else finding
-        if key not in seen:
-            seen.add(key)
-            yield finding

@@ -206,7 +206,12 @@ def _wait_for_master(job: _Job) -> Container:
         f"err=1;for i in $(seq 100); do if nslookup {job.name}-master-0; then err=0 && break; fi;"
         "echo waiting for master; sleep 2; done; exit $err"
     )
-    body = {"name": "init-pytorch", "image": _INIT_IMAGE, "command": ["sh", "-c", script]}
+    body = {
+        "name": "init-pytorch",
+        "image": _INIT_IMAGE,
+        "command": ["sh", "-c", script],
+        "resources": upstream("training-operator/init-resources").value,
+    }
     return Container("", body, init=True)
 
 
