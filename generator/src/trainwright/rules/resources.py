@@ -62,6 +62,67 @@ def _as_limited(requests: Mapping[str, Data]) -> Iterator[tuple[str, Data]]:
     yield from (item for item in requests.items() if str(item[0]).startswith("hugepages-"))
 
 
+_LEAST = 1024**2  # of anything that is counted in bytes
+_IN_BYTES = ("memory", "ephemeral-storage")
+
+
+@error(
+    id="TW769",
+    summary="Memory and storage are counted with a unit: less than 1 MiB starts no container.",
+    effect="An amount without a unit is in bytes, and one that ends with m in thousandths of them. "
+    "The container is killed before its first line, or evicted.",
+    remedy="Write the unit: 16Gi, or 1800Mi.",
+    spec=Pointer("/resources"),
+    source="https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/"
+    "#meaning-of-memory",
+    per_pod=True,
+    passes=pod("resources: {requests: {memory: 1800Mi}, limits: {memory: 1800Mi}}"),
+    fails=pod("resources: {limits: {memory: '1800'}}"),
+    near_misses=(
+        pod("resources: {requests: {memory: 0}}"),
+        pod("resources: {limits: {memory: 1Mi}}"),
+        pod("resources: {limits: {memory: '2147483648'}}"),
+        pod("image: a", ", volumes: [{name: v, emptyDir: {medium: Memory, sizeLimit: 1Gi}}]"),
+    ),
+    variants=(
+        pod("resources: {requests: {memory: 400m}}"),
+        pod("resources: {limits: {ephemeral-storage: 20}}"),
+        pod("image: a", ", volumes: [{name: v, emptyDir: {medium: Memory, sizeLimit: 8}}]"),
+    ),
+)
+def amount_without_unit(subject: Subject) -> Iterator[Hit]:
+    # The size of /dev/shm may follow from that of the memory.
+    yield from tuple(_memory_without_unit(subject)) or _volume_without_unit(subject)
+
+
+def _memory_without_unit(subject: Subject) -> Iterator[Hit]:
+    for container in subject.containers:
+        for where, amounts in (("requests", container.requests), ("limits", container.limits)):
+            for name in _IN_BYTES:
+                if _is_without_unit(amounts.get(name)):
+                    at = Pointer(f"{container.pointer}/resources/{where}") / name
+                    yield Hit(at, f"{name} is {amounts[name]}, which is less than 1 MiB")
+
+
+def _volume_without_unit(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates:
+        shm, _ = template.shm or ("", {})
+        for at, volume in template.volumes:
+            size, name = dig(volume, "emptyDir", "sizeLimit"), text(volume.get("name"))
+            if _is_without_unit(size):
+                spec = Pointer.of("volumes", name, "emptyDir", "sizeLimit")
+                yield Hit(
+                    f"{at}/emptyDir/sizeLimit",
+                    f"the size of {name} is {size}, which is less than 1 MiB",
+                    spec=Pointer("/shm") if at == shm else spec,
+                )
+
+
+def _is_without_unit(amount: Data) -> bool:
+    found = quantity.read(amount)
+    return found is not None and 0 < found < _LEAST
+
+
 _CLAIMED = ", resourceClaims: [{name: %s, resourceClaimTemplateName: %s}]"
 
 
