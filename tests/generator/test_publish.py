@@ -394,6 +394,63 @@ def _runs(folder: Path) -> dict[str, dict]:
     }
 
 
+@pytest.mark.parametrize("place", [("--path", "."), ()], ids=["top", "as rendered"])
+def test_a_published_commit_is_rendered_again_from_its_source(
+    place: tuple[str, ...], remote: Path
+) -> None:
+    here = clone(remote, "here")
+    branch = ("prod", "--branch", "rendered", *place)
+    publish(here, *branch)
+    source = git(here.root, "rev-parse", "HEAD")
+    here.job("prod/llm", "retries: 1\n")
+    git_repository.commit(here.root)
+    here.write("defaults.yaml", _defaults("gracePeriod: 5m"))  # which what runs does not take up
+    git_repository.commit(here.root)
+    publish(here, *branch)
+    for commit, of in (("rendered", "HEAD"), ("rendered~", source)):
+        done = here.run("verify", commit)
+        assert done.exit_code == 0, done.output
+        *files, last = done.output.splitlines()
+        assert len(files) > 5
+        assert all(line.endswith(": equal") for line in files)
+        assert last.endswith(f", published from {git(here.root, 'rev-parse', of)[:12]}")
+    assert here.run("verify", "rendered", "--against", "rendered~").exit_code == 2
+    assert here.run("verify", "rendered", "dev").exit_code == 2
+
+    git(here.root, "checkout", "--quiet", "rendered")
+    (forged,) = here.root.rglob("llm/pytorchjob.yaml")
+    forged.write_text(forged.read_text().replace("train.py", "steal.py"))
+    git_repository.commit(here.root, "Steal")
+    (stated,) = here.root.rglob(STATEMENT)
+    text = stated.read_text()
+    told = json.loads(text)
+    path = forged.relative_to(here.root).as_posix()
+    digest = hashlib.sha256(forged.read_bytes()).hexdigest()
+    (subject,) = (it for it in told["subject"] if it["name"] == path)
+    subject["digest"]["sha256"] = digest
+    for statement, also in ((text, True), (json.dumps(told), False)):
+        stated.write_text(statement)
+        git_repository.commit(here.root, "State it")
+        done = here.run("verify", "HEAD", "-o", "json")
+        assert done.exit_code == 1
+        ((found),) = json.loads(done.stdout)["items"]
+        different = {it["path"] for it in found["files"] if it["verdict"] == "different"}
+        beside = {stated.relative_to(here.root).as_posix()} if also else set()
+        assert different == {path} | beside
+    told["predicate"]["source"]["digest"]["gitCommit"] = "0" * 40
+    stated.write_text(json.dumps(told))
+    git_repository.commit(here.root, "State another")
+    done = here.run("verify", "HEAD")
+    assert done.exit_code == 1
+    assert f"unproved: its source {'0' * 12} is not in this clone" in done.stdout
+    for broken in ("", "[]", '{"predicate": {}}', json.dumps({**told, "predicate": 1})):
+        stated.write_text(broken)
+        git_repository.commit(here.root, "Break it")
+        done = here.run("verify", "HEAD")
+        assert done.exit_code == 2
+        assert "is not a statement of Trainwright" in done.stderr
+
+
 def test_what_people_keep_beside_the_rendered_files_stays(remote: Path) -> None:
     here = clone(remote, "here")
     publish(here, "prod", "--branch", "rendered", "--path", ".")

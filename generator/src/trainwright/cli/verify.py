@@ -16,6 +16,7 @@ from trainwright.cli.common import (
     complete,
     errors,
     helm_binary,
+    planning,
 )
 
 if TYPE_CHECKING:
@@ -55,11 +56,14 @@ def verify(
 
     Exits with 1 when a file is not equal, or cannot be rendered again here.
     """
+    from dataclasses import replace
+
     from trainwright.gitops import verification
 
     with errors():
         with context.progress("verifying", output):
-            found = verification.verify(context.root, commit, environments, against, helm)
+            options = replace(planning(helm, no_cache=True), check_next_runs=False)
+            found = verification.verify(context.root, commit, environments, against, options)
         click.echo(_FORMATS[output](found), nl=False)
         if statements is not None:
             _write(statements, found)
@@ -78,7 +82,9 @@ def _text(found: Verification) -> str:
             lines.append(visible(credentials.redact(f"{place}: {file.verdict}{reason}")))
         verdicts = [file.verdict for file in each.files]
         counts = [f"{verdicts.count(v)} {v}" for v in dict.fromkeys(("equal", *verdicts))]
-        lines.append(f"{each.environment}: {', '.join(counts)}")
+        source = each.rendered.commit
+        of = f", published from {source[:12]}" if source != found.commit else ""
+        lines.append(visible(f"{each.environment}: {', '.join(counts)}{of}"))
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -92,7 +98,8 @@ def _json(found: Verification) -> str:
             {
                 "environment": each.environment,
                 "commit": found.commit,
-                "base": found.base,
+                "source": each.rendered.commit,
+                "base": each.rendered.base,
                 "equal": each.equal,
                 "files": [
                     {

@@ -39,14 +39,19 @@ def text(rendered: RenderedSet) -> str:
     """The whole statement, as JSON."""
     data = {
         "_type": _TYPE,
-        "subject": [
-            {"name": name, "digest": {"sha256": sum_of(raw)}}
-            for name, raw in sorted(rendered.files.items())
-        ],
+        "subject": subjects(rendered),
         "predicateType": PREDICATE_TYPE,
         "predicate": predicate(rendered),
     }
     return _json(data)
+
+
+def subjects(rendered: RenderedSet) -> list[Data]:
+    """The files, by path from the top and digest."""
+    return [
+        {"name": name, "digest": {"sha256": sum_of(raw)}}
+        for name, raw in sorted(rendered.files.items())
+    ]
 
 
 def predicate(rendered: RenderedSet) -> dict[str, Data]:

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.errors import SourceError
+from trainwright.datatypes.model import Data
+from trainwright.errors import SelectionError, SourceError
 from trainwright.gitops import statement
 from trainwright.gitops.publish import provenance
-from trainwright.gitops.statement import RenderedSet
-from trainwright.render.derivation import Derivation, State, Underived
+from trainwright.gitops.publish.holding import Holding
+from trainwright.gitops.publish.model import PublishOptions, Unsound
+from trainwright.gitops.publish.publisher import Publisher
+from trainwright.gitops.statement import STATEMENT, RenderedSet
+from trainwright.render.build import BuildOptions
+from trainwright.render.derivation import Derivation, State, Underived, difference
 from trainwright.runs.folder import folder_of
 from trainwright.runs.record import RECORD_FILE
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import lineage
-from trainwright.specs.layout import ENVIRONMENTS, RENDERED
+from trainwright.specs.git import GitError, Repository
+from trainwright.specs.layout import ENVIRONMENTS, RENDERED, environment_path
 from trainwright.specs.select import environments
 
 # What was rendered again and is not the same differs; unproved is what could not be rendered.
 Verdict: TypeAlias = Literal["equal", "different", "unproved"]
 
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _RECORD = "records files that are not equal"
 _SHALLOW = (
     "; this clone is shallow, and may lack what it was rendered from: set `fetch-depth: 0` in "
@@ -68,23 +77,32 @@ class Verification:
 
 
 def verify(
-    root: Path, revision: str, patterns: tuple[str, ...], against: str, helm: str | None
+    root: Path, revision: str, patterns: tuple[str, ...], against: str, options: BuildOptions
 ) -> Verification:
     """Render what a commit holds again, each run from the sources of the commit that brought it.
 
-    Nothing is believed but what the commit `against` holds, if there is one. Raises GitError where
-    git lacks one of them, and SelectionError.
+    Nothing is believed but what the commit `against` holds, if there is one; of a commit that was
+    published, what the branch held before. Raises GitError where git lacks one of them, and
+    SelectionError.
     """
     history = lineage.history(root, revision, against)
     commit, repository = history.tips[0], history.repository
     specs = Workspace(repository.tree(commit, history.inside, later=RENDERED))
     there = specs.survey.jobs if specs.tree.kind(ENVIRONMENTS) == "folder" else {}
+    has_specs = any(specs.tree.kind(environment_path(name)) for name in there)
+    if not has_specs and (stated := {it.environment: it for it in _stated(repository, commit)}):
+        if against:
+            raise SourceError(f"{revision} was published, and has no specs: leave out --against")
+        publisher = Publisher(root, PublishOptions(planning=options))
+        chosen = environments(patterns, dict.fromkeys(stated, ()), "verified")
+        published = (_of_published(publisher, repository, commit, stated[it]) for it in chosen)
+        return Verification(commit=commit, base="", sets=tuple(published))
     chosen = environments(patterns, there, "verified")
-    derivation = Derivation(root, history, specs, helm, on_disk=False)
+    derivation = Derivation(root, history, specs, options.helm, on_disk=False)
     found = {name: derivation.underived(name) for name in chosen}
     if not patterns:
         found |= {it.environment: (it,) for it in derivation.orphans()}
-    if not any(it for it in found.values()) and not any(map(derivation.files, found)):
+    if not any(found.values()) and not any(map(derivation.files, found)):
         raise SourceError(f"nothing is rendered in {revision}: name a commit with rendered files")
     base = history.bases[0] if against else ""
     url, limits = provenance.url(repository), _SHALLOW if repository.shallow and not base else ""
@@ -122,3 +140,78 @@ def _compared(
             why=f"{found.why}{limits}",
             line=found.line,
         )
+
+
+# --- commits that were published -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stated:
+    """What a published folder says of itself, which is nothing that is believed."""
+
+    folder: str
+    environment: str
+    source: str
+    subjects: Data
+
+
+def _stated(repository: Repository, commit: str) -> Iterator[_Stated]:
+    """The statements that a commit holds. Raises SourceError for one that is none."""
+    tree = repository.tree(commit)
+    for path in tree.paths:
+        folder, _, name = path.rpartition("/")
+        if name != STATEMENT:
+            continue
+        try:
+            found = json.loads(tree.read(path))
+            environment = found["predicate"]["environment"]
+            source = found["predicate"]["source"]["digest"]["gitCommit"]
+            if not _COMMIT.fullmatch(source) or not isinstance(environment, str):
+                raise ValueError
+            subjects = found["subject"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise SourceError(f"{path} is not a statement of Trainwright") from error
+        yield _Stated(folder=folder, environment=environment, source=source, subjects=subjects)
+
+
+def _of_published(
+    publisher: Publisher, repository: Repository, commit: str, stated: _Stated
+) -> ComparedSet:
+    """A published folder, and what its source renders to over what the branch held before."""
+    path = f"{stated.folder}/{STATEMENT}".lstrip("/")
+    made = repository.line("rev-list", "--max-count=1", commit, "--", path)
+    parents = repository.line("rev-list", "--max-count=1", "--parents", made).split()[1:]
+    before = Holding(repository, parents[0] if parents else "", stated.folder)
+    present = Holding(repository, commit, stated.folder).rendered
+    why, expected = "", dict(present)
+    try:
+        changes = publisher.rendered(stated.source, stated.environment, before)
+        expected = dict(before.after(changes))
+    except GitError:
+        why = f"its source {stated.source[:12]} is not in this clone"
+    except (Unsound, SelectionError):
+        why = f"its source {stated.source[:12]} cannot be rendered here"
+    rendered = RenderedSet(
+        environment=stated.environment,
+        files=present,
+        commit=stated.source,
+        url=provenance.url(repository),
+        base=before.tip,
+    )
+    files = [_held_against(each, present, expected, why) for each in sorted({*present, *expected})]
+    if statement.subjects(rendered) != stated.subjects:
+        lists = "lists other files than there are"
+        files.append(Compared(path=path, verdict="different", why=lists))
+    return ComparedSet(environment=stated.environment, files=tuple(files), rendered=rendered)
+
+
+def _held_against(
+    path: str, present: Mapping[str, bytes], expected: Mapping[str, bytes], why: str
+) -> Compared:
+    raw, line = present.get(path), 1
+    verdict: Verdict = "unproved" if why else "equal"
+    if raw != expected.get(path):
+        verdict = "different"
+        why, line = difference(raw, expected.get(path))
+    sha256 = "" if raw is None else statement.sum_of(raw)
+    return Compared(path=path, verdict=verdict, sha256=sha256, why=why, line=line)

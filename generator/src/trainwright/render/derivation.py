@@ -206,7 +206,7 @@ class Derivation:
         manifests = [name for name in names if name != RECORD_FILE]
         another = _by_another(goal, expected)
         for name in manifests or names:
-            why, line = _difference(goal.get(name), expected.get(name))
+            why, line = difference(goal.get(name), expected.get(name))
             yield Underived(
                 environment=file.environment,
                 job=file.name,
@@ -350,7 +350,7 @@ class Derivation:
         if kustomization.is_right(environment, listed, text, copies):
             return
         path = f"{folder.path}/{KUSTOMIZATION_FILE}"
-        why, line = _difference(state.get(KUSTOMIZATION_FILE), written.encode())
+        why, line = difference(state.get(KUSTOMIZATION_FILE), written.encode())
         yield Underived(environment=environment, job="", path=path, why=why, line=line)
 
     def _torn(self, environment: str) -> Mapping[str, Record]:
@@ -375,7 +375,7 @@ class Derivation:
             present = there.get(path)
             wanted = [side.own_objects(environment).copies.get(path) for side in sides]
             if present not in [text.encode() if text is not None else None for text in wanted]:
-                why, line = _difference(present, wanted[0].encode() if wanted[0] else None)
+                why, line = difference(present, wanted[0].encode() if wanted[0] else None)
                 full = f"{folder_of(environment)}/{path}"
                 yield Underived(environment=environment, job="", path=full, why=why, line=line)
 
@@ -576,7 +576,7 @@ def _manifests(state: State) -> State:
     return {name: raw for name, raw in state.items() if name != RECORD_FILE}
 
 
-def _difference(present: bytes | None, expected: bytes | None) -> tuple[str, int]:
+def difference(present: bytes | None, expected: bytes | None) -> tuple[str, int]:
     """How a file differs from what is derived, and the first line of it that does."""
     if expected is None:
         return _EXTRA, 1

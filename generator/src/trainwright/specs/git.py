@@ -449,6 +449,11 @@ class Commit:
                 known[name], parent = "folder", above
         return found
 
+    @property
+    def paths(self) -> Iterable[str]:
+        """The paths of all files."""
+        return self._blobs.keys()
+
     def entries(self, folder: str) -> tuple[Entry, ...]:
         if folder not in self._folders:
             raise SourceError(f"cannot list {folder}: it is not in commit {self.commit[:12]}")

@@ -127,13 +127,15 @@ class Holding:
 
     def after(self, rendered: Changes) -> Mapping[str, bytes]:
         """The rendered files by path from the top, once that is changed."""
-        stays = {
-            path: raw
-            for path, raw in self.files.items()
-            if self._is_ours(path) and path not in {*_TRACES, *rendered.removed}
-        }
-        written = {path: text.encode() for path, text in rendered.written.items()}
-        return {self.full(path): raw for path, raw in {**stays, **written}.items()}
+        gone = {self.full(path) for path in rendered.removed}
+        stays = {path: raw for path, raw in self.rendered.items() if path not in gone}
+        return {**stays, **{self.full(p): text.encode() for p, text in rendered.written.items()}}
+
+    @property
+    def rendered(self) -> Mapping[str, bytes]:
+        """The rendered files by path from the top: without what says where they are from."""
+        ours = (path for path in self.files if self._is_ours(path) and path not in _TRACES)
+        return {self.full(path): self.files[path] for path in ours}
 
 
 @dataclass(slots=True)

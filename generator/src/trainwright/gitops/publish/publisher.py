@@ -21,6 +21,7 @@ from trainwright.gitops.publish.provenance import Source
 from trainwright.gitops.statement import STATEMENT, RenderedSet
 from trainwright.render import build as plan
 from trainwright.render.derivation import Derivation, Underived
+from trainwright.render.history import History
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import filetree, git, lineage, load
@@ -39,7 +40,7 @@ def publish(root: Path, patterns: tuple[str, ...], options: PublishOptions) -> I
 
     Raises PublishError, GitError and, when the specs of a commit have errors, Unsound.
     """
-    publisher = _Publisher(root, options)
+    publisher = Publisher(root, options)
     chosen = environments(patterns, publisher.survey(), "published")
     publisher.refuse_uncommitted()
     branches: dict[str, list[str]] = {}
@@ -49,7 +50,7 @@ def publish(root: Path, patterns: tuple[str, ...], options: PublishOptions) -> I
         yield publisher.publish(branch, tuple(names))
 
 
-class _Publisher:
+class Publisher:
     """One clone, and the commit in it whose specs are published."""
 
     def __init__(self, root: Path, options: PublishOptions):
@@ -114,7 +115,7 @@ class _Publisher:
         if dirty:
             raise PublishError(f"uncommitted changes in {listed(tuple(dirty))}: commit them first")
 
-    def _rendered(self, commit: str, environment: str, holding: Holding) -> Changes:
+    def rendered(self, commit: str, environment: str, holding: Holding) -> Changes:
         """What an environment at a commit renders to, as changes of what a branch holds of it.
 
         The runs that the branch holds are those that the cluster was given: they stay. So do those
@@ -123,7 +124,8 @@ class _Publisher:
         specs = self._repository.tree(commit, self._inside, later=RENDERED)
         runs = holding.as_rendered(environment)
         options = replace(self._options.planning, recover=True)
-        found = plan.build(self._root, (environment,), options, specs, runs)
+        history = History(self._root, beside=False, tip=commit)
+        found = plan.build(self._root, (environment,), options, specs, runs, history)
         changes = found.environments[0].changes
         if found.failed or changes is None:
             raise Unsound(found)
@@ -240,7 +242,7 @@ class _Publisher:
             self._refuse_underived(name)
             if not self._options.planning.new_runs:
                 self._refuse_removals(branch, name, holding, source)
-            rendered = self._rendered(source, name, holding)
+            rendered = self.rendered(source, name, holding)
             change.add(holding.change(rendered))
             sets[name] = holding.after(rendered)
         if not change:
