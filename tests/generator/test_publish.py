@@ -28,8 +28,10 @@ from trainwright.gitops.publish.model import PublishError, PublishOptions
 from trainwright.gitops.publish.provenance import METADATA, Source
 from trainwright.gitops.statement import STATEMENT
 from trainwright.render import build as plan
+from trainwright.runs import record as records
 from trainwright.runs.folder import folder_of
 from trainwright.specs import git as our_git
+from trainwright.specs.filetree import digest_of
 from trainwright.specs.tree import NOTHING, Edited
 
 FRESH = plan.BuildOptions(today="2026-06-01", use_cache=False, check_next_runs=False)
@@ -420,14 +422,20 @@ def test_a_published_commit_is_rendered_again_from_its_source(
     git(here.root, "checkout", "--quiet", "rendered")
     (forged,) = here.root.rglob("llm/pytorchjob.yaml")
     forged.write_text(forged.read_text().replace("train.py", "steal.py"))
+    lock = forged.with_name("run.lock")  # sealed over it: a branch that had this would keep it
+    record = records.parse(lock.read_bytes())
+    assert record is not None
+    sums = {**record.files, forged.name: digest_of(forged.read_bytes())}
+    text = records.text("environments/prod/jobs/llm.yaml", replace(record, files=sums))
+    lock.write_text(text)
     git_repository.commit(here.root, "Steal")
     (stated,) = here.root.rglob(STATEMENT)
     text = stated.read_text()
     told = json.loads(text)
-    path = forged.relative_to(here.root).as_posix()
-    digest = hashlib.sha256(forged.read_bytes()).hexdigest()
-    (subject,) = (it for it in told["subject"] if it["name"] == path)
-    subject["digest"]["sha256"] = digest
+    paths = {it.relative_to(here.root).as_posix() for it in (forged, lock)}
+    for subject in (it for it in told["subject"] if it["name"] in paths):
+        raw = (here.root / subject["name"]).read_bytes()
+        subject["digest"]["sha256"] = hashlib.sha256(raw).hexdigest()
     for statement, also in ((text, True), (json.dumps(told), False)):
         stated.write_text(statement)
         git_repository.commit(here.root, "State it")
@@ -436,14 +444,27 @@ def test_a_published_commit_is_rendered_again_from_its_source(
         ((found),) = json.loads(done.stdout)["items"]
         different = {it["path"] for it in found["files"] if it["verdict"] == "different"}
         beside = {stated.relative_to(here.root).as_posix()} if also else set()
-        assert different == {path} | beside
+        assert different == paths | beside
     told["predicate"]["source"]["digest"]["gitCommit"] = "0" * 40
     stated.write_text(json.dumps(told))
     git_repository.commit(here.root, "State another")
     done = here.run("verify", "HEAD")
     assert done.exit_code == 1
     assert f"unproved: its source {'0' * 12} is not in this clone" in done.stdout
-    for broken in ("", "[]", '{"predicate": {}}', json.dumps({**told, "predicate": 1})):
+    stated.unlink()
+    git_repository.commit(here.root, "Take it away")
+    stated.write_text(text)
+    (here.root / "copy").mkdir()
+    (here.root / "copy" / STATEMENT).write_text(text)  # which hides no other of the same name
+    git_repository.commit(here.root, "State it again, and elsewhere")
+    done = here.run("verify", "HEAD")
+    assert done.exit_code == 1
+    assert paths <= {
+        line.partition(":")[0] for line in done.stdout.splitlines() if not line.endswith(": equal")
+    }
+    git(here.root, "rm", "--quiet", "-r", "copy")
+    pattern = {**told["predicate"], "environment": "*"}
+    for broken in ("", "[" * 200_000, "[]", json.dumps({**told, "predicate": pattern})):
         stated.write_text(broken)
         git_repository.commit(here.root, "Break it")
         done = here.run("verify", "HEAD")

@@ -52,7 +52,8 @@ def verify(
 ) -> None:
     """Render what COMMIT holds again, and compare it file by file; nothing is checked out.
 
-    Each run is rendered from the sources of the commit that recorded it, back to the first one.
+    Each run is rendered from the sources of the commit that recorded it, back to the first one; of
+    a commit that was published, from the sources that the branch states.
 
     Exits with 1 when a file is not equal, or cannot be rendered again here.
     """

@@ -24,14 +24,15 @@ from trainwright.runs.folder import folder_of
 from trainwright.runs.record import RECORD_FILE
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import lineage
-from trainwright.specs.git import GitError, Repository
-from trainwright.specs.layout import ENVIRONMENTS, RENDERED, environment_path
+from trainwright.specs.git import Repository
+from trainwright.specs.layout import ENVIRONMENTS, RENDERED, JobFile, environment_path
 from trainwright.specs.select import environments
 
 # What was rendered again and is not the same differs; unproved is what could not be rendered.
 Verdict: TypeAlias = Literal["equal", "different", "unproved"]
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_NAME = re.compile(r"[A-Za-z0-9-]+")  # of an environment: no pattern
 _RECORD = "records files that are not equal"
 _SHALLOW = (
     "; this clone is shallow, and may lack what it was rendered from: set `fetch-depth: 0` in "
@@ -90,12 +91,18 @@ def verify(
     specs = Workspace(repository.tree(commit, history.inside, later=RENDERED))
     there = specs.survey.jobs if specs.tree.kind(ENVIRONMENTS) == "folder" else {}
     has_specs = any(specs.tree.kind(environment_path(name)) for name in there)
-    if not has_specs and (stated := {it.environment: it for it in _stated(repository, commit)}):
+    if not has_specs and (stated := tuple(_stated(repository, commit))):
         if against:
             raise SourceError(f"{revision} was published, and has no specs: leave out --against")
         publisher = Publisher(root, PublishOptions(planning=options))
-        chosen = environments(patterns, dict.fromkeys(stated, ()), "verified")
-        published = (_of_published(publisher, repository, commit, stated[it]) for it in chosen)
+        named: dict[str, tuple[JobFile, ...]] = {it.environment: () for it in stated}
+        chosen = environments(patterns, named, "verified")
+        limits = _SHALLOW if repository.shallow else ""
+        published = (
+            _of_published(publisher, repository, commit, it, limits)
+            for it in stated
+            if it.environment in chosen
+        )
         return Verification(commit=commit, base="", sets=tuple(published))
     chosen = environments(patterns, there, "verified")
     derivation = Derivation(root, history, specs, options.helm, on_disk=False)
@@ -154,64 +161,106 @@ class _Stated:
     source: str
     subjects: Data
 
+    @property
+    def path(self) -> str:
+        return f"{self.folder}/{STATEMENT}".lstrip("/")
+
 
 def _stated(repository: Repository, commit: str) -> Iterator[_Stated]:
     """The statements that a commit holds. Raises SourceError for one that is none."""
     tree = repository.tree(commit)
     for path in tree.paths:
         folder, _, name = path.rpartition("/")
-        if name != STATEMENT:
-            continue
-        try:
-            found = json.loads(tree.read(path))
-            environment = found["predicate"]["environment"]
-            source = found["predicate"]["source"]["digest"]["gitCommit"]
-            if not _COMMIT.fullmatch(source) or not isinstance(environment, str):
-                raise ValueError
-            subjects = found["subject"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise SourceError(f"{path} is not a statement of Trainwright") from error
-        yield _Stated(folder=folder, environment=environment, source=source, subjects=subjects)
+        if name == STATEMENT:
+            yield _parsed(tree.read(path), folder)
+
+
+def _parsed(raw: bytes, folder: str) -> _Stated:
+    try:
+        found = json.loads(raw)
+        environment = found["predicate"]["environment"]
+        source = found["predicate"]["source"]["digest"]["gitCommit"]
+        if not _COMMIT.fullmatch(source) or not _NAME.fullmatch(environment):
+            raise ValueError
+        return _Stated(
+            folder=folder, environment=environment, source=source, subjects=found["subject"]
+        )
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        path = f"{folder}/{STATEMENT}".lstrip("/")
+        raise SourceError(f"{path} is not a statement of Trainwright") from error
 
 
 def _of_published(
-    publisher: Publisher, repository: Repository, commit: str, stated: _Stated
+    publisher: Publisher, repository: Repository, commit: str, stated: _Stated, limits: str
 ) -> ComparedSet:
-    """A published folder, and what its source renders to over what the branch held before."""
-    path = f"{stated.folder}/{STATEMENT}".lstrip("/")
-    made = repository.line("rev-list", "--max-count=1", commit, "--", path)
-    parents = repository.line("rev-list", "--max-count=1", "--parents", made).split()[1:]
-    before = Holding(repository, parents[0] if parents else "", stated.folder)
-    present = Holding(repository, commit, stated.folder).rendered
-    why, expected = "", dict(present)
-    try:
-        changes = publisher.rendered(stated.source, stated.environment, before)
-        expected = dict(before.after(changes))
-    except GitError:
-        why = f"its source {stated.source[:12]} is not in this clone"
-    except (Unsound, SelectionError):
-        why = f"its source {stated.source[:12]} cannot be rendered here"
+    """A published folder, each commit of it rendered again over what the branch held before.
+
+    What was not equal once stays so until it is rendered anew.
+    """
+    listed = ("rev-list", "--reverse", "--first-parent", commit, "--", stated.path)
+    made = [each for each in repository.line(*listed).split() if repository.has(each, stated.path)]
+    befores = [_parent(repository, each) for each in made]
+    present: Mapping[str, bytes] = {}
+    bad: dict[str, Compared] = {}
+    for each, before, end in zip(made, befores, [*befores[1:], commit], strict=True):
+        step = _parsed(repository.tree(each).read(stated.path), stated.folder)
+        held = Holding(repository, before, stated.folder)
+        there = Holding(repository, end, stated.folder).rendered
+        expected, why = _published(publisher, repository, step, stated, held)
+        kept = {path for path in bad if expected.get(path) == present.get(path)}
+        found = (_held_against(p, there, expected, why, limits) for p in {*there, *expected})
+        differing = {it.path: it for it in found if it.verdict != "equal"}
+        bad = differing | {path: it for path, it in bad.items() if path in kept}
+        present = there
     rendered = RenderedSet(
         environment=stated.environment,
         files=present,
         commit=stated.source,
         url=provenance.url(repository),
-        base=before.tip,
+        base=befores[-1],
     )
-    files = [_held_against(each, present, expected, why) for each in sorted({*present, *expected})]
     if statement.subjects(rendered) != stated.subjects:
         lists = "lists other files than there are"
-        files.append(Compared(path=path, verdict="different", why=lists))
+        bad[stated.path] = Compared(path=stated.path, verdict="different", why=lists)
+    sums = {path: statement.sum_of(raw) for path, raw in present.items()}
+    files = (bad.get(p, Compared(path=p, sha256=sums.get(p, ""))) for p in sorted({*sums, *bad}))
     return ComparedSet(environment=stated.environment, files=tuple(files), rendered=rendered)
 
 
+def _parent(repository: Repository, commit: str) -> str:
+    parents = repository.line("rev-list", "--max-count=1", "--parents", commit).split()[1:]
+    return parents[0] if parents else ""
+
+
+def _published(
+    publisher: Publisher, repository: Repository, step: _Stated, last: _Stated, held: Holding
+) -> tuple[Mapping[str, bytes], str]:
+    """What a source renders to over what a branch held; what it held, and why that is all."""
+    name = step.source[:12]
+    for source in (step.source, last.source):
+        if not repository.has(source):
+            return held.rendered, f"its source {source[:12]} is not in this clone"
+    if not repository.contains(last.source, step.source):
+        return held.rendered, f"its source {name} is not in the history of {last.source[:12]}"
+    try:
+        return held.after(publisher.rendered(step.source, last.environment, held)), ""
+    except (Unsound, SelectionError):
+        return held.rendered, f"its source {name} cannot be rendered here"
+
+
 def _held_against(
-    path: str, present: Mapping[str, bytes], expected: Mapping[str, bytes], why: str
+    path: str,
+    present: Mapping[str, bytes],
+    expected: Mapping[str, bytes],
+    unproved: str,
+    limits: str,
 ) -> Compared:
-    raw, line = present.get(path), 1
-    verdict: Verdict = "unproved" if why else "equal"
-    if raw != expected.get(path):
-        verdict = "different"
-        why, line = difference(raw, expected.get(path))
+    raw = present.get(path)
     sha256 = "" if raw is None else statement.sum_of(raw)
-    return Compared(path=path, verdict=verdict, sha256=sha256, why=why, line=line)
+    if unproved:
+        return Compared(path=path, verdict="unproved", sha256=sha256, why=unproved)
+    if raw == expected.get(path):
+        return Compared(path=path, sha256=sha256)
+    why, line = difference(raw, expected.get(path))
+    verdict: Verdict = "unproved" if limits else "different"
+    return Compared(path=path, verdict=verdict, sha256=sha256, why=f"{why}{limits}", line=line)
