@@ -254,10 +254,11 @@ class _Work:
         self, present: Mapping[JobFile, Recorded | None]
     ) -> Iterator[tuple[JobFile, Recorded | None]]:
         """What rendering goes on from where the record of a run is not believed."""
-        forged = {it.job for it in self._underived}
+        proof = self._derivation
+        replaced = proof.replaced(self.name) if proof else frozenset()
         for file, run in present.items():
-            if self._derivation and file.name in forged and run and run.files.here:
-                yield file, self._derivation.believed(file)
+            if proof and file.name in replaced and run and run.files.here:
+                yield file, proof.believed(file)
 
     def _restore(self, history: History) -> None:
         """Put back lost runs of jobs that were not selected: the list of all would end them."""

@@ -60,11 +60,15 @@ class Underived:
 
 @dataclass(frozen=True, slots=True)
 class _Proof:
-    """Whether a folder is believed, and the last one of the branch that is."""
+    """Whether a folder is believed, and the last one of the branch that is.
+
+    `here` says that this machine alone believes it: no commit can have what it was rendered from.
+    """
 
     holds: bool
     believed: State
     expected: State | None = None  # what the sources make of that
+    here: bool = False
 
 
 class Derivation:
@@ -117,15 +121,20 @@ class Derivation:
             gone = self._workspace.rendered_tree.kind(folder) == ""
             why = "is gone, and so is every run in it" if gone else "is not a folder"
             return (Underived(environment=environment, job="", path=folder, why=why),)
-        jobs = sorted({path.partition("/")[0] for path in inside if "/" in path} - {COPIES})
+        jobs = (JobFile(environment, job) for job in self._jobs(environment))
         found = [
-            *(it for job in jobs for it in self._of_job(JobFile(environment, job))),
+            *(it for file in jobs for it in self._of_job(file)),
             *self._of_copies(environment, inside),
             *self._strays(environment, inside),
             *self._of_list(environment),
             *self._of_ledger(environment),
         ]
         return tuple(found)
+
+    def replaced(self, environment: str) -> frozenset[str]:
+        """The jobs whose folders the next commit cannot have as they are."""
+        proofs = {job: self._proof(JobFile(environment, job)) for job in self._jobs(environment)}
+        return frozenset(job for job, proof in proofs.items() if proof.here or not proof.holds)
 
     def believed(self, file: JobFile) -> Recorded | None:
         """The run of a job that is believed, where the recorded one is not: to go on from."""
@@ -185,6 +194,11 @@ class Derivation:
         inside = (path for path in self.changed if f"{path}/".startswith(f"{folder}/"))
         return frozenset(path[start:] for path in inside)
 
+    def _jobs(self, environment: str) -> tuple[str, ...]:
+        """The folders in a rendered folder, each of a job, in which something differs."""
+        inside = self._changed_in(environment)
+        return tuple(sorted({path.partition("/")[0] for path in inside if "/" in path} - {COPIES}))
+
     def _is_gone(self, environment: str) -> bool:
         """Whether nothing is left of a rendered folder that the base has."""
         if self._workspace.rendered_tree.kind(folder_of(environment)):
@@ -231,10 +245,10 @@ class Derivation:
             state = self._committed(commit, path)
             if state not in known and self._leads(self._commit(commit), file, known, state):
                 known.append(state)
-        if goal in known or self._was_written_here(file, goal):
+        if goal in known or self._leads(self._workspace, file, known, goal):
             return _Proof(True, goal)
-        if self._leads(self._workspace, file, known, goal):
-            return _Proof(True, goal)
+        if self._was_written_here(file, goal):
+            return _Proof(True, known[-1], here=True)
         return _Proof(False, known[-1], self._derived(self._workspace, file, known[-1], goal))
 
     def _leads(

@@ -13,8 +13,9 @@ from trainwright.specs.git import GitError, Repository
 # The branch that others are merged into, where nothing names it: the first of these that exists.
 _REMOTE = tuple(f"refs/remotes/origin/{name}" for name in ("HEAD", "main", "master"))
 _MAIN = (*_REMOTE, "refs/heads/main", "refs/heads/master")
-# What is being merged, picked, reverted or rebased onto HEAD right now.
-_JOINED = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD")
+# What is being merged into HEAD right now. What is picked, reverted or rebased is of no use: the
+# commit that comes of it has not that one in its history.
+_MERGED = "MERGE_HEAD"
 _LITERAL = {"GIT_LITERAL_PATHSPECS": "1"}
 
 
@@ -60,13 +61,14 @@ def find(root: Path, against: str = "", head: str = "HEAD") -> Lineage | None:
     `against` is the branch that it is merged into: by default the one that a forge's job names,
     or else the usual one. Raises NoBase where the clone lacks the history to say.
     """
-    known = _named(root, (head, *_MAIN, *_JOINED))
+    known = _named(root, (head, *_MAIN, _MERGED))
     if head not in known:
         if against:
             raise NoBase(f'there is no commit here, and so none of "{against}"')
         return None
     repository, inside = git.find(root)
-    tips = (known[head], *(known[name] for name in _JOINED if name in known and head == "HEAD"))
+    merged = known.get(_MERGED) if head == "HEAD" else None
+    tips = (known[head], merged) if merged else (known[head],)
     onto = against or _of_forge(repository)
     if onto:
         bases: Iterable[str] = (_base(repository, onto, tip) for tip in tips)
@@ -96,7 +98,7 @@ def state(root: Path, against: str = "") -> Mapping[str, str]:
     """What `find` follows from, quickly: the commits of all names that it looks at."""
     forge = {name: os.environ.get(name, "") for name in _FORGE}
     onto = (against, f"refs/remotes/origin/{forge['GITHUB_BASE_REF']}")
-    return {**_named(root, ("HEAD", *_MAIN, *_JOINED, *onto)), **forge}
+    return {**_named(root, ("HEAD", *_MAIN, _MERGED, *onto)), **forge}
 
 
 def _named(root: Path, names: tuple[str, ...]) -> dict[str, str]:
