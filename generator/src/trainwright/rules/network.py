@@ -127,4 +127,31 @@ def no_name_servers(subject: Subject) -> Iterator[Hit]:
             yield Hit(f"{template.pointer}/spec/dnsPolicy", message)
 
 
+RUN_KEY = "TRAINWRIGHT_RUN_KEY"
+_OF_SECRET = f"env: [{{name: {RUN_KEY}, valueFrom: {{secretKeyRef: {{name: a, key: b%s}}}}}}]"
+
+
+@warning(
+    id="TW744",
+    summary="The secret of a run's ports reaches each of its pods, or none of them starts.",
+    effect="Where it is missing the run's key follows from its name: who knows that, and reaches a "
+    "port, may end the training.",
+    remedy=f"Name the Secret under secrets, as {RUN_KEY} and without optional.",
+    spec=Pointer("/secrets"),
+    source="https://kubernetes.io/docs/concepts/configuration/secret/#restriction-secret-must-exist",
+    passes=pod(_OF_SECRET % "", replica="replicas: 2, "),
+    fails=pod(_OF_SECRET % ", optional: true", replica="replicas: 2, "),
+)
+def run_without_its_key(subject: Subject) -> Iterator[Hit]:
+    mains = [template.main for template in subject.templates if template.main]
+    keys = [next((e for e in main.env if e.get("name") == RUN_KEY), None) for main in mains]
+    for main, key in zip(mains, keys, strict=True) if subject.pods > 1 and any(keys) else ():
+        at = Pointer.of("secrets", RUN_KEY)
+        if key is None:
+            yield Hit(main.pointer, f"{RUN_KEY} is not in these pods, and in others of the run", at)
+        elif dig(key, "valueFrom", "secretKeyRef", "optional") is True:
+            message = f"{RUN_KEY} is optional: pods start without the secret, too"
+            yield Hit(main.pointer, message, at)
+
+
 RULES = defined_in(globals())
