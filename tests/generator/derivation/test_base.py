@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from forged_trees import FORGED, base
@@ -10,7 +12,7 @@ from forged_trees import FORGED, base
 import second_version
 from git_repository import commit, git, init
 from repository import Copied, Repository
-from trainwright.specs import lineage
+from trainwright.specs import git_command, lineage
 
 
 @pytest.fixture
@@ -181,3 +183,27 @@ def test_a_run_of_another_version_stays_and_a_new_one_is_rendered_again(tmp_path
     assert made.run("render").exit_code == 0
     commit(made.root, "Rendered again")
     assert not refused(made)
+
+
+def test_recorded_runs_of_more_environments_ask_git_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    run = git_command.run
+
+    def counted(folder: Path, arguments: Sequence[str], *more: Any) -> bytes:
+        asked.append(arguments[0])
+        return run(folder, arguments, *more)
+
+    monkeypatch.setattr(git_command, "run", counted)
+    made = Repository(init(tmp_path))
+    times = []
+    for name in ("dev", "prod", "test"):
+        made.environment(name)
+        made.job(f"{name}/llm")
+        assert made.run("render").exit_code == 0
+        commit(made.root, name)
+        asked.clear()
+        assert made.run("render", "--check").exit_code == 0
+        times.append(len(asked))
+    assert len(set(times)) == 1, times
