@@ -188,6 +188,9 @@ def job_of(
     return f"kind: Job\nmetadata: {{name: {name}, namespace: n}}\nspec: {{{spec}{template}}}"
 
 
+BATCH = "apiVersion: batch/v1\n"
+
+
 def service(spec: str, name: str = "a") -> str:
     return f"\n---\nkind: Service\nmetadata: {{name: {name}, namespace: n}}\nspec: {{{spec}}}"
 
@@ -347,11 +350,17 @@ JOBS = [
     ("TW308", jobset_of("", "successPolicy: {operator: All, targetReplicatedJobs: [other]}, "), "", 1),
     ("TW308", jobset_of("", "failurePolicy: {rules: [{onJobFailureReasons: [Boredom]}]}, "), "", 1),
     ("TW308", jobset_of("", "coordinator: {replicatedJob: other}, "), "", 1),
-    ("TW308", job_of("maxFailedIndexes: 1, "), "", 1),
-    ("TW308", job_of("podFailurePolicy: {rules: [{action: Ignore}]}, "), "", 1),
-    ("TW308", job_of("podFailurePolicy: {rules: [{action: FailJob, onExitCodes: {operator: In, values: [0, 1]}}]}, "), "", 1),
-    ("TW308", job_of("podFailurePolicy: {rules: [{action: FailJob, onExitCodes: {operator: In, values: [2, 1]}}]}, "), "", 1),
-    ("TW308", job_of("podFailurePolicy: {rules: [{action: FailIndex, onPodConditions: [{type: A}]}]}, "), "", 1),
+    ("TW308", jobset_of("", "managedBy: kueue.x-k8s.io/multikueue, "), "", 0),
+    ("TW308", jobset_of("", "managedBy: mine, "), "", 1),
+    ("TW308", jobset_of("", "failurePolicy: {rules: [{name: 1st, action: FailJobSet}]}, "), "", 1),
+    ("TW308", jobset_of("", "failurePolicy: {rules: [{name: 'a:b,c', action: FailJobSet}]}, "), "", 0),
+    ("TW308", sets_of("", ", groupName: A_b"), "", 1),
+    ("TW308", jobset_of("", "volumeClaimPolicies: [{templates: [{metadata: {name: v}}]}], "), "", 1),
+    ("TW519", BATCH + job_of("completionMode: Indexed, completions: 2, maxFailedIndexes: 1, "), "", 1),
+    ("TW519", BATCH + job_of("podFailurePolicy: {rules: [{action: Ignore}]}, "), "", 1),
+    ("TW519", BATCH + job_of("podFailurePolicy: {rules: [{action: FailJob, onExitCodes: {operator: In, values: [0, 1]}}]}, "), "", 1),
+    ("TW519", BATCH + job_of("podFailurePolicy: {rules: [{action: FailJob, onExitCodes: {operator: In, values: [2, 1]}}]}, "), "", 1),
+    ("TW519", BATCH + job_of("podFailurePolicy: {rules: [{action: FailIndex, onPodConditions: [{type: A}]}]}, "), "", 1),
     ("TW309", jobset_of("parallelism: 2, backoffLimit: 0, "), "", 0),
     ("TW309", jobset_of("parallelism: 2, backoffLimit: 6, "), "", 1),
     ("TW309", jobset_of("parallelism: 2, ", "failurePolicy: {maxRestarts: 1}, "), "", 1),

@@ -11,7 +11,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.model import Data, Severity
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import dig, integer, mapping, mappings, sequence, text
+from trainwright.datatypes.tolerant import integer
 from trainwright.kinds.indexed_pod_templates import replicated_jobs
 from trainwright.objects import forms
 from trainwright.pods.launching import options, torchruns, trains_together
@@ -22,7 +22,6 @@ from trainwright.specs.upstream import upstream
 
 _JOB = "https://kubernetes.io/docs/concepts/workloads/controllers/job/"
 EXAMPLES = upstream("jobset/examples").source
-_WEBHOOK = upstream("jobset/webhook").source
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,6 @@ class BatchJob:
 
 Kinds = tuple[GroupKind, ...]
 Jobs = Callable[[Subject], Iterable[BatchJob]]
-Sets = Callable[[Subject], Iterable[tuple[Mapping[str, Data], str]]]  # and pointers to them
 
 
 def jobs_of(job_set: Mapping[str, Data], above: str, owner: str) -> Iterator[BatchJob]:
@@ -56,12 +54,11 @@ def jobs_of(job_set: Mapping[str, Data], above: str, owner: str) -> Iterator[Bat
         yield BatchJob(job.pointer, job.name, job.spec, job.template, owner, job.replicas)
 
 
-def about_jobs(kinds: Kinds, jobs: Jobs, sets: Sets = lambda _: ()) -> tuple[Rule, ...]:
+def about_jobs(kinds: Kinds, jobs: Jobs) -> tuple[Rule, ...]:
     """The parts of the rules about Jobs, whatever makes them."""
     return (
         _restart_policy(kinds, jobs),
         _no_limit_per_index(kinds, jobs),
-        _policies_agree(kinds, jobs, sets),
         _generated_selector(kinds, jobs),
     )
 
@@ -291,97 +288,6 @@ def _torchrun_nodes(kinds: Kinds) -> Rule:
         run=_told_of_others,
         passes=pods("parallelism: 2, ", TORCHRUN),
         fails=pods("parallelism: 2, ", "command: [torchrun, train.py]"),
-    )
-
-
-# --- policies ------------------------------------------------------------------------------------
-
-_REASONS = frozenset(
-    "BackoffLimitExceeded DeadlineExceeded FailedIndexes MaxFailedIndexesExceeded"
-    " PodFailurePolicy".split()
-)
-
-
-def _set(job_set: Mapping[str, Data], above: str) -> Iterator[Hit]:
-    jobs = mappings(job_set.get("replicatedJobs"))
-    names = [text(job.get("name")) for job in jobs]
-    in_order = dig(job_set, "startupPolicy", "startupPolicyOrder") == "InOrder"
-    for index, job in enumerate(jobs):
-        for dependency in mappings(job.get("dependsOn")):
-            pointer = f"{above}/replicatedJobs/{index}/dependsOn"
-            name = dependency.get("name")
-            if name not in names[:index]:
-                yield Hit(pointer, f"{names[index]!r} depends on {name!r}, no job before it")
-            if in_order:
-                yield Hit(pointer, "dependsOn and startupPolicy InOrder exclude each other")
-    yield from _targets(job_set, names, above)
-    coordinator = dig(job_set, "coordinator", "replicatedJob")
-    if coordinator is not None and coordinator not in names:
-        yield Hit(f"{above}/coordinator", f"the coordinator {coordinator!r} is not a job here")
-
-
-def _targets(job_set: Mapping[str, Data], names: list[str], above: str) -> Iterator[Hit]:
-    rules = mappings(dig(job_set, "failurePolicy", "rules"))
-    holders = [("successPolicy", mapping(job_set.get("successPolicy")))]
-    holders += [(f"failurePolicy/rules/{index}", rule) for index, rule in enumerate(rules)]
-    for path, holder in holders:
-        for name in sequence(holder.get("targetReplicatedJobs")):
-            if name not in names:
-                yield Hit(f"{above}/{path}", f"the target {name!r} is not a job here")
-        for reason in sequence(holder.get("onJobFailureReasons")):
-            if text(reason) not in _REASONS:
-                yield Hit(f"{above}/{path}", f"{reason!r} is not a reason for which a Job fails")
-
-
-def _limits(job: BatchJob) -> Iterator[Hit]:
-    per_index = job.spec.get("backoffLimitPerIndex") is not None
-    for field in ("backoffLimitPerIndex", "successPolicy"):
-        if job.spec.get(field) is not None and job.spec.get("completionMode") == "NonIndexed":
-            yield Hit(Pointer(job.pointer) / field, f"{field} needs completionMode Indexed")
-    if job.spec.get("maxFailedIndexes") is not None and not per_index:
-        yield Hit(f"{job.pointer}/maxFailedIndexes", "maxFailedIndexes needs backoffLimitPerIndex")
-
-
-def _failure_rules(job: BatchJob) -> Iterator[Hit]:
-    rules = mappings(dig(job.spec, "podFailurePolicy", "rules"))
-    pointer = f"{job.pointer}/podFailurePolicy/rules"
-    if len(rules) > 20:
-        yield Hit(pointer, f"there are {len(rules)} rules, 20 are the most")
-    for index, rule in enumerate(rules):
-        where = Pointer(pointer) / index
-        if bool(rule.get("onExitCodes")) == bool(rule.get("onPodConditions")):
-            yield Hit(where, "a rule has either onExitCodes or onPodConditions")
-        if rule.get("action") == "FailIndex" and job.spec.get("backoffLimitPerIndex") is None:
-            yield Hit(where, "FailIndex needs backoffLimitPerIndex")
-        codes = sequence(dig(rule, "onExitCodes", "values"))
-        numbers = [code for code in codes if integer(code) is not None]
-        if numbers != sorted(set(numbers)):
-            yield Hit(where, "exit codes are not sorted, or not unique")
-        if dig(rule, "onExitCodes", "operator") == "In" and 0 in numbers:
-            yield Hit(where, "exit code 0 is not a failure")
-
-
-def _policies_agree(kinds: Kinds, jobs: Jobs, sets: Sets) -> Rule:
-    def run(subject: Subject) -> Iterator[Hit]:
-        for job_set, above in sets(subject):
-            yield from _set(job_set, above)
-        for job in jobs(subject):
-            yield from _limits(job)
-            yield from _failure_rules(job)
-
-    return Rule(
-        id="TW308",
-        name="conflicting-job-policies",
-        severity=Severity.ERROR,
-        summary="Policies of JobSets and Jobs name what exists and do not exclude each other.",
-        effect="The API server or JobSet's webhook refuses the object.",
-        remedy="Name jobs that are there, dependencies before what depends on them, and fields "
-        "that go together.",
-        kinds=kinds,
-        source=_WEBHOOK,
-        run=run,
-        passes="kind: Job\nspec: {completionMode: Indexed, backoffLimitPerIndex: 1}",
-        fails="kind: Job\nspec: {completionMode: NonIndexed, backoffLimitPerIndex: 1}",
     )
 
 

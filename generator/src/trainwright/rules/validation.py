@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.datatypes.model import CONTAINER_FIELDS, POD_FIELDS, spelled
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.datatypes.tolerant import dig, mapping, mappings, text
+from trainwright.datatypes.tolerant import mapping, sequence, text
 from trainwright.kinds import is_for_clusters
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, pod
@@ -138,11 +138,13 @@ def invalid_object_field(subject: Subject) -> Iterator[Hit]:
     definition = kubernetes_schemas.kinds(cluster.version).get(key, "")
     for at, message in api_server.problems(definition, subject.body, cluster):
         yield Hit(at, message)
-    for index, job in enumerate(mappings(subject.spec.get("replicatedJobs"))):
-        pointer = f"/spec/replicatedJobs/{index}/template/spec"
-        body = mapping(dig(job, "template", "spec"))
-        for at, message in api_server.problems(_JOB_SPEC, body, cluster):
-            yield Hit(f"{pointer}{at}", message)
+    for above in (Pointer("/spec"), Pointer("/spec/template/spec")):  # a JobSet, a runtime
+        jobs = above / "replicatedJobs"
+        for index in range(len(sequence(lookup(subject.body, jobs)))):
+            pointer = Pointer(jobs / index / "template" / "spec")
+            body = mapping(lookup(subject.body, pointer))
+            for at, message in api_server.problems(_JOB_SPEC, body, cluster):
+                yield Hit(f"{pointer}{at}", message)
 
 
 _JOB_SPEC = "io.k8s.api.batch.v1.JobSpec"

@@ -16,6 +16,7 @@ from trainwright.kinds.indexed_rules import (
     jobs_of,
 )
 from trainwright.kinds.jobset import KIND
+from trainwright.kinds.set_rules import policies_agree
 from trainwright.pods.launching import options, trains_together
 from trainwright.pods.template import PodTemplate
 from trainwright.rule_model.rule import Rule, error, warning
@@ -166,7 +167,8 @@ def _closed(subject: Subject, row: Behaviour) -> Iterator[str]:
 
 _KINDS = (KIND.group_kind,)
 RULES: tuple[Rule, ...] = (
-    *about_jobs(_KINDS, _jobs, lambda subject: ((subject.spec, "/spec"),)),
+    *about_jobs(_KINDS, _jobs),
+    policies_agree(_KINDS, lambda subject: ((subject.spec, "/spec"),)),
     *about_gangs(_KINDS, _jobs),
     headless_service(_KINDS, _meet),
     partial_gang_restart,

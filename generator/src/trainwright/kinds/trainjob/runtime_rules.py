@@ -9,6 +9,7 @@ from trainwright.datatypes.groupkind import RUNTIMES, TRAININGRUNTIME
 from trainwright.datatypes.model import Data, Manifest
 from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.kinds.indexed_rules import about_jobs, jobs_of
+from trainwright.kinds.set_rules import policies_agree
 from trainwright.kinds.trainjob.runtime import patches, runtime_of
 from trainwright.kinds.trainjob.spec_rules import installed_minor, runtime
 from trainwright.rule_model.rule import defined_in, error, warning
@@ -236,6 +237,6 @@ RULES = (
     *about_jobs(
         RUNTIMES,
         lambda subject: jobs_of(_set(subject), _ABOVE, text(subject.metadata.get("name"))),
-        lambda subject: ((_set(subject), _ABOVE),),
     ),
+    policies_agree(RUNTIMES, lambda subject: ((_set(subject), _ABOVE),)),
 )

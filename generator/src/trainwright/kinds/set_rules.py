@@ -1,0 +1,143 @@
+"""What JobSet's webhook refuses of a set of Jobs: its policies, names and claims."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.model import Data, Severity
+from trainwright.datatypes.tolerant import amount, dig, mapping, mappings, sequence, text
+from trainwright.objects import forms
+from trainwright.objects.forms import Form
+from trainwright.rule_model.rule import Rule
+from trainwright.rule_model.subject import Hit, Subject
+from trainwright.specs.upstream import upstream
+
+_WEBHOOK = upstream("jobset/webhook").source
+Kinds = tuple[GroupKind, ...]
+Sets = Callable[[Subject], Iterable[tuple[Mapping[str, Data], str]]]  # and pointers to them
+
+_REASONS = frozenset(
+    "BackoffLimitExceeded DeadlineExceeded FailedIndexes MaxFailedIndexesExceeded"
+    " PodFailurePolicy".split()
+)
+
+
+def _set(job_set: Mapping[str, Data], above: str) -> Iterator[Hit]:
+    jobs = mappings(job_set.get("replicatedJobs"))
+    names = [text(job.get("name")) for job in jobs]
+    in_order = dig(job_set, "startupPolicy", "startupPolicyOrder") == "InOrder"
+    for index, job in enumerate(jobs):
+        for dependency in mappings(job.get("dependsOn")):
+            pointer = f"{above}/replicatedJobs/{index}/dependsOn"
+            name = dependency.get("name")
+            if name not in names[:index]:
+                yield Hit(pointer, f"{names[index]!r} depends on {name!r}, no job before it")
+            if in_order:
+                yield Hit(pointer, "dependsOn and startupPolicy InOrder exclude each other")
+    yield from _targets(job_set, names, above)
+    yield from _coordinator(job_set, jobs, above)
+    yield from _forms(job_set, jobs, above)
+    yield from _claims(job_set, jobs, above)
+
+
+def _coordinator(
+    job_set: Mapping[str, Data], jobs: Sequence[Mapping[str, Data]], above: str
+) -> Iterator[Hit]:
+    """The pod that all others are told of is one that there is."""
+    asked = mapping(job_set.get("coordinator"))
+    name, pointer = asked.get("replicatedJob"), f"{above}/coordinator"
+    job = next((one for one in jobs if one.get("name") == name), None)
+    if name is not None and job is None:
+        yield Hit(pointer, f"the coordinator {name!r} is not a job here")
+    if name is None or job is None:
+        return
+    spec = mapping(dig(job, "template", "spec"))
+    there = {"jobIndex": amount(job.get("replicas")), "podIndex": amount(spec.get("completions"))}
+    for field, number in there.items():
+        if amount(asked.get(field), 0) >= number:
+            message = f"{field} is {asked[field]}, and the last of {name!r} is {number - 1}"
+            yield Hit(f"{pointer}/{field}", message)
+    if spec.get("completionMode") == "NonIndexed" or spec.get("completions") is None:
+        yield Hit(pointer, f"the coordinator {name!r} needs completionMode Indexed and completions")
+
+
+_RULE_NAME = Form(
+    "the name of a rule: letters, digits, and _ , : inside, a letter first",
+    re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"),
+    128,
+)
+
+
+def _forms(
+    job_set: Mapping[str, Data], jobs: Sequence[Mapping[str, Data]], above: str
+) -> Iterator[Hit]:
+    rules = mappings(dig(job_set, "failurePolicy", "rules"))
+    named = [(f"replicatedJobs/{i}/groupName", j, forms.LABEL) for i, j in enumerate(jobs)]
+    named += [(f"failurePolicy/rules/{i}/name", rule, _RULE_NAME) for i, rule in enumerate(rules)]
+    named += [("managedBy", job_set, forms.DOMAIN_PATH)]
+    for path, holder, form in named:
+        value = text(holder.get(path.rpartition("/")[2]))
+        if value and (problem := form.problem(value)):
+            yield Hit(f"{above}/{path}", f'"{value}" {problem}')
+
+
+def _claims(
+    job_set: Mapping[str, Data], jobs: Sequence[Mapping[str, Data]], above: str
+) -> Iterator[Hit]:
+    """The volumes that a JobSet claims for its Jobs: of their own names, and mounted."""
+    pods = [mapping(dig(job, "template", "spec", "template", "spec")) for job in jobs]
+    volumes = {one.get("name") for pod in pods for one in mappings(pod.get("volumes"))}
+    containers = [one for pod in pods for one in mappings(pod.get("containers"))]
+    mounted = {one.get("name") for c in containers for one in mappings(c.get("volumeMounts"))}
+    for index, policy in enumerate(mappings(job_set.get("volumeClaimPolicies"))):
+        for place, template in enumerate(mappings(policy.get("templates"))):
+            name = text(dig(template, "metadata", "name"))
+            pointer = f"{above}/volumeClaimPolicies/{index}/templates/{place}"
+            if problem := forms.LABEL.problem(name):
+                yield Hit(pointer, f'the volume "{name}" {problem}')
+            if name in volumes:
+                yield Hit(pointer, f"pods have a volume {name!r} of their own")
+            elif name not in mounted:
+                yield Hit(pointer, f"no container mounts {name!r}")
+
+
+def _targets(job_set: Mapping[str, Data], names: list[str], above: str) -> Iterator[Hit]:
+    rules = mappings(dig(job_set, "failurePolicy", "rules"))
+    holders = [("successPolicy", mapping(job_set.get("successPolicy")))]
+    holders += [(f"failurePolicy/rules/{index}", rule) for index, rule in enumerate(rules)]
+    for path, holder in holders:
+        for name in sequence(holder.get("targetReplicatedJobs")):
+            if name not in names:
+                yield Hit(f"{above}/{path}", f"the target {name!r} is not a job here")
+        for reason in sequence(holder.get("onJobFailureReasons")):
+            if text(reason) not in _REASONS:
+                yield Hit(f"{above}/{path}", f"{reason!r} is not a reason for which a Job fails")
+
+
+_EXAMPLE = "kind: JobSet\nspec: {{replicatedJobs: [{}]}}"
+
+
+def policies_agree(kinds: Kinds, sets: Sets) -> Rule:
+    """The part of the rule about the policies of JobSets, of those that an object has."""
+
+    def run(subject: Subject) -> Iterator[Hit]:
+        for job_set, above in sets(subject):
+            yield from _set(job_set, above)
+
+    return Rule(
+        id="TW308",
+        name="conflicting-job-policies",
+        severity=Severity.ERROR,
+        summary="Policies of JobSets have names that JobSet takes, name what exists and do not "
+        "exclude each other.",
+        effect="JobSet's webhook refuses the object.",
+        remedy="Name jobs that are there, dependencies before what depends on them, and fields "
+        "that go together.",
+        kinds=kinds,
+        source=_WEBHOOK,
+        run=run,
+        passes=_EXAMPLE.format("{name: a}, {name: b, dependsOn: [{name: a}]}"),
+        fails=_EXAMPLE.format("{name: a, dependsOn: [{name: b}]}, {name: b}"),
+    )
