@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.model import Data, Severity
+from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import amount, dig, mapping, mappings, sequence, text
 from trainwright.objects import forms
 from trainwright.objects.forms import Form
@@ -58,7 +59,7 @@ def _coordinator(
     for field, number in there.items():
         if amount(asked.get(field), 0) >= number:
             message = f"{field} is {asked[field]}, and the last of {name!r} is {number - 1}"
-            yield Hit(f"{pointer}/{field}", message)
+            yield Hit(Pointer(pointer) / field, message)
     if spec.get("completionMode") == "NonIndexed" or spec.get("completions") is None:
         yield Hit(pointer, f"the coordinator {name!r} needs completionMode Indexed and completions")
 
