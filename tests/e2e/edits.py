@@ -61,10 +61,10 @@ class Edits:
         finally:
             self._live.delete(made)
 
-    def queued(self, body: Data, state: str, other: str) -> Iterator[EditOutcome]:
-        """Edits of what a run states about its queue; `other` is the name of what is there too."""
+    def queued(self, body: Data, state: str, names: dict[str, str]) -> Iterator[EditOutcome]:
+        """Edits of what a run states about its queue; `names` are of what is there beside it."""
         for edit in _CATALOG["queued"]:
-            named = {at: other if value == "OTHER" else value for at, value in edit.items()}
+            named = {at: names.get(value, value) for at, value in edit.items()}
             yield from self._tried(body, named, state)
 
     def _tried(self, body: Data, edit: Data, state: str) -> Iterator[EditOutcome]:

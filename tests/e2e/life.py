@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pod_records
 from edits import Edits
@@ -53,8 +53,13 @@ class Steps:
     def step(self, name: str, act: Callable[[], str], needs: tuple[str, ...] = ()) -> None:
         """Takes a step and writes its outcome; skips it where one that it needs did not hold."""
         outcome = self._outcome(name, act, needs)
+        outcome = replace(outcome, details=self._comparable(outcome.details))
         self.ground.outcomes.steps.append(outcome)
         print(f"  {self.target}: {name}: {outcome.result}", file=sys.stderr)
+
+    def _comparable(self, words: str) -> str:
+        """Without the random name, so that two tables differ where two clusters do."""
+        return words.replace(self.ground.namespace, "NAMESPACE")
 
     def _outcome(self, name: str, act: Callable[[], str], needs: tuple[str, ...]) -> Outcome:
         for needed in needs:
@@ -139,7 +144,10 @@ class Steps:
         return True
 
     def tried(self, found: Iterator[EditOutcome]) -> str:
-        edits = list(found)
+        edits = [
+            replace(e, edit=self._comparable(e.edit), answer=self._comparable(e.answer))
+            for e in found
+        ]
         self.ground.outcomes.edits += edits
         wrong = [edit for edit in edits if edit.result is Result.DIFFERED]
         if wrong:

@@ -179,10 +179,11 @@ class Queued(Steps):
 
     def _edits(self, state: str) -> str:
         main = self.main(self.job)
+        names = {"QUEUE": _FIRST, "PRIORITY": self.queues.priority("low")}
         return self.tried(
             edit
             for kind in (
-                self.edits.queued(main, state, _FIRST),
+                self.edits.queued(main, state, names),
                 self.edits.all_of([main], state),
             )
             for edit in kind
