@@ -22,7 +22,7 @@ from git_repository import ENVIRONMENT, commit, git, init
 from repository import JOB, Repository
 from trainwright import __version__
 from trainwright.helm import own_chart
-from trainwright.runs import adoption
+from trainwright.runs import begin
 
 STEPS = 8
 SEQUENCES = settings.default.max_examples // 2  # 500 each night
@@ -189,7 +189,7 @@ def _play(seed: int, root: Path, monkeypatch: pytest.MonkeyPatch) -> Counter[str
     for number in range(STEPS):
         with monkeypatch.context() as author:
             version = history.chance.choice(VERSIONS)
-            author.setattr(adoption, "__version__", version)
+            author.setattr(begin, "__version__", version)
             author.setattr(own_chart, "version", lambda version=version: version)
             history.step()
         with monkeypatch.context() as other:
