@@ -11,18 +11,20 @@ from trainwright.specs.upstream import upstream
 _ABOVE = "/spec/template/spec"
 _CONTROLLER = EditSource(RUNTIMES, upstream("trainer/runtime-snapshots").source)
 
+_OBSERVED = ("network", "failurePolicy")
+_READ = tuple(name for name in indexed_edits.FIXED if name not in _OBSERVED)
+
 EDITS = (
     *EditSource(RUNTIMES, upstream("jobset/immutable-fields").source).observed(
         Verdict.REJECTED,
         FIELD_IS_IMMUTABLE,
-        f"{_ABOVE}/network",
-        f"{_ABOVE}/failurePolicy",
+        *(f"{_ABOVE}/{name}" for name in _OBSERVED),
         when=(CHANGED,),
     ),
     *EditSource(RUNTIMES, upstream("jobset/immutable-fields").source).read(
         Verdict.REJECTED,
         FIELD_IS_IMMUTABLE,
-        *(f"{_ABOVE}/{name}" for name in indexed_edits.FIXED),
+        *(f"{_ABOVE}/{name}" for name in _READ),
         f"{_ABOVE}/replicatedJobs/*/dependsOn",
         when=(CHANGED,),
     ),

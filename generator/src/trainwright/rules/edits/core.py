@@ -30,15 +30,21 @@ _SEALED = Condition(
 )
 _GROWS = Condition("it grows", _grows)
 
+_IS_SEALED = "the API server refuses it: the object is marked immutable"
+
 EDITS = (
     *_CONFIGS.read(
         Verdict.REJECTED,
-        "the API server refuses it: the object is marked immutable",
+        _IS_SEALED,
         "/data",
-        "/binaryData",
-        "/stringData",
         "/immutable",
         when=(_SEALED,),
+    ),
+    *EditSource((CONFIGMAP,), _CORE).read(
+        Verdict.REJECTED, _IS_SEALED, "/binaryData", when=(_SEALED,)
+    ),
+    *EditSource((SECRET,), _CORE).read(
+        Verdict.REJECTED, _IS_SEALED, "/stringData", when=(_SEALED,)
     ),
     *_CLAIM.observed(
         Verdict.REJECTED,
