@@ -38,22 +38,24 @@ from trainwright.specs.upstream import numbers, upstream
 _LAST = 2**31 - 1
 
 
-def _form(called: str, pattern: str) -> Form:
-    return Form(called, re.compile(pattern), 10**6)
-
-
-_PROFILE = r"runtime/default|docker/default|unconfined|localhost/(?!/)(?!(.*/)?\.\.(/|$)).+"
+_PROFILE = Form(
+    "a seccomp profile",
+    re.compile(r"runtime/default|docker/default|unconfined|localhost/(?!/)(?!(.*/)?\.\.(/|$)).+"),
+    10**6,
+)
 _SECCOMP, _APP_ARMOR = (
     "container.seccomp.security.alpha.kubernetes.io/",
     ("container.apparmor.security.beta.kubernetes.io/"),
 )
 # What annotations hold that the API server reads, by how their keys begin.
 _ANNOTATIONS: Mapping[str, Form] = {
-    "seccomp.security.alpha.kubernetes.io/pod": _form("a seccomp profile", _PROFILE),
-    _SECCOMP: _form("a seccomp profile", _PROFILE),
-    _APP_ARMOR: _form("a profile of AppArmor", r"|runtime/default|unconfined|localhost/.*"),
-    "controller.kubernetes.io/pod-deletion-cost": _form(
-        "a whole number", r"0|-?[1-9][0-9]{0,9}|\+?[1-9][0-9]{0,9}"
+    "seccomp.security.alpha.kubernetes.io/pod": _PROFILE,
+    _SECCOMP: _PROFILE,
+    _APP_ARMOR: Form(
+        "a profile of AppArmor", re.compile(r"|runtime/default|unconfined|localhost/.*"), 10**6
+    ),
+    "controller.kubernetes.io/pod-deletion-cost": Form(
+        "a whole number", re.compile(r"0|-?[1-9][0-9]{0,9}|\+?[1-9][0-9]{0,9}"), 11
     ),
 }
 
