@@ -29,6 +29,7 @@ SEQUENCES = settings.default.max_examples // 2  # 500 each night
 SHARDS = 4
 JOBS = ("a", "b", "c")
 VERSIONS = (__version__, "99.0.0")  # which render the same; one of them checks
+LEDGER = "environments/prod/ledger.yaml"
 ATTRIBUTES = """\
 * text=auto eol=lf
 environments/*/rendered/kustomization.yaml merge=union
@@ -155,9 +156,31 @@ class History:
         commit(self.root, "Rendered after a rebase")
 
     def squash(self) -> None:
-        git(self.root, "reset", "--quiet", "--soft", git(self.root, "merge-base", "main", "HEAD"))
+        base = git(self.root, "merge-base", "main", "HEAD").strip()
+        git(self.root, "reset", "--quiet", "--soft", base)
+        self.render()
+        self._forget(base)
         self.render()
         commit(self.root, "Squashed")
+
+    def _forget(self, base: str) -> None:
+        """Take out of the ledger what began and ended in commits that are gone: none of it ran."""
+        ledger = self.root / LEDGER
+        if not ledger.exists():
+            return
+        records = "environments/prod/rendered/*/run.lock"
+        known = "".join(path.read_text(encoding="utf-8") for path in self.root.glob(records))
+        for path in git(self.root, "ls-tree", "-r", "--name-only", base).splitlines():
+            if path.endswith("/run.lock") or path == LEDGER:
+                known += git(self.root, "show", f"{base}:{path}")
+        lines = ledger.read_text(encoding="utf-8").splitlines(keepends=True)
+        entries = (line for line in lines if line.startswith("  ") and "{" in line)
+        lost = {line for line in entries if line.partition(":")[0].strip() not in known}
+        left = [line for line in lines if line not in lost]
+        if any(line.startswith("  ") for line in left):
+            ledger.write_text("".join(left), encoding="utf-8")
+        elif lost:
+            ledger.unlink()
 
     def land(self) -> None:
         git(self.root, "checkout", "--quiet", "main")

@@ -552,7 +552,7 @@ def _is_of(entry: LedgerEntry, record: Record) -> bool:
     """Whether an entry of the ledger is of a run, by all that it says of what ran."""
     own = meaning.digest(record.job, record.run)
     ran = (record.object, record.run)
-    return (entry.object, entry.run) == ran and entry.own in ("", own)
+    return (entry.object, entry.run, entry.own) == (*ran, own)
 
 
 def _recorded(file: JobFile, state: State) -> Recorded | None:
