@@ -181,7 +181,7 @@ def test_patterns_that_are_put_together_are_known() -> None:
         (r"a*b", "search", False),
         (r"(?<!a)a*b", "search", True),
         (r"\s+$", "sub", False),
-        (r"(a+)+", "fullmatch", False),
+        pytest.param(r"(a+)+", "fullmatch", False, marks=pytest.mark.slow),
         (r"[^ ]*/[^ ]*/x", "fullmatch", False),
         (r"(?:x|y)(?:ab)*+c", "match", True),
         (r"\$\{\{(?:[^\n]*?\}\})?", "finditer", False),

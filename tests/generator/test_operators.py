@@ -198,7 +198,9 @@ def test_what_a_failure_leads_to() -> None:
     assert [exit_code.helps(code) for code in (1, 127, 128, 143)] == [False, False, True, True]
     never = pods(PYTORCHJOB.replace("ExitCode", "Never"))[0].restart
     assert not never.helps(143)
-    assert pods(ELASTIC)[0].restart == Restart(limit=None)  # OnFailure, without any limit
+    assert pods(ELASTIC)[0].restart == Restart(
+        limit=None, in_pod=True
+    )  # OnFailure, without any limit
 
 
 # --- TrainingJob ---------------------------------------------------------------------------------
@@ -259,7 +261,7 @@ def test_without_lattice_nothing_is_injected() -> None:
     assert all(
         declared(pod) == [("LATTICE_NPROC_PER_NODE", "2")] and not pod.agent for pod in found
     )
-    assert found[0].restart == Restart(limit=2)
+    assert found[0].restart == Restart(limit=2, in_pod=True)
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,10 @@ def test_the_remedy_holds_the_value_and_is_valid(case: str, repository: Reposito
             'Write the unit: `maxDuration: "3600s"`, `maxDuration: "3600m"` or '
             '`maxDuration: "3600h"`.',
         ),
-        ("resources: {cpu: 4}", 'Quote it: `cpu: "4"`.'),
+        (
+            "resources: {cpu: 4}",
+            "Quote it, so that it stays the text that is written here.",
+        ),
         ("resources: {requests: {nvidia.com/gpu: 8}}", "Write `resources: {gpu: 8}`."),
         ("resources: {rdma/ib: 1}", "Write `resources: {extended: {rdma/ib: 1}}`."),
         ("namespace: x", "Remove it: environment.yaml has the namespace of all its jobs."),

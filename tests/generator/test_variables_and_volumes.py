@@ -192,8 +192,8 @@ SOURCES = {
     "nfs: {server: nas, path: /x, readOnly: true}": {
         "nfs": {"server": "nas", "path": "/x", "readOnly": True}
     },
-    "iscsi: {targetPortal: nas, iqn: iqn.2001-04.com.example, lun: 0}": {
-        "iscsi": {"targetPortal": "nas", "iqn": "iqn.2001-04.com.example", "lun": 0}
+    "iscsi: {targetPortal: nas, iqn: iqn.2001-04.com.example:disk, lun: 0}": {
+        "iscsi": {"targetPortal": "nas", "iqn": "iqn.2001-04.com.example:disk", "lun": 0}
     },
 }  # fmt: skip
 

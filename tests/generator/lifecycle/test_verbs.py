@@ -291,6 +291,7 @@ def test_a_run_ends_as_it_is_wired_and_where_it_is(
 ) -> None:
     gitops, edit, command = MOVED[moved]
     name = _in(repository, gitops)
+    git_repository.commit(repository.root, "Begin")
     path = repository.root / "environments/prod/environment.yaml"
     path.write_text(path.read_text(encoding="utf-8").replace(*edit), encoding="utf-8")
     message = fine(repository, *verb, "prod/llm")
@@ -470,6 +471,7 @@ def test_the_ledger_is_read_again_when_only_it_changes(repository: Repository) -
     ledger = repository.root / "environments/prod/ledger.yaml"
     lines = ledger.read_text().splitlines(keepends=True)
     assert len(lines) == 7
+    git_repository.commit(repository.root, "Retired")
     ledger.write_text("".join(line for line in lines if "llm" not in line))
     asked = repository.run("render")
     assert asked.exit_code == 1

@@ -122,7 +122,7 @@ def large(jobs: int) -> Overview:
         file = JobFile(name, f"llm-{number}")
         object_ = f"{file.name}-{number * 2654435761 % 2**32:08x}"
         entry = LedgerEntry(
-            object=object_, job=file.name, outcome="failed" if number % 9 == 0 else "succeeded",
+            object=object_, job=file.name, own="0" * 64, outcome="failed" if number % 9 == 0 else "succeeded",
             finished=f"2026-0{number % 9 + 1}-11", place=Location("ledger.yaml"),
         )  # fmt: skip
         return JobOverview(

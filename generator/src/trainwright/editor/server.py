@@ -239,9 +239,11 @@ class Server:
 
     def _publish_file(self, session: Session, path: str, *, always: bool) -> None:
         uri = self._connection.uri(session, path)
+        # Several jobs may inherit a line, and the same finding with it.
+        once = {(it.rule, it.place, it.message): it for it in reversed(session.findings(path))}
         found = tuple(
             diagnostics.diagnostic(session, finding, self._connection.to(session))
-            for finding in session.findings(path)
+            for finding in reversed(once.values())
         )
         if always or found != self._published.get(uri, ()):
             self._published[uri] = found

@@ -44,7 +44,9 @@ def _container(written: Container, pod: Pod) -> dict[str, Data]:
     return {
         "image": containers.image(written.image),
         "pullPolicy": containers.pull_policy(policy, written.image),
-        "env": {text(entry.get("name")): _value(entry) for entry in written.env},
+        "env": {
+            text(entry.get("name")): _value(entry) for entry in written.env if not _counts(entry)
+        },
         "resources": containers.resources(
             {"limits": texts(written.limits), "requests": texts(written.requests)}
         ),
@@ -54,6 +56,11 @@ def _container(written: Container, pod: Pod) -> dict[str, Data]:
         "security": containers.security(written.security, pod.security.get("pod", {})),
         **containers.beyond_defaults({k: v for k, v in written.body.items() if k not in _SAID}),
     }
+
+
+def _counts(entry: Mapping[str, Data]) -> bool:
+    """Whether a variable is the one by which a Job counts its pods."""
+    return entry.get("name") == "JOB_COMPLETION_INDEX" and text(entry.get("value")).isdigit()
 
 
 def _value(entry: Mapping[str, Data]) -> Data:

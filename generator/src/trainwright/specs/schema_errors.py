@@ -276,13 +276,15 @@ _UNITS = {"duration": ("s", "m", "h"), "quantity": ("Mi", "Gi")}
 def _quoted(pointer: Pointer, failure: _Failure) -> str:
     """Return how a number is written where text is wanted: with its unit, where it has one."""
     value, name = failure.instance, pointer.last
-    if isinstance(value, bool) or not isinstance(value, int):
-        return "Quote it, so that it stays the text that is written here."
+    plain = "Quote it, so that it stays the text that is written here."
+    # What has a form is an amount, and no credential.
+    if isinstance(value, bool) or not isinstance(value, int) or "pattern" not in failure.schema:
+        return plain
     sized = name in ("memory", "shm", "ephemeralStorage", "sizeLimit")
     timed = name.endswith(("Duration", "Period")) or name in ("within", "every")
     units = _UNITS["quantity"] if sized else _UNITS["duration"] if timed else ()
     if not units:
-        return f'Quote it: `{name}: "{value}"`.'
+        return plain
     *ways, last = (f'`{name}: "{value}{unit}"`' for unit in units)
     return f"Write the unit: {', '.join(ways)} or {last}."
 

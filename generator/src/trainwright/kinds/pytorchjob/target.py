@@ -162,6 +162,13 @@ TARGET = Target(
             about="Retries",
             text="A lost pod is started anew by itself, and the others as they fail with it.",
         ),
+        Deviation(
+            about="Restarts in a pod",
+            text="With another launcher than the image's entrypoint a container that fails is "
+            "started again in its pod, and finds an emptyDir as it was.",
+            fields=("/pods/*/restart/keeps/*",),
+            when=lambda job, _: command.restart_policy(job) == "OnFailure",
+        ),
     ),
     meeting=_meeting,
     elastic=True,
