@@ -107,7 +107,7 @@ def test_harmless_lines_of_files_are_left_alone() -> None:
 
 
 def test_generator_and_runtime_have_the_same_file() -> None:
-    """Neither imports the other: the one of the generator is a link."""
+    """Neither imports the other: `cp` brings a change of one to the other."""
     name = "credentials.py"
     ours = ROOT / "generator/src/trainwright/findings" / name
     assert ours.read_bytes() == (ROOT / "runtime/src/trainwright_runtime" / name).read_bytes()
