@@ -202,9 +202,9 @@ CAUSES = (
         title="the world size is wrong",
         signs="a mesh or group larger than the world, variables that contradict each other",
         pattern=r"default world size \d+, but found"
-        r"|[Ww]orld[ _]size .*(divisible|must not exceed|must be|does not match)"
+        r"|[Ww]orld[ _]size .{0,300}(divisible|must not exceed|must be|does not match)"
         r"|\bWORLD_SIZE (is|must)|Rank -?\d+ is out of range|rank must be less than"
-        r"|not divisible by .*world[ _]size",
+        r"|not divisible by .{0,300}world[ _]size",
         remedy="compare nodes times processes per node with WORLD_SIZE and with what the script "
         "passes to init_process_group and init_device_mesh",
     ),

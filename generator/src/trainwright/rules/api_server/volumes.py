@@ -74,7 +74,8 @@ def _registry(body: Mapping[str, Data]) -> Iterator[Problem]:
         yield Pointer("/tenant"), f"tenant can have {_TENANT} characters"
 
 
-_PAIR, _TENANT = re.compile(r"(?:\[[^][]*\]|[^][:]*):[^][:]*"), 64
+_PAIR = re.compile(r"(?:\[[^][]*\]|[^][:]*):[^][:]*")
+_TENANT = 64
 
 
 def _fibre_channel(body: Mapping[str, Data]) -> Iterator[Problem]:
