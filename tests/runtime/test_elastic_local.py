@@ -482,6 +482,7 @@ def test_a_worker_that_is_left_alone_learns_that_training_is_over(tmp_path: Path
         assert first.complete()
         first.lead()
         assert first.finish()
+        first.leave()
         first.close()
         with pytest.raises(TrainingOver):
             left.join()

@@ -82,7 +82,7 @@ CAUSES = (
         signs="SIGKILL while the container's cgroup counts an `oom_kill`, of a rank or of one of "
         "its DataLoader workers",
         applies=_out_of_memory,
-        pattern=r"DataLoader worker \(pid.*\) is killed by signal: Killed",
+        pattern=r"DataLoader worker \(pid.{0,300}\) is killed by signal: Killed",
         exit_code=exit_codes.by_signal(_KILL),
         remedy="raise the memory limit, or use fewer DataLoader workers and smaller batches",
     ),
@@ -90,7 +90,7 @@ CAUSES = (
         name="gpu-out-of-memory",
         title="GPU out of memory",
         signs="`CUDA out of memory`, `torch.OutOfMemoryError`, `CUBLAS_STATUS_ALLOC_FAILED`",
-        pattern=r"(?i)\b(CUDA|HIP|XPU) (error: )?out of memory|torch\S*\.OutOfMemoryError"
+        pattern=r"(?i)\b(CUDA|HIP|XPU) (error: )?out of memory|torch\S{0,60}\.OutOfMemoryError"
         r"|CUBLAS_STATUS_ALLOC_FAILED|Cuda failure (\d+ )?'out of memory'"
         r"|cudaErrorMemoryAllocation",
         remedy="use smaller batches, gradient accumulation, activation checkpointing or FSDP, or "
@@ -121,8 +121,9 @@ CAUSES = (
         signs="torch's and NCCL's words about shared memory, or SIGBUS",
         applies=lambda evidence: evidence.signal == _BUS,
         pattern=r"shared memory ?\(shm\)|shared memory object|out of shared memory"
-        r"|is killed by signal: Bus error|shared memory segment|/dev/shm\S*.*No space left"
-        r"|No space left.*/dev/shm|(file|from file) </?torch_\d+.*(No space|Cannot allocate)",
+        r"|is killed by signal: Bus error|shared memory segment|/dev/shm.{0,120}No space left"
+        r"|No space left.{0,300}/dev/shm"
+        r"|(file|from file) </?torch_\d+.{0,300}(No space|Cannot allocate)",
         remedy="raise `shm` in the job, which counts towards the memory limit, or use fewer "
         "DataLoader workers",
     ),
@@ -255,7 +256,7 @@ CAUSES = (
         signs="`ncclRemoteError`, `Connection closed by peer` of gloo or NCCL, any other "
         "`DistError`",
         pattern=r"ncclRemoteError|remote process exiting|closed by remote peer"
-        r"|/gloo/transport/(?!.{0,300}Timed out waiting)|Gloo connectFullMesh failed",
+        r"|/gloo/transport/(?!.{0,120}Timed out waiting)|Gloo connectFullMesh failed",
         exit_code=exit_codes.PEER_LOST,
         follows=True,
         remedy="the rank that failed first reports the cause: see its node's log",
