@@ -813,7 +813,7 @@ def test_a_stray_that_becomes_another_program_all_the_time_is_found(tmp_path: Pa
             time.sleep(0.02)
             processes._kill_marked(mark)
             try:
-                assert stray.wait(1) == -signal.SIGKILL
+                assert stray.wait(20) == -signal.SIGKILL
             finally:
                 stray.kill()
 
