@@ -211,7 +211,7 @@ _LIMITS = {
 }
 
 
-_WRAPPED = re.compile(r"(?:^|[\s;&|/])timeout\s+(?:-\S+\s+)*(\d+[smhd]?)(?=\s)")
+_WRAPPED = re.compile(r"(?:^|[\s;&|/])timeout\s{1,9}(?:-\S{1,30}\s{1,9}){0,4}(\d+[smhd]?)(?=\s)")
 
 
 def _flagged(flag: str, deadline: int) -> str:
