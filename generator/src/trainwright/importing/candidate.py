@@ -28,6 +28,7 @@ from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS, operators
 from trainwright.pods import command as commands
 from trainwright.pods.flags import Mention, parse_arguments
+from trainwright.pods.image_reference import split
 from trainwright.pods.launchers import LAUNCHERS, SWITCH, Launcher
 from trainwright.pods.pod import Mount, Pod
 from trainwright.specs.merge import merge
@@ -126,10 +127,7 @@ def _target(source: Source, place: ImportContext) -> str | None:
 
 
 def _image(pod: Pod, run: NormalForm) -> dict[str, Data]:
-    name, _, digest = run.pods[0].image.partition("@")
-    repository, colon, tag = name.rpartition(":")
-    if not colon or "/" in tag:
-        repository, tag = name, ""
+    repository, tag, digest = split(run.pods[0].image)
     found = {
         "repository": repository,
         "tag": tag,

@@ -9,7 +9,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer
 from trainwright.errors import TrainwrightError
 from trainwright.lifecycle.subject import Step, Subject
-from trainwright.rules.images import split
+from trainwright.pods.image_reference import split
 from trainwright.specs import editing, image_lock, yamlio
 
 # Repository and tag to a digest. Raises ImageError when it is unknown.

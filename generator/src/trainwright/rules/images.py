@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from trainwright.datatypes.groupkind import TRAININGRUNTIME
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import text
+from trainwright.pods.image_reference import split
 from trainwright.pods.template import Container
 from trainwright.rule_model.rule import defined_in, error, pod
 from trainwright.rule_model.subject import Hit, Subject
@@ -20,13 +21,6 @@ def _images(subject: Subject) -> Iterator[tuple[Container, str]]:
         image = text(container.body.get("image"))
         if image:
             yield container, image
-
-
-def split(image: str) -> tuple[str, str, str]:
-    """Repository, tag and digest of an image reference."""
-    name, _, digest = image.partition("@")
-    path, colon, tag = name.rpartition(":")
-    return (path, tag, digest) if colon and "/" not in tag else (name, "", digest)
 
 
 @error(

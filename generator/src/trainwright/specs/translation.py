@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.findings import credentials
+from trainwright.pods.image_reference import split
 
 Translation = Callable[[Data], Mapping[str, Data] | None]
 
@@ -74,9 +75,7 @@ def _hidden(value: Data) -> Data:
 def _image(value: Data) -> Mapping[str, Data] | None:
     if not isinstance(value, str) or not value or set(value) & set(" \t\n"):
         return None
-    name, _, digest = value.partition("@")
-    path, colon, tag = name.rpartition(":")
-    repository, tag = (path, tag) if colon and "/" not in tag else (name, "")
+    repository, tag, digest = split(value)
     parts = {"repository": repository, "tag": tag, "digest": digest}
     return {"image": {key: part for key, part in parts.items() if part}}
 
@@ -115,8 +114,8 @@ def _volumes(value: Data) -> Mapping[str, Data] | None:
 
 def _flags(value: Data) -> Mapping[str, Data] | None:
     """Words of a command line."""
-    words = shlex.split(value) if isinstance(value, str) and _is_closed(value) else value
-    if not isinstance(words, list) or not words or not str(words[0]).startswith("--"):
+    words = _words(value)
+    if not words or not str(words[0]).startswith("--"):
         return None
     found, key = dict[str, Data](), ""
     for word in words:
@@ -130,17 +129,19 @@ def _flags(value: Data) -> Mapping[str, Data] | None:
     return {"flags": found}
 
 
-def _is_closed(text: str) -> bool:
+def _words(value: Data) -> list[Data]:
+    """A command line as a list; nothing of what is none, as with a quote that is not closed."""
+    if not isinstance(value, str):
+        return value if isinstance(value, list) else []
     try:
-        shlex.split(text)
+        return list(shlex.split(value))
     except ValueError:
-        return False
-    return True
+        return []
 
 
 def _entrypoint(value: Data) -> Mapping[str, Data] | None:
-    words = shlex.split(value) if isinstance(value, str) and _is_closed(value) else value
-    if not isinstance(words, list) or not words or any(isinstance(w, dict | list) for w in words):
+    words = _words(value)
+    if not words or any(isinstance(word, dict | list) for word in words):
         return None
     argv = [str(word) for word in words]
     if len(argv) == 1 and argv[0].endswith(".py"):

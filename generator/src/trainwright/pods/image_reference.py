@@ -1,0 +1,10 @@
+"""References to images, as Kubernetes and Docker write them."""
+
+from __future__ import annotations
+
+
+def split(image: str) -> tuple[str, str, str]:
+    """Repository, tag and digest of an image reference."""
+    name, _, digest = image.partition("@")
+    path, colon, tag = name.rpartition(":")
+    return (path, tag, digest) if colon and "/" not in tag else (name, "", digest)
