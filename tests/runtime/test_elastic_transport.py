@@ -249,6 +249,13 @@ def test_another_step_is_not_served() -> None:
             target.fetch(source.address, 7)
 
 
+def test_a_state_may_be_empty() -> None:
+    with _transports() as (source, target):
+        source._offer._patience = 0.01
+        source.offer(7, {})
+        assert dict(target.fetch(source.address, 7)) == {}
+
+
 def test_a_newcomer_waits_for_the_offer() -> None:
     with _transports() as (source, target):
         threading.Timer(0.05, source.offer, (7, {"a": 1})).start()

@@ -120,6 +120,40 @@ def test_a_master_that_is_lost_while_ranks_are_exchanged_requests_a_retry(
     assert "the nodes could not meet at 127.0.0.1:" in done.stderr.splitlines()[-1]
 
 
+IS_SLOW = """
+import runpy, sys, time
+from trainwright_runtime.recovery import restart
+def slow(self, shutdown=restart.StorePerAttempt.shutdown):
+    time.sleep(float(sys.argv.pop()))
+    return shutdown(self)
+restart.StorePerAttempt.shutdown = slow
+runpy.run_module("trainwright_runtime", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("seconds", ["2", "8"])  # the node where they meet waits 5 for the others
+def test_who_is_slow_to_leave_has_succeeded_as_the_others(
+    entrypoint: Entrypoint, seconds: str
+) -> None:
+    script = entrypoint.script("train.py", TRAIN)
+    job = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    argv = ["--recovery=restart", "--grace-period=10", "--", script, "0", "0"]
+    slow = subprocess.Popen(
+        [sys.executable, entrypoint.script("is_slow.py", IS_SLOW), *argv, seconds],
+        cwd=entrypoint.folder,
+        env={**clean_environment(), **job, "RANK": "1"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    first = entrypoint.run(*argv, env={**job, "RANK": "0"})
+    assert first.returncode == 0, first.stderr
+    assert (slow.poll() is None) == (seconds == "8")
+    _, said = slow.communicate(timeout=TIMEOUT)
+    assert slow.returncode == 0, said
+    assert "ERROR" not in said
+    assert "Traceback" not in said
+
+
 def test_an_elastic_pytorchjob_meets_through_its_first_worker(entrypoint: Entrypoint) -> None:
     script = entrypoint.script("train.py", TRAIN)
     job = {

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 from torch._C._distributed_c10d import Store, TCPStore
+from torch.distributed import DistNetworkError
 
 from trainwright_runtime.coordination.channel import COORDINATOR, connect
 from trainwright_runtime.coordination.door import listener, own_addresses
@@ -21,7 +22,11 @@ _SLACK = 5.0  # seconds for an answer, besides what was waited for
 
 
 class Meeting(Store):
-    """The values of one group. What torch calls here may come from any of its threads."""
+    """The values of one group. What torch calls here may come from any of its threads.
+
+    Where it was reached once and is no longer each call raises DistNetworkError, as torch's
+    TCPStore does: its rendezvous knows no other error of a connection.
+    """
 
     timeout: timedelta  # of the base class
 
@@ -99,7 +104,7 @@ class Meeting(Store):
                 return self._channel.read()["value"]
             except (OSError, ValueError, KeyError) as error:
                 self._channel.close()  # an answer that is late is not that of the next request
-                raise ConnectionResetError(f"no answer of {self._address}: {error}") from error
+                raise DistNetworkError(f"no answer of {self._address}: {error}") from error
 
 
 def _text(value: bytes | str) -> str:

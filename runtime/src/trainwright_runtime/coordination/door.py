@@ -67,6 +67,8 @@ class Door:
         self._callers: dict[_Caller, None] = {}  # the one that has waited longest comes first
         self._refused: set[str] = set()
         self._listeners: list[socket.socket] = []
+        self._serving = 0
+        self._left = threading.Condition()
         try:
             for address in addresses:
                 self._listeners.append(listener(address, port))
@@ -91,6 +93,11 @@ class Door:
         self._thread.join()
         self._wake.close()
         self._woken.close()
+
+    def wait_until_left(self, seconds: float) -> bool:
+        """Whether all that were served ended their connections within this time."""
+        with self._left:
+            return self._left.wait_for(lambda: not self._serving, seconds)
 
     def _run(self) -> None:
         while True:
@@ -157,6 +164,8 @@ class Door:
         except OSError:
             connection.close()
             return
+        with self._left:
+            self._serving += 1
         threading.Thread(target=self._served, args=(channel,), daemon=True).start()
 
     def _served(self, channel: Channel) -> None:
@@ -164,6 +173,9 @@ class Door:
             self._serve(channel)
         finally:
             channel.close()
+            with self._left:
+                self._serving -= 1
+                self._left.notify_all()
 
     def _refuse(self, caller: _Caller) -> None:
         if caller.address not in self._refused and len(self._refused) < _REPORTED:

@@ -318,11 +318,11 @@ class _Offer:
     def reading(self, step: object, reader: socket) -> Iterator[Mapping[str, Part] | None]:
         """The state of this step, once it is offered; None where it is not."""
 
-        def offered() -> Mapping[str, Part] | None:
-            return self._parts if step == self._step else None
+        def offered() -> bool:
+            return step == self._step and self._parts is not None  # a state may be empty
 
         with self._changed:
-            parts = self._changed.wait_for(offered, self._patience)
+            parts = self._parts if self._changed.wait_for(offered, self._patience) else None
             if parts is not None:
                 self._readers.add(reader)
         try:

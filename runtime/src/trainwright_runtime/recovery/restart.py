@@ -14,7 +14,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -71,6 +71,7 @@ logging.getLogger("torch.distributed.elastic.agent.server.api").setLevel(logging
 _LAST_CALL = "5"  # seconds
 _READ = timedelta(seconds=60)  # for an answer of where the nodes meet, as torch's
 _PAUSE = 0.5  # seconds before the next look for it
+_FAREWELL = 5.0  # seconds for the other nodes to read that training is over
 
 
 def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
@@ -215,10 +216,12 @@ class StorePerAttempt(RendezvousHandler):
         rounds: RendezvousHandler,
         address: str,
         fixed_rank: int | None = None,
+        *,
+        meetings: Sequence[Meeting] = (),
         door: Door | None = None,
     ) -> None:
-        """`door` is where the nodes meet, on the node that has it."""
-        self._rounds, self._door = rounds, door
+        """`door` is where the nodes meet, on the node that has it; `meetings` are with it."""
+        self._rounds, self._meetings, self._door = rounds, meetings, door
         self._address = address  # where the others find this node, if its rank is 0
         self._fixed_rank = fixed_rank
         self._server: TCPStore | None = None
@@ -252,7 +255,13 @@ class StorePerAttempt(RendezvousHandler):
         return self._rounds.get_run_id()
 
     def shutdown(self) -> bool:
-        return self._rounds.shutdown()
+        """The node where all meet ends last: the others would take its end for a failure."""
+        closed = self._rounds.shutdown()
+        for meeting in self._meetings:
+            meeting.close()
+        if self._door is not None:
+            self._door.wait_until_left(_FAREWELL)
+        return closed
 
 
 class OneNode(RendezvousHandler):
@@ -309,11 +318,12 @@ def _rendezvous(layout: Layout, options: Options) -> RendezvousHandler:
         wait_for(where.master_addr, port, options.rendezvous_timeout)
     meet = partial(_met, parameters.endpoint, options.rendezvous_timeout)
     # Two connections: what waits for a value holds up no sign of life.
-    backend = C10dRendezvousBackend(meet("rounds"), parameters.run_id)
-    rounds = create_handler(meet("values"), backend, parameters)
-    if where.node_rank is None:
-        return StorePerAttempt(rounds, address, door=door)
-    return StorePerAttempt(rounds, where.master_addr, where.node_rank, door=door)
+    meetings = (meet("rounds"), meet("values"))
+    backend = C10dRendezvousBackend(meetings[0], parameters.run_id)
+    rounds = create_handler(meetings[1], backend, parameters)
+    if where.node_rank is not None:
+        address = where.master_addr
+    return StorePerAttempt(rounds, address, where.node_rank, meetings=meetings, door=door)
 
 
 def _opened(where: Placement, port: int) -> Door | None:
