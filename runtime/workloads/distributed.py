@@ -68,6 +68,11 @@ def left_in_the_end() -> Iterator[None]:
     _leave()
 
 
+_LEFT: list[object] = []
+"""DDP's reducer must not be the last to have a group: https://github.com/pytorch/pytorch/issues/56297"""
+
+
 def _leave() -> None:
     if dist.is_initialized():
+        _LEFT.append(dist.group.WORLD)
         dist.destroy_process_group()

@@ -20,6 +20,10 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import NoReturn
 
+import torch.distributed as dist
+
+from trainwright_runtime.process import keep_groups
+
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(
     [
@@ -88,6 +92,8 @@ def _run(
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
+    keep_groups(dist.distributed_c10d)  # as in each process that the entrypoint starts
+    dist.destroy_process_group = dist.distributed_c10d.destroy_process_group
     sys.argv = [str(script), *arguments]
     sys.path.insert(0, str(script.parent))
     os._exit(_ended(script))

@@ -74,6 +74,26 @@ def test_processes_meet_and_find_the_contract(entrypoint: Entrypoint) -> None:
     )
 
 
+# As most tutorials end: the group is destroyed while the model still has it. A loop is 200 ends.
+DESTROYS = """
+import torch, torch.distributed as dist
+def train():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+    model(torch.ones(2, 4)).sum().backward()
+    dist.destroy_process_group()
+for _ in range(200):
+    train()
+print("ended")
+"""
+
+
+@pytest.mark.slow
+def test_a_model_that_outlives_its_group_does_not_hang(entrypoint: Entrypoint) -> None:
+    done = entrypoint.run("--", entrypoint.script("train.py", DESTROYS))
+    assert (done.returncode, done.stdout) == (0, "[rank 0] ended\n"), done.stderr
+
+
 VARIABLES = """
 import json, os
 prefixes = ("TORCHELASTIC_", "GROUP_", "ROLE_", "LOCAL_", "RANK", "WORLD_SIZE")

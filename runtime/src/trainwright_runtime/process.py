@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import functools
 import importlib.util
 import json
 import logging
@@ -25,11 +26,12 @@ import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import NoReturn
+from types import ModuleType, TracebackType
+from typing import Any, NoReturn
 
 from trainwright_runtime import causes, cgroup, errors, exit_codes, failure, logs, metrics, stacks
 from trainwright_runtime.coordination import guard
+from trainwright_runtime.imports import GROUPS, after_import
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +55,7 @@ def main(argv: Sequence[str]) -> NoReturn:
     _hide_from_children(os.environ)
     logs.configure(os.environ.get("TRAINWRIGHT_LOG_FORMAT", "text"), logs.label_of(os.environ))
     _tell_ranks(os.environ)
+    after_import(GROUPS, keep_groups)
     if "TRAINWRIGHT_COORDINATOR" in os.environ:
         guard.refuse_other_programs()
     oom_kills = cgroup.oom_kills()
@@ -253,6 +256,24 @@ def _leave(code: int) -> NoReturn:
         with suppress(OSError, ValueError):  # the reader is gone, or the script closed it
             stream.flush()
     os._exit(code)
+
+
+def keep_groups(groups: ModuleType) -> None:
+    """Keep the process groups that a program destroys until it destroys the next ones.
+
+    DDP's reducer keeps Python's lock while it lets go of its group: where nothing else has that any
+    more, gloo's thread waits for the lock and the program for the thread, forever. One program in
+    30 hangs at its end: https://github.com/pytorch/pytorch/issues/56297
+    """
+    destroy = groups.destroy_process_group
+    kept: list[object] = []
+
+    @functools.wraps(destroy)
+    def destroy_process_group(*arguments: Any, **options: Any) -> None:
+        kept[:] = groups._world.pg_map
+        destroy(*arguments, **options)
+
+    groups.destroy_process_group = destroy_process_group  # type: ignore[attr-defined]
 
 
 def _destroy_process_groups() -> None:

@@ -8,25 +8,21 @@ process group: Hugging Face's Trainer, accelerate and Lightning do that first.
 from __future__ import annotations
 
 import functools
-import importlib.util
 import os
-import sys
-from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
 from trainwright_runtime.coordination import ending
 from trainwright_runtime.errors import UsageError
+from trainwright_runtime.imports import GROUPS, after_import
 
-_OPTIMIZERS, _GROUPS = "torch.optim.optimizer", "torch.distributed.distributed_c10d"
+_OPTIMIZERS = "torch.optim.optimizer"
 
 
 def refuse_other_programs() -> None:
     """Watch what this process trains with, once the program imports torch."""
-    sys.meta_path.insert(0, _AfterImport(_OPTIMIZERS, _watch_steps))
-    sys.meta_path.insert(0, _AfterImport(_GROUPS, _watch_groups))
+    after_import(_OPTIMIZERS, _watch_steps)
+    after_import(GROUPS, _watch_groups)
 
 
 def _watch_steps(optimizers: ModuleType) -> None:
@@ -57,33 +53,3 @@ def _refusal(what: str) -> UsageError:
         f"this program {what}, and --recovery=live would train it once in every process: use "
         "trainwright_runtime.elastic, or --recovery=restart"
     )
-
-
-class _AfterImport(MetaPathFinder):
-    """Calls back once, when a module was imported."""
-
-    def __init__(self, name: str, callback: Callable[[ModuleType], None]) -> None:
-        self._name, self._callback = name, callback
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname != self._name:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._callback)
-        return spec
-
-
-class _Loader(Loader):
-    def __init__(self, loader: Loader, callback: Callable[[ModuleType], None]) -> None:
-        self._loader, self._callback = loader, callback
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        self._loader.exec_module(module)
-        self._callback(module)
