@@ -80,7 +80,7 @@ def main(how: str) -> None:
                     wait_for(f"step-{EVERY}")
                 if how == "shard":
                     Path(f"reads-{NAME}").touch()
-                    time.sleep(1 if run.world_size == WORKERS else 0.1)
+                    time.sleep(2.2 if run.world_size == WORKERS else 0.1)
                 run.backward(model(batch).square().mean())
                 run.add(n=len(batch))
             print(run.totals()["n"], flush=True)
