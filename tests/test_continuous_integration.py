@@ -73,6 +73,27 @@ def test_a_skip_is_a_failure(
     assert ("skipped, which CI=true forbids: the tool is not installed" in done.stdout) == bool(ci)
 
 
+def test_costly_tests_are_named_and_pass(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(
+        "import continuous_integration\ncontinuous_integration._COSTLY = -1\n"
+    )
+    (tmp_path / "test_some.py").write_text("def test_it():\n    pass\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "continuous_integration", "-p", "no:cacheprovider",
+         "-m", "not slow"],
+        cwd=tmp_path,
+        env={
+            **{k: v for k, v in os.environ.items() if k != "PYTEST_ADDOPTS"},
+            "CI": "true",
+            "PYTHONPATH": str(Path(__file__).parent),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        },
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "s of a processor  test_some.py::test_it" in done.stdout
+    assert done.returncode == 0, done.stdout
+
+
 def test_the_workflow_runs_every_proof() -> None:
     workflow = yaml.safe_load((ROOT / ".github/workflows/check.yaml").read_text())
     job = workflow["jobs"]["check"]
