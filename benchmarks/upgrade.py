@@ -1,4 +1,4 @@
-"""How long `trainwright upgrade` takes over 3,000 jobs, as ratios over rendering them from cold.
+"""How long `trainwright admin upgrade` takes, as ratios over rendering 3,000 jobs from cold.
 
     .venv/bin/python benchmarks/upgrade.py [--jobs 1000] [--runs 1]
 
@@ -38,8 +38,10 @@ def report(root: Path, runs: int) -> None:
 
     count = len(list((root / "environments").glob("*/jobs/*.yaml")))
     cold = timed(lambda: trainwright(root, "render"), runs, clean)
-    chart = timed(lambda: trainwright(root, "upgrade", "--chart", str(HERE / "chart")), runs)
-    both = timed(lambda: trainwright(root, "upgrade", "--to", str(HERE)), runs)
+    chart = timed(
+        lambda: trainwright(root, "admin", "upgrade", "--chart", str(HERE / "chart")), runs
+    )
+    both = timed(lambda: trainwright(root, "admin", "upgrade", "--to", str(HERE)), runs)
     print(f"{count} jobs, median of {runs} runs")
     print(f"  render from cold                               {cold:6.2f} s")
     print(f"upgrade --chart / render from cold       {chart / cold:6.2f}   (wanted: at most 2.0)")

@@ -97,7 +97,7 @@ async def editing(
 ) -> AsyncIterator[Editor]:
     """An editor that has a repository open."""
     spoken = pytest_lsp.make_test_lsp_client()
-    await spoken.start_io(str(_trainwright()), *arguments, "lsp")
+    await spoken.start_io(str(_trainwright()), *arguments, "editor", "lsp")
     folder = types.WorkspaceFolder(uri=repository.root.as_uri(), name="repository")
     capabilities = pytest_lsp.client_capabilities(client)
     if capabilities.workspace and capabilities.workspace.did_change_watched_files:

@@ -100,4 +100,4 @@ def test_the_wheel_renders_a_new_folder_in_an_empty_environment(
     shutil.rmtree(folder / "environments/prod/rendered")
     repository.run("render")
     assert rendered.read_text() == by_wheel, "the wheel and the checkout render the same bytes"
-    assert "trainwright" in _run(trainwright, "version", cwd=tmp_path)
+    assert "trainwright" in _run(trainwright, "--version", cwd=tmp_path)

@@ -1,4 +1,4 @@
-// Starts `trainwright lsp` for the folders that have environments/ in them. Everything else is the
+// Starts `trainwright editor lsp` for the folders that have environments/ in them. Everything else is the
 // server's; see docs/editors.md.
 'use strict';
 
@@ -14,7 +14,7 @@ function settings() {
 async function start() {
   const [command, ...first] = settings().get('command');
   const cwd = vscode.workspace.workspaceFolders?.[0]?.uri.fsPath;
-  const server = { command, args: [...first, 'lsp', '--stdio'], options: { cwd } };
+  const server = { command, args: [...first, 'editor', 'lsp', '--stdio'], options: { cwd } };
   const documents = [{ scheme: 'file', language: 'yaml', pattern: '**/environments/**' }];
   client = new LanguageClient('trainwright', 'Trainwright', server, { documentSelector: documents });
   try {

@@ -77,7 +77,7 @@ def load(name: str, data: str, *, train: bool) -> Images:
 def available(data: str) -> str:
     """The data to train on: in a rehearsal whose folder is missing or empty, the digits.
 
-    `trainwright run` sets TRAINWRIGHT_REHEARSAL. On a cluster missing data stays an error.
+    `trainwright rehearse` sets TRAINWRIGHT_REHEARSAL. On a cluster missing data stays an error.
     """
     folder = Path(data)
     if data == DIGITS or "TRAINWRIGHT_REHEARSAL" not in os.environ:

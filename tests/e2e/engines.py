@@ -141,8 +141,8 @@ class Engine(Steps):
             self.workplace.job(self._job(target), target, RUNS)
         self.workplace.render(*map(self._job, self.targets))
         served.push(self.workplace.root)
-        self.workplace.run("wire", ENVIRONMENT, "--out", "wiring")
-        self.workplace.run("wire", ENVIRONMENT, "--out", "wiring", "--check")
+        self.workplace.run("gitops", "wire", ENVIRONMENT, "--out", "wiring")
+        self.workplace.run("gitops", "wire", ENVIRONMENT, "--out", "wiring", "--check")
         files = sorted((self.workplace.root / "wiring" / ENVIRONMENT).glob("*.yaml"))
         wired = [body for file in files for body in yaml.safe_load_all(file.read_text("utf-8"))]
         for body in wired:

@@ -27,9 +27,9 @@ def specs(tmp_path: Path) -> Repository:
 
 
 def talk(specs: Repository, to: Callable[[Any], Awaitable[None]]) -> None:
-    """A session with `trainwright mcp` as a process of its own."""
+    """A session with `trainwright editor mcp` as a process of its own."""
     mcp = pytest.importorskip("mcp", reason="mcp is not installed")
-    command = ["-m", "trainwright", "-C", str(specs.root), "mcp"]
+    command = ["-m", "trainwright", "-C", str(specs.root), "editor", "mcp"]
     parameters = mcp.StdioServerParameters(command=sys.executable, args=command)
 
     async def session() -> None:

@@ -22,7 +22,7 @@ from trainwright.gitops import packages
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["chart", *map(str, arguments)])
+    return CliRunner().invoke(main, ["admin", "chart", *map(str, arguments)])
 
 
 @pytest.fixture(autouse=True)

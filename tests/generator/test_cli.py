@@ -269,7 +269,7 @@ def test_options_come_from_the_environment_too(
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion(repository: Repository, shell: str) -> None:
-    script = repository.run("completion", shell)
+    script = repository.run("admin", "completion", shell)
     assert "_TRAINWRIGHT_COMPLETE" in script.stdout
     done = subprocess.run(
         [sys.executable, "-m", "trainwright"],

@@ -226,7 +226,7 @@ def _commits(folder: Path) -> str:
 
 
 def _run(repository: Repository, *options: str) -> tuple[int, str]:
-    done = repository.run("run", "dev/mnist", *options)
+    done = repository.run("rehearse", "dev/mnist", *options)
     return done.exit_code, done.output
 
 

@@ -51,7 +51,7 @@ def test_every_spec_is_sound_and_carries_its_configuration(example: Path) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("job", sorted(SAYS))
 def test_what_can_run_on_a_laptop_trains_as_its_file_says(example: Path, job: str) -> None:
-    done = CliRunner().invoke(main, ["run", f"dev/{job}"])
+    done = CliRunner().invoke(main, ["rehearse", f"dev/{job}"])
     assert done.exit_code == 0, done.output
     assert SAYS[job] in done.stdout
 
@@ -61,7 +61,7 @@ def test_what_can_run_on_a_laptop_trains_as_its_file_says(example: Path, job: st
 def test_deepspeed_trains_by_its_own_launcher_as_its_file_says(example: Path, nodes: int) -> None:
     said = json.loads(Path("configs/deepspeed.json").read_text())
     per_step = said["train_micro_batch_size_per_gpu"] * said["gradient_accumulation_steps"]
-    done = CliRunner().invoke(main, ["run", "dev/deepspeed", f"--nodes={nodes}"])
+    done = CliRunner().invoke(main, ["rehearse", "dev/deepspeed", f"--nodes={nodes}"])
     assert done.exit_code == 0, done.output
     wanted = f"stage {said['zero_optimization']['stage']}, batch {per_step * nodes}, "
     losses = re.search(rf"{wanted}loss ([0-9.]+) to ([0-9.]+)", done.stdout)
@@ -75,7 +75,7 @@ def test_deepspeed_trains_by_its_own_launcher_as_its_file_says(example: Path, no
 def test_a_batch_that_deepspeed_refuses_is_named(example: Path) -> None:
     config = Path("configs/deepspeed.json")
     config.write_text(json.dumps({**json.loads(config.read_text()), "train_batch_size": 100}))
-    done = CliRunner().invoke(main, ["run", "dev/deepspeed", "--nodes=1"])
+    done = CliRunner().invoke(main, ["rehearse", "dev/deepspeed", "--nodes=1"])
     assert done.exit_code == 1, done.output
     assert "train_batch_size is not equal to" in done.stdout
     assert "100 != 16 * 2 * 1" in done.stdout

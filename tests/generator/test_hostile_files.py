@@ -171,7 +171,7 @@ def test_line_ends_that_git_converted_are_no_edits(converted: Repository) -> Non
         assert converted.run("render", *options).exit_code == 0
     assert _bytes(converted) == before
     assert git(converted.root, "status", "--porcelain") == ""
-    done = converted.run("publish")
+    done = converted.run("gitops", "publish")
     assert done.exit_code == 0, done.output
     assert "up to date" in done.stdout
 

@@ -31,8 +31,8 @@ READING = (
     ("explain", "prod/llm"),
     ("report",),
     ("doctor",),
-    ("publish", "--branch", "rendered"),
-    ("verify", "HEAD"),
+    ("gitops", "publish", "--branch", "rendered"),
+    ("gitops", "verify", "HEAD"),
 )
 
 
@@ -168,7 +168,7 @@ def test_helm_is_not_of_the_checkout(site: Site, monkeypatch: pytest.MonkeyPatch
 
 STARTING = {
     "helm/engines.py",
-    "rehearsal/processes.py",  # the training itself, which `run` is for
+    "rehearsal/processes.py",  # the training itself, which `rehearse` is for
     "rehearsal/session.py",
     "specs/git_command.py",
     "upgrade/versions.py",
@@ -203,7 +203,10 @@ def test_hooks_and_filters_of_the_user_run_where_the_user_commits(site: Site) ->
 def test_nothing_is_done_for_the_user_with_settings_of_the_tree(name: str, site: Site) -> None:
     INCLUDED[name].put(site)
     git_repository.git(site.root, "-c", "include.path=/dev/null", "config", "--list")
-    for verb in (("publish", "--branch", "new"), ("publish", "--branch", "new", "--push")):
+    for verb in (
+        ("gitops", "publish", "--branch", "new"),
+        ("gitops", "publish", "--branch", "new", "--push"),
+    ):
         done = Repository(site.root).run(*verb)
         assert done.exit_code == 2, done.output
     assert marks(site) == []

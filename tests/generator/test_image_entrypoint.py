@@ -126,7 +126,7 @@ def test_a_runtime_of_the_cluster_has_a_command_that_stays(repository: Repositor
 def test_a_rehearsal_asks_for_the_program(repository: Repository) -> None:
     """The arguments alone are no program, whatever they are called."""
     _job(repository, "{image: true, args: [python, train.py]}", "target: job\n")
-    done = repository.run("run", "dev/llm")
+    done = repository.run("rehearse", "dev/llm")
     assert done.exit_code != 0
     assert "starts what its image starts" in done.output
     assert "entrypoint.script" in done.output

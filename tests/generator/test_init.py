@@ -64,7 +64,9 @@ def test_a_new_repository_passes_its_own_checks(tmp_path: Path, engine: str, tar
     wired = {path.parent.name for path in (folder / "wiring").rglob("*.yaml")}
     assert ({"dev", "prod"} <= wired) == (engine != "none")
     if engine != "none":
-        assert run(folder, "wire", "--out", str(folder / "wiring"), "--check").exit_code == 0
+        assert (
+            run(folder, "gitops", "wire", "--out", str(folder / "wiring"), "--check").exit_code == 0
+        )
 
 
 @pytest.mark.parametrize("target", [name for name in TARGETS if name != "compose"])
@@ -84,14 +86,14 @@ def test_a_job_of_two_nodes_runs_in_it(target: str, tmp_path: Path) -> None:
 def test_its_example_needs_only_torch(target: str, tmp_path: Path, only_torch: str) -> None:
     """Neither what is in the image nor a flag: a laptop with PyTorch rehearses it."""
     assert init(tmp_path / "new", target=target).exit_code == 0
-    done = run(tmp_path / "new", "run", "dev/example", "--python", only_torch, "--dry-run")
+    done = run(tmp_path / "new", "rehearse", "dev/example", "--python", only_torch, "--dry-run")
     assert done.exit_code == 0, done.output
 
 
 @pytest.mark.slow
 def test_its_example_trains(tmp_path: Path, only_torch: str) -> None:
     assert init(tmp_path / "new").exit_code == 0
-    command = [str(Path(sys.executable).with_name("trainwright")), "run", "dev/example"]
+    command = [str(Path(sys.executable).with_name("trainwright")), "rehearse", "dev/example"]
     done = subprocess.run(
         [*command, "--python", only_torch],
         cwd=tmp_path / "new", capture_output=True, text=True, check=False,
@@ -106,7 +108,7 @@ def test_the_page_about_it_works_as_it_is_written(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     session = list(documentation.blocks(ROOT / "docs/getting-started.md"))[1:3]
     commands = [step.command for block in session for step in documentation.steps(block)]
-    assert any(command.startswith("trainwright run ") for command in commands)
+    assert any(command.startswith("trainwright rehearse ") for command in commands)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-euxc", "\n".join(commands)],
@@ -269,7 +271,7 @@ def test_what_it_writes_follows_the_branch_of_the_repository(tmp_path: Path, bra
     assert f"targetRevision: {branch}\n" in wired
     assert "targetRevision: main\n" not in wired
     assert f"--against origin/{branch}`" in (folder / "README.md").read_text()
-    assert run(folder, "wire", "--out", str(folder / "wiring"), "--check").exit_code == 0
+    assert run(folder, "gitops", "wire", "--out", str(folder / "wiring"), "--check").exit_code == 0
 
 
 def test_of_a_feature_branch_it_follows_what_the_remote_has(tmp_path: Path) -> None:

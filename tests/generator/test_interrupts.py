@@ -58,7 +58,7 @@ def slow(tmp_path: Path) -> Path:
         ("check", "--helm", "SLOW"),
         ("render", "--helm", "SLOW"),
         ("diff", "--helm", "SLOW"),
-        ("run", "dev/mnist", "--python", "SLOW"),
+        ("rehearse", "dev/mnist", "--python", "SLOW"),
     ],
     ids=lambda arguments: arguments[0],
 )

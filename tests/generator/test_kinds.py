@@ -426,6 +426,6 @@ def test_a_kind_is_added_from_outside(toys: Path, tmp_path: Path) -> None:
     imported = _command(toys, *root, "import", str(written), "--env", "play", "--dry-run")
     assert yaml.safe_load(imported)["target"] == "toy"
     assert "resources: [toys]" in _command(toys, "status", "--print-rbac", "read")
-    wired = _command(toys, *root, "wire", "play", "--out", str(tmp_path / "wiring"))
+    wired = _command(toys, *root, "gitops", "wire", "play", "--out", str(tmp_path / "wiring"))
     settings = (tmp_path / "wiring/argocd-cm.yaml").read_text(encoding="utf-8")
     assert "health.toys.example.com_Toy" in settings, wired

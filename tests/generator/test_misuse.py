@@ -43,9 +43,9 @@ def no_folder(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     "command",
     [
-        ("run", "dev/mnist", "--dry-run", "--keep"),
-        ("chart", "package", "--destination"),
-        ("schema", "--out"),
+        ("rehearse", "dev/mnist", "--dry-run", "--keep"),
+        ("admin", "chart", "package", "--destination"),
+        ("admin", "schema", "--out"),
     ],
 )
 def test_a_folder_that_cannot_be_made_is_named(
@@ -61,7 +61,7 @@ def test_a_rehearsal_has_as_many_nodes_and_processes_as_a_spec_may(
 ) -> None:
     schema = json.loads((SCHEMAS / "job.schema.json").read_text(encoding="utf-8"))
     most = schema["$defs"]["fields"]["properties"][field]["maximum"]
-    complaint = refused(rendered, "run", "dev/mnist", "--dry-run", option, str(most + 1))
+    complaint = refused(rendered, "rehearse", "dev/mnist", "--dry-run", option, str(most + 1))
     assert f"{most + 1} is not in the range 1<=x<={most}" in complaint
 
 
@@ -79,11 +79,13 @@ def test_the_day_of_an_end_is_a_date(written: str, rendered: Repository) -> None
 def test_an_input_without_an_end_is_refused(rendered: Repository) -> None:
     complaint = refused(rendered, "check", "--manifests", "/dev/zero")
     assert complaint == "trainwright: cannot read /dev/zero: Larger than 64 MiB\n"
-    complaint = refused(rendered, "upgrade", "--chart", "/dev/zero")
+    complaint = refused(rendered, "admin", "upgrade", "--chart", "/dev/zero")
     assert complaint == "trainwright: /dev/zero cannot be read: Larger than 64 MiB\n"
 
 
-@pytest.mark.parametrize("command", ["--help", "list jobs", "explain dev/mnist", "schema job"])
+@pytest.mark.parametrize(
+    "command", ["--help", "list jobs", "explain dev/mnist", "admin schema job"]
+)
 def test_an_output_that_cannot_be_written_is_one_line(command: str, rendered: Repository) -> None:
     expected = "trainwright: cannot write the output: No space left on device\n"
     for setting in ("", "PYTHONUNBUFFERED=1 "):
@@ -109,7 +111,14 @@ def _in_a_shell(
 
 
 @pytest.mark.parametrize(
-    "command", [("check",), ("render",), ("explain", "dev/x"), ("suspend", "dev/x"), ("wire",)]
+    "command",
+    [
+        ("check",),
+        ("render",),
+        ("explain", "dev/x"),
+        ("suspend", "dev/x"),
+        ("gitops", "wire"),
+    ],
 )
 def test_a_folder_without_environments_gets_the_same_answer(
     command: tuple[str, ...], tmp_path: Path

@@ -63,7 +63,7 @@ def test_windows_reads_all_and_names_what_it_cannot_do(repository: Repository) -
         "on Windows, use WSL\n",
     )
     assert not repository.tree()
-    rehearsal = _run(repository, WINDOWS, "run", "dev/mnist")
+    rehearsal = _run(repository, WINDOWS, "rehearse", "dev/mnist")
     assert (rehearsal.returncode, rehearsal.stderr) == (
         2,
         "trainwright: a rehearsal needs POSIX process groups, which this system does not have; "
@@ -74,7 +74,7 @@ def test_windows_reads_all_and_names_what_it_cannot_do(repository: Repository) -
 def test_macos_rehearses(repository: Repository) -> None:
     (repository.root / "train.py").write_text("print('trained')\n")
     repository.job("dev/plain", "launcher: python\n")
-    done = _run(repository, MACOS, "run", "dev/plain")
+    done = _run(repository, MACOS, "rehearse", "dev/plain")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("trained") == 2
 

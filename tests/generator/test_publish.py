@@ -66,7 +66,7 @@ def clone(remote: Path, name: str, *options: str) -> Repository:
 
 
 def publish(repository: Repository, *arguments: str) -> str:
-    result = repository.run("publish", *arguments)
+    result = repository.run("gitops", "publish", *arguments)
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -76,7 +76,7 @@ def refused(repository: Repository, *arguments: str) -> str:
         git(repository.root, "rev-parse", "HEAD"),
         git(repository.root, "branch", "--format=%(refname) %(objectname)"),
     )
-    result = repository.run("publish", *arguments)
+    result = repository.run("gitops", "publish", *arguments)
     assert result.exit_code in (1, 2), result.output
     after = (
         git(repository.root, "rev-parse", "HEAD"),
@@ -374,7 +374,7 @@ def test_an_unknown_run_is_requested_by_name(remote: Path) -> None:
     git_repository.commit(here.root)
     message = refused(here, *branch, "--discard-edits")
     assert "TW054" in message
-    assert "or `trainwright publish --new-runs`" in message
+    assert "or `trainwright gitops publish --new-runs`" in message
     publish(here, *branch, "--new-runs", "--discard-edits")
     assert set(_runs(here.root)) == {"llm", "mnist"}
 
@@ -410,14 +410,14 @@ def test_a_published_commit_is_rendered_again_from_its_source(
     git_repository.commit(here.root)
     publish(here, *branch)
     for commit, of in (("rendered", "HEAD"), ("rendered~", source)):
-        done = here.run("verify", commit)
+        done = here.run("gitops", "verify", commit)
         assert done.exit_code == 0, done.output
         *files, last = done.output.splitlines()
         assert len(files) > 5
         assert all(line.endswith(": equal") for line in files)
         assert last.endswith(f", published from {git(here.root, 'rev-parse', of)[:12]}")
-    assert here.run("verify", "rendered", "--against", "rendered~").exit_code == 2
-    assert here.run("verify", "rendered", "dev").exit_code == 2
+    assert here.run("gitops", "verify", "rendered", "--against", "rendered~").exit_code == 2
+    assert here.run("gitops", "verify", "rendered", "dev").exit_code == 2
 
     git(here.root, "checkout", "--quiet", "rendered")
     (forged,) = here.root.rglob("llm/pytorchjob.yaml")
@@ -439,7 +439,7 @@ def test_a_published_commit_is_rendered_again_from_its_source(
     for statement, also in ((text, True), (json.dumps(told), False)):
         stated.write_text(statement)
         git_repository.commit(here.root, "State it")
-        done = here.run("verify", "HEAD", "-o", "json")
+        done = here.run("gitops", "verify", "HEAD", "-o", "json")
         assert done.exit_code == 1
         ((found),) = json.loads(done.stdout)["items"]
         different = {it["path"] for it in found["files"] if it["verdict"] == "different"}
@@ -448,7 +448,7 @@ def test_a_published_commit_is_rendered_again_from_its_source(
     told["predicate"]["source"]["digest"]["gitCommit"] = "0" * 40
     stated.write_text(json.dumps(told))
     git_repository.commit(here.root, "State another")
-    done = here.run("verify", "HEAD")
+    done = here.run("gitops", "verify", "HEAD")
     assert done.exit_code == 1
     assert f"unproved: its source {'0' * 12} is not in this clone" in done.stdout
     stated.unlink()
@@ -457,7 +457,7 @@ def test_a_published_commit_is_rendered_again_from_its_source(
     (here.root / "copy").mkdir()
     (here.root / "copy" / STATEMENT).write_text(text)  # which hides no other of the same name
     git_repository.commit(here.root, "State it again, and elsewhere")
-    done = here.run("verify", "HEAD")
+    done = here.run("gitops", "verify", "HEAD")
     assert done.exit_code == 1
     assert paths <= {
         line.partition(":")[0] for line in done.stdout.splitlines() if not line.endswith(": equal")
@@ -467,7 +467,7 @@ def test_a_published_commit_is_rendered_again_from_its_source(
     for broken in ("", "[" * 200_000, "[]", json.dumps({**told, "predicate": pattern})):
         stated.write_text(broken)
         git_repository.commit(here.root, "Break it")
-        done = here.run("verify", "HEAD")
+        done = here.run("gitops", "verify", "HEAD")
         assert done.exit_code == 2
         assert "is not a statement of Trainwright" in done.stderr
 
@@ -555,7 +555,7 @@ def test_no_branch_no_repository(remote: Path, tmp_path: Path) -> None:
     assert "no branch is checked out: name one with --branch" in refused(here)
     bare = Repository(tmp_path / "bare")
     bare.environment("dev")
-    assert "is not in a git repository" in bare.run("publish").stderr
+    assert "is not in a git repository" in bare.run("gitops", "publish").stderr
 
 
 def test_a_dry_run_says_what_it_would_do(remote: Path) -> None:
@@ -826,7 +826,7 @@ def test_a_branch_that_does_not_move_leaves_its_files_as_they_were(
     hook.write_text(f"#!/bin/sh\n{waits}\n")
     hook.chmod(0o755)
     process = subprocess.Popen(
-        [sys.executable, "-m", "trainwright", "publish", "prod"],
+        [sys.executable, "-m", "trainwright", "gitops", "publish", "prod"],
         cwd=repository.root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     if how == "Ctrl-C":

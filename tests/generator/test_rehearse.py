@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 
 from repository import Repository
 from trainwright.cli import main
-from trainwright.cli.run import run
+from trainwright.cli.rehearse import rehearse
 from trainwright.pods.pod import Mount, Pod, Port, Restart
 from trainwright.rehearsal import RehearsalError, processes, staging
 from trainwright.rehearsal.names import Names
@@ -101,7 +101,7 @@ def _elastic(repository: Repository, extra: str = "") -> None:
 
 
 def _run(repository: Repository, *arguments: str) -> Result:
-    done = repository.run("run", "dev/mnist", *arguments)
+    done = repository.run("rehearse", "dev/mnist", *arguments)
     assert done.exception is None or isinstance(done.exception, SystemExit), done.output
     return done
 
@@ -481,7 +481,7 @@ def test_the_folder_of_a_script_is_named(script: str, repository: Repository, co
 @pytest.mark.parametrize("job", ["mnist-gloo", "elastic-mnist"])
 def test_shipped_jobs_find_their_code(job: str, only_torch: str) -> None:
     """From the root, by an interpreter that has nothing of the image but PyTorch."""
-    arguments = ["-C", str(ROOT), "run", f"dev/{job}", "--python", only_torch, "--dry-run"]
+    arguments = ["-C", str(ROOT), "rehearse", f"dev/{job}", "--python", only_torch, "--dry-run"]
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 0, done.output
     assert f"code: trainwright_runtime is imported from {ROOT / 'runtime/src'}" in done.stderr
@@ -490,7 +490,7 @@ def test_shipped_jobs_find_their_code(job: str, only_torch: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("job", ["mnist-gloo", "elastic-mnist"])
 def test_shipped_jobs_train_without_a_flag(job: str, only_torch: str) -> None:
-    command = [str(Path(sys.executable).with_name("trainwright")), "run", f"dev/{job}"]
+    command = [str(Path(sys.executable).with_name("trainwright")), "rehearse", f"dev/{job}"]
     done = subprocess.run(
         [*command, "--python", only_torch], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -528,7 +528,7 @@ def test_wrong_options_are_one_line(
 
 def test_one_job_at_a_time_and_only_one_that_is_to_run(repository: Repository, code: Path) -> None:
     _job(repository)
-    done = repository.run("run", "*/mnist")
+    done = repository.run("rehearse", "*/mnist")
     assert done.exit_code == 2
     assert '"*/mnist" selects 2 jobs, and one is rehearsed at a time' in _last(done)
     _job(repository, "state: cancelled\n")
@@ -686,7 +686,7 @@ time.sleep(600)
 def _start(repository: Repository, *arguments: str) -> tuple[subprocess.Popen[str], list[int]]:
     """A rehearsal of two pods in a process of its own, and every process in it once it is up."""
     started = subprocess.Popen(
-        [sys.executable, "-m", "trainwright", "-C", str(repository.root), "run", "dev/mnist", *arguments],
+        [sys.executable, "-m", "trainwright", "-C", str(repository.root), "rehearse", "dev/mnist", *arguments],
         cwd=repository.root / "code", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert started.stdout is not None
@@ -944,7 +944,7 @@ def test_no_volume_leads_out_of_its_folder(sub_path: str, tmp_path: Path) -> Non
 
 
 def test_help_says_what_it_does_and_imports_nothing_for_it(repository: Repository) -> None:
-    done = repository.run("run", "--help")
+    done = repository.run("rehearse", "--help")
     assert done.exit_code == 0
     assert "Rehearse a rendered job on this machine" in done.stdout
     for option in ("--nodes", "--procs", "--root", "--python", "--volumes", "--keep", "--env"):
@@ -964,14 +964,22 @@ def test_help_says_what_it_does_and_imports_nothing_for_it(repository: Repositor
 def test_the_page_about_it_names_every_option() -> None:
     page = (Path(__file__).parents[2] / "docs/rehearsal.md").read_text()
     named = set(re.findall(r"`(--[a-z-]+)", page)) - {"--master-port", "--data"}
-    assert named == {option for p in run.params for option in p.opts if option[:2] == "--"}
+    assert named == {option for p in rehearse.params for option in p.opts if option[:2] == "--"}
 
 
 def test_progress_is_shown_on_a_terminal_only(repository: Repository, code: Path) -> None:
     (code / "train.py").write_text("import time; time.sleep(1)")
     _job(repository)
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "trainwright", "-C", str(repository.root), "run", "dev/mnist"]
+    command = [
+        sys.executable,
+        "-m",
+        "trainwright",
+        "-C",
+        str(repository.root),
+        "rehearse",
+        "dev/mnist",
+    ]
     with subprocess.Popen(command, cwd=code, stderr=theirs, stdout=subprocess.PIPE) as started:
         os.close(theirs)
         shown, until = b"", time.monotonic() + PATIENCE

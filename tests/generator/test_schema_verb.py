@@ -14,7 +14,7 @@ from trainwright.specs.schema import FOLDER
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["schema", *arguments])
+    return CliRunner().invoke(main, ["admin", "schema", *arguments])
 
 
 def names() -> list[str]:

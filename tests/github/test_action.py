@@ -158,13 +158,14 @@ def test_the_plan_is_made_once_and_the_comment_links_its_page(pull: Pull, api: A
     counted = runner.temp / "bin"
     counted.mkdir()
     (counted / "trainwright").write_text(
-        f'#!/bin/sh\necho "$1" >> "{runner.temp}/calls"\nPATH="{runner.path}" exec trainwright "$@"\n'
+        f'#!/bin/sh\necho "$*" >> "{runner.temp}/calls"\nPATH="{runner.path}" exec trainwright "$@"\n'
     )
     (counted / "trainwright").chmod(0o755)
     runner.path = f"{counted}{os.pathsep}{runner.path}"
     done = runner.run()
     assert not done.failed, done.log
-    assert (runner.temp / "calls").read_text().split() == ["plan", "comment"]
+    calls = (runner.temp / "calls").read_text().splitlines()
+    assert [" ".join(call.split()[:2]) for call in calls] == ["plan --against", "gitops comment"]
     assert Path(done.outputs["page"]).read_text().startswith("<!doctype html>")
     (body,) = api.bodies(NUMBER)
     assert body.endswith(f"[The plan as a page]({address})\n")
@@ -406,7 +407,7 @@ def test_the_whole_action_with_its_own_installation(
     monkeypatch.delenv("PYTHONPATH")
     assert "dev/llm" in api.bodies(NUMBER)[0]
     tool = runner.temp / "trainwright/bin/trainwright"
-    message = subprocess.run([tool, "version"], capture_output=True, text=True, check=True)
+    message = subprocess.run([tool, "--version"], capture_output=True, text=True, check=True)
     assert message.stdout.startswith("trainwright ")
     assert [path.name for path in tool.parent.iterdir()] == ["trainwright"], "no pip, no python"
     new = [tool, "init", runner.temp / "new", "--engine", "flux", "--target", "jobset"]

@@ -127,7 +127,7 @@ def test_a_forged_tree_is_not_published(
     commit(forged.root, "More of the harmless job")
     before = git(remote, "for-each-ref"), git(forged.root, "for-each-ref")
     for more in ((), ("--discard-edits",)):
-        done = forged.run("publish", *where, *more)
+        done = forged.run("gitops", "publish", *where, *more)
         assert done.exit_code == 2, done.output
         assert f"not rendered from any source: {RENDERED}/new/pytorchjob.yaml" in done.output
         assert (git(remote, "for-each-ref"), git(forged.root, "for-each-ref")) == before

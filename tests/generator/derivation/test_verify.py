@@ -24,7 +24,7 @@ def branch(tmp_path: Path, copied: Copied) -> Repository:
 
 def verified(repository: Repository, *arguments: str, code: int = 0) -> dict[str, dict[str, Any]]:
     """Each file by path, as a verification has it."""
-    done = repository.run("verify", *arguments, "-o", "json")
+    done = repository.run("gitops", "verify", *arguments, "-o", "json")
     assert done.exit_code == code, done.output
     sets = json.loads(done.stdout)["items"]
     assert all(each["equal"] for each in sets) == (code == 0)
@@ -50,7 +50,7 @@ def test_what_was_rendered_is_equal_file_by_file(branch: Repository) -> None:
         assert file == {
             "verdict": "equal", "sha256": digest.decode(), "why": "", "line": 1
         }  # fmt: skip
-    text = branch.run("verify", "HEAD").stdout.splitlines()
+    text = branch.run("gitops", "verify", "HEAD").stdout.splitlines()
     assert text == [*(f"{path}: equal" for path in listed), f"prod: {len(listed)} equal"]
 
 
@@ -103,7 +103,7 @@ def test_a_record_is_not_equal_where_its_files_are_not(branch: Repository) -> No
     assert "registry.example.org/x:1.0" in line[manifest["line"] - 1]
     assert "is rendered" in manifest["why"]
     assert record["verdict"] == "different"
-    text = branch.run("verify", "HEAD").stdout
+    text = branch.run("gitops", "verify", "HEAD").stdout
     assert f"{RENDERED}/new/pytorchjob.yaml:{manifest['line']}: different: has " in text
     assert text.endswith("prod: 10 equal, 2 different\n")
 
@@ -134,7 +134,7 @@ def test_a_shallow_clone_says_what_it_could_not_prove(branch: Repository) -> Non
 def test_a_clone_that_lacks_a_file_says_which(branch: Repository) -> None:
     blob = git(branch.root, "rev-parse", "HEAD:environments/prod/jobs/llm.yaml")
     (branch.root / ".git/objects" / blob[:2] / blob[2:]).unlink()
-    for verb in (("verify", "HEAD"), ("plan", "--against", "main", "--head", "HEAD")):
+    for verb in (("gitops", "verify", "HEAD"), ("plan", "--against", "main", "--head", "HEAD")):
         done = branch.run(*verb)
         assert done.exit_code == 2, done.output
         lacks = "trainwright: this clone lacks environments/prod/jobs/llm.yaml of commit "
@@ -223,7 +223,7 @@ def test_nothing_is_stated_of_what_is_not_equal(branch: Repository, tmp_path: Pa
 def test_what_cannot_be_is_one_line(
     arguments: tuple[str, ...], message: str, branch: Repository
 ) -> None:
-    done = branch.run("verify", *arguments)
+    done = branch.run("gitops", "verify", *arguments)
     assert done.exit_code == 2
     assert done.stderr.startswith(f"trainwright: {message}")
     assert len(done.stderr.splitlines()) == 1
@@ -234,6 +234,6 @@ def test_a_commit_without_rendered_files_proves_nothing(tmp_path: Path) -> None:
     made.environment("prod")
     made.job("prod/llm")
     commit(tmp_path, "Specs")
-    done = made.run("verify", "HEAD")
+    done = made.run("gitops", "verify", "HEAD")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "nothing is rendered in HEAD" in done.stderr

@@ -27,7 +27,7 @@ def test_neovim_shows_findings_explains_completes_and_applies_a_remedy(
     path = repository.job("dev/train", "pool: h100\n")
     text = path.read_text().replace("memory: 1Gi}", "memory: 1Gi, gpu: 4}")
     path.write_text(text)
-    command = [sys.executable, "-m", "trainwright", "lsp"]
+    command = [sys.executable, "-m", "trainwright", "editor", "lsp"]
     message = {"root": str(repository.root), "path": str(path), "command": command}
     set_up = "".join(
         f"_G.arg_{key} = vim.json.decode({json.dumps(json.dumps(value))})\n"

@@ -218,13 +218,13 @@ def test_without_its_extra_the_command_names_it(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pygls", None)
-    done = repository.run("lsp")
+    done = repository.run("editor", "lsp")
     assert done.exit_code == 2
     assert "pip install 'trainwright[editor]'" in done.stderr
     assert "Traceback" not in done.output
 
 
 def test_an_editor_that_goes_away_ends_the_server(repository: Repository) -> None:
-    command = [sys.executable, "-m", "trainwright", "-C", str(repository.root), "lsp"]
+    command = [sys.executable, "-m", "trainwright", "-C", str(repository.root), "editor", "lsp"]
     done = subprocess.run(command, input=b"", capture_output=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (0, b"")

@@ -33,7 +33,7 @@ def test_the_manifest_names_what_is_there() -> None:
 
 
 def test_the_command_that_it_starts_is_one(tmp_path: Path) -> None:
-    assert "'lsp', '--stdio'" in CODE
+    assert "'editor', 'lsp', '--stdio'" in CODE
     command = [
         sys.executable,
         "-m",

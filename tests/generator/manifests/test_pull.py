@@ -150,7 +150,9 @@ def test_definitions_become_files_that_stay_the_same(server: Server, tmp_path: P
     config = str(server.kubeconfig(tmp_path / "config"))
     (tmp_path / "crds").mkdir()
     (tmp_path / "crds" / "mine.yaml").write_text("kind: Other")
-    done = trainwright(tmp_path, "crds", "pull", "--kubeconfig", config, "--context", "there")
+    done = trainwright(
+        tmp_path, "admin", "crds", "pull", "--kubeconfig", config, "--context", "there"
+    )
     assert (done.returncode, done.stdout) == (0, "crds: 3 added\n"), done.stderr
     assert "context there" in done.stderr
     files = sorted(
@@ -165,12 +167,12 @@ def test_definitions_become_files_that_stay_the_same(server: Server, tmp_path: P
         client = item["spec"]["conversion"]["webhook"]["clientConfig"]
         client["caBundle"] = "bmV3"
         item["spec"] = dict(reversed(item["spec"].items()))
-    again = trainwright(tmp_path, "crds", "pull", "--kubeconfig", config)
+    again = trainwright(tmp_path, "admin", "crds", "pull", "--kubeconfig", config)
     assert (again.returncode, again.stdout) == (0, "crds: up to date\n"), again.stderr
 
     server.items[0]["spec"]["scope"] = "Cluster"
     del server.items[2]
-    third = trainwright(tmp_path, "crds", "pull", "--kubeconfig", config)
+    third = trainwright(tmp_path, "admin", "crds", "pull", "--kubeconfig", config)
     assert third.stdout == "crds: 1 changed\n"
     assert (tmp_path / "crds" / "z.io" / "zs.yaml").is_file()
 
@@ -194,7 +196,7 @@ def test_what_is_kept_of_a_definition() -> None:
 
 def test_what_was_pulled_takes_part(server: Server, tmp_path: Path) -> None:
     config = str(server.kubeconfig(tmp_path / "config"))
-    trainwright(tmp_path, "crds", "pull", "--kubeconfig", config, "--out", "defs")
+    trainwright(tmp_path, "admin", "crds", "pull", "--kubeconfig", config, "--out", "defs")
     (tmp_path / "a.yaml").write_text(
         "apiVersion: x.io/v1\nkind: X\nmetadata: {name: a}\nspec: {b: 1}"
     )
@@ -215,7 +217,7 @@ def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
     server = Server([])
     config = server.kubeconfig(tmp_path / "config")
     server.close()
-    done = trainwright(tmp_path, "crds", "pull", "--kubeconfig", str(config))
+    done = trainwright(tmp_path, "admin", "crds", "pull", "--kubeconfig", str(config))
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 2
     assert "Traceback" not in done.stderr

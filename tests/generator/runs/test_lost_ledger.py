@@ -84,7 +84,7 @@ def test_where_runs_are_published_the_branch_remembers(tmp_path: Path) -> None:
     made.environment("prod")
     made.job("prod/a")
     git_repository.commit(made.root)
-    to = ("publish", "prod", "--branch", "live", "--path", ".")
+    to = ("gitops", "publish", "prod", "--branch", "live", "--path", ".")
     assert made.run(*to).exit_code == 0
     assert made.run("retire", "prod/a", "--commit").exit_code == 0
     assert made.run(*to).exit_code == 0

@@ -12,7 +12,7 @@ from git_repository import git
 from repository import Repository
 
 BASE = "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: llm\nflags: {epochs: 3}\n"
-TO = ("publish", "--branch", "live", "--path", ".")
+TO = ("gitops", "publish", "--branch", "live", "--path", ".")
 
 
 @pytest.fixture(autouse=True)
@@ -134,7 +134,7 @@ def test_a_job_that_went_and_came_again_begins(repository: Repository) -> None:
 
 def test_a_job_that_went_with_its_rendering_and_came_again_begins(repository: Repository) -> None:
     """On the branch of the specs, by commits of people's own."""
-    to = ("publish", "prod")
+    to = ("gitops", "publish", "prod")
     assert repository.run(*to).exit_code == 0
     lengthen(repository)
     git(repository.root, "rm", "--quiet", "-r", "environments/prod/rendered/llm")

@@ -391,7 +391,7 @@ def test_a_published_run_is_retired_where_it_is_not_rendered(repository: Reposit
     remove_rendered(repository)
     git(repository.root, "init", "-q", "-b", "main")
     commit(repository, "Specs alone")
-    publish = ("publish", "prod", "--branch", "rendered", "--path", ".")
+    publish = ("gitops", "publish", "prod", "--branch", "rendered", "--path", ".")
     assert repository.run(*publish).exit_code == 0
     edit(repository, "base/jobs/llm.yaml", "epochs: 3", "epochs: 5")
     commit(repository, "Train longer")

@@ -99,7 +99,7 @@ def test_no_diff_shows_a_credential() -> None:
     after = {"prod/llm": {"job.yaml": "env:\n- name: HF_TOKEN\n  value: " + secret + "\n"}}
     found = upgrade(outcome(OLD, next_runs=before), outcome(NEW, next_runs=after))
     for render in FORMATS.values():
-        assert secret not in render(found, Style(command="trainwright upgrade"))
+        assert secret not in render(found, Style(command="trainwright admin upgrade"))
 
 
 def test_runs_by_what_becomes_of_them() -> None:
@@ -167,7 +167,7 @@ def test_what_breaks_blocks(case: str) -> None:
     found = upgrade(outcome(OLD, **before), outcome(NEW, **after))
     assert found.blocked is blocked
     words = "breaks" if blocked else "No run changes"
-    assert words in FORMATS["text"](found, Style(command="trainwright upgrade"))
+    assert words in FORMATS["text"](found, Style(command="trainwright admin upgrade"))
 
 
 def test_a_comment_fits_whatever_is_in_it() -> None:
@@ -177,7 +177,7 @@ def test_a_comment_fits_whatever_is_in_it() -> None:
     }
     before = {job: {"job.yaml": "a: b\n"} for job in jobs}
     found = upgrade(outcome(OLD, next_runs=before), outcome(NEW, next_runs=after))
-    comment = FORMATS["markdown"](found, Style(command="trainwright upgrade"))
+    comment = FORMATS["markdown"](found, Style(command="trainwright admin upgrade"))
     assert len(comment) <= 65_536
     assert "Left out to fit a comment" in comment
     assert "\n`````diff\n" in comment
@@ -187,7 +187,7 @@ def test_a_comment_fits_whatever_is_in_it() -> None:
 def test_a_reason_of_several_lines_is_shown_as_lines(form: str) -> None:
     reason = "error[TW001]: first\nerror[TW002]: second \x1b[2J"
     found = upgrade(outcome(OLD), outcome(NEW, refused={"prod": reason}))
-    message = FORMATS[form](found, Style(command="trainwright upgrade"))
+    message = FORMATS[form](found, Style(command="trainwright admin upgrade"))
     assert "x0a" not in message
     (first,) = (line for line in message.splitlines() if "TW001" in line)
     assert "not rendered: " in first

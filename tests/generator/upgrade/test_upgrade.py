@@ -1,4 +1,4 @@
-"""`trainwright upgrade` against a later version that is really installed."""
+"""`trainwright admin upgrade` against a later version that is really installed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def everything(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def report(repository: Repository, *arguments: str, code: int = 0) -> dict[str, object]:
-    done = repository.run("upgrade", *arguments, "-o", "json")
+    done = repository.run("admin", "upgrade", *arguments, "-o", "json")
     assert done.exit_code == code, done.output
     data = json.loads(done.stdout)
     Draft202012Validator(SCHEMA).validate(data)
@@ -110,13 +110,15 @@ def test_a_rule_that_weighs_more_blocks(repository: Repository, tmp_path: Path) 
         ("TW717", "warning", "error")
     }
     assert found["nextRuns"]["dropped"] == ["prod/many"]
-    assert "breaks" in repository.run("upgrade", "--to", str(stricter.folder)).output
+    assert "breaks" in repository.run("admin", "upgrade", "--to", str(stricter.folder)).output
 
 
 @pytest.mark.slow
 def test_another_chart_alone(repository: Repository, later: Version, tmp_path: Path) -> None:
     chart = later.folder / "source/trainwright/chart"
-    packaged = repository.run("chart", "package", str(chart), "--destination", str(tmp_path / "d"))
+    packaged = repository.run(
+        "admin", "chart", "package", str(chart), "--destination", str(tmp_path / "d")
+    )
     assert packaged.exit_code == 0, packaged.output
     (archive,) = (tmp_path / "d").glob("*.tgz")
     for path in (chart, archive):
@@ -260,7 +262,7 @@ def test_what_is_not_a_version_is_one_line(case: str, tmp_path: Path) -> None:
         archive.writestr(link, "/etc")
     for option in ("--from", "--to"):
         to = () if option == "--to" else ("--to", "missing")
-        done = repository.run("upgrade", option, name, *to)
+        done = repository.run("admin", "upgrade", option, name, *to)
         assert done.exit_code == 2
         assert message in done.output
         assert len(done.output.splitlines()) == 1
@@ -269,6 +271,6 @@ def test_what_is_not_a_version_is_one_line(case: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [(), ("--to", "a", "--chart", "b")])
 def test_exactly_one_version_is_named(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    done = Repository(tmp_path).run("upgrade", *arguments)
+    done = Repository(tmp_path).run("admin", "upgrade", *arguments)
     assert done.exit_code == 2
     assert "--to PATH, or --chart PATH" in done.output

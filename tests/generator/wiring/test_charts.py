@@ -40,7 +40,7 @@ def _render(repository: Repository) -> None:
 
 
 def _objects(repository: Repository) -> list[dict[str, Any]]:
-    done = repository.run("wire", "prod")
+    done = repository.run("gitops", "wire", "prod")
     assert done.exit_code == 0, done.output
     return list(yaml.safe_load_all(done.stdout))
 
@@ -176,11 +176,11 @@ def test_no_source_of_flux_ever_becomes_another_chart(repository: Repository) ->
 def test_a_moved_version_leaves_the_wiring_of_argo_cd_alone(repository: Repository) -> None:
     _environment(repository, "argocd", f"{OCI}: 0.1.0")
     _render(repository)
-    before = repository.run("wire", "prod").stdout
+    before = repository.run("gitops", "wire", "prod").stdout
     _environment(repository, "argocd", f"{OCI}: 0.2.0")
     repository.job("prod/new")
     _render(repository)
-    assert repository.run("wire", "prod").stdout == before
+    assert repository.run("gitops", "wire", "prod").stdout == before
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -239,7 +239,7 @@ def test_a_chart_that_moves_by_itself_is_refused(
 ) -> None:
     _environment(repository, engine, chart)
     _render(repository)
-    done = repository.run("wire", "prod")
+    done = repository.run("gitops", "wire", "prod")
     assert done.exit_code == 1
     assert not done.stdout
     assert "could change the chart under runs that train" in done.stderr
@@ -255,7 +255,7 @@ def test_runs_of_which_nothing_says_the_chart_have_that_of_now_and_are_named(
     _environment(repository, engine, f"path: chart, revision: {COMMIT}")
     repository.job("prod/new")
     _render(repository)
-    done = repository.run("wire", "prod")
+    done = repository.run("gitops", "wire", "prod")
     assert done.exit_code == 0
     assert "warning[TW042]: the chart with which these runs began is not recorded: llm, mnist" in (
         done.stderr
@@ -326,7 +326,7 @@ def test_a_run_whose_record_cannot_be_read_is_never_left_out(
     _render(repository)
     path = repository.root / "environments/prod/rendered/llm/run.lock"
     path.write_text("<<<<<<< ours\n" + _record(repository, "llm"), encoding="utf-8")
-    done = repository.run("wire", "prod")
+    done = repository.run("gitops", "wire", "prod")
     assert done.exit_code == 1
     assert not done.stdout
     assert "error[TW054]: what this run began with cannot be read" in done.stderr
@@ -339,13 +339,13 @@ def test_runs_that_are_rendered_elsewhere_are_not_left_out(
 ) -> None:
     """As `publish` does: nothing lies beside the specs."""
     _environment(repository, engine, f"{OCI}: 0.1.0")
-    done = repository.run("wire", "prod")
+    done = repository.run("gitops", "wire", "prod")
     if engine == "flux":  # each run is an object of its own, which would be deleted
         assert done.exit_code == 1
         assert done.stdout == ""
         assert "nothing is rendered beside the specs" in " ".join(done.output.split())
         _render(repository)
-        assert repository.run("wire", "prod").exit_code == 0
+        assert repository.run("gitops", "wire", "prod").exit_code == 0
     else:  # Argo CD reads the records where they are
         assert done.exit_code == 0, done.output
         (listed,) = _of_kind(repository, "ApplicationSet")

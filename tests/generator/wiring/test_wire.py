@@ -1,4 +1,4 @@
-"""`trainwright wire` as people call it: to a screen, into a folder, and only to compare."""
+"""`trainwright gitops wire` as people call it: to a screen, into a folder, and only to compare."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _objects(text: str) -> list[tuple[str, str]]:
 
 
 def test_the_screen_shows_objects_that_can_be_applied_as_they_are(wired: Repository) -> None:
-    done = wired.run("wire")
+    done = wired.run("gitops", "wire")
     assert done.exit_code == 0, done.output
     assert not done.stderr
     assert _objects(done.stdout) == [
@@ -45,14 +45,14 @@ def test_the_screen_shows_objects_that_can_be_applied_as_they_are(wired: Reposit
 
 
 def test_one_environment_is_that_and_no_other(wired: Repository) -> None:
-    done = wired.run("wire", "prod")
+    done = wired.run("gitops", "wire", "prod")
     assert {name for _, name in _objects(done.stdout)} == {"training-prod"}
-    assert done.stdout == wired.run("wire", "prod").stdout
+    assert done.stdout == wired.run("gitops", "wire", "prod").stdout
 
 
 def test_a_folder_has_one_for_each_environment(wired: Repository, tmp_path: Path) -> None:
     out = tmp_path / "wiring"
-    assert wired.run("wire", "--out", str(out)).exit_code == 0
+    assert wired.run("gitops", "wire", "--out", str(out)).exit_code == 0
     files = sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file())
     assert files == [
         "argocd-cm.yaml",
@@ -64,42 +64,42 @@ def test_a_folder_has_one_for_each_environment(wired: Repository, tmp_path: Path
     for path in files:
         text = (out / path).read_text()
         assert text.startswith("# Written by Trainwright from ")
-        assert "trainwright wire" in text.split("\n")[0] + text.split("\n")[1]
+        assert "trainwright gitops wire" in text.split("\n")[0] + text.split("\n")[1]
         assert str(tmp_path) not in text
-    again = wired.run("wire", "--out", str(out))
+    again = wired.run("gitops", "wire", "--out", str(out))
     assert again.stdout == f"up to date in {out}\n"
 
 
 def test_check_writes_nothing_and_names_every_difference(wired: Repository, tmp_path: Path) -> None:
     out = tmp_path / "wiring"
-    missing = wired.run("wire", "--out", str(out), "--check")
+    missing = wired.run("gitops", "wire", "--out", str(out), "--check")
     assert missing.exit_code == 1
     assert not out.exists()
     assert missing.stdout.count(": missing\n") == 5
-    wired.run("wire", "--out", str(out))
-    assert wired.run("wire", "--out", str(out), "--check").exit_code == 0
+    wired.run("gitops", "wire", "--out", str(out))
+    assert wired.run("gitops", "wire", "--out", str(out), "--check").exit_code == 0
     edited = out / "prod/appproject.yaml"
     edited.write_text(edited.read_text().replace("training", "everything"))
     (out / "prod/application.yaml").write_text("# Written by Trainwright from before.\n")
     own = out / "prod/rbac.yaml"
     own.write_text("# by hand\n")
-    done = wired.run("wire", "--out", str(out), "--check")
+    done = wired.run("gitops", "wire", "--out", str(out), "--check")
     assert done.exit_code == 1
     assert done.stdout.splitlines() == [
         f"{out}/prod/application.yaml: left over",
         f"{out}/prod/appproject.yaml: out of date",
     ]
-    wired.run("wire", "--out", str(out))
-    assert wired.run("wire", "--out", str(out), "--check").exit_code == 0
+    wired.run("gitops", "wire", "--out", str(out))
+    assert wired.run("gitops", "wire", "--out", str(out), "--check").exit_code == 0
     assert own.read_text() == "# by hand\n", "what is not ours stays"
 
 
 def test_writing_one_environment_leaves_the_others_alone(wired: Repository, tmp_path: Path) -> None:
     out = tmp_path / "wiring"
-    wired.run("wire", "--out", str(out))
+    wired.run("gitops", "wire", "--out", str(out))
     before = (out / "west/source.yaml").read_text()
     wired.environment("west", GITOPS.replace("{repo", "{name: other, engine: flux, repo"))
-    wired.run("wire", "prod", "--out", str(out))
+    wired.run("gitops", "wire", "prod", "--out", str(out))
     assert (out / "west/source.yaml").read_text() == before
 
 
@@ -107,18 +107,18 @@ def test_a_new_job_changes_no_wiring_but_that_which_lists_them(wired: Repository
     shared = GITOPS.replace("{repo", "{engine: flux, applications: environment, repo")
     wired.environment("east", shared)
     wired.run("render")
-    before = wired.run("wire", "prod", "east").stdout
+    before = wired.run("gitops", "wire", "prod", "east").stdout
     for name in ("prod", "east", "west"):
         wired.job(f"{name}/new")
     wired.run("render")
-    assert wired.run("wire", "prod", "east").stdout == before
-    assert [name for _, name in _objects(wired.run("wire", "west").stdout)] == [
+    assert wired.run("gitops", "wire", "prod", "east").stdout == before
+    assert [name for _, name in _objects(wired.run("gitops", "wire", "west").stdout)] == [
         "training-west",
         "training-west-new",
     ]
     wired.environment("west", CHART)
     wired.run("render")
-    assert [kind for kind, _ in _objects(wired.run("wire", "west").stdout)] == [
+    assert [kind for kind, _ in _objects(wired.run("gitops", "wire", "west").stdout)] == [
         "OCIRepository",
         "HelmRelease",
     ]
@@ -136,9 +136,9 @@ def test_a_run_that_cannot_be_read_is_never_left_out(wired: Repository) -> None:
     """Flux would uninstall its release."""
     wired.environment("prod", CHART)
     wired.run("render", "prod")
-    assert wired.run("wire", "prod").stdout.count("kind: HelmRelease") == 2
+    assert wired.run("gitops", "wire", "prod").stdout.count("kind: HelmRelease") == 2
     (wired.root / "environments/prod/rendered/llm/values.yaml").write_text("[")
-    done = wired.run("wire", "prod")
+    done = wired.run("gitops", "wire", "prod")
     assert done.exit_code == 1
     assert not done.stdout
     assert "environments/prod/rendered/llm/values.yaml" in done.stderr
@@ -148,7 +148,10 @@ def test_defaults_are_below_what_an_environment_says(wired: Repository) -> None:
     wired.write("defaults.yaml", WHERE)
     wired.environment("prod", "gitops: {repository: {revision: main}}\n")
     wired.environment("west", "gitops: {engine: flux}\n")
-    found = {body["kind"]: body["spec"] for body in yaml.safe_load_all(wired.run("wire").stdout)}
+    found = {
+        body["kind"]: body["spec"]
+        for body in yaml.safe_load_all(wired.run("gitops", "wire").stdout)
+    }
     assert found["GitRepository"]["ref"] == {"branch": "release"}
     source = found["ApplicationSet"]["template"]["spec"]["source"]
     assert source["targetRevision"] == "main"
@@ -231,7 +234,7 @@ def test_what_kueue_writes_into_is_applied_by_the_server(wired: Repository) -> N
     ],
 )
 def test_inability_is_one_line(arguments: list[str], message: str, wired: Repository) -> None:
-    done = wired.run("wire", *arguments)
+    done = wired.run("gitops", "wire", *arguments)
     assert done.exit_code == 2
     assert done.stderr.startswith(f"trainwright: {message}")
     assert len(done.stderr.splitlines()) == 1
@@ -255,7 +258,7 @@ def test_what_an_engine_does_not_know_yet_is_not_written(
 ) -> None:
     kueue = "queueing: kueue\nqueues: {team: {}}\n"
     wired.environment("prod", f"{GITOPS.replace('{repo', f'{{{gitops}, repo')}{kueue}")
-    done = wired.run("wire", "prod")
+    done = wired.run("gitops", "wire", "prod")
     assert done.exit_code == 1
     assert not done.stdout
     assert f"error[TW040]: {message}" in done.stderr
@@ -265,11 +268,11 @@ def test_what_an_engine_does_not_know_yet_is_not_written(
 def test_an_engine_that_knows_it_is_wired(gitops: str, wired: Repository) -> None:
     kueue = "queueing: kueue\nqueues: {team: {}}\n"
     wired.environment("prod", f"{GITOPS.replace('{repo', f'{{{gitops}, repo')}{kueue}")
-    assert wired.run("wire", "prod").exit_code == 0
+    assert wired.run("gitops", "wire", "prod").exit_code == 0
 
 
 def test_check_needs_a_folder(wired: Repository) -> None:
-    done = wired.run("wire", "--check")
+    done = wired.run("gitops", "wire", "--check")
     assert done.exit_code == 2
     assert "--check needs --out" in done.stderr
 
@@ -277,7 +280,7 @@ def test_check_needs_a_folder(wired: Repository) -> None:
 def test_a_folder_that_is_in_the_way(wired: Repository, tmp_path: Path) -> None:
     (tmp_path / "wiring").mkdir()
     (tmp_path / "wiring/prod").symlink_to("/nowhere")
-    done = wired.run("wire", "prod", "--out", str(tmp_path / "wiring"))
+    done = wired.run("gitops", "wire", "prod", "--out", str(tmp_path / "wiring"))
     assert done.exit_code == 2
     assert "is in the way: it should be a folder" in done.stderr
 
@@ -286,7 +289,7 @@ def test_a_broken_environment_is_spoken_of_and_nothing_is_written(
     wired: Repository, tmp_path: Path
 ) -> None:
     wired.write("prod/environment.yaml", "kind: Environment\n")
-    done = wired.run("wire", "--out", str(tmp_path / "wiring"))
+    done = wired.run("gitops", "wire", "--out", str(tmp_path / "wiring"))
     assert done.exit_code == 1
     assert "environments/prod/environment.yaml" in done.stderr
     assert not (tmp_path / "wiring").exists()
@@ -296,18 +299,18 @@ def test_a_credential_in_a_url_is_refused_and_not_shown(wired: Repository) -> No
     wired.environment(
         "prod", "gitops: {repository: {url: https://ml:hunter2hunter2@git.example.com/a}}\n"
     )
-    done = wired.run("wire", "prod")
+    done = wired.run("gitops", "wire", "prod")
     assert done.exit_code == 1
     assert "hunter2" not in done.output
 
 
 def test_two_environments_with_one_object_are_a_warning(wired: Repository) -> None:
     """They may be in different clusters, which only people can know."""
-    done = wired.run("wire", "prod")
+    done = wired.run("gitops", "wire", "prod")
     assert "TW041" not in done.stderr
     wired.environment("dev", GITOPS)
     wired.run("render")
-    done = wired.run("wire", "prod")
+    done = wired.run("gitops", "wire", "prod")
     assert done.exit_code == 0
     assert done.stdout
     assert "warning[TW041]: dev renders the same objects into training: mnist-" in done.stderr
@@ -318,7 +321,7 @@ def test_a_namespace_is_shared_by_the_runs_that_are_in_it(wired: Repository) -> 
     apart = wired.environment("dev", GITOPS)
     apart.write_text(apart.read_text().replace("namespace: training", "namespace: elsewhere"))
     wired.run("render")
-    done = wired.run("wire", "prod")
+    done = wired.run("gitops", "wire", "prod")
     assert "warning[TW041]: dev renders the same objects into training: mnist-" in done.stderr
 
 
@@ -328,7 +331,7 @@ def test_flux_follows_a_branch(revision: str, wired: Repository) -> None:
         "west",
         f"gitops: {{engine: flux, repository: {{url: https://a/b, revision: {revision}}}}}\n",
     )
-    (source, *_) = yaml.safe_load_all(wired.run("wire", "west").stdout)
+    (source, *_) = yaml.safe_load_all(wired.run("gitops", "wire", "west").stdout)
     assert source["spec"]["ref"] == {"branch": revision}
 
 
@@ -346,5 +349,5 @@ def test_flux_stays_at_a_tag_or_a_commit(
         "west",
         f"gitops: {{engine: flux, repository: {{url: https://a/b, revision: {revision}}}}}\n",
     )
-    (source, *_) = yaml.safe_load_all(wired.run("wire", "west").stdout)
+    (source, *_) = yaml.safe_load_all(wired.run("gitops", "wire", "west").stdout)
     assert source["spec"]["ref"] == reference

@@ -43,7 +43,7 @@ def _wire(case: str, root: Path) -> tuple[dict[str, str], str]:
     repository = Repository(root)
     rendered = repository.run("render", "--no-cache")
     assert rendered.exit_code == 0, rendered.output
-    done = repository.run("wire", "--out", str(root / "wiring"))
+    done = repository.run("gitops", "wire", "--out", str(root / "wiring"))
     assert done.exit_code == (1 if case.startswith("fails-") else 0), done.output
     paths = filetree.listing(root / "wiring")
     files = {path: (root / "wiring" / path).read_text(encoding="utf-8") for path in paths}

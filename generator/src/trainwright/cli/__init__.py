@@ -1,8 +1,8 @@
 """The command line: parse, call, print, exit. Nothing is decided here.
 
-A verb is a click command in one of these modules and a line in `VERBS`. Modules are imported when
-their verb is used, and what they need inside of it: `--help` and completion cost little more than
-click. https://click.palletsprojects.com/en/stable/complex/#lazily-loading-subcommands
+A verb is a click command in one of these modules and a line in `SECTIONS`. Modules are imported
+when their verb is used, and what they need inside of it: `--help` and completion cost little
+more than click. https://click.palletsprojects.com/en/stable/complex/#lazily-loading-subcommands
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -22,59 +23,100 @@ from trainwright.cli.common import Context
 from trainwright.cli.suggestions import Choice, Group
 from trainwright.errors import INTERRUPTED
 
-VERBS = {  # in the order of --help: module and name of the command in it
-    "init": ("init", "init"),
-    "check": ("check", "check"),
-    "render": ("render", "render"),
-    "diff": ("render", "diff"),
-    "plan": ("plan", "plan"),
-    "report": ("report", "report"),
-    "explain": ("explain", "explain"),
-    "list": ("explain", "list_"),
-    "run": ("run", "run"),
-    "suspend": ("lifecycle", "suspend"),
-    "resume": ("lifecycle", "resume"),
-    "cancel": ("lifecycle", "cancel"),
-    "rerun": ("lifecycle", "rerun"),
-    "extend": ("lifecycle", "extend"),
-    "prioritize": ("lifecycle", "prioritize"),
-    "move": ("lifecycle", "move"),
-    "promote": ("lifecycle", "promote"),
-    "pin": ("lifecycle", "pin"),
-    "retire": ("lifecycle", "retire"),
-    "publish": ("publish", "publish"),
-    "verify": ("verify", "verify"),
-    "upgrade": ("upgrade", "upgrade"),
-    "import": ("importing", "import_"),
-    "migrate": ("migrate", "migrate"),
-    "crds": ("crds", "crds"),
-    "comment": ("comment", "comment"),
-    "chart": ("chart", "chart"),
-    "wire": ("wire", "wire"),
-    "status": ("cluster", "status"),
-    "logs": ("cluster", "logs"),
-    "wait": ("cluster", "wait"),
-    "doctor": ("doctor", "doctor"),
-    "schema": ("schema", "schema"),
-    "lsp": ("lsp", "lsp"),
-    "mcp": ("mcp", "mcp"),
-    "version": ("about", "version"),
-    "completion": ("about", "completion"),
+_GITOPS = {
+    "wire": "wire:wire",
+    "publish": "publish:publish",
+    "verify": "verify:verify",
+    "comment": "comment:comment",
+}
+_EDITOR = {"lsp": "lsp:lsp", "mcp": "mcp:mcp"}
+_ADMIN = {
+    "upgrade": "upgrade:upgrade",
+    "chart": "chart:chart",
+    "crds": "crds:crds",
+    "schema": "schema:schema",
+    "completion": "completion:completion",
+}
+SECTIONS: Mapping[str, Mapping[str, str | Mapping[str, str]]] = {
+    "Start": {"init": "init:init", "import": "importing:import_", "doctor": "doctor:doctor"},
+    "Specs": {
+        "check": "check:check",
+        "render": "render:render",
+        "diff": "render:diff",
+        "plan": "plan:plan",
+        "explain": "explain:explain",
+        "list": "explain:list_",
+        "rehearse": "rehearse:rehearse",
+        "promote": "lifecycle:promote",
+        "pin": "lifecycle:pin",
+        "migrate": "migrate:migrate",
+    },
+    "Runs": {
+        "suspend": "lifecycle:suspend",
+        "resume": "lifecycle:resume",
+        "cancel": "lifecycle:cancel",
+        "rerun": "lifecycle:rerun",
+        "extend": "lifecycle:extend",
+        "prioritize": "lifecycle:prioritize",
+        "move": "lifecycle:move",
+        "retire": "lifecycle:retire",
+    },
+    "Cluster": {
+        "status": "cluster:status",
+        "logs": "cluster:logs",
+        "wait": "cluster:wait",
+        "report": "report:report",
+    },
+    "Platform": {"gitops": _GITOPS, "admin": _ADMIN, "editor": _EDITOR},
+}
+"""The commands in the order of --help: module and name of each, or the commands of a group."""
+_VERBS = {name: place for section in SECTIONS.values() for name, place in section.items()}
+_GROUPS = {
+    "gitops": "Write what Argo CD and Flux read, publish what is rendered, and prove it.",
+    "admin": "Upgrade, package the chart, fetch definitions, print schemas and completion scripts.",
+    "editor": "Serve editors and assistants.",
 }
 
 
 class Verbs(Group):
-    """The commands of `VERBS`, each imported when it is asked for."""
+    """Commands that are imported when they are used, and groups of such."""
+
+    def __init__(
+        self, *arguments: Any, places: Mapping[str, str | Mapping[str, str]], **options: Any
+    ) -> None:
+        super().__init__(*arguments, **options)
+        self._places = places
 
     def list_commands(self, _context: click.Context) -> list[str]:
-        return list(VERBS)
+        return list(self._places)
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
-        if name not in VERBS:
+        place = self._places.get(name)
+        if place is None:
             return None
-        module, attribute = VERBS[name]
+        if not isinstance(place, str):
+            return Verbs(name, places=place, help=_GROUPS[name])
+        module, _, attribute = place.partition(":")
         command: click.Command = getattr(import_module(f"{__name__}.{module}"), attribute)
         return command
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """The first sentence of each command, whole at every width."""
+        whole = {"Commands": self._places}
+        for title, names in (SECTIONS if self._places is _VERBS else whole).items():
+            found = {name: self.get_command(context, name) for name in names}
+            rows = [(name, _sentence(command)) for name, command in found.items() if command]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+def _sentence(command: click.Command) -> str:
+    first = " ".join((command.help or "").partition("\n\n")[0].split())
+    return f"{first.partition('. ')[0].rstrip('.')}."
+
+
+class Main(Verbs):
+    """All of them."""
 
     def invoke(self, context: click.Context) -> Any:
         try:
@@ -85,15 +127,32 @@ class Verbs(Group):
             sys.exit(INTERRUPTED)
 
 
+def _version(context: click.Context, _option: click.Parameter, given: bool) -> None:
+    if given and not context.resilient_parsing:
+        import helm_python
+
+        click.echo(f"trainwright {__version__}")
+        click.echo(f"helm {helm_python.helm_sdk_version()} (embedded)")
+        context.exit()
+
+
 @click.group(
-    cls=Verbs,
+    cls=Main,
+    places=_VERBS,
     context_settings={
         "help_option_names": ["-h", "--help"],
         "auto_envvar_prefix": "TRAINWRIGHT",
         "max_content_width": 100,
     },
 )
-@click.version_option(__version__, prog_name="trainwright")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Show the version, also that of the Helm engine, and exit.",
+)
 @click.option(
     "--root",
     "-C",

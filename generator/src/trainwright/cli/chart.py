@@ -99,7 +99,7 @@ def _report(context: Context, chart: Path, findings: tuple[Finding, ...]) -> str
         findings=findings,
         sources={file: tuple(lines)},
         checked=(file,),
-        command="trainwright chart package",
+        command="trainwright admin chart package",
         color=context.color,
         noun="chart",
     )

@@ -181,6 +181,6 @@ def _say(folder: Path, written: Iterable[str], answers: Answers) -> None:
     if answers.engine != "none" and not answers.url:
         click.echo(
             "Then set in environment.yaml where the engine finds the repository, and run "
-            f"`trainwright wire --out {WIRING}`.",
+            f"`trainwright gitops wire --out {WIRING}`.",
             err=True,
         )

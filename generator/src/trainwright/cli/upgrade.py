@@ -65,7 +65,7 @@ def upgrade(
         with context.progress("rendering with both versions", output):
             found = session.upgrade(context.root, selections, options)
         named = (("--from", before), ("--to", after), ("--chart", chart))
-        words = ["trainwright", "upgrade", *selections]
+        words = ["trainwright", "admin", "upgrade", *selections]
         words += [word for option, path in named if path for word in (option, str(path))]
         style = Style(command=" ".join(words), paint=context.paint, differing=context.differing)
         text = WRITTEN[output](found, style)

@@ -83,6 +83,6 @@ def _report(context: Context, surveyed: LoadedSites, environments: tuple[str, ..
         surveyed.lines,
         "text",
         checked=tuple(str(job) for jobs in surveyed.jobs.values() for job in jobs),
-        command=" ".join(("trainwright", "wire", *environments)),
+        command=" ".join(("trainwright", "gitops", "wire", *environments)),
         color=context.color,
     )

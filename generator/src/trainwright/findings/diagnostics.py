@@ -315,7 +315,7 @@ UNRECORDED = Diagnostic(
     effect="The job may be training, or have finished: rendering it anew would train it again.",
     remedy="Restore its record, or its line in the ledger, from git, fetch the history that has it "
     "(`git fetch --unshallow`), or begin a new run with `trainwright render --new-runs` or "
-    "`trainwright publish --new-runs`.",
+    "`trainwright gitops publish --new-runs`.",
 )
 OWN_OBJECT = Diagnostic(
     id="TW055",

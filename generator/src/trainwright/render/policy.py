@@ -88,6 +88,6 @@ def unknown_run(file: JobFile, *, there: bool) -> Finding:
         f"{path} was edited, or committed with the markers of a conflict, and cannot be read",
         remedy=f"Take it from a commit in which it was whole, as from either side of a merge: `git "
         f"checkout COMMIT -- {PurePosixPath(path).parent}`. Or begin a new run with `trainwright "
-        "render --new-runs` or `trainwright publish --new-runs`.",
+        "render --new-runs` or `trainwright gitops publish --new-runs`.",
         subject=str(file),
     )

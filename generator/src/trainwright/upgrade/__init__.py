@@ -4,6 +4,6 @@
                                                    │
     the runs as they are on disk ──────────────────┴─► comparison ─► text, json, markdown
 
-Only verbs and formats that every version has are used (`version`, `render`, `check -o json`), so
+Only verbs and formats that every version has are used (`--version`, `render`, `check -o json`), so
 that any two versions can be compared. The working tree is read, never written.
 """

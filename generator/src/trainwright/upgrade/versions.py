@@ -174,7 +174,7 @@ def _asked(found: Installed, name: str, scratch: Path) -> Installed:
     """The same with the version that it is by its own word."""
     name = name or found.command[0]
     try:
-        done = found.run(scratch, "version", timeout=_ASKED)
+        done = found.run(scratch, "--version", timeout=_ASKED)
     except UpgradeError as error:
         raise UpgradeError(f"{name} does not run Trainwright: {error}") from error
     match = _VERSION.search(done.out)

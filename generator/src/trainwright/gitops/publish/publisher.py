@@ -344,7 +344,7 @@ class Publisher:
             with self._repository.undone_unless_committed(changed):
                 self._repository.git(*put, *folders)
                 self._leave_out_again()
-                reason = ("-m", "trainwright publish")
+                reason = ("-m", "trainwright gitops publish")
                 self._repository.git("update-ref", *reason, "HEAD", done.commit, self._head)
             return
         try:

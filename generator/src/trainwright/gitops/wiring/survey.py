@@ -194,7 +194,7 @@ def _elsewhere(site: Site, settings: Layered, jobs: int) -> Iterator[Finding]:
             f"{what} for each run, and nothing is rendered beside the specs of {jobs} jobs: "
             "applying this would leave out what runs",
             remedy=f"Run `trainwright render {site.environment.name}`, or set {instead} where "
-            "`trainwright publish` keeps the runs elsewhere.",
+            "`trainwright gitops publish` keeps the runs elsewhere.",
             subject=site.environment.name,
             path=Pointer(f"/gitops{path}"),
         )

@@ -49,8 +49,8 @@ def _source(name: str, environment: Environment) -> Diagnosis:
             about="chart", state=State.WARNING, place=environment.place,
             message=f"{name} takes chart {chart.version}, and values are written for chart {own}",
             effect="The next runs are not rendered in the cluster as they were checked here.",
-            remedy=f"Push chart {own} (`trainwright chart push`), and set gitops.chart.version. "
-            "Runs that have begun keep theirs.",
+            remedy=f"Push chart {own} (`trainwright admin chart push`), and set "
+            "gitops.chart.version. Runs that have begun keep theirs.",
         )  # fmt: skip
     message = f"{name} takes chart {chart.version or chart.revision}"
     return Diagnosis(about="chart", state=State.OK, message=message)

@@ -1,22 +1,10 @@
-"""`version` and `completion`: the tool itself."""
+"""`admin completion`: what a shell completes."""
 
 from __future__ import annotations
 
 import click
 
-from trainwright import __version__
-from trainwright.cli.common import errors
 from trainwright.cli.suggestions import Choice
-
-
-@click.command()
-def version() -> None:
-    """Print the version of Trainwright and of the Helm engine it renders with."""
-    with errors():
-        import helm_python
-
-        click.echo(f"trainwright {__version__}")
-        click.echo(f"helm {helm_python.helm_sdk_version()} (embedded)")
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""`run`: a rendered job as processes of this machine."""
+"""`rehearse`: a rendered job as processes of this machine."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from trainwright.cli.common import FINDINGS, OK, Context, complete, errors, plan
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would run.")
 @click.pass_obj
-def run(  # noqa: PLR0913 - an option each
+def rehearse(  # noqa: PLR0913 - an option each
     context: Context,
     *,
     job: str,
