@@ -162,3 +162,84 @@ def test_what_a_file_hides_is_found_at_its_line(where: str, repository: Reposito
     places = {(f["place"]["file"], f["place"]["line"]) for f in found}
     assert places == {(f"environments/{path}", lines)}
     assert repository.run("check").stdout.count("error[TW780]") == 1
+
+
+CONFIG_MAP = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: notes, namespace: training}
+data: {a: x}
+"""
+# Of files that no job is made of, in one line each.
+BESIDE = {
+    "comment of an object": ("objects/notes.yaml", CONFIG_MAP + "# reviewed \u202eyb\n"),
+    "value of an object": ("objects/notes.yaml", CONFIG_MAP.replace("x}", '"\u202ex"}')),
+    "comment between objects": ("objects/notes.yaml", "# p\u0430y\n---\n" + CONFIG_MAP),
+    "comment of the ledger": ("ledger.yaml", "# p\u0430y\nLEDGER"),
+    "note of the ledger": ("ledger.yaml", "LEDGER    note: p\u0430y\n"),
+    "escaped note of the ledger": ("ledger.yaml", 'LEDGER    note: "\\u202ey"\n'),
+    "line that ends otherwise": ("ledger.yaml", "# fine\r# hidden\nLEDGER"),
+    "environment without jobs": ("../lab/environment.yaml", "ENVIRONMENT# p\u0430y\n"),
+}
+LEDGER = """\
+apiVersion: trainwright.io/v1alpha1
+kind: Ledger
+runs:
+  old-00000000:
+    job: old
+    own: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+    outcome: failed
+"""
+
+
+@pytest.mark.parametrize("where", BESIDE)
+def test_what_a_file_beside_the_jobs_hides_is_found(where: str, repository: Repository) -> None:
+    environment = repository.environment("lab").read_text(encoding="utf-8")
+    path, text = BESIDE[where]
+    text = text.replace("LEDGER", LEDGER).replace("ENVIRONMENT", environment)
+    full = repository.root / "environments/prod" / path
+    full.parent.mkdir(exist_ok=True)
+    full.write_text(text, encoding="utf-8", newline="")
+    (line,) = [n for n, one in enumerate(text.split("\n"), start=1) if hidden(one) or "\\u" in one]
+    done = repository.run("check", "--no-cache", "-o", "json")
+    found = [f for f in json.loads(done.stdout)["report"]["results"] if f["rule"] == "TW780"]
+    places = [(repository.root / f["place"]["file"], f["place"]["line"]) for f in found]
+    assert places == [(full.resolve(), line)]
+    assert repository.run("check").stdout.count("error[TW780]") == 1
+
+
+def test_a_plan_shows_what_a_ledger_hides(repository: Repository) -> None:
+    repository.job("prod/llm")
+    repository.run("render")
+    git_repository.init(repository.root)
+    git_repository.commit(repository.root, "Begin")
+    path = repository.root / "environments/prod/ledger.yaml"
+    path.write_text("# p\u0430y\n" + LEDGER, encoding="utf-8")
+    done = repository.run("plan", "--against", "HEAD")
+    assert "error[TW780]: a text has the character" in done.stdout
+    assert done.exit_code == 1
+
+
+@pytest.mark.parametrize("comment", ["# safe \u202eexe", "# p\u0430y", "#\u200b"])
+def test_a_comment_of_a_manifest_is_searched(comment: str, repository: Repository) -> None:
+    for text, line in (
+        (CONFIG_MAP + comment + "\n", 5),
+        (f"{comment}\n---\n{CONFIG_MAP}", 1),
+        (f"{CONFIG_MAP}---\n{comment}\n---\n{CONFIG_MAP.replace('notes', 'other')}", 6),
+        (f"%YAML 1.1\n---\n{CONFIG_MAP}{comment}\n", 7),
+    ):
+        repository.write("../given/notes.yaml", text)
+        done = repository.run("check", "-o", "json", "--manifests", "given")
+        found = [f for f in json.loads(done.stdout)["report"]["results"] if f["rule"] == "TW780"]
+        assert [f["place"]["line"] for f in found] == [line], text
+
+
+def test_what_a_secret_holds_is_not_shown_beside_what_it_hides(repository: Repository) -> None:
+    secret = CONFIG_MAP.replace("ConfigMap", "Secret").replace("data: {a: x}", "stringData:")
+    text = f"{secret}  key: hunter2\u202e\n"
+    repository.write("../given/notes.yaml", text)
+    repository.write("prod/objects/notes.yaml", text)
+    repository.environment("prod")
+    done = repository.run("check", "--manifests", "given")
+    assert "TW780" in done.stdout
+    assert "hunter2" not in done.output + repository.run("check", "prod").output

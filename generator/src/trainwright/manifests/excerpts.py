@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from trainwright.datatypes.model import Finding
 from trainwright.findings.credentials import redact
 from trainwright.findings.redaction import redact_lines
+from trainwright.findings.visibility import hidden
 from trainwright.manifests import reading
-from trainwright.manifests.reading import Source
+from trainwright.manifests.reading import Chunk, Source
+from trainwright.specs import yamlio
 
 _SECRET = re.compile(rb"""["']?kind["']?:[ ]*["']?Secret\b""")
 _BLOCK = 16_384  # bytes
@@ -43,16 +45,36 @@ def _shown(source: Source, numbers: set[int]) -> list[str]:
         shown[number - 1] = redact(raw.decode("utf-8", "replace").removesuffix("\r"))
     ordered = sorted(numbers)
     for chunk in reading.split(source):
-        length = chunk.raw.count(b"\n") + (not chunk.raw.endswith(b"\n"))
-        first, last = (bisect_right(ordered, chunk.above + n) for n in (0, length))
+        first, last = (bisect_right(ordered, number) for number in _span(chunk))
         if here := ordered[first:last]:
             lines = chunk.raw.decode("utf-8", "replace").split("\n")
             safe = redact_lines([line.removesuffix("\r") for line in lines])
-            secret = bool(_SECRET.search(chunk.raw))
+            secret = _is_secret(chunk)
             for number in here:
                 line = safe[number - chunk.above - 1]
                 shown[number - 1] = _VALUE.sub(r"\1 …", line) if secret else line
     return shown
+
+
+def unseen(source: Source) -> yamlio.Unseen:
+    """Lines with what people do not see; of what a Secret holds, its sign alone."""
+    if not (found := yamlio.unseen(source.file, source.raw)):
+        return ()
+    secret = [_span(chunk) for chunk in reading.split(source) if _is_secret(chunk)]
+    return tuple(
+        (at, hidden(line) if any(above < at.line <= last for above, last in secret) else line)
+        for at, line in found
+    )
+
+
+def _span(chunk: Chunk) -> tuple[int, int]:
+    """The number of the line above a text, and of its last one."""
+    length = chunk.raw.count(b"\n") + (not chunk.raw.endswith(b"\n"))
+    return chunk.above, chunk.above + length
+
+
+def _is_secret(chunk: Chunk) -> bool:
+    return bool(_SECRET.search(chunk.raw))
 
 
 def _written(raw: bytes, numbers: Iterable[int]) -> Iterator[tuple[int, bytes]]:

@@ -34,6 +34,7 @@ from trainwright.manifests.parallel import look_at_all, undisturbed
 from trainwright.manifests.reading import Chunk, Source
 from trainwright.manifests.unrendered import Gathered
 from trainwright.objects.bundle import Bundle
+from trainwright.rules import deception
 from trainwright.rules.gitops import duplicate_object
 from trainwright.rules.policy import JobFindings, apply_policy
 from trainwright.specs import kubernetes_schemas
@@ -87,6 +88,8 @@ def check(paths: tuple[str, ...], options: ManifestOptions) -> ManifestFindings:
         *_unrendered(gathered),
         *(finding for one in result for finding in one.findings),
     ]
+    unseen = [line for source in sources for line in excerpts.unseen(source)]
+    findings += deception.elsewhere(unseen, findings)
     findings += _duplicates(chunks, result)
     if options.against:
         from trainwright.manifests import compared  # git and CEL, 30 ms that few need

@@ -35,6 +35,7 @@ from trainwright.render.history import History
 from trainwright.render.job import Rendered
 from trainwright.render.policy import has_unknown_run, unknown_run
 from trainwright.reports import redacted
+from trainwright.rules import deception
 from trainwright.rules.policy import JobFindings, apply_policy
 from trainwright.runs import record as records
 from trainwright.runs.decide import asks, finished_as
@@ -649,6 +650,8 @@ class Comparison:
             JobFindings(file.name, (self._unknown(file),), ())
             for file in self._unreadable_in.get(name, ())
         ]
+        if unseen := self.after.ledger(name).unseen:
+            more.append(JobFindings("", tuple(deception.in_lines(unseen, name)), ()))
         if self._objects(name):
             more.append(JobFindings("", object_changes.findings(self.after, name), ()))
         made_of = (environment, self.after.ledger(name), *rendered, *more)

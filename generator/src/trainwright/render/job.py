@@ -473,10 +473,7 @@ def _credentials(spec: Layered) -> Iterator[Finding]:
 def _deceptive(spec: Layered) -> Iterator[Finding]:
     """Lines of a spec's files, comments too, with what people do not see."""
     for document in {layer.document.file: layer.document for layer in spec.layers}.values():
-        for place, line in document.unseen:
-            hit = Hit("", deception.deceives(line))
-            found = _finding(deception.deceptive_text, hit, None, spec)
-            yield replace(found, place=place, path=Pointer(), related=())
+        yield from deception.in_lines(document.unseen)
 
 
 def _is_said(finding: Finding, linted: tuple[Finding, ...]) -> bool:

@@ -14,6 +14,7 @@ from trainwright.findings import diagnostics as dx
 from trainwright.kinds import TRAINING
 from trainwright.kinds.subjects import subject_of
 from trainwright.objects.bundle import Bundle
+from trainwright.rules import deception
 from trainwright.runs.record import Record
 from trainwright.specs import kubernetes_schemas, schema
 from trainwright.specs.list_maps import ListMaps
@@ -38,7 +39,16 @@ def findings(
     environment: Environment, own: OwnObjects, runs: Mapping[str, Record]
 ) -> Iterator[Finding]:
     """Everything that keeps objects from being applied, and what rules say of them."""
-    yield from own.findings
+    found = (*own.findings, *_of_objects(environment, own, runs))
+    yield from found
+    secret = {one.document.file for one in own.objects if one.manifest.group_kind == SECRET}
+    unseen = (line for line in own.unseen if line[0].file not in secret)  # it would be shown
+    yield from deception.elsewhere(unseen, found, environment.name)
+
+
+def _of_objects(
+    environment: Environment, own: OwnObjects, runs: Mapping[str, Record]
+) -> Iterator[Finding]:
     together = Bundle(one.manifest for one in own.objects)
     rendered = _rendered(runs)
     seen: dict[tuple[str, str, str, str], OwnObject] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from trainwright.datatypes.frozen import dataclass
@@ -10,6 +10,7 @@ from trainwright.datatypes.model import Finding, Location
 from trainwright.findings import diagnostics as dx
 from trainwright.render import own_object_checks
 from trainwright.render.cache import Remembered
+from trainwright.rules import deception
 from trainwright.rules.policy import JobFindings, apply_policy
 from trainwright.runs import collisions
 from trainwright.runs import record as records
@@ -18,7 +19,9 @@ from trainwright.runs.record import Record
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import ledger
 from trainwright.specs.layout import JobFile
+from trainwright.specs.merge import Layer
 from trainwright.specs.own_objects import NONE
+from trainwright.specs.yamlio import Document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +52,18 @@ class EnvironmentCheck:
         together = (*shared, *collisions.find(self.name, self.runs, workspace.reader))
         own = workspace.own_objects(self.name) if self.complete else NONE
         together += tuple(own_object_checks.findings(environment, own, self.runs))
+        together += tuple(deception.in_lines(self._unseen(workspace), self.name))
         checked = [*self._of_jobs(), JobFindings("", together, ()), *self._unknown(workspace)]
         findings = apply_policy(environment, checked, today, whole=self.whole)
         jobs = {file.name for file in self.jobs}
         strange = ledger.strangers(known, jobs, self.name) if self.whole else ()
         return (*findings, *strange)
+
+    def _unseen(self, workspace: Workspace) -> Iterator[tuple[Location, str]]:
+        """Lines with what people do not see, of files that are checked with no job."""
+        yield from workspace.ledger(self.name).unseen
+        for document in () if self.checked else _documents(workspace.loaded(self.name).layers):
+            yield from document.unseen
 
     def _of_jobs(self) -> Iterator[JobFindings]:
         for job, outcome in sorted(self.checked.items()):
@@ -64,6 +74,10 @@ class EnvironmentCheck:
         for file in self.unknown:
             finding = unknown_run(file, there=folder.is_unreadable(file.name))
             yield JobFindings(file.name, (finding,), ())
+
+
+def _documents(layers: Iterable[Layer]) -> Iterable[Document]:
+    return {layer.document.file: layer.document for layer in layers}.values()
 
 
 def has_unknown_run(folder: RenderedFolder, file: JobFile, begins: str) -> bool:

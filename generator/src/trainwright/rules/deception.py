@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from trainwright.datatypes.groupkind import SECRET
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.model import Data, Finding, Location
 from trainwright.datatypes.pointer import Pointer, scalars
 from trainwright.datatypes.tolerant import text
 from trainwright.findings.visibility import hidden, spelled, visible
@@ -43,6 +43,30 @@ def deceives(said: str) -> str:
     begin = max(0, said.index(found) - _SHOWN // 2)
     shown = visible(said[begin : begin + _SHOWN].replace("\n", " ").strip())
     return f'a text has the character "{spelled(found)}": {shown}'
+
+
+def in_lines(lines: Iterable[tuple[Location, str]], subject: str = "") -> Iterator[Finding]:
+    """Lines of a file, comments too, with what people do not see."""
+    rule = deceptive_text
+    for place, line in lines:
+        yield Finding(
+            rule=rule.id,
+            severity=rule.severity,
+            place=place,
+            message=deceives(line),
+            remedy=rule.remedy,
+            subject=subject,
+            effect=rule.effect,
+        )
+
+
+def elsewhere(
+    lines: Iterable[tuple[Location, str]], findings: Iterable[Finding], subject: str = ""
+) -> Iterator[Finding]:
+    """The same, but for lines of values in which it was found already."""
+    said = {(f.place.file, f.place.line) for f in findings if f.rule == deceptive_text.id}
+    left = (line for line in lines if (line[0].file, line[0].line) not in said)
+    return in_lines(left, subject)
 
 
 def in_spec(data: Mapping[str, Data]) -> Iterator[Hit]:

@@ -9,12 +9,13 @@ from typing import Literal
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Finding, Location
 from trainwright.findings import diagnostics as dx
+from trainwright.findings.visibility import hidden
 from trainwright.specs import schema
 from trainwright.specs.layout import ENVIRONMENTS
 from trainwright.specs.load import Reader, violations
 from trainwright.specs.merge import Layer, stack
 from trainwright.specs.tree import Tree
-from trainwright.specs.yamlio import Document
+from trainwright.specs.yamlio import Document, Unseen
 
 LEDGER_FILE = "ledger.yaml"
 
@@ -36,7 +37,7 @@ class LedgerEntry:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Finished runs by the name of their object.
+    """Finished runs by the name of their object; `unseen` are lines with what people do not see.
 
     An environment whose ledger has errors must not be rendered: what has finished is unknown.
     """
@@ -44,6 +45,7 @@ class Ledger:
     runs: Mapping[str, LedgerEntry]
     findings: tuple[Finding, ...]
     objects: Mapping[tuple[str, str], str] = field(default_factory=dict)  # by job and `own`
+    unseen: Unseen = ()
 
     def finished(self, job: str, own: str, name: str = "") -> str:
         """The object of a job's finished run: that of the name, or one with that of its own file.
@@ -79,7 +81,18 @@ def read(tree: Tree, environment: str) -> Ledger:
         for name, entry in spec.data.get("runs", {}).items()
     }
     objects = {(run.job, run.own): run.object for run in runs.values()}
-    return Ledger(runs, tuple(_contradictions(runs.values(), environment)), objects)
+    findings = tuple(_contradictions(runs.values(), environment))
+    return Ledger(runs, findings, objects, (*document.unseen, *_escaped(runs.values(), document)))
+
+
+def _escaped(runs: Collection[LedgerEntry], document: Document) -> Iterator[tuple[Location, str]]:
+    """What people do not see in words about runs, where escapes bring it in."""
+    lines = {place.line for place, _ in document.unseen}
+    for run in runs:
+        for field_ in ("reason", "note"):
+            place = document.place(f"/runs/{run.object}/{field_}")
+            if place.line not in lines and hidden(getattr(run, field_)):
+                yield place, getattr(run, field_)
 
 
 def _contradictions(runs: Collection[LedgerEntry], environment: str) -> Iterator[Finding]:

@@ -52,12 +52,13 @@ class OwnObject:
 class OwnObjects:
     """All of an environment: by file as rendered, one by one, and what cannot be read.
 
-    `copies` are by path in the rendered folder.
+    `copies` are by path in the rendered folder, `unseen` lines with what people do not see.
     """
 
     copies: Mapping[str, str]
     objects: tuple[OwnObject, ...]
     findings: tuple[Finding, ...]
+    unseen: yamlio.Unseen = ()
 
 
 NONE = OwnObjects(copies={}, objects=(), findings=())
@@ -75,6 +76,7 @@ def read(reader: Reader, environment: str) -> OwnObjects:
     copies: dict[str, str] = {}
     objects: list[OwnObject] = []
     findings = list(misplaced)
+    unseen: list[tuple[Location, str]] = []
     for name in names:
         path = f"{inside}/{name}"
         raw = reader.raw(path)
@@ -82,6 +84,7 @@ def read(reader: Reader, environment: str) -> OwnObjects:
             findings.append(raw)
             continue
         copies[f"{COPIES}/{name}"] = _copy(path, environment, raw)
+        unseen.extend(yamlio.unseen(path, raw))
         for document in yamlio.documents(path, raw, GO):
             if isinstance(document, tuple):
                 findings.extend(document)
@@ -90,7 +93,9 @@ def read(reader: Reader, environment: str) -> OwnObjects:
                     findings.append(absent)
                 else:
                     objects.append(OwnObject(Manifest(body=document.data), document))
-    return OwnObjects(copies=copies, objects=tuple(objects), findings=tuple(findings))
+    return OwnObjects(
+        copies=copies, objects=tuple(objects), findings=tuple(findings), unseen=tuple(unseen)
+    )
 
 
 def _names(tree: Tree, inside: str) -> tuple[list[str], list[Finding]]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import lru_cache
+from typing import TypeAlias
 
 import yaml
 from yaml.constructor import ConstructorError, SafeConstructor
@@ -28,6 +29,8 @@ MAX_VALUES = 20_000  # after aliases are expanded, so that ten lines cannot beco
 # so text that could nest deeper than this is first walked event by event, which does not recurse.
 _SUSPICIOUS_DEPTH = 500
 
+Unseen: TypeAlias = tuple[tuple[Location, str], ...]  # where a character is, and its whole line
+
 
 @dataclass(frozen=True, slots=True)
 class Document:
@@ -47,7 +50,7 @@ class Document:
     above: int = 0
     written: Mapping[str, str] = field(default_factory=dict)
     blocks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    unseen: tuple[tuple[Location, str], ...] = ()
+    unseen: Unseen = ()
 
     def place_in(self, pointer: str, line: int, column: int) -> Location:
         """Where a character of a text is; where the text is if it is not a literal block."""
@@ -139,14 +142,21 @@ def parse(file: str, raw: bytes) -> Document | tuple[Finding, ...]:
         found = _built(file, _composed(text), _Builder(CORE, 0, MAX_VALUES, text.text))
     except UNREADABLE as error:
         return _unreadable(file, error, raw, 0)
-    if raw.isascii() or not isinstance(found, Document):
-        return found
-    return replace(found, unseen=tuple(_unseen(file, _decode(raw, MAX_BYTES))))
+    return replace(found, unseen=unseen(file, raw)) if isinstance(found, Document) else found
+
+
+def unseen(file: str, raw: bytes) -> Unseen:
+    """The lines of a text with a character that people do not see or take for another."""
+    if raw.isascii() and raw.count(b"\r") == raw.count(b"\r\n"):  # YAML has no other controls
+        return ()
+    try:
+        return tuple(_unseen(file, raw.decode("utf-8").removeprefix("\ufeff")))
+    except UnicodeDecodeError:  # which is a finding where it is parsed
+        return ()
 
 
 def _unseen(file: str, text: str) -> Iterator[tuple[Location, str]]:
-    """The first character of each line that people do not see or take for another."""
-    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if found := hidden(line.removesuffix("\r")):
             yield Location(file, number, line.index(found) + 1), line
 
