@@ -118,7 +118,7 @@ def add(line: str) -> Callable[[Repository], None]:
         (
             add("state: cancelled"),
             "left running",
-            "stays in the cluster until it is deleted by hand",
+            "stays in the cluster until `kubectl --namespace training delete pytorchjob/llm-",
             "state",
             10,
         ),
@@ -192,7 +192,10 @@ def test_a_run_leaves_as_it_was_applied(cloned: Repository) -> None:
     add("state: cancelled")(cloned)
     found = {change["job"]: change for change in plan(cloned)["changes"]}
     assert (found["prod/llm"]["action"], found["prod/idle"]["action"]) == ("left running", "held")
-    assert "it stays in the cluster until it is deleted" in found["prod/llm"]["why"]
+    assert (
+        "stays in the cluster until `kubectl --namespace training delete pytorchjob/llm-"
+        in found["prod/llm"]["why"]
+    )
 
 
 @pytest.mark.parametrize("now", ["argocd", "flux"])
@@ -206,16 +209,21 @@ def test_the_wiring_keeps_a_run_whichever_engine_it_was_rendered_for(
     job("state: active", "state: cancelled")(cloned)
     found = {change["job"]: change for change in plan(cloned)["changes"]}["prod/llm"]
     assert found["action"] == "left running"
-    assert "it stays in the cluster until it is deleted by hand" in found["why"]
+    assert (
+        "stays in the cluster until `kubectl --namespace training delete pytorchjob/llm-"
+        in found["why"]
+    )
 
 
 FLUX = "gitops: {engine: flux}\n"
 
 
-def _running(repository: Repository, gitops: str, state: str = "active") -> None:
+def _running(
+    repository: Repository, gitops: str, state: str = "active", metadata: str = ""
+) -> None:
     """A run of 8 GPUs on main."""
     repository.environment("prod", POOLS + gitops)
-    path = repository.job("prod/llm", f"pool: h100\nstate: {state}\n")
+    path = repository.job("prod/llm", f"pool: h100\nstate: {state}\n{metadata}")
     path.write_text(path.read_text().replace('{cpu: "1", memory: 1Gi}', "{gpu: 4}"))
     assert repository.run("render").exit_code == 0
     git_repository.commit(repository.root)
@@ -295,6 +303,43 @@ def test_what_the_environment_breaks_is_counted_once(
         "queue team": 8,
         "budget": 16,
     }
+
+
+@pytest.mark.parametrize(
+    ("gitops", "metadata", "command"),
+    [
+        ("{engine: flux}", "", "kubectl --namespace training delete pytorchjob/llm-"),
+        (
+            "{engine: flux, mode: chart, namespace: gitops, chart: {path: chart}}",
+            "",
+            "kubectl --namespace gitops delete helmrelease/training-prod-llm-",
+        ),
+        (
+            "{engine: argocd, prune: immediate, applications: job}",
+            "annotations: {argocd.argoproj.io/sync-options: Prune=confirm}\n",
+            "argocd app confirm-deletion training-prod-llm",
+        ),
+    ],
+    ids=["kept", "kept by its release", "confirmed"],
+)
+@pytest.mark.parametrize(
+    "change",
+    [job("state: active", "state: cancelled"), job("nodes: 2", "nodes: 1")],
+    ids=["cancelled", "replaced"],
+)
+def test_the_command_that_ends_what_stays_is_there(
+    gitops: str,
+    metadata: str,
+    command: str,
+    change: Callable[[Repository], None],
+    cloned: Repository,
+) -> None:
+    _running(cloned, f"gitops: {gitops}\n", metadata=metadata)
+    change(cloned)
+    (found,) = plan(cloned)["changes"]
+    assert f"`{command}" in found["why"]
+    comment = cloned.run("plan", "--against", "main", "-o", "markdown").stdout
+    assert command in comment.replace("\\", "")
 
 
 @pytest.mark.parametrize("engine", ["argocd", "flux"])

@@ -15,8 +15,8 @@ import crds
 import gitops_engines
 from repository import Repository
 from trainwright.gitops.wiring import WIRINGS, kinds
-from trainwright.gitops.wiring.naming import bounded
 from trainwright.kinds import SERVED, TARGETS
+from trainwright.objects.naming import bounded
 from trainwright.specs import filetree
 
 GOLDEN = Path(__file__).parent / "golden"

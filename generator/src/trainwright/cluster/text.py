@@ -9,6 +9,7 @@ from trainwright.cluster.status import LastLines, RunStatus, Unread
 from trainwright.datatypes.model import Data
 from trainwright.findings.visibility import visible
 from trainwright.kinds.state import Phase, State
+from trainwright.objects.departure import deletion
 from trainwright.reports import terminal
 from trainwright.runs.workspace import RunState
 
@@ -91,11 +92,11 @@ def _why(run: RunStatus) -> Iterator[str]:
         more = f" and {len(run.drift) - 1} more" if len(run.drift) > 1 else ""
         yield f"differs from git at {run.drift[0]}{more}"
     if run.namespace and (run.desired.is_over or run.desired is RunState.NOT_IN_GIT):
-        what = f"{run.kind.lower()}/{run.object}"
+        command = deletion(run.kind, run.namespace, run.object, None)
         ended = (
             "it is cancelled, and still there" if run.desired is RunState.CANCELLED else _NOT_GIT
         )
-        yield f"{ended}: `kubectl --namespace {run.namespace} delete {what}` ends it"
+        yield f"{ended}: `{command}` ends it"
     if run.held:
         yield f"behind {terminal.behind(run.held)}"
 

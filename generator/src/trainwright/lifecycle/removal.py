@@ -7,10 +7,9 @@ from contextlib import suppress
 from trainwright import values
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Environment, Job
-from trainwright.gitops.wiring import argocd, fluxcd
-from trainwright.gitops.wiring.wiring import Site
 from trainwright.kinds import TARGETS
 from trainwright.lifecycle.subject import Subject
+from trainwright.objects.departure import confirmation, deletion
 from trainwright.rules.gitops import Departure, leaving
 from trainwright.runs.recorded_job import CannotAdjust, recorded_job
 
@@ -42,10 +41,10 @@ def removal_of(subject: Subject) -> Removal:
         metadata = {"annotations": job.annotations, "labels": job.labels}
     how = leaving(metadata, environment.gitops)
     if environment.gitops.engine == "none" or how is Departure.KEPT:
-        return Removal(leaving=how, command=_deletion(job, environment, name))
+        kind = TARGETS[job.target].kind
+        return Removal(leaving=how, command=deletion(kind, job.namespace, name, environment))
     if how is Departure.CONFIRMED:
-        app = argocd.application_of(Site(environment=environment), job.name)
-        return Removal(leaving=how, command=f"argocd app confirm-deletion {app}")
+        return Removal(leaving=how, command=confirmation(name, environment))
     return Removal(leaving=how)
 
 
@@ -57,13 +56,3 @@ def _as_begun(subject: Subject) -> tuple[Job, Environment]:
             found = recorded_job(record, sources.spec, sources.environment, subject.file.path)
             return found.job, found.environment
     return sources.job, subject.environment
-
-
-def _deletion(job: Job, environment: Environment, name: str) -> str:
-    gitops = environment.gitops
-    if gitops.engine == "flux" and gitops.mode == "chart":
-        namespace = gitops.namespace or fluxcd.NAMESPACE
-        release = fluxcd.release(Site(environment=environment), name)
-        return f"kubectl --namespace {namespace} delete helmrelease/{release}"
-    kind = TARGETS[job.target].kind.lower()
-    return f"kubectl --namespace {job.namespace} delete {kind}/{name}"

@@ -14,7 +14,7 @@ from trainwright.objects.bundle import Bundle
 from trainwright.plan.model import PlannedRun
 from trainwright.pods.storage import mount_at, read_from, saved, volume_of
 from trainwright.pods.template import Container, PodTemplate
-from trainwright.rules.gitops import Departure, leaving
+from trainwright.rules.gitops import stays_until
 from trainwright.specs.demand import Range
 
 # These live and die with a pod.
@@ -51,13 +51,11 @@ def _end(run: PlannedRun, objects: tuple[Manifest, ...], environment: Environmen
     if workload is None:
         return ""
     gpus = _gpus(run.demand.gpus)
-    how = leaving(workload.metadata, environment.gitops if environment else None)
-    if how is Departure.PRUNED:
+    end = stays_until(workload, environment)
+    if not end:
         return f": its training stops{gpus}" if run.state == "active" else ", which is deleted"
     goes_on = f"trains on{gpus}" if run.state == "active" else f"stays {run.state}"
-    if how is Departure.CONFIRMED:
-        return f", which {goes_on} until its deletion is confirmed"
-    return f", which {goes_on} until {_deletion(workload, environment)}"
+    return f", which {goes_on} until {end}"
 
 
 def _trains(run: PlannedRun, manifest: Manifest) -> bool:
@@ -69,15 +67,6 @@ def _gpus(gpus: Range) -> str:
         return ""
     ends = sorted({gpus.low, gpus.high})
     return f" ({' to '.join(f'{end:g}' for end in ends)} GPU{'' if ends == [1] else 's'})"
-
-
-def _deletion(workload: Manifest, environment: Environment | None) -> str:
-    gitops = environment.gitops if environment else None
-    if gitops and gitops.engine == "flux" and gitops.mode == "chart":
-        return "its HelmRelease is deleted"
-    namespace = text(workload.metadata.get("namespace"))
-    option = f" --namespace {namespace}" if namespace else ""
-    return f"`kubectl{option} delete {workload.kind.lower()}/{workload.name}`"
 
 
 def _progress(

@@ -14,10 +14,11 @@ from trainwright.datatypes.groupkind import (
     SERVICEACCOUNT,
     GroupKind,
 )
-from trainwright.datatypes.model import Data, GitOps, Manifest
+from trainwright.datatypes.model import Data, Environment, GitOps, Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
 from trainwright.kinds import SERVED, TRAINING
+from trainwright.objects.departure import confirmation, deletion
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.sync_options import OPTIONS, sync_options
 from trainwright.rule_model.rule import defined_in, error, warning
@@ -89,6 +90,18 @@ def leaving(metadata: Mapping[str, Data], gitops: GitOps | None = None) -> Depar
     if kept or "Prune=false" in options:
         return Departure.KEPT
     return Departure.CONFIRMED if "Prune=confirm" in options else Departure.PRUNED
+
+
+def stays_until(manifest: Manifest, environment: Environment | None) -> str:
+    """What ends an object that leaves git, with the command; empty where its engine prunes it."""
+    how = leaving(manifest.metadata, environment.gitops if environment else None)
+    if how is Departure.PRUNED:
+        return ""
+    if how is Departure.KEPT:
+        namespace = text(manifest.metadata.get("namespace"))
+        return f"`{deletion(manifest.kind, namespace, manifest.name, environment)}`"
+    command = confirmation(manifest.name, environment)
+    return f"its deletion is confirmed{command and f' (`{command}`)'}"
 
 
 @warning(

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from trainwright.datatypes.model import Data, GitOps, Verify
 from trainwright.datatypes.pointer import Pointer
 from trainwright.gitops.wiring import kinds
-from trainwright.gitops.wiring.naming import bounded
 from trainwright.gitops.wiring.wiring import InvalidSetting, Requirement, Site
 from trainwright.kinds.kind import Kind
 from trainwright.objects.kueue import QUEUE_LABEL
+from trainwright.objects.naming import application_name, bounded
 from trainwright.runs.record import RECORD_FILE, VALUES_FILE
 
 NAMESPACE = "argocd"
@@ -221,11 +221,6 @@ def applications(
     }
 
 
-def application_of(site: Site, job: str) -> str:
-    """The name of the Application that applies a job."""
-    return f"{site.name}-{job}" if site.gitops.applications == "job" else site.name
-
-
 def adoption(site: Site, job: str, kind: Kind, namespace: str, name: str) -> str:
     """The command by which Argo CD takes the object of a run for one that it applied.
 
@@ -233,7 +228,7 @@ def adoption(site: Site, job: str, kind: Kind, namespace: str, name: str) -> str
     writes it: https://github.com/argoproj/argo-cd/blob/v3.5.1/util/argo/resource_tracking.go#L262
     """
     what = f"{kind.group}/{kind.kind}:{namespace}/{name}"
-    mark = f"argocd.argoproj.io/tracking-id={application_of(site, job)}:{what}"
+    mark = f"argocd.argoproj.io/tracking-id={application_name(site.environment, job)}:{what}"
     return (
         f"kubectl --namespace {namespace} annotate {kind.kind.lower()}.{kind.group}/{name} {mark}"
     )

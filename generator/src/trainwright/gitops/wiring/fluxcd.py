@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from trainwright.datatypes.model import Data, GitOps, Verify
 from trainwright.datatypes.pointer import Pointer
 from trainwright.gitops.wiring.argocd import MISSING_URL, signed_sources
-from trainwright.gitops.wiring.naming import bounded
 from trainwright.gitops.wiring.wiring import InvalidSetting, Site
+from trainwright.objects.departure import FLUX_NAMESPACE
 
-NAMESPACE = "flux-system"
+NAMESPACE = FLUX_NAMESPACE
 INTERVAL = "10m0s"  # between two looks at the cluster
 _SOURCE_INTERVAL = "1m0s"  # between two looks at the repository, where no webhook tells of changes
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -23,11 +23,6 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 def metadata(site: Site, namespace: str, name: str) -> dict[str, Data]:
     """Name, namespace and labels of an object of Flux."""
     return {"name": name, "namespace": namespace, "labels": site.labels}
-
-
-def release(site: Site, run: str) -> str:
-    """The name of a run's HelmRelease."""
-    return bounded(f"{site.name}-{run}")
 
 
 def repository(

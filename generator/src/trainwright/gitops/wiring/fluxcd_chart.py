@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from trainwright.datatypes.model import ChartSource, Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.gitops.wiring import charts, fluxcd, kinds
-from trainwright.gitops.wiring.naming import bounded
 from trainwright.gitops.wiring.wiring import (
     Files,
     InvalidSetting,
@@ -17,6 +16,7 @@ from trainwright.gitops.wiring.wiring import (
     WiredRun,
     Wiring,
 )
+from trainwright.objects.naming import bounded, release
 
 _LONGEST_RELEASE = 53  # Helm's limit
 
@@ -85,7 +85,7 @@ def _release(site: Site, namespace: str, run: WiredRun) -> dict[str, Data]:
     An upgrade of the same release would delete the old run.
     """
     name = bounded(run.object, _LONGEST_RELEASE)
-    metadata = fluxcd.metadata(site, namespace, fluxcd.release(site, run.object))
+    metadata = fluxcd.metadata(site, namespace, release(site.environment, run.object))
     if site.gitops.prune == "confirm":
         metadata["annotations"] = {"kustomize.toolkit.fluxcd.io/prune": "disabled"}
     return {

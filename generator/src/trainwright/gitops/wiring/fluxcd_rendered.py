@@ -7,11 +7,11 @@ from itertools import chain
 
 from trainwright.datatypes.model import Data, GitOps
 from trainwright.gitops.wiring import charts, fluxcd, kinds
-from trainwright.gitops.wiring.naming import LABEL, bounded
 from trainwright.gitops.wiring.wiring import Files, Requirement, Site, Wiring
 from trainwright.kinds import TARGETS
 from trainwright.kinds.kind import Kind
 from trainwright.objects.kueue import QUEUE_LABEL
+from trainwright.objects.naming import LABEL, bounded
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs.yamlio import Block

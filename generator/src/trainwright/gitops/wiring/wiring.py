@@ -9,7 +9,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.model import ChartSource, Data, Environment, GitOps
 from trainwright.datatypes.pointer import Pointer
-from trainwright.gitops.wiring.naming import bounded
+from trainwright.objects.naming import wiring
 from trainwright.specs.layout import ENVIRONMENTS, RENDERED
 from trainwright.specs.own_objects import COPIES
 
@@ -68,8 +68,7 @@ class Site:
 
     @property
     def name(self) -> str:
-        """Of what is made for the engine: unique in it if names of environments are."""
-        return self.gitops.name or bounded(f"training-{self.environment.name}")
+        return wiring(self.environment)
 
     @property
     def rendered(self) -> str:

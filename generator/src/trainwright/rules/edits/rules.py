@@ -9,7 +9,7 @@ from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM
 from trainwright.datatypes.model import Environment, Manifest, Severity
 from trainwright.kinds import TRAINING
 from trainwright.rule_model.edit import EditRule, EditSample, Verdict, image, job
-from trainwright.rules.gitops import Departure, leaving
+from trainwright.rules.gitops import stays_until
 from trainwright.specs.upstream import upstream
 
 _OPERATOR = upstream("training-operator/edits-reach-no-pod").source
@@ -76,18 +76,12 @@ UNTIL_ADMITTED = EditRule(
 _LASTING = (*TRAINING, PERSISTENTVOLUMECLAIM)
 
 
-_STAYS = {
-    Departure.KEPT: "it stays in the cluster until it is deleted by hand",
-    Departure.CONFIRMED: "it stays until its deletion is confirmed",
-    Departure.PRUNED: "",
-}
-
-
 def _kept(manifest: Manifest, environment: Environment | None) -> str:
     """Why an object stays in the cluster when it leaves git, or nothing."""
     if manifest.group_kind not in _LASTING:
         return ""
-    return _STAYS[leaving(manifest.metadata, environment.gitops if environment else None)]
+    end = stays_until(manifest, environment)
+    return f"it stays in the cluster until {end}" if end else ""
 
 
 def _deleted(manifest: Manifest, environment: Environment | None) -> str:

@@ -1,0 +1,30 @@
+"""Commands that end a run which has left git, where no GitOps engine does so by itself."""
+
+from __future__ import annotations
+
+import re
+
+from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM
+from trainwright.datatypes.model import Environment
+from trainwright.objects.naming import application_name, release
+
+FLUX_NAMESPACE = "flux-system"
+_MARK = re.compile(r"-[0-9a-f]{8}\Z")  # behind the name of the job, in that of its run
+
+
+def deletion(kind: str, namespace: str, name: str, environment: Environment | None) -> str:
+    """The command that deletes an object of a run, or the release that would make it again."""
+    gitops = environment.gitops if environment else None
+    released = kind != PERSISTENTVOLUMECLAIM.kind
+    if environment and gitops and (gitops.engine, gitops.mode) == ("flux", "chart") and released:
+        namespace = gitops.namespace or FLUX_NAMESPACE
+        kind, name = "HelmRelease", release(environment, name)
+    option = f" --namespace {namespace}" if namespace else ""
+    return f"kubectl{option} delete {kind.lower()}/{name}"
+
+
+def confirmation(run: str, environment: Environment | None) -> str:
+    """The command that confirms the deletion of a run; empty where no engine waits for that."""
+    if environment is None or environment.gitops.engine != "argocd":
+        return ""
+    return f"argocd app confirm-deletion {application_name(environment, _MARK.sub('', run))}"

@@ -1,0 +1,33 @@
+"""Names that stay below a limit and still differ where the whole ones do."""
+
+from __future__ import annotations
+
+import hashlib
+
+from trainwright.datatypes.model import Environment
+
+LABEL = 63  # an ApplicationSet's name becomes a label of its Applications
+
+
+def bounded(name: str, limit: int = LABEL) -> str:
+    """The name, or its beginning and eight digits of its hash where it is too long."""
+    if len(name) <= limit:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{name[: limit - 9].rstrip('-.')}-{digest}"
+
+
+def wiring(environment: Environment) -> str:
+    """The name of what is made for an engine: unique in it if names of environments are."""
+    return environment.gitops.name or bounded(f"training-{environment.name}")
+
+
+def application_name(environment: Environment, job: str) -> str:
+    """The name of the Application that applies a job."""
+    name = wiring(environment)
+    return f"{name}-{job}" if environment.gitops.applications == "job" else name
+
+
+def release(environment: Environment, run: str) -> str:
+    """The name of a run's HelmRelease."""
+    return bounded(f"{wiring(environment)}-{run}")
