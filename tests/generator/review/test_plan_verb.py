@@ -670,13 +670,42 @@ def test_a_comment_is_never_too_long(changes: int, findings: int) -> None:
 def test_what_is_held_back_is_a_line_for_each_shared_file_and_not_for_each_job() -> None:
     held = _review(3000, 0)
     (environment,) = held.environments
-    changes = tuple(replace(change, action=Action.HELD) for change in environment.changes)
+    causes = environment.changes[1].causes
+    changes = tuple(replace(c, action=Action.HELD, causes=causes) for c in environment.changes)
     environments = (replace(environment, changes=changes),)
     blast = (replace(held.blast[0], jobs=tuple(change.file for change in changes)),)
-    text = markdown.render(replace(held, environments=environments, blast=blast), STYLE)
+    whole = markdown.render(replace(held, environments=environments, blast=blast), STYLE)
+    text, _, folded = whole.partition("<details>")
     assert len(text) < 2000
+    assert len(whole) < 10_000
+    assert "<summary>3,000 jobs keep their old values until the next run</summary>" in folded
+    assert re.search(r"\n- nodes: prod/job.*-00000, .* and [0-9,]+ more\n", folded)
     assert "3000 held back" in text
     assert "holds back 5 runs, 3 start" in text
+
+
+def test_a_comment_names_jobs_that_keep_an_old_value(cloned: Repository) -> None:
+    defaults = "apiVersion: trainwright.io/v1alpha1\nkind: Defaults\n"
+    cloned.write("defaults.yaml", f"{defaults}defaults: {{flags: {{lr: 0.1}}}}\n")
+    comment = cloned.run("plan", "--against", "main", "-o", "markdown").stdout
+    assert "<summary>2 jobs keep their old values until the next run</summary>" in comment
+    assert "\n- flags.lr: prod/idle, prod/llm\n" in comment
+    assert "| job |" not in comment  # a table without a row
+    assert "is not up to date" not in comment
+
+
+def test_a_plan_says_that_nothing_happens_before_the_render_is_committed(
+    cloned: Repository,
+) -> None:
+    unrendered = "for prod/llm is not up to date: nothing of this happens until"
+    job('tag: "1.0"', 'tag: "1.1"')(cloned)
+    git_repository.commit(cloned.root)
+    for output in ("text", "markdown"):
+        assert unrendered in cloned.run("plan", "--against", "main", "-o", output).stdout
+    assert cloned.run("render").exit_code == 0
+    git_repository.commit(cloned.root)
+    for output in ("text", "markdown"):
+        assert unrendered not in cloned.run("plan", "--against", "main", "-o", output).stdout
 
 
 def test_diffs_go_first_and_the_riskiest_stays_longest() -> None:

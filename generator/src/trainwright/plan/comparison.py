@@ -303,6 +303,9 @@ class Comparison:
             if action is Action.HELD
             else (() if unchanged else tuple(self._causes(file))),
             left=before.demand if before and stays else NOTHING,
+            unrendered=action not in _AS_RENDERED
+            and not self._is_rendered(file)
+            and self.before.folder(file.environment).is_there,
         )
 
     @cached_property
@@ -686,6 +689,8 @@ def _by_environment(found: Iterable[tuple[JobFile, _Value]]) -> Mapping[str, lis
     return grouped
 
 
+# What needs no other files.
+_AS_RENDERED = frozenset({Action.UNCHANGED, Action.HELD, Action.BROKEN})
 # Of an edit of an object that is there.
 _API_ANSWERS = {Action.REJECTED: "refused by the API", Action.IGNORED: "ignored"}
 

@@ -12,7 +12,7 @@ from trainwright.datatypes.model import Finding, Location
 from trainwright.findings.visibility import visible
 from trainwright.plan import words
 from trainwright.plan.format import Format, Style
-from trainwright.plan.model import JobChange, Plan
+from trainwright.plan.model import Action, JobChange, Plan
 from trainwright.reports.comment import ICONS, LIMIT, cell, code, fenced, fitting, html
 from trainwright.reports.report import by_weight, help_uri
 
@@ -35,6 +35,7 @@ _ICONS = {
 _ROOM = 600  # characters kept free for what was left out, and for the address of the page
 _DIFF = 10_000  # characters of one job's diff
 _NAMES = 12_000  # characters of the names of jobs without a row
+_KEPT = 6_000  # characters of the names of jobs that keep an old value
 _CAUSES = 3  # in a row of the table; the details have all
 _OBJECTS = 20  # objects of one's own that are listed
 _FORGED = 50  # rendered files that no source renders, of a few hundred characters each
@@ -46,6 +47,7 @@ def render(review: Plan, style: Style) -> str:
     changes = review.listed
     head = f"<!-- {style.marker} -->\n### Trainwright: {cell(words.verdict(review))}\n"
     head += _forged(review)
+    head += "".join(f"\n⚠️ {cell(line)}\n" for line in words.unrendered(review))
     foot = _foot(review, style)
     rows = [_row(change, style) for change in changes]
     findings = [_finding(finding, style) for finding in by_weight(review.findings)]
@@ -57,6 +59,8 @@ def render(review: Plan, style: Style) -> str:
     listed, used = fitting(["\n", *findings] if findings else [], room)
     room -= used
     shown, used = fitting(facts, room)
+    room -= used
+    kept, used = fitting([_kept(review)], room)
     room -= used
     # Diffs are made one by one: of thousands only the first ones fit.
     folded: list[str] = []
@@ -72,13 +76,17 @@ def render(review: Plan, style: Style) -> str:
         (len(facts) - len(shown), "paragraph", "paragraphs on capacity and shared files"),
         (len(changes) - len(folded), "diff", "diffs"),
     )
-    return "".join((head, *table, cut, *listed, *shown, *folded, left, foot))
+    return "".join((head, *table, cut, *listed, *shown, *kept, *folded, left, foot))
 
 
 def _table(rows: Sequence[str], room: int) -> tuple[Sequence[str], int]:
     """The rows that fit, with room for the names of those that do not."""
     table, used = fitting([_TABLE, *rows] if rows else [], room)
-    return (table, used) if len(table) > len(rows) else fitting([_TABLE, *rows], room - _NAMES)
+    return (
+        (table, used)
+        if not rows or len(table) > len(rows)
+        else fitting([_TABLE, *rows], room - _NAMES)
+    )
 
 
 def _named(changes: Sequence[JobChange]) -> str:
@@ -88,12 +96,33 @@ def _named(changes: Sequence[JobChange]) -> str:
         happens.setdefault(change.action.value, []).append(cell(str(change.file)))
     lines = []
     for action, names in happens.items():
-        room = _NAMES // len(happens) - 100
-        shown, _ = fitting([f"{name}, " for name in names], room)
-        more = len(names) - len(shown)
-        listed = "".join(shown).removesuffix(", ") + (f" and {more:,} more" if more else "")
+        listed = _listed(names, _NAMES // len(happens) - 100)
         lines.append(f"\n**{action}** as well, {len(names):,}: {listed}\n")
     return "".join(lines)
+
+
+def _listed(names: Sequence[str], room: int) -> str:
+    shown, _ = fitting([f"{name}, " for name in names], room)
+    more = len(names) - len(shown)
+    return "".join(shown).removesuffix(", ") + (f" and {more:,} more" if more else "")
+
+
+def _kept(review: Plan) -> str:
+    """The jobs without a row whose run keeps an old value, folded, by the fields that differ."""
+    rows = {change.file for change in review.listed}
+    fields: dict[str, list[str]] = {}
+    for change in review.changes:
+        if change.action is Action.HELD and change.file not in rows:
+            paths = dict.fromkeys(cause.pointer.dotted for cause in change.causes)
+            fields.setdefault(", ".join(paths), []).append(cell(str(change.file)))
+    if not (count := sum(map(len, fields.values()))):
+        return ""
+    jobs = "1 job keeps its" if count == 1 else f"{count:,} jobs keep their"
+    lines = [f"- {cell(field)}: {_listed(fields[field], _KEPT // 2)}\n" for field in fields]
+    listed, _ = fitting(lines, _KEPT)
+    more = f"- and {len(lines) - len(listed):,} more fields\n" if len(listed) < len(lines) else ""
+    summary = f"{jobs} old values until the next run"
+    return f"\n<details><summary>{summary}</summary>\n\n{''.join(listed)}{more}\n</details>\n"
 
 
 def _forged(review: Plan) -> str:

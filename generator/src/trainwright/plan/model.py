@@ -77,7 +77,10 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobChange:
-    """What happens to one job; `before` is None for a new one, `after` for one that is gone."""
+    """What happens to one job; `before` is None for a new one, `after` for one that is gone.
+
+    It is `unrendered` where what is rendered is kept beside the specs, and says nothing of it yet.
+    """
 
     file: JobFile
     action: Action
@@ -86,6 +89,7 @@ class JobChange:
     after: PlannedRun | None
     causes: tuple[Cause, ...] = ()
     left: Demand = NOTHING  # of the run before, where it goes on although no spec asks for it
+    unrendered: bool = False
 
     @property
     def delta(self) -> Demand:

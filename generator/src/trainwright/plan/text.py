@@ -33,6 +33,8 @@ def _lines(review: Plan, style: Style) -> Iterator[str]:
     for finding in review.underived:
         yield style.paint(visible(words.forged(finding)), "red")
     yield visible(words.verdict(review))
+    for line in words.unrendered(review):
+        yield style.paint(visible(line), "yellow")
     if review.behind:
         yield f"{style.against} has {review.behind} commits more, which are not looked at"
     for change in review.listed:

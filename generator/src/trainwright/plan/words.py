@@ -202,6 +202,17 @@ def forged(finding: Finding) -> str:
     return f"not rendered from any source: {finding.message}  ({finding.place})"
 
 
+def unrendered(review: Plan) -> Iterator[str]:
+    """That what follows from the specs is in no rendered file yet, where any are committed."""
+    names = [str(change.file) for change in review.changes if change.unrendered]
+    if names:
+        jobs = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1:,} more"
+        yield (
+            f"What is rendered for {jobs} is not up to date: nothing of this happens until what "
+            "`trainwright render` writes is committed."
+        )
+
+
 def diff(change: JobChange, context: int = 3) -> Iterator[str]:
     """A unified diff of the rendered manifests, values files left out, credentials hidden.
 
