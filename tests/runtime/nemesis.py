@@ -43,8 +43,9 @@ KINDS = (
     "partition",
     "full",
     "stranger",
+    "unreachable",
 )
-ISOLATED = ("partition", "full")
+ISOLATED = ("partition", "full", "unreachable")
 """What needs namespaces."""
 APART = 1.5  # seconds without a network
 FULL = 0.2  # seconds without room on the disk
@@ -146,7 +147,7 @@ class _Training:
     def do(self, deed: Deed) -> None:
         pid = self._pids.get(deed.worker)
         match deed.kind:
-            case "coordinator" | "evict" | "partition" | "full" | "stranger":
+            case "coordinator" | "evict" | "partition" | "full" | "stranger" | "unreachable":
                 getattr(self, f"_{deed.kind}")(deed.worker)
             case "kill" if pid:
                 self._signal(pid, signal.SIGKILL)
@@ -168,6 +169,12 @@ class _Training:
     def _partition(self, node: int) -> None:
         self._forks.ask("link", node, "down")
         self._in(APART, lambda: self._forks.ask("link", node, "up"))
+
+    def _unreachable(self, node: int) -> None:
+        """From the next node, which it cannot reach either; with three, the third reaches both."""
+        other = (node + 1) % WORKERS
+        self._forks.ask("cut", node, [other])
+        self._in(APART, lambda: self._forks.ask("join", node, [other]))
 
     def _full(self, _: int) -> None:
         ballast = str(self._folder / "checkpoints" / ".ballast")
@@ -434,7 +441,7 @@ def train(folder: Path) -> None:
     torch.manual_seed(0)
     model = torch.nn.Linear(1, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
-    data = torch.arange(float(RECORDS)).reshape(RECORDS, 1)
+    data = torch.arange(float(os.environ.get("RECORDS", RECORDS)))[:, None]
     every = int(os.environ.get("EVERY", "0"))
     with elastic.training(
         model, optimizer, data, batch_size=BATCH, epochs=EPOCHS, totals=("loss",),
@@ -529,12 +536,22 @@ class _Isolation:
         _do("ip link add br0 type bridge")
         _do("ip link set br0 up")
         _do("ip addr add 10.77.0.100/24 dev br0")
-        self._holders = [self._hold(node) for node in range(WORKERS)]
+        self._holders = [self._hold(node) for node in range(WORKERS + 1)]
 
     def enter(self, node: int) -> None:
         for kind, flag in (("net", CLONE_NEWNET), ("uts", CLONE_NEWUTS)):
             with Path(f"/proc/{self._holders[node]}/ns/{kind}").open() as file:
                 _libc("setns", file.fileno(), flag)
+
+    def cut(self, node: int, others: Sequence[int], do: str = "replace") -> None:
+        """What it sends to other nodes is lost, so that no connection with them is made."""
+        for other in others:
+            command = f"nsenter -t {self._holders[node]} -n ip route {do} blackhole"
+            _do(f"{command} {_address(other)}/32")
+
+    def join(self, node: int, others: Sequence[int]) -> None:
+        with suppress(subprocess.CalledProcessError):  # it is not cut
+            self.cut(node, others, "del")
 
     def _hold(self, node: int) -> int:
         ready, tell = os.pipe()
@@ -579,6 +596,8 @@ def _answer(isolation: _Isolation | None, what: str, *arguments: Any) -> Any:
         return _greets(arguments[0])
     if what == "stranger":
         return _visit(*arguments)
+    if what in ("cut", "join") and isolation is not None:
+        return getattr(isolation, what)(*arguments)
     if isolation is not None:
         {"mount": _mount, "unmount": _unmount, "fill": _fill, "empty": _empty, "link": _link}[what](
             *arguments

@@ -143,7 +143,8 @@ class Coordinator:
     def ask(self, name: str) -> list[str]:
         """Who takes the next step."""
         channel = self._connected()
-        channel.write({"quorum": {"replica_id": name, "step": 0, "data": _NOTHING}})
+        request = {"replica_id": name, "step": 0, "holds": False, "unreached": []}
+        channel.write({"quorum": {**request, "data": _NOTHING}})
         names = [member["replica_id"] for member in channel.read()["members"]]
         channel.close()
         return sorted(names)

@@ -105,7 +105,10 @@ def _request_steps(port: int, ended: threading.Event) -> None:
     formed = 0
     while not ended.is_set():
         formed += 1
-        member = {"replica_id": "z-1", "step": 0, "data": {**data, "formed": formed}}
+        member = {
+            "replica_id": "z-1", "step": 0, "holds": False, "unreached": [],
+            "data": {**data, "formed": formed},
+        }  # fmt: skip
         with suppress(OSError):
             beats = beats or connected(f"127.0.0.1:{port}", 5)[0]
             beats.write({"beat": "z-1"})

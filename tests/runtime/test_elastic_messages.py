@@ -15,7 +15,7 @@ from trainwright_runtime.elastic.replica import Address, Replica
 from trainwright_runtime.timeouts import Timeouts
 
 MEMBER = {"lineage": "1/a-1", "group": 0, "formed": 0, "position": "", "state": ""}
-ASKED = {"replica_id": "z-1", "step": 0, "data": MEMBER}
+ASKED = {"replica_id": "z-1", "step": 0, "holds": False, "unreached": [], "data": MEMBER}
 HELD = {
     "worker": "z-1", "do": "step", "lineage": "1/z-1", "phase": "holds", "sure": True,
     "doing": "program", "local_steps": 0, "after": 0,

@@ -27,8 +27,15 @@ REPORT: Fields = {
 }
 """What a worker holds."""
 
-REQUEST: Fields = {"replica_id": str, "step": int, "data": dict}
-"""For the next step."""
+REQUEST: Fields = {
+    "replica_id": str,
+    "step": int,
+    "holds": bool,
+    "unreached": list,
+    "data": dict,
+}
+"""For the next step. It `holds` state that would be lost with it, and could not connect with those
+that are `unreached`. The others get the rest of it."""
 
 _OF_A_DEED: Mapping[str, Fields] = {
     "enter": {},
@@ -45,6 +52,7 @@ def checked(message: object, fields: Fields) -> None:
     _require(message, fields)
     assert isinstance(message, dict)
     if fields is REQUEST:
+        _require_texts(message["unreached"])
         _require(message["data"], _OF_A_MEMBER)
         _require_lineage(message["data"]["lineage"])
     if fields is REPORT:
@@ -54,6 +62,11 @@ def checked(message: object, fields: Fields) -> None:
         if not message["worker"]:
             raise ValueError("a worker without a name")
         _require_lineage(message["lineage"], Phase(message["phase"]))
+
+
+def _require_texts(names: list[object]) -> None:
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError(f"unreached is {names!r:.100}, expected names")
 
 
 def _require_lineage(lineage: str, phase: Phase = Phase.NEW) -> None:

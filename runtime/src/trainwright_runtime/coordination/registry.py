@@ -30,8 +30,9 @@ log = logging.getLogger(__name__)
 
 _LOOK = 0.5  # seconds between two looks whether a worker still waits for the next step
 
-WAITING, IN_STEP, IN_PROGRAM = "waiting", "step", "program"
-"""What a worker does: waits for the next step, is in one, or runs what comes between."""
+WAITING, IN_STEP, IN_PROGRAM, APART = "waiting", "step", "program", "apart"
+"""What a worker does: waits for the next step, is in one, runs what comes between, or is not to
+take any, since others cannot reach it."""
 
 
 class Registry:
@@ -70,7 +71,7 @@ class Registry:
         self._patience = recovery
         self._recovery = time.monotonic() + recovery
         self._silence = silence
-        self._quorums = Quorums(patience or Patience())
+        self._quorums = Quorums(patience or Patience(), self._go_on_without)
         self._board = Board()
         self._door = Door(addresses or own_addresses(), port, COORDINATOR, self._serve)
 
@@ -167,10 +168,17 @@ class Registry:
                     channel.read()  # that it withdraws, or the end of the connection
                     text = self._quorums.answer(ticket, 0) or NOBODY
                     break
+                if (text := self._quorums.refusal(member["replica_id"])) is not None:
+                    text = self._quorums.answer(ticket, 0) or text
+                    break
         finally:
             self._quorums.withdraw(ticket)
         self._require_serving()
         channel.write_encoded(text)
+
+    def _go_on_without(self, workers: frozenset[str]) -> None:
+        with self._lock:
+            self._run = rules.go_on_without(self._run, workers)
 
     def _vote(self, message: Mapping[str, Any]) -> dict[str, Any]:
         if self._election is None:
@@ -197,6 +205,8 @@ class Registry:
     def _answer(self, message: Mapping[str, Any], connection: object) -> dict[str, str]:
         worker, lineage, phase = message["worker"], message["lineage"], Phase(message["phase"])
         sure = message["sure"]
+        # The quorums report to this, with a lock of their own: never within its own.
+        apart = message["do"] == "step" and worker in self._quorums.apart()
         with self._lock:
             self._connections[worker] = connection
             if self._election is not None and self._election.finished:
@@ -209,7 +219,7 @@ class Registry:
             match message["do"]:
                 case "step":
                     self._run, answer = rules.request_step(
-                        self._run, worker, phase, message["after"]
+                        self._run, worker, phase, message["after"], apart=apart
                     )
                 case "complete":
                     self._run, phase, answer = rules.complete(

@@ -61,6 +61,8 @@ class Run:
     """Connected workers that hold its last state, and wait for one to run the program's end."""
     newcomers: frozenset[str] = frozenset()
     """Other connected workers."""
+    overtaken: frozenset[str] = frozenset()
+    """Workers that steps went on without, and that may not have learned it yet."""
     claims: frozenset[tuple[str, str]] = frozenset()
     """Workers and their lineages that were out of touch, and count if no other lineage does."""
     leader: str = ""
@@ -84,9 +86,10 @@ def enter(
     another lineage begun: then it waits until those had the time to come back who would know.
     """
     if phase in (Phase.NEW, Phase.STALE):
+        overtaken = run.overtaken - {worker}
         run = replace(_without(run, worker), newcomers=run.newcomers | {worker})
-        return _heard(run), phase
-    if run.lineage not in ("", lineage):
+        return _heard(replace(run, overtaken=overtaken)), phase
+    if run.lineage not in ("", lineage) or worker in run.overtaken:
         return replace(_without(run, worker), newcomers=run.newcomers | {worker}), Phase.STALE
     if not sure and not run.lineage and run.recovering:
         phase = Phase.ENDING if phase is Phase.LEADS else phase
@@ -102,8 +105,13 @@ def enter(
     return _heard(run), phase
 
 
-def request_step(run: Run, worker: str, phase: Phase, after: int = 0) -> tuple[Run, Answer]:
-    """A worker that has entered wants to take a step; `after` is its checkpoint's generation."""
+def request_step(
+    run: Run, worker: str, phase: Phase, after: int = 0, *, apart: bool = False
+) -> tuple[Run, Answer]:
+    """A worker that has entered wants to take a step; `after` is its checkpoint's generation.
+
+    One that is `apart`, since others cannot reach it, leaves it to them to begin.
+    """
     if run.finished:
         return run, Answer.OVER
     if run.leader or run.completed:
@@ -113,7 +121,7 @@ def request_step(run: Run, worker: str, phase: Phase, after: int = 0) -> tuple[R
     if run.holders:
         run = replace(run, behind=run.behind - {worker})
         return run, Answer.TRAIN if worker in run.holders else Answer.FOLLOW
-    if run.recovering:
+    if run.recovering or apart:
         return run, Answer.WAIT
     if phase is Phase.STALE:
         return run, Answer.RESTART
@@ -155,6 +163,18 @@ def lead(run: Run, worker: str) -> Run:
 def finish(run: Run, worker: str) -> Run:
     """A worker's program has ended well."""
     return replace(run, finished=run.finished or run.leader == worker)
+
+
+def go_on_without(run: Run, workers: frozenset[str]) -> Run:
+    """Others take a step that these, who are there and hold the state, cannot take part in."""
+    left = run.holders & workers
+    return replace(
+        run,
+        holders=run.holders - left,
+        behind=run.behind - left,
+        newcomers=run.newcomers | left,
+        overtaken=run.overtaken | left,
+    )
 
 
 def leave(run: Run, worker: str) -> Run:

@@ -17,6 +17,7 @@ import uuid
 import warnings
 import zlib
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -27,7 +28,7 @@ import torch
 from trainwright_runtime.coordination.channel import connected
 from trainwright_runtime.coordination.door import is_own
 from trainwright_runtime.coordination.heartbeat import Heart
-from trainwright_runtime.coordination.registry import IN_PROGRAM, IN_STEP, WAITING
+from trainwright_runtime.coordination.registry import APART, IN_PROGRAM, IN_STEP, WAITING
 from trainwright_runtime.coordination.rules import Answer, generation
 from trainwright_runtime.elastic.declared import Declared, differences
 from trainwright_runtime.elastic.errors import (
@@ -38,8 +39,10 @@ from trainwright_runtime.elastic.errors import (
 )
 from trainwright_runtime.elastic.members import Members, State, Work
 from trainwright_runtime.elastic.peers import FAILURES, Peers, ProcessPeers
+from trainwright_runtime.elastic.reach import Apart, Reach, agreed
 from trainwright_runtime.elastic.session import Session
 from trainwright_runtime.errors import Unreachable
+from trainwright_runtime.meeting import Meeting
 from trainwright_runtime.timeouts import Timeouts
 
 log = logging.getLogger(__name__)
@@ -108,6 +111,9 @@ class Replica:
         self._members: Members | None = None
         self._postponed = 0.0  # since when; 0 after a commit
         self._refused: set[str] = set()
+        self._reach = Reach()
+        self._apart = Apart()
+        self._unused = False  # whether the lineage began with this worker, and no step since
         _quieten()
 
     @property
@@ -128,7 +134,7 @@ class Replica:
             try:
                 members = self._try()
                 if members is not None:
-                    self._session.doing = IN_STEP
+                    self._session.doing, self._unused = IN_STEP, False
                     return members
                 answered = time.monotonic()
                 # Others may be about to come; a step with them leaves nothing to be saved alone.
@@ -250,6 +256,7 @@ class Replica:
     def leave(self) -> None:
         self._unlink()
         self._token, self._states = 0, []
+        self._reach.close()
         self._peers.close()
 
     def close(self) -> None:
@@ -267,6 +274,7 @@ class Replica:
             return None
         links = self._links or self._connect()
         quorum = links.quorum(self._question(), newcomer=not self._session.holds)
+        self._note_apart(quorum)
         members = sorted(quorum.participants, key=lambda member: str(member.replica_id))
         lineages = {member.data["lineage"] for member in members} - {""}
         if lineages != {self._session.lineage}:
@@ -278,8 +286,8 @@ class Replica:
         counts = same and not self._session.uncertain
         if self._session.holds and not counts and not self._admitted():
             return None
-        if not same:
-            self._form(members, quorum.quorum_id)
+        if not same and not self._form(members, quorum.quorum_id):
+            return None
         self._heal(members)
         return self._members
 
@@ -295,7 +303,7 @@ class Replica:
             # Others may have trained on, and be gone with all that the coordinator knew, since.
             if self._outdated():
                 raise Fenced
-            self._step = 1
+            self._step, self._unused = 1, True
             log.info("beginning training as its first worker, generation %s", self.lineage)
         elif not self._session.holds:
             if held:
@@ -308,6 +316,8 @@ class Replica:
         return {
             "replica_id": self._name,
             "step": self._step,
+            "holds": self._session.holds and not self._unused,
+            "unreached": self._reach.unreached,
             "data": {
                 "lineage": self.lineage,
                 "group": self._token,
@@ -346,21 +356,46 @@ class Replica:
             self._members is not None and self._members.names == names and tokens == {self._token}
         ) and self._token != 0
 
-    def _form(self, members: Sequence[Any], quorum: int) -> None:
-        """Connect with the members of a quorum."""
+    def _note_apart(self, quorum: Quorum) -> None:
+        members = [member.replica_id for member in quorum.participants]
+        self._apart.note(quorum.apart, members, few=quorum.few)
+        self._reach.note([*members, *(each["worker"] for each in quorum.apart)])
+        self._session.doing = APART if quorum.apart and not members else WAITING
+
+    def _form(self, members: Sequence[Any], quorum: int) -> bool:
+        """Connect with the members of a quorum; False where not all of them can be reached."""
         names = tuple(str(member.replica_id) for member in members)
         # No two groups may meet under the same name: not in one life of a coordinator, nor in two.
         formed = [(m.replica_id, m.data["formed"]) for m in members]
         token = zlib.crc32(json.dumps([quorum, formed]).encode()) or 1
-        before, self._members, self._token = self._members, None, 0
+        self._token = 0
         self._formed += 1
         rank = names.index(self._name)
         assert self._links is not None
+        if not self._reach_all(members, f"{token}"):
+            return False
+        before, self._members = self._members, None
         self._peers.form(self._links.place, rank, len(names), token)
         self._token = token
         self._members = Members(quorum=token, rank=rank, names=names)
         if rank == 0:
             _log_change(before.names if before else (), names)
+        return True
+
+    def _reach_all(self, members: Sequence[Member], group: str) -> bool:
+        """Whether each of them can connect with all others; none waits for one that cannot."""
+        others = {
+            member.replica_id: member.data["state"].partition(" ")[0]
+            for member in members
+            if member.replica_id != self._name
+        }
+        if not others:
+            return True
+        fine = self._reach.reaches(others)
+        assert self._links is not None
+        coordinator, life = self._links.place
+        with closing(Meeting(coordinator, group, self._address.patience, life=life)) as meeting:
+            return agreed(meeting, len(members), fine=fine)
 
     def _heal(self, members: Sequence[Any]) -> None:
         """Give the state to members that are behind; take it from one that is ahead."""
@@ -492,13 +527,22 @@ class Quorum:
 
     quorum_id: int
     participants: tuple[Member, ...]
+    apart: tuple[Mapping[str, Any], ...] = ()
+    """Workers that it is without, since they and others cannot connect."""
+    few: bool = False
+    """There is none, since too few are left without them."""
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Quorum:
         """Raises ConnectionError for what is not the coordinator's answer."""
         try:
             members = tuple(Member(**member) for member in answer["members"])
-            return cls(quorum_id=int(answer["quorum"]), participants=members)
+            return cls(
+                quorum_id=int(answer["quorum"]),
+                participants=members,
+                apart=tuple(answer.get("apart", ())),
+                few=bool(answer.get("few")),
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise ConnectionError(f"not an answer of the coordinator: {error}") from error
 

@@ -1,0 +1,88 @@
+"""Which workers steps go on without, because they and others cannot connect: rules alone.
+
+The members of a step are connected with each other, all of them, so one pair that cannot connect
+stops all. As few workers as possible are left out, first of all those with the most such pairs:
+one that most others cannot reach, or that reaches few of them. One stays that holds what no other
+one has. `quorum` keeps what workers report, tests/runtime/test_elastic_reach.py tries every case of
+up to four workers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+Pairs = frozenset[frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a worker's last request for a step has of this."""
+
+    unreached: frozenset[str] = frozenset()
+    """Workers that it could not connect with."""
+    held: int = 0
+    """The step up to which it holds state that would be lost with it; 0 where it holds none."""
+    address: str = ""
+    """Where others connect with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    out: frozenset[str] = frozenset()
+    """Workers that no step is taken with."""
+    needed: str = ""
+    """The one that stays since it holds what no other one has, though fewer would be left out
+    without it."""
+
+
+def decide(reports: Mapping[str, Report], before: Collection[str]) -> Verdict:
+    """Of the workers that are heard of. `before` are the members of the last quorum."""
+    pairs = _pairs(reports)
+    if not pairs:
+        return Verdict()
+    found = _fewest(pairs, before)
+    needed = _needed(reports, before)
+    if not needed or needed - found:
+        return Verdict(out=found)
+    each = {worker: _fewest(pairs, before, worker) for worker in sorted(needed)}
+    kept = min(each, key=lambda worker: len(each[worker]))
+    return Verdict(out=each[kept], needed=kept)
+
+
+def _pairs(reports: Mapping[str, Report]) -> Pairs:
+    """Workers that cannot connect: it takes both of them, in whichever direction."""
+    return frozenset(
+        frozenset((worker, other))
+        for worker, report in reports.items()
+        for other in report.unreached & reports.keys() - {worker}
+    )
+
+
+def _needed(reports: Mapping[str, Report], before: Collection[str]) -> frozenset[str]:
+    """Workers of which one has to stay, or committed steps would be lost.
+
+    Those of the last quorum may have committed a step that they have not reported yet.
+    """
+    latest = max(report.held for report in reports.values())
+    ahead = frozenset(w for w, report in reports.items() if 0 < report.held == latest)
+    return ahead & frozenset(before) or ahead
+
+
+def _fewest(pairs: Pairs, before: Collection[str], keep: str = "") -> frozenset[str]:
+    """Who leaves out one of each pair; of equals one that is new, then the last by name."""
+    found: list[str] = []
+    while rest := [pair for pair in pairs if pair.isdisjoint(found)]:
+        counts = Counter(worker for pair in rest for worker in pair - {keep})
+        found.append(max(counts, key=lambda each: (counts[each], each not in before, each)))
+    return _without_those_who_fit(pairs, found)
+
+
+def _without_those_who_fit(pairs: Pairs, found: list[str]) -> frozenset[str]:
+    """One whose pairs are all of others that are left out as well may stay."""
+    out = set(found)
+    for worker in found:
+        if all(pair & (out - {worker}) for pair in pairs if worker in pair):
+            out.remove(worker)
+    return frozenset(out)

@@ -1,0 +1,191 @@
+"""Which other workers this one cannot connect with: found out before a group of them is made.
+
+gloo would wait for the whole time-out, and so would all of its members. Those that were not reached
+are tried again until they are; the coordinator decides who is left out (`coordination.reach`).
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+from torch._C._distributed_c10d import Store
+
+log = logging.getLogger(__name__)
+
+_CONNECT = 2.0  # seconds to reach a port: a second packet is sent after one
+_AGAIN = 2.0  # seconds before those that were not reached are tried again
+_GONE = 60.0  # seconds after which a worker that no quorum is put together of or without is gone
+_AT_ONCE = 128  # connections
+_SHOWN = 5  # names in a line of the log
+
+
+class Reach:
+    """The other workers that were not reached, by name, as long as they are not."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._unreached: dict[str, str] = {}
+        self._heard: dict[str, float] = {}
+        self._trying = False
+
+    @property
+    def unreached(self) -> list[str]:
+        with self._changed:
+            return sorted(self._unreached)
+
+    def reaches(self, others: Mapping[str, str]) -> bool:
+        """Whether the ports of all of these can be reached, by name."""
+        missing = unreached(others)
+        with self._changed:
+            self._keep(self._unreached.keys() - others.keys(), missing)
+            if self._unreached and not self._trying:
+                self._trying = True
+                threading.Thread(target=self._try_again, daemon=True, name="reach").start()
+        return not missing
+
+    def note(self, names: Iterable[str]) -> None:
+        """These are heard of, wherever it is that they can be reached from."""
+        with self._changed:
+            self._heard |= {name: time.monotonic() for name in names if name in self._unreached}
+
+    def _keep(self, names: Collection[str], more: dict[str, str]) -> None:
+        kept = {name: at for name, at in self._unreached.items() if name in names}
+        self._unreached = kept | more
+        now = time.monotonic()
+        self._heard = {name: self._heard.get(name, now) for name in self._unreached}
+
+    def close(self) -> None:
+        with self._changed:
+            self._unreached = {}
+            self._changed.notify_all()
+
+    def _try_again(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._unreached, _AGAIN)
+                tried = dict(self._unreached)
+                if not tried:
+                    self._trying = False
+                    return
+            reached = tried.keys() - unreached(tried)
+            with self._changed:
+                gone = {n for n, at in self._heard.items() if time.monotonic() - at > _GONE}
+                self._keep(self._unreached.keys() - reached - gone, {})
+
+
+def unreached(addresses: Mapping[str, str]) -> dict[str, str]:
+    """Those ("host:port" by name) that no connection could be made with in time.
+
+    A process that hangs is reached: it is its kernel that accepts.
+    """
+    names = sorted(addresses)
+    found: dict[str, str] = {}
+    for at in range(0, len(names), _AT_ONCE):
+        tried = {name: addresses[name] for name in names[at : at + _AT_ONCE]}
+        found |= {name: tried[name] for name in tried.keys() - _reached(tried)}
+    return found
+
+
+def _reached(addresses: Mapping[str, str]) -> set[str]:
+    with selectors.DefaultSelector() as selector:
+        found = {name for name, address in addresses.items() if _begun(selector, name, address)}
+        deadline = time.monotonic() + _CONNECT
+        while selector.get_map() and (left := deadline - time.monotonic()) > 0:
+            for key, _ in selector.select(left):
+                selector.unregister(key.fileobj)
+                with closing(_socket(key.fileobj)) as connection:
+                    if not connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                        found.add(key.data)
+        for key in list(selector.get_map().values()):
+            _socket(key.fileobj).close()
+    return found
+
+
+def _begun(selector: selectors.BaseSelector, name: str, address: str) -> bool:
+    """Whether it is reached already; else what comes of it is the selector's."""
+    host, _, port = address.rpartition(":")
+    family = socket.AF_INET6 if "[" in host else socket.AF_INET
+    connection = socket.socket(family, socket.SOCK_STREAM)
+    connection.setblocking(False)
+    result = connection.connect_ex((host.strip("[]"), int(port or 0)))
+    if result == errno.EINPROGRESS:
+        selector.register(connection, selectors.EVENT_WRITE, name)
+    else:
+        connection.close()
+    return result == 0
+
+
+def _socket(of_selector: Any) -> socket.socket:
+    assert isinstance(of_selector, socket.socket)
+    return of_selector
+
+
+def agreed(store: Store, members: int, *, fine: bool) -> bool:
+    """Whether it is `fine` for all members of a group, each of which calls this."""
+    if not fine:
+        store.set("reached", "not all")
+    elif store.add("reach all", 1) == members:
+        store.set("reached", "all")
+    return bool(store.get("reached") == b"all")
+
+
+class Apart:
+    """Who is left out of steps, in the log: a line when that changes."""
+
+    def __init__(self) -> None:
+        self._noted: dict[str, bool] = {}
+
+    def note(
+        self, apart: Sequence[Mapping[str, Any]], members: Collection[str], *, few: bool
+    ) -> None:
+        """`few` workers are left without those who are apart; `members` take the next step."""
+        for each in apart:
+            if self._noted.get(each["worker"]) is not few:
+                self._noted[each["worker"]] = few
+                log.warning("%s: %s. %s", _described(each), _follows(each, few=few), _LOOK)
+        if back := sorted(self._noted.keys() & {*members}):
+            log.info("%s can be reached again", _listed([_short(name) for name in back]))
+            self._noted = {name: it for name, it in self._noted.items() if name not in back}
+
+
+_LOOK = (
+    "Look at NetworkPolicies, firewalls and the network interfaces of these nodes: workers connect "
+    "with each other at any port"
+)
+
+
+def _follows(apart: Mapping[str, Any], *, few: bool) -> str:
+    if few:
+        return "without it too few workers are left, and all wait until that is mended"
+    needed = _short(apart["needed"])
+    if not needed:
+        return "steps go on without it until that is mended"
+    return (
+        f"steps go on without it until that is mended, since only {needed} holds what was trained; "
+        f"without {needed}, if you end it, the others begin from the last checkpoint"
+    )
+
+
+def _described(apart: Mapping[str, Any]) -> str:
+    name = f"{_short(apart['worker'])} ({apart['address']})"
+    by, to = (_listed([_short(worker) for worker in apart[side]]) for side in ("by", "to"))
+    if not by:
+        return f"{name} cannot reach {to}"
+    return f"{name} cannot be reached by {by}" + (f", nor reach {to}" if to else "")
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = [*names[:_SHOWN], *([f"{len(names) - _SHOWN} others"] if names[_SHOWN:] else [])]
+    return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
+
+
+def _short(worker: str) -> str:
+    return worker.rpartition("-")[0]
