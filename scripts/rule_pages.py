@@ -11,6 +11,7 @@ from pathlib import Path
 import generated
 import yaml
 
+from trainwright.datatypes.model import Data
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.rule_model.edit import EditRule, EditSample
 from trainwright.rule_model.rule import Rule, Sample
@@ -105,22 +106,21 @@ def _facts(rule: Any) -> Iterator[str]:
 
 
 def _sample(title: str, sample: Sample) -> Iterator[str]:
-    yield from (f"## {title}", "", *_yaml(sample.manifest))
+    yield from (f"## {title}", "", *_yaml(*sample.objects))
     if sample.environment:
         yield from ("in an environment with", "", *_yaml(sample.environment))
 
 
-def _samples(title: str, manifests: tuple[str, ...]) -> Iterator[str]:
-    if manifests:
+def _samples(title: str, samples: tuple[Sample, ...]) -> Iterator[str]:
+    if samples:
         yield from (f"## {title}", "")
-    for manifest in manifests:
-        yield from _yaml(manifest)
+    for sample in samples:
+        yield from _yaml(*sample.objects)
 
 
-def _yaml(sample: str) -> Iterator[str]:
-    """A sample, which is short in the source, as people write manifests."""
+def _yaml(*documents: Data) -> Iterator[str]:
     yield "```yaml"
-    yield yaml.safe_dump_all(yaml.safe_load_all(sample), sort_keys=False, width=100).rstrip()
+    yield yaml.safe_dump_all(documents, sort_keys=False, width=100).rstrip()
     yield from ("```", "")
 
 

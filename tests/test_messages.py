@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[1]
 SOURCES = (ROOT / "generator/src/trainwright", ROOT / "runtime/src/trainwright_runtime")
@@ -25,9 +26,17 @@ REFUSED = {
 }
 
 
+def _files(source: Path) -> list[Path]:
+    """The modules, and the files with the words of rules."""
+    return sorted([*source.rglob("*.py"), *source.rglob("data/TW*.yaml")])
+
+
 @cache
 def _texts(path: Path) -> list[tuple[int, str]]:
-    """Every text of a module but its docstrings, and those of attributes."""
+    """Every text of a module but its docstrings, and those of attributes; the words of a rule."""
+    if path.suffix == ".yaml":
+        words = next(yaml.load_all(path.read_text(encoding="utf-8"), yaml.CSafeLoader))
+        return [(1, text) for text in words.values()]
     return list(_found(path))
 
 
@@ -45,7 +54,7 @@ def test_messages_are_written_in_one_style(pattern: str) -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}: {text!r}; write {REFUSED[pattern]}"
         for source in SOURCES
-        for path in sorted(source.rglob("*.py"))
+        for path in _files(source)
         for line, text in _texts(path)
         if re.search(pattern, text)
     ]
@@ -65,7 +74,7 @@ _NOT_OURS = re.compile(r"def tell\(self\)|\.tell\(\)")
 def test_docstrings_comments_and_names_name_who_acts(source: Path, pattern: str) -> None:
     found = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
-        for path in sorted(source.rglob("*.py"))
+        for path in _files(source)
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if re.search(pattern, line) and not _NOT_OURS.search(line)
     ]
@@ -102,6 +111,11 @@ def test_pages_name_who_acts_and_what_programs_do() -> None:
         and not any(part in (line := f"{name}:{number}: {text.strip()}") for part in _ALLOWED)
     ]
     assert found == []
+
+
+def test_the_words_of_rules_are_among_the_texts() -> None:
+    texts = [text for path in _files(SOURCES[0]) for _, text in _texts(path)]
+    assert "No variable of debugging is left on." in texts
 
 
 def test_the_patterns_find_what_they_are_for() -> None:

@@ -54,6 +54,8 @@ def test_the_wheel_holds_schemas_and_chart_and_nothing_of_this_machine(distribut
     for path in (ROOT / "chart").rglob("*"):
         if path.is_file():
             assert f"trainwright/chart/{path.relative_to(ROOT / 'chart').as_posix()}" in names
+    for path in (ROOT / "generator/src").rglob("data/TW*.yaml"):
+        assert path.relative_to(ROOT / "generator/src").as_posix() in names
     assert {"trainwright/py.typed", "trainwright/defaults.yaml"} <= names
     assert str(ROOT).encode() not in text
 

@@ -28,7 +28,7 @@ def _manifest(text: str) -> Manifest:
 
 
 def _judged(step: EditSample) -> tuple[EditOutcome, ...]:
-    return evaluate(_manifest(step.before), _manifest(step.after) if step.after else None)
+    return evaluate(Manifest(body=step.before), Manifest(body=step.after) if step.after else None)
 
 
 def _trainer(minor: str) -> Environment:
@@ -49,7 +49,7 @@ def test_samples(transition: EditRule) -> None:
         assert not outcome.why.endswith(".")
         assert outcome.source
         assert outcome.verdict is transition.verdict
-        body = yaml.safe_load(transition.failing.after or transition.failing.before)
+        body = transition.failing.after or transition.failing.before
         assert outcome.pointer == "" or lookup(body, outcome.pointer) is not None
     assert transition not in {j.rule for j in _judged(transition.passing)}
     for text in (transition.summary, transition.effect, transition.remedy):
@@ -66,7 +66,7 @@ def test_ids_are_no_rules_and_in_order() -> None:
 
 def _edit(kind: str, before: str, after: str) -> EditSample:
     head = f"kind: {kind}\nmetadata: {{name: a, namespace: n"
-    return EditSample(f"{head}{before}", f"{head}{after}")
+    return EditSample(yaml.safe_load(head + before), yaml.safe_load(head + after))
 
 
 def _spec(kind: str, before: str, after: str) -> EditSample:
@@ -234,7 +234,7 @@ def test_a_trainjob_before_2_2_accepts_what_its_jobset_never_sees(
     minor: str, field: str, expected: Verdict
 ) -> None:
     step = _spec("TrainJob", f"{field}: {{a: 1}}", f"{field}: {{a: 2}}")
-    found = evaluate(_manifest(step.before), _manifest(step.after), _trainer(minor))
+    found = evaluate(Manifest(body=step.before), Manifest(body=step.after), _trainer(minor))
     assert {j.verdict for j in found} == {expected}
 
 

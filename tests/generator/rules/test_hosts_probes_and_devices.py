@@ -9,9 +9,19 @@ from trainwright import rules
 from trainwright.datatypes.model import Manifest
 from trainwright.kinds.subjects import subject_of
 from trainwright.objects.bundle import Bundle
-from trainwright.rule_model.rule import pod
 from trainwright.specs import resolve
 from trainwright.specs.yamlio import Document
+
+
+def pod(container: str, rest: str = "", replica: str = "") -> str:
+    """A PyTorchJob of one container: its fields, the pod's and the replica's.
+
+    Each is YAML in flow style; `rest` starts with a comma, `replica` ends with one.
+    """
+    containers = f"containers: [{{name: pytorch, {container}}}]"
+    template = f"template: {{spec: {{{containers}{rest}}}}}"
+    return f"kind: PyTorchJob\nspec: {{pytorchReplicaSpecs: {{Worker: {{{replica}{template}}}}}}}"
+
 
 POOL = "pools: {a100: {resource: nvidia.com/gpu, gpusPerNode: 8}}"
 

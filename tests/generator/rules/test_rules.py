@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -29,20 +29,25 @@ from trainwright.specs.yamlio import Document
 SCHEMAS = Path(__file__).parents[3] / "schemas"
 
 
-def _environment(keys: str = "") -> Environment:
-    given = yaml.safe_load(keys) or {}
+def _environment(given: Mapping[str, Data] | None = None) -> Environment:
     data = {"namespace": "n", "kubernetes": {"version": "1.31"}, "targets": {"pytorchjob": {}}}
     # Unless the sample is about pod security, nothing is enforced.
-    document = Document("environment.yaml", {**data, "podSecurity": "privileged", **given}, {}, {})
+    document = Document(
+        "environment.yaml", {**data, "podSecurity": "privileged", **(given or {})}, {}, {}
+    )
     return resolve.environment("prod", document)
 
 
 def _subjects(sample: Sample) -> list[Subject]:
     environment = _environment(sample.environment)
-    manifests = tuple(Manifest(body=body) for body in yaml.safe_load_all(sample.manifest))
+    manifests = tuple(Manifest(body=body) for body in sample.objects)
     pool = next(iter(environment.pools.values()), None)
     job = _JobWithPool(pool) if pool else None
     return [subject_of(m, environment, job, manifests) for m in manifests]  # type: ignore[arg-type]
+
+
+def _sample(text: str) -> Sample:
+    return Sample(tuple(yaml.safe_load_all(text)))
 
 
 class _JobWithPool:
@@ -71,10 +76,10 @@ def test_rule(rule: Rule) -> None:
         assert not message.endswith(".")
         parent = pointer.rpartition("/")[0]
         assert pointer == "" or lookup(subject.body, parent) is not None, pointer
-    for manifest in rule.near_misses:
-        assert not _hits(rule, Sample(manifest, rule.fails_in)), f"a near miss fails: {manifest}"
-    for manifest in rule.variants:
-        assert _hits(rule, Sample(manifest, rule.fails_in)), f"a variant passes: {manifest}"
+    for sample in rule.near_misses:
+        assert not _hits(rule, sample), f"a near miss fails: {sample.objects}"
+    for sample in rule.variants:
+        assert _hits(rule, sample), f"a variant passes: {sample.objects}"
     assert re.fullmatch(r"TW[1-7]\d\d", rule.id)
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
     for text in (rule.summary, rule.effect, rule.remedy, rule.by_hand or rule.remedy):
@@ -152,7 +157,7 @@ def _pod(container: dict[str, Data], **spec: Data) -> Subject:
         "kind": "PyTorchJob",
         "spec": {"pytorchReplicaSpecs": {"Master": {"replicas": 1, "template": template}}},
     }
-    return subject_of(Manifest(body=body), _environment("podSecurity: restricted"))
+    return subject_of(Manifest(body=body), _environment({"podSecurity": "restricted"}))
 
 
 SAFE = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
@@ -383,7 +388,7 @@ pools: {h100: {resource: nvidia.com/gpu, capacity: 8, gpusPerNode: 8}, cpu: {cap
 
 def _run_all(body: dict[str, Data]) -> None:
     """Every kind, with all the others beside it under the same name."""
-    environment = _environment(EVERYTHING)
+    environment = _environment(yaml.safe_load(EVERYTHING))
     around = Bundle(Manifest(body={**body, "kind": kind}) for kind in KINDS)
     for manifest in around:
         for _, hit in rules.run(subject_of(manifest, environment, None, around)):
@@ -396,7 +401,7 @@ def test_no_object_makes_a_rule_fail(body: dict[str, Data]) -> None:
     _run_all(body)
 
 
-_GOOD = [yaml.safe_load(rule.passing.manifest.split("\n---\n")[0]) for rule in RULES.values()]
+_GOOD = [rule.passing.objects[0] for rule in RULES.values()]
 
 
 def _paths(data: Data, path: tuple[Data, ...] = ()) -> list[tuple[Data, ...]]:
@@ -445,7 +450,7 @@ _WRONG: tuple[Data, ...] = (
 def test_no_wrong_type_anywhere_in_a_sample_makes_a_rule_fail(rule: Rule) -> None:
     for sample in (rule.passing, rule.failing):
         environment = _environment(sample.environment)
-        bodies = list(yaml.safe_load_all(sample.manifest))
+        bodies = sample.objects
         for index, body in enumerate(bodies):
             for path in _paths(body)[1:]:
                 for wrong in _WRONG:
@@ -516,7 +521,7 @@ def test_pods_that_are_alike_are_judged_alike() -> None:
 
 
 def test_rendered_pods_are_judged_alike() -> None:
-    environment = _environment("podSecurity: restricted\nserviceMesh: istio")
+    environment = _environment({"podSecurity": "restricted", "serviceMesh": "istio"})
     files = sorted(GOLDEN.rglob("pytorchjob.yaml"))
     assert files
     for file in files:
@@ -530,7 +535,7 @@ def test_rendered_pods_are_judged_alike() -> None:
 def test_a_kind_of_another_group_is_not_the_kind_that_a_rule_is_about(rule: Rule) -> None:
     """Volcano has a Job, SageMaker a TrainingJob: only the name is the same."""
     environment = _environment(rule.failing.environment)
-    for body in yaml.safe_load_all(rule.failing.manifest):
+    for body in rule.failing.objects:
         known = Manifest(body=body).group_kind
         if known in WITH_PODS and known in (rule.kinds or WITH_PODS):
             foreign = Manifest(body={**body, "apiVersion": "training.example.com/v1"})
@@ -621,7 +626,7 @@ def test_what_is_said_of_torch_is_not_said_of_other_frameworks(policy: str, rule
     containers = "spec: {template: {spec: {containers: [{name: node, image: a}]}}}"
     jobs = f"replicatedJobs: [{{name: node, template: {{{containers}}}}}]"
     head = "apiVersion: trainer.kubeflow.org/v1alpha1\nkind:"
-    sample = Sample(
+    sample = _sample(
         f"{head} TrainJob\nspec: {{{trainer}runtimeRef: {{name: mine}}}}\n---\n"
         f"{head} ClusterTrainingRuntime\nmetadata: {{name: mine}}\n"
         f"spec: {{mlPolicy: {{{policy}}}, template: {{spec: {{{jobs}}}}}}}"
@@ -643,8 +648,8 @@ def test_what_is_said_of_torch_is_not_said_of_other_frameworks(policy: str, rule
 def test_a_runtime_that_is_not_there_is_known_by_its_name(name: str, by_torch: bool) -> None:
     command = "trainer: {numNodes: 2, command: [python, a.py]}"
     head = f"apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nspec: {{runtimeRef: {{name: {name}}}"
-    assert bool(_hits(RULES["TW203"], Sample(f"{head}}}"))) is by_torch
-    assert bool(_hits(RULES["TW213"], Sample(f"{head}, {command}}}"))) is by_torch
+    assert bool(_hits(RULES["TW203"], _sample(f"{head}}}"))) is by_torch
+    assert bool(_hits(RULES["TW213"], _sample(f"{head}, {command}}}"))) is by_torch
 
 
 @pytest.mark.parametrize(
@@ -652,7 +657,7 @@ def test_a_runtime_that_is_not_there_is_known_by_its_name(name: str, by_torch: b
 )
 def test_a_health_check_is_about_a_kind_of_one_group(api_version: str, waits: bool) -> None:
     flux = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization"
-    sample = Sample(
+    sample = _sample(
         f"{flux}\nspec: {{healthChecks: [{{apiVersion: {api_version}, kind: Job, name: a}}]}}\n"
         "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: a}"
     )

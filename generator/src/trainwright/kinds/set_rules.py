@@ -6,16 +6,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import Data, Severity
+from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import amount, dig, mapping, mappings, sequence, text
 from trainwright.objects import forms
 from trainwright.objects.forms import Form
-from trainwright.rule_model.rule import Rule
+from trainwright.rule_model.rule import Rule, error
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.specs.upstream import upstream
 
-_WEBHOOK = upstream("jobset/webhook").source
 Kinds = tuple[GroupKind, ...]
 Sets = Callable[[Subject], Iterable[tuple[Mapping[str, Data], str]]]  # and pointers to them
 
@@ -117,28 +115,12 @@ def _targets(job_set: Mapping[str, Data], names: list[str], above: str) -> Itera
                 yield Hit(f"{above}/{path}", f"{reason!r} is not a reason for which a Job fails")
 
 
-_EXAMPLE = "kind: JobSet\nspec: {{replicatedJobs: [{}]}}"
-
-
 def policies_agree(kinds: Kinds, sets: Sets) -> Rule:
     """The part of the rule about the policies of JobSets, of those that an object has."""
 
-    def run(subject: Subject) -> Iterator[Hit]:
+    @error("TW308", kinds=kinds)
+    def conflicting_job_policies(subject: Subject) -> Iterator[Hit]:
         for job_set, above in sets(subject):
             yield from _set(job_set, above)
 
-    return Rule(
-        id="TW308",
-        name="conflicting-job-policies",
-        severity=Severity.ERROR,
-        summary="Policies of JobSets have names that JobSet takes, name what exists and do not "
-        "exclude each other.",
-        effect="JobSet's webhook refuses the object.",
-        remedy="Name jobs that are there, dependencies before what depends on them, and fields "
-        "that go together.",
-        kinds=kinds,
-        source=_WEBHOOK,
-        run=run,
-        passes=_EXAMPLE.format("{name: a}, {name: b, dependsOn: [{name: a}]}"),
-        fails=_EXAMPLE.format("{name: a, dependsOn: [{name: b}]}, {name: b}"),
-    )
+    return conflicting_job_policies

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Environment, Manifest, Severity
+from trainwright.datatypes.model import Data, Environment, Manifest
 from trainwright.datatypes.tolerant import mapping
+from trainwright.rule_model.rule_file import Documented
 
 Path = tuple[str, ...]
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -109,38 +110,27 @@ def _grew(before: Data, after: Data) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EditSample:
-    """A sample: an object before and after, as YAML; an empty `after` is its removal."""
+    """A sample: an object before and after, which is None for its removal."""
 
-    before: str
-    after: str = ""
+    before: Data
+    after: Data = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EditRule:
+class EditRule(Documented):
     """One outcome of an edit; the table of edits has the fields.
 
-    The text fields are those of a rule. `removal` has the objects whose removal has this outcome,
-    and why. The passing sample gives another verdict or none.
+    `removal` has the objects whose removal has this outcome, and why. The passing sample gives
+    another verdict or none.
     """
 
-    id: str
-    name: str
-    severity: Severity
     verdict: Verdict
-    summary: str
-    effect: str
-    remedy: str
-    source: str
     removal: Callable[[Manifest, Environment | None], str] | None = None  # the reason, or nothing
-    passing: EditSample
-    failing: EditSample
 
+    @property
+    def failing(self) -> EditSample:
+        return EditSample(**self.samples["fails"])
 
-def job(name: str, fields: str) -> str:
-    """A Job for samples."""
-    return f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: {name}}}\nspec: {{{fields}}}"
-
-
-def image(tag: str) -> str:
-    """A pod template of an image with a tag, for samples."""
-    return f"template: {{spec: {{containers: [{{name: node, image: 'train:{tag}'}}]}}}}"
+    @property
+    def passing(self) -> EditSample:
+        return EditSample(**self.samples["passes"])

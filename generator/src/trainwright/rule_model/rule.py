@@ -3,104 +3,90 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from typing import Required, TypedDict, Unpack
+from dataclasses import field, replace
+from typing import TypedDict, Unpack
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import Severity
+from trainwright.datatypes.model import Data, Severity
 from trainwright.datatypes.pointer import Pointer
+from trainwright.rule_model.rule_file import Documented, objects
 from trainwright.rule_model.subject import Hit, Subject
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A YAML snippet of one or more objects, and what the environment must say, as YAML.
+    """One or more objects, and the keys of environment.yaml that matter for them.
 
     Only what the rule reads needs to be there: rules tolerate partial objects.
-    `environment` holds the keys of environment.yaml that matter.
     """
 
-    manifest: str
-    environment: str = ""
+    objects: tuple[Data, ...]
+    environment: Mapping[str, Data] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Documented):
     """One check over one rendered object.
 
-    `id` is stable for ever. `summary` says what must hold; `effect` what happens otherwise;
-    `remedy` what to do, ending in a full stop; `by_hand` the same for manifests without a job spec,
-    where the remedy speaks of one. `kinds` is empty for every kind, or in a kind's folder for that
-    kind alone.
-    `spec` is the position in a job spec that usually decides it. A `per_pod` rule says of each pod
-    template what follows from the template itself, whatever its role, count and neighbours are: of
-    templates that are alike it says the same. `passes` and `fails` are samples, in
-    `passes_in` and `fails_in` of the environment. `near_misses` resemble what fails and pass, and
-    `variants` are other forms of what fails.
+    `kinds` is empty for every kind, or in a kind's folder for that kind alone. `spec` is the
+    position in a job spec that usually decides it. A `per_pod` rule says of each pod template what
+    follows from the template itself, whatever its role, count and neighbours are: of templates that
+    are alike it says the same.
     """
 
-    id: str
-    name: str  # kebab-case
-    severity: Severity
-    summary: str
-    effect: str
-    remedy: str
-    by_hand: str = ""
     kinds: tuple[GroupKind, ...] = ()
     spec: Pointer = Pointer()
-    source: str = ""  # where the fact was read, a URL or repository path
     per_pod: bool = False
     run: Callable[[Subject], Iterable[Hit]]
-    passes: str
-    fails: str
-    passes_in: str = ""
-    fails_in: str = ""
-    near_misses: tuple[str, ...] = ()
-    variants: tuple[str, ...] = ()
 
     @property
-    def passing(self) -> Sample:
-        return Sample(self.passes, self.passes_in)
+    def by_hand(self) -> str:
+        return self.words.by_hand
 
     @property
     def failing(self) -> Sample:
-        return Sample(self.fails, self.fails_in)
+        return self._sample(self.samples["fails"], "fails_in")
+
+    @property
+    def passing(self) -> Sample:
+        return self._sample(self.samples["passes"], "passes_in")
+
+    @property
+    def variants(self) -> tuple[Sample, ...]:
+        """Other forms of what fails."""
+        return tuple(self._sample(one, "fails_in") for one in self.samples.get("variants", ()))
+
+    @property
+    def near_misses(self) -> tuple[Sample, ...]:
+        """What resembles that which fails, and passes."""
+        return tuple(self._sample(one, "fails_in") for one in self.samples.get("near_misses", ()))
+
+    def _sample(self, written: Data, environment: str) -> Sample:
+        return Sample(tuple(objects(written)), self.samples.get(environment, {}))
 
 
 Check = Callable[[Subject], Iterable[Hit]]
 
 
 class _Fields(TypedDict, total=False):
-    id: Required[str]
-    summary: Required[str]
-    effect: Required[str]
-    remedy: Required[str]
-    by_hand: str
     kinds: tuple[GroupKind, ...]
     spec: Pointer
-    source: str
     per_pod: bool
-    passes: Required[str]
-    fails: Required[str]
-    passes_in: str
-    fails_in: str
-    near_misses: tuple[str, ...]
-    variants: tuple[str, ...]
 
 
-def error(**fields: Unpack[_Fields]) -> Callable[[Check], Rule]:
-    """A check as a rule of its name, by a decorator with the other fields."""
-    return lambda check: _rule(check, Severity.ERROR, fields)
+def error(key: str, **fields: Unpack[_Fields]) -> Callable[[Check], Rule]:
+    """A check as a rule of its name; `data/<key>.yaml` has its words and samples."""
+    return lambda check: _rule(key, check, Severity.ERROR, fields)
 
 
-def warning(**fields: Unpack[_Fields]) -> Callable[[Check], Rule]:
-    return lambda check: _rule(check, Severity.WARNING, fields)
+def warning(key: str, **fields: Unpack[_Fields]) -> Callable[[Check], Rule]:
+    return lambda check: _rule(key, check, Severity.WARNING, fields)
 
 
-def _rule(check: Check, severity: Severity, fields: _Fields) -> Rule:
-    name = check.__name__.replace("_", "-")
-    return Rule(name=name, severity=severity, run=check, **fields)
+def _rule(key: str, check: Check, severity: Severity, fields: _Fields) -> Rule:
+    name, module = check.__name__.replace("_", "-"), check.__module__
+    return Rule(id=key, name=name, severity=severity, module=module, run=check, **fields)
 
 
 def defined_in(module: Mapping[str, object]) -> tuple[Rule, ...]:
@@ -121,13 +107,3 @@ def _united(parts: list[Rule]) -> Rule:
         return parts[0]
     run = {kind: part.run for part in parts for kind in part.kinds}
     return replace(parts[0], kinds=tuple(run), run=lambda subject: run[subject.kind](subject))
-
-
-def pod(container: str, rest: str = "", replica: str = "") -> str:
-    """A PyTorchJob of one container, for samples: its fields, the pod's and the replica's.
-
-    Each is YAML in flow style; `rest` starts with a comma, `replica` ends with one.
-    """
-    containers = f"containers: [{{name: pytorch, {container}}}]"
-    template = f"template: {{spec: {{{containers}{rest}}}}}"
-    return f"kind: PyTorchJob\nspec: {{pytorchReplicaSpecs: {{Worker: {{{replica}{template}}}}}}}"

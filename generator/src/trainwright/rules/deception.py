@@ -9,23 +9,14 @@ from trainwright.datatypes.model import Data, Finding, Location
 from trainwright.datatypes.pointer import Pointer, scalars
 from trainwright.datatypes.tolerant import text
 from trainwright.findings.visibility import hidden, spelled, visible
-from trainwright.rule_model.rule import defined_in, error, pod
+from trainwright.rule_model.rule import defined_in, error
 from trainwright.rule_model.subject import Hit, Subject
 
 _SHOWN = 60  # characters of a value
 _UNRENDERED = frozenset({"description", "files", "waivers"})
 
 
-@error(
-    id="TW780",
-    summary="No text has characters that are invisible, reorder text or imitate others.",
-    effect="What a reviewer reads is not what runs.",
-    remedy="Write the text with the letters that it shows.",
-    spec=Pointer("/env"),
-    source="https://trojansource.codes",
-    passes=pod("env: [{name: GREETING, value: 'Grüße aus Köln'}]"),
-    fails=pod('env: [{name: IMAGE, value: "safe\\u202egpj.exe"}]'),
-)
+@error("TW780", spec=Pointer("/env"))
 def deceptive_text(subject: Subject) -> Iterator[Hit]:
     if subject.kind == SECRET:
         return

@@ -22,11 +22,9 @@ from trainwright.kinds import SERVED, TRAINING
 from trainwright.kinds.kind import Kind
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.specs.upstream import upstream
 
 _CHART = "training-job"
 _COMPARE = "argocd.argoproj.io/compare-options"
-_SPECS = "https://fluxcd.io/flux/components"
 # Kinds for whose end Argo CD and Flux wait by themselves; of the others they know no health.
 _AWAITED = tuple(kind for kind in SERVED.values() if kind.awaited)
 _SILENT = {k.group_kind: f"{k.group}_{k.kind}" for k in SERVED.values() if not k.awaited}
@@ -59,23 +57,7 @@ def _sources(application: Mapping[str, Data]) -> list[Mapping[str, Data]]:
     return [mapping(application.get("source")), *mappings(application.get("sources"))]
 
 
-_APP = "kind: Application\nmetadata: {name: a%s}\nspec: {source: {path: environments/a/rendered}}"
-
-
-_SERVER = f", annotations: {{{_COMPARE}: ServerSideDiff=true}}"
-
-
-@warning(
-    id="TW508",
-    summary="An Application of training objects compares as the API server does.",
-    effect="Defaults and what Kueue writes look like drift for ever, and self-heal fights them.",
-    remedy=f"Annotate it with {_COMPARE}: ServerSideDiff=true, or list what controllers write in "
-    "ignoreDifferences with the sync option RespectIgnoreDifferences=true.",
-    kinds=(APPLICATION, APPLICATIONSET),
-    source=upstream("argocd/server-side-diff").source,
-    passes=_APP % _SERVER,
-    fails=_APP % "",
-)
+@warning("TW508", kinds=(APPLICATION, APPLICATIONSET))
 def client_side_diff(subject: Subject) -> Iterator[Hit]:
     pointer, spec = _application(subject)
     if not _holds_training(subject, *_sources(spec)):
@@ -95,19 +77,7 @@ def client_side_diff(subject: Subject) -> Iterator[Hit]:
         yield Hit(f"{pointer}/ignoreDifferences", message)
 
 
-_RELEASE = "kind: HelmRelease\nspec: {chart: {spec: {chart: training-job}}, install: {%s}}"
-
-
-@warning(
-    id="TW509",
-    summary="A HelmRelease neither waits for training to end nor undoes it when it takes long.",
-    effect="Flux uninstalls the release between its attempts, and the running job with it.",
-    remedy="Set disableWaitForJobs: true, and remediation.retries: 0 or strategy RetryOnFailure.",
-    kinds=(HELMRELEASE,),
-    source=f"{_SPECS}/helm/helmreleases/",
-    passes=_RELEASE % "disableWaitForJobs: true, remediation: {retries: 3}",
-    fails=_RELEASE % "remediation: {retries: 3}",
-)
+@warning("TW509", kinds=(HELMRELEASE,))
 def release_waits_for_training(subject: Subject) -> Iterator[Hit]:
     chart = mapping(dig(subject.spec, "chart", "spec"))
     if not _holds_training(subject, chart):
@@ -129,22 +99,7 @@ def _checked(check: Mapping[str, Data]) -> GroupKind:
     return GroupKind.of(text(check.get("apiVersion")), text(check.get("kind")))
 
 
-_KUSTOMIZATION = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nspec: {wait: %s}"
-
-
-_A_JOB = "\n---\nkind: Job\nmetadata: {name: a}"
-
-
-@warning(
-    id="TW510",
-    summary="A Flux Kustomization does not wait for Jobs that train for hours.",
-    effect="It times out, is never Ready, and what depends on it is never applied.",
-    remedy="Set wait: false, or add healthCheckExprs by which a Job that runs is current.",
-    kinds=(KUSTOMIZATION,),
-    source=f"{_SPECS}/kustomize/kustomizations/",
-    passes=_KUSTOMIZATION % "false" + _A_JOB,
-    fails=_KUSTOMIZATION % "true" + _A_JOB,
-)
+@warning("TW510", kinds=(KUSTOMIZATION,))
 def kustomization_waits_for_jobs(subject: Subject) -> Iterator[Hit]:
     own = [_checked(check) for check in mappings(subject.spec.get("healthCheckExprs"))]
     for kind in _AWAITED:
@@ -163,19 +118,7 @@ def _waits(subject: Subject, kind: Kind) -> Iterator[Hit]:
             yield Hit(f"/spec/healthChecks/{index}", message)
 
 
-_SETTINGS = "kind: ConfigMap\nmetadata: {name: argocd-cm}\ndata: {%s}\n---\nkind: PyTorchJob"
-
-
-@warning(
-    id="TW513",
-    summary="Argo CD's settings have a health check for each kind that trains.",
-    effect="A failed training shows a Healthy application, and a promotion goes ahead.",
-    remedy="Add resource.customizations.health.<group>_<kind> to argocd-cm.",
-    kinds=(CONFIGMAP,),
-    source=upstream("argocd/job-health").source,
-    passes=_SETTINGS % "resource.customizations.health.kubeflow.org_PyTorchJob: 'return hs'",
-    fails=_SETTINGS % "",
-)
+@warning("TW513", kinds=(CONFIGMAP,))
 def missing_health_check(subject: Subject) -> Iterator[Hit]:
     """Only where Argo CD's settings are among the objects is it known what they lack."""
     if subject.manifest.name != "argocd-cm":

@@ -13,43 +13,18 @@ from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.pods.launching import launches
 from trainwright.pods.storage import arguments
 from trainwright.pods.template import Container, PodTemplate
-from trainwright.rule_model.rule import defined_in, pod, warning
+from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.pods import on_spot
 
 _JOBS = tuple(kind.group_kind for kind in SERVED.values() if kind.immutable_template)
-_GPU = "command: [torchrun, t.py], resources: {limits: {nvidia.com/gpu: 8}}"
-_TWO = "replicas: 2, "
 _GANGS = (
     *("scheduling.k8s.io/group-name", "scheduling.x-k8s.io/pod-group"),
     *("scheduling.volcano.sh/queue-name", "kai.scheduler/queue"),
 )
 
 
-@warning(
-    id="TW756",
-    summary="The pods of a training on several nodes are admitted together.",
-    effect="With too few free nodes some pods start and hold their GPUs, and wait for the others "
-    "until the rendezvous times out; two such jobs block each other for ever.",
-    remedy="Set queue or gang.",
-    by_hand="Put it into a queue of Kueue, or into a gang of Volcano, scheduler-plugins or KAI.",
-    kinds=TRAINING,
-    spec=Pointer("/queue"),
-    source="https://kueue.sigs.k8s.io/docs/overview/",
-    passes=pod(_GPU, ", schedulerName: volcano", _TWO),
-    fails=pod(_GPU, replica=_TWO),
-    near_misses=(
-        pod(_GPU, replica="replicas: 1, "),
-        pod("command: [torchrun, t.py]", replica=_TWO),
-        "kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\n"
-        + pod(_GPU, replica=_TWO).partition("\n")[2],
-        pod(_GPU, replica=_TWO).replace("spec: {", "spec: {runPolicy: {schedulingPolicy: {}}, ", 1),
-    ),
-    variants=(
-        "kind: Job\nspec: {completionMode: Indexed, parallelism: 4, completions: 4, template: "
-        f"{{spec: {{containers: [{{name: a, {_GPU}}}]}}}}}}",
-    ),
-)
+@warning("TW756", kinds=TRAINING, spec=Pointer("/queue"))
 def several_nodes_without_gang(subject: Subject) -> Iterator[Hit]:
     ours_without_queues = subject.job is not None and subject.environment.queueing == "none"
     if ours_without_queues or subject.pods < 2 or _is_gang(subject):
@@ -88,45 +63,9 @@ _SERVICES = re.compile(
     r"|filebeat|cloud-sql-proxy|gce-proxy|oauth2-proxy|nginx|envoy|otel[\w-]*|opentelemetry[\w-]*"
     r"|datadog-agent|pushgateway)(?=[:@]|$)"
 )
-_TAIL = "{name: log, image: busybox, command: [tail, -f, /log]}"
 
 
-def _beside(sidecar: str, field: str = "containers") -> str:
-    main = "{name: pytorch, command: [torchrun, t.py]}"
-    if field == "containers":
-        spec = f"containers: [{main}, {sidecar}]"
-    else:
-        spec = f"containers: [{main}], {field}: [{sidecar}]"
-    return f"kind: Job\nspec: {{template: {{spec: {{{spec}}}}}}}"
-
-
-@warning(
-    id="TW762",
-    summary="No container beside the training outlives it.",
-    effect="The pod runs on when the training has ended: the job never completes, and holds its "
-    "GPUs and its quota until its deadline.",
-    remedy="Write it under sidecars, which end with the training.",
-    by_hand="Move it to initContainers with restartPolicy: Always: as a sidecar it ends with the "
-    "training.",
-    kinds=TRAINING,
-    spec=Pointer("/sidecars"),
-    source="https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#jobs-with-sidecar-containers",
-    per_pod=True,
-    passes=_beside(_TAIL[:-1] + ", restartPolicy: Always}", "initContainers"),
-    fails=_beside(_TAIL),
-    near_misses=(
-        _beside("{name: copy, image: busybox, command: [cp, a, b]}"),
-        _beside("{name: wait, command: [sh, -c, 'tail --pid=1 -f /dev/null']}"),
-        _beside("{name: pause, command: [sleep, '60']}"),
-        pod("command: [sh, -c, 'while true; do torchrun t.py && break; done']"),
-    ),
-    variants=(
-        _beside("{name: a, image: 'fluent/fluent-bit:3.0'}"),
-        _beside("{name: a, command: [sleep, infinity]}"),
-        _beside("{name: a, command: [tensorboard, --logdir, /logs]}"),
-        _beside("{name: a, command: [sh, -c, 'while true; do sync; sleep 60; done']}"),
-    ),
-)
+@warning("TW762", kinds=TRAINING, spec=Pointer("/sidecars"), per_pod=True)
 def container_outlives_training(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         main = _trainer(template)
@@ -149,35 +88,7 @@ def _is_endless(container: Container) -> bool:
     return bool(_ENDLESS.search(line) or served)
 
 
-_SPOT = "nodeSelector: {cloud.google.com/gke-spot: 'true'}"
-
-
-def _on_spot(job: str, selector: str = _SPOT) -> str:
-    return (
-        f"kind: Job\nspec: {{{job}template: {{spec: {{{selector}, containers: [{{name: a}}]}}}}}}"
-    )
-
-
-@warning(
-    id="TW763",
-    summary="Nodes that are taken away do not use up the retries of a Job.",
-    effect="Each preemption counts as a failure: after backoffLimit of them the Job fails, though "
-    "nothing is wrong with it.",
-    remedy="Add a podFailurePolicy with action: Ignore for the condition DisruptionTarget.",
-    kinds=_JOBS,
-    spec=Pointer("/retries"),
-    source="https://kubernetes.io/docs/tasks/job/pod-failure-policy/",
-    passes=_on_spot(
-        "backoffLimit: 3, podFailurePolicy: {rules: [{action: Ignore, onPodConditions: [{type: "
-        "DisruptionTarget}]}]}, "
-    ),
-    fails=_on_spot("backoffLimit: 3, "),
-    near_misses=(_on_spot("backoffLimit: 3, ", "nodeSelector: {zone: a}"),),
-    variants=(
-        _on_spot(""),
-        _on_spot("podFailurePolicy: {rules: [{action: FailJob}]}, ", "nodeSelector: {}"),
-    ),
-)
+@warning("TW763", kinds=_JOBS, spec=Pointer("/retries"))
 def disruption_counts_as_failure(subject: Subject) -> Iterator[Hit]:
     rules = list(mappings(dig(subject.spec, "podFailurePolicy", "rules")))
     ignored = any(
@@ -214,37 +125,7 @@ _LIMITS = {
 _WRAPPED = re.compile(r"(?:^|[\s;&|/])timeout\s{1,9}(?:-\S{1,30}\s{1,9}){0,4}(\d+[smhd]?)(?=\s)")
 
 
-def _flagged(flag: str, deadline: int) -> str:
-    return (
-        f"kind: Job\nspec: {{activeDeadlineSeconds: {deadline}, template: {{spec: {{containers: "
-        f"[{{name: a, command: [torchrun, t.py, '{flag}']}}]}}}}}}"
-    )
-
-
-@warning(
-    id="TW768",
-    summary="The deadline of a job is not before the time that its own flags give the training.",
-    effect="The job is ended at its deadline, before the training stops by itself and saves its "
-    "last checkpoint.",
-    remedy="Raise maxDuration above the flag, with time for the start and the last checkpoint.",
-    by_hand="Raise activeDeadlineSeconds above the flag, with time for the start and the end.",
-    kinds=TRAINING,
-    spec=Pointer("/maxDuration"),
-    source="https://kubernetes.io/docs/concepts/workloads/controllers/job/#job-termination-and-cleanup",
-    passes=_flagged("--max_time=01:00:00:00", 90000),
-    fails=_flagged("--max_time=01:00:00:00", 3600),
-    near_misses=(
-        _flagged("--max_hours=24", 90000),
-        _flagged("--max_steps=100000", 3600),
-        _flagged("--max_time=none", 3600),
-    ),
-    variants=(
-        _flagged("--max_hours=24", 3600),
-        _flagged("--trainer.max_time=02:00:00", 3600),
-        _flagged("--time-limit=5h", 3600),
-        _flagged("--exit-duration-in-mins=1190", 3600),
-    ),
-)
+@warning("TW768", kinds=TRAINING, spec=Pointer("/maxDuration"))
 def deadline_before_flags(subject: Subject) -> Iterator[Hit]:
     for template, deadline in _deadlines(subject):
         for container in template.trains:

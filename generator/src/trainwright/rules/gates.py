@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import dig, mappings
 from trainwright.kinds import SERVED
-from trainwright.rule_model.rule import defined_in, error, pod
+from trainwright.rule_model.rule import defined_in, error
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.upstream import Behaviour, upstream
 
@@ -15,7 +15,6 @@ _SCHEDULING = upstream("kubernetes/job-scheduling")
 _RULES = upstream("kubernetes/container-restart-rules")
 _ALL = upstream("kubernetes/restart-all-containers")
 _JOBS = tuple(kind.group_kind for kind in SERVED.values() if kind.immutable_template)
-_ON = "Turn the gate on in the cluster and declare it in kubernetes.features of environment.yaml"
 
 
 def _closed(subject: Subject, row: Behaviour) -> Iterator[str]:
@@ -30,28 +29,7 @@ def _closed(subject: Subject, row: Behaviour) -> Iterator[str]:
         )
 
 
-def _gang(kind: str, spec: str) -> str:
-    return f"apiVersion: batch/v1\nkind: {kind}\nspec: {spec}"
-
-
-@error(
-    id="TW321",
-    summary="A Job has spec.scheduling only where the cluster schedules Jobs as gangs.",
-    effect="The API server drops the field, and the pods start one by one: some hold their GPUs "
-    "while the others wait for nodes.",
-    remedy=f"{_ON}, or use a queue.",
-    kinds=_JOBS,
-    source=_SCHEDULING.source,
-    passes=_gang("Job", "{scheduling: {schedulingPolicy: {gang: {minCount: 2}}}}"),
-    passes_in='kubernetes: {version: "1.37", features: {WorkloadWithJob: true}}',
-    fails=_gang("Job", "{scheduling: {schedulingPolicy: {gang: {minCount: 2}}}}"),
-    fails_in='kubernetes: {version: "1.37"}',
-    near_misses=(_gang("Job", "{template: {spec: {schedulerName: volcano}}}"),),
-    variants=(
-        "kind: JobSet\nspec: {replicatedJobs: [{template: {spec: {scheduling: "
-        "{schedulingPolicy: {gang: {minCount: 2}}}}}}]}",
-    ),
-)
+@error("TW321", kinds=_JOBS)
 def gang_of_a_job_behind_gate(subject: Subject) -> Iterator[Hit]:
     specs = {"/spec": subject.spec}
     for index, job in enumerate(mappings(subject.spec.get("replicatedJobs"))):
@@ -68,23 +46,7 @@ def _is_implied(subject: Subject, row: Behaviour) -> bool:
     return row is _ALL and any(options.restart_agent for options in targets)
 
 
-_RESTART = "restartPolicyRules: [{action: %s, exitCodes: {operator: In, values: [42]}}]"
-
-
-@error(
-    id="TW752",
-    summary="Containers have restartPolicyRules only where the cluster has their feature gate.",
-    effect="The API server drops the rules, or refuses the pods: the container fails its pod.",
-    remedy=f"{_ON}, or leave restarts to the job.",
-    spec=Pointer("/retries"),
-    source=_ALL.source,
-    per_pod=True,
-    passes=pod(_RESTART % "RestartAllContainers"),
-    passes_in='kubernetes: {version: "1.36"}',
-    fails=pod(_RESTART % "RestartAllContainers"),
-    fails_in='kubernetes: {version: "1.35"}',
-    near_misses=(pod(_RESTART % "Restart"), pod("restartPolicyRules: []")),
-)
+@error("TW752", spec=Pointer("/retries"), per_pod=True)
 def restart_rules_behind_gate(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         for container in template.containers:

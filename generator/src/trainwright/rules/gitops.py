@@ -23,38 +23,20 @@ from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.sync_options import OPTIONS, sync_options
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.specs.upstream import upstream
 
 _WAVE = "argocd.argoproj.io/sync-wave"
 
 _EXPIRING = tuple(kind for kind in SERVED.values() if kind.expires)
 
 
-@error(
-    id="TW501",
-    summary="Objects have a metadata.name, and not a generateName alone.",
-    effect="generateName can be created but not applied: the sync fails.",
-    remedy="Set metadata.name.",
-    source=upstream("argocd/waves").source,
-    passes="kind: PyTorchJob\nmetadata: {name: mnist}",
-    fails="kind: PyTorchJob\nmetadata: {generateName: mnist-}",
-)
+@error("TW501")
 def generated_name(subject: Subject) -> Iterator[Hit]:
     # Where both are there the name counts.
     if not subject.metadata.get("name"):
         yield Hit("/metadata", "the object has no fixed name")
 
 
-@warning(
-    id="TW502",
-    summary="Objects that a GitOps engine applies do not delete themselves.",
-    effect="The engine sees the object missing and creates it again: the model is trained again.",
-    remedy="Remove ttlSecondsAfterFinished; retire finished runs in git.",
-    kinds=tuple(kind.group_kind for kind in _EXPIRING),
-    source="https://github.com/argoproj/argo-cd/issues/8586",
-    passes="kind: PyTorchJob\nspec: {runPolicy: {cleanPodPolicy: Running}}",
-    fails="kind: PyTorchJob\nspec: {runPolicy: {ttlSecondsAfterFinished: 600}}",
-)
+@warning("TW502", kinds=tuple(kind.group_kind for kind in _EXPIRING))
 def ttl_set(subject: Subject) -> Iterator[Hit]:
     for pointer in dict.fromkeys(kind.expires for kind in _EXPIRING):
         ttl = dig(subject.body, *Pointer(pointer).parts)
@@ -104,19 +86,7 @@ def stays_until(manifest: Manifest, environment: Environment | None) -> str:
     return f"its deletion is confirmed{command and f' (`{command}`)'}"
 
 
-@warning(
-    id="TW503",
-    summary="Training objects are neither forced nor replaced at a sync.",
-    effect="The object is deleted and made again: the running training starts from zero.",
-    remedy="Remove the option; a change of meaning is a new run under a new name.",
-    kinds=TRAINING,
-    spec=Pointer("/annotations"),
-    source="https://github.com/argoproj/argo-cd/issues/24005",
-    passes="kind: PyTorchJob\nmetadata: {annotations: {argocd.argoproj.io/sync-options: "
-    "Prune=confirm}}",
-    fails="kind: PyTorchJob\nmetadata: {annotations: {argocd.argoproj.io/sync-options: "
-    "'Force=true,Replace=true'}}",
-)
+@warning("TW503", kinds=TRAINING, spec=Pointer("/annotations"))
 def forced_sync(subject: Subject) -> Iterator[Hit]:
     asked = sync_options(subject.annotations)
     for option in ("Force=true", "Replace=true"):
@@ -132,19 +102,7 @@ def forced_sync(subject: Subject) -> Iterator[Hit]:
 HOOKS = {"argocd.argoproj.io/hook": "Argo CD", "helm.sh/hook": "Helm"}
 
 
-@error(
-    id="TW529",
-    summary="Training objects are not hooks.",
-    effect="By default a hook is deleted and made again at each sync or upgrade: a training that "
-    "runs is stopped, and one that has finished is trained again.",
-    remedy="Remove the annotation; a training is an object of its own, which stays.",
-    kinds=TRAINING,
-    spec=Pointer("/annotations"),
-    source="https://argo-cd.readthedocs.io/en/stable/user-guide/resource_hooks/",
-    passes="apiVersion: batch/v1\nkind: Job\nmetadata: {name: migrate, annotations: "
-    "{argocd.argoproj.io/hook: PreSync}}\nspec: {template: {spec: {containers: [{name: a}]}}}",
-    fails="kind: PyTorchJob\nmetadata: {annotations: {argocd.argoproj.io/hook: Sync}}",
-)
+@error("TW529", kinds=TRAINING, spec=Pointer("/annotations"))
 def training_is_hook(subject: Subject) -> Iterator[Hit]:
     if subject.kind.kind == "Job" and not _trains(subject):
         return  # a migration of a database, say, for which hooks are made
@@ -159,18 +117,7 @@ def _trains(subject: Subject) -> bool:
     return indexed or any(template.accelerators for template in subject.templates)
 
 
-@warning(
-    id="TW505",
-    summary="An object with a Kueue queue label does not set suspend.",
-    effect="true evicts the running job at each sync; false starts it past the queue.",
-    remedy="Remove suspend: Kueue sets it.",
-    spec=Pointer("/state"),
-    source=upstream("kueue/suspends-jobs").source,
-    passes="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\nspec: "
-    "{runPolicy: {backoffLimit: 1}}",
-    fails="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\nspec: "
-    "{runPolicy: {suspend: false}}",
-)
+@warning("TW505", spec=Pointer("/state"))
 def suspend_set_under_queue(subject: Subject) -> Iterator[Hit]:
     if QUEUE_LABEL not in mapping(subject.metadata.get("labels")):
         return
@@ -182,18 +129,7 @@ def suspend_set_under_queue(subject: Subject) -> Iterator[Hit]:
             yield Hit(pointer, f"suspend: {str(holder['suspend']).lower()} with a queue label")
 
 
-@warning(
-    id="TW506",
-    summary="Items of lists set what the API server would default: protocol, replicas, groupName.",
-    effect="The server adds it to the list item, and Argo CD shows the object OutOfSync for ever.",
-    remedy="Write protocol: TCP; in replicatedJobs replicas: 1 and groupName: default.",
-    source="https://github.com/argoproj/argo-cd/issues/11074",
-    per_pod=True,
-    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
-    "[{ports: [{containerPort: 1, protocol: TCP}]}]}}}}}",
-    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
-    "[{ports: [{containerPort: 1}]}]}}}}}",
-)
+@warning("TW506", per_pod=True)
 def defaulted_list_field(subject: Subject) -> Iterator[Hit]:
     for container in subject.containers:
         for index, port in enumerate(sequence(container.body.get("ports"))):
@@ -255,18 +191,7 @@ _AFTER_ITSELF = (LOCALQUEUE, *RUNTIMES)
 _NEEDED = frozenset((SERVICEACCOUNT, SECRET, CONFIGMAP, PERSISTENTVOLUMECLAIM, *_AFTER_ITSELF))
 
 
-@warning(
-    id="TW507",
-    summary="What a job needs is applied before it: its runtime and queue, its claims and secrets.",
-    effect="The first sync fails: the webhook refuses a job without its runtime, pods wait.",
-    remedy="Give what is needed a lower argocd.argoproj.io/sync-wave.",
-    kinds=TRAINING,
-    source=upstream("argocd/waves").source,
-    passes="kind: TrainJob\nspec: {runtimeRef: {name: a}}\n---\nkind: ClusterTrainingRuntime\n"
-    'metadata: {name: a, annotations: {argocd.argoproj.io/sync-wave: "-1"}}',
-    fails="kind: TrainJob\nspec: {runtimeRef: {name: a}}\n---\nkind: ClusterTrainingRuntime\n"
-    "metadata: {name: a}",
-)
+@warning("TW507", kinds=TRAINING)
 def needed_object_applied_late(subject: Subject) -> Iterator[Hit]:
     if subject.environment.gitops.engine == "flux" or _NEEDED.isdisjoint(subject.around.by_kind):
         return  # which Kustomization of Flux applies what is not in the objects
@@ -282,15 +207,7 @@ def needed_object_applied_late(subject: Subject) -> Iterator[Hit]:
             yield Hit(pointer, f"{kind}/{name} is in wave {wave}, the job that needs it in {own}")
 
 
-@warning(
-    id="TW512",
-    summary="No two documents describe the same object.",
-    effect="The last one wins, with a RepeatedResourceWarning at best.",
-    remedy="Remove one of them, or give it another name.",
-    source=upstream("argocd/one-object-one-document").source,
-    passes="kind: PyTorchJob\nmetadata: {name: a}\n---\nkind: PyTorchJob\nmetadata: {name: b}",
-    fails="kind: PyTorchJob\nmetadata: {name: a}\n---\nkind: PyTorchJob\nmetadata: {name: a}",
-)
+@warning("TW512")
 def duplicate_object(subject: Subject) -> Iterator[Hit]:
     if len(subject.around) < 2:
         return

@@ -9,7 +9,7 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import text
 from trainwright.pods.image_reference import split
 from trainwright.pods.template import Container
-from trainwright.rule_model.rule import defined_in, error, pod
+from trainwright.rule_model.rule import defined_in, error
 from trainwright.rule_model.subject import Hit, Subject
 
 # Tags that are moved by convention, so that a restarted rank may run other code.
@@ -23,18 +23,7 @@ def _images(subject: Subject) -> Iterator[tuple[Container, str]]:
             yield container, image
 
 
-@error(
-    id="TW709",
-    summary="Images have a digest, or a tag that is not moved.",
-    effect="Master and workers, or a rank and its restarted self, run different code.",
-    remedy="Set image.tag to a version, or image.digest.",
-    by_hand="Name a version or a digest.",
-    spec=Pointer("/image"),
-    source="https://kubernetes.io/docs/concepts/containers/images/",
-    per_pod=True,
-    passes=pod("image: 'registry.example.com:5000/ml/train:1.4.0'"),
-    fails=pod("image: 'registry.example.com:5000/ml/train'"),
-)
+@error("TW709", spec=Pointer("/image"), per_pod=True)
 def mutable_image_tag(subject: Subject) -> Iterator[Hit]:
     for container, image in _images(subject):
         _, tag, digest = split(image)
@@ -45,20 +34,7 @@ def mutable_image_tag(subject: Subject) -> Iterator[Hit]:
             yield Hit(f"{container.pointer}/image", f"{image} {what}")
 
 
-@error(
-    id="TW715",
-    summary="Where the environment requires digests, every image has one.",
-    effect="What runs is not what was reviewed, once the tag is moved.",
-    remedy="Set image.digest to the sha256 of the tested image.",
-    by_hand="Name the image by the sha256 of the tested one, as in train@sha256:….",
-    spec=Pointer("/image"),
-    source="https://kubernetes.io/docs/concepts/containers/images/#image-names",
-    per_pod=True,
-    passes=pod(f"image: 'ml/train:1@sha256:{'0' * 64}'"),
-    passes_in="images: {requireDigest: true}",
-    fails=pod("image: 'ml/train:1'"),
-    fails_in="images: {requireDigest: true}",
-)
+@error("TW715", spec=Pointer("/image"), per_pod=True)
 def missing_digest(subject: Subject) -> Iterator[Hit]:
     for container, image in _images(subject):
         if subject.environment.require_digest and not split(image)[2]:
@@ -66,19 +42,7 @@ def missing_digest(subject: Subject) -> Iterator[Hit]:
             yield Hit(f"{container.pointer}/image", f"{image} has no digest, which {name} requires")
 
 
-@error(
-    id="TW716",
-    summary="Images come from the registries that the environment allows.",
-    effect="The cluster refuses or cannot pull the image, or runs code of unknown origin.",
-    remedy="Copy the image to an allowed registry, or add its prefix to images.registries.",
-    spec=Pointer("/image/repository"),
-    source="https://kubernetes.io/docs/concepts/containers/images/",
-    per_pod=True,
-    passes=pod("image: 'registry.example.com/ml/train:1'"),
-    passes_in="images: {registries: [registry.example.com/]}",
-    fails=pod("image: 'docker.io/ml/train:1'"),
-    fails_in="images: {registries: [registry.example.com/]}",
-)
+@error("TW716", spec=Pointer("/image/repository"), per_pod=True)
 def registry_not_allowed(subject: Subject) -> Iterator[Hit]:
     allowed = subject.environment.registries
     for container, image in _images(subject):
@@ -87,19 +51,7 @@ def registry_not_allowed(subject: Subject) -> Iterator[Hit]:
             yield Hit(f"{container.pointer}/image", message)
 
 
-@error(
-    id="TW727",
-    summary="Every container has an image.",
-    effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
-    "waits for pods that are refused.",
-    remedy="Set image.",
-    by_hand="Set the image of the container.",
-    spec=Pointer("/image"),
-    source="https://kubernetes.io/docs/concepts/containers/images/",
-    per_pod=True,
-    passes=pod("image: 'registry.example.com/ml/train:1'"),
-    fails=pod("command: [python, train.py]"),
-)
+@error("TW727", spec=Pointer("/image"), per_pod=True)
 def missing_image(subject: Subject) -> Iterator[Hit]:
     if subject.kind.group == TRAININGRUNTIME.group:  # runtime and job complete each other
         return

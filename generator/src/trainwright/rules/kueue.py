@@ -30,23 +30,10 @@ _OBJECTS = (
         for kind in ("Workload", "WorkloadPriorityClass", "Topology", "AdmissionCheck", "Cohort")
     ),
 )
-_CONSTANTS = upstream("kueue/labels").source
-_TOPOLOGIES = upstream("kueue/topology-annotations").source
 _STORED = upstream("kueue/stored-version")
 
 
-@error(
-    id="TW601",
-    summary="The queue label names a queue that exists.",
-    effect="The job stays suspended and is never admitted.",
-    remedy="Use a queue of environment.yaml, or declare this one there.",
-    spec=Pointer("/queue"),
-    source=_CONSTANTS,
-    passes="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: team-a}}",
-    passes_in="queues: {team-a: {}}",
-    fails="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: team-b}}",
-    fails_in="queues: {team-a: {}}",
-)
+@error("TW601", spec=Pointer("/queue"))
 def unknown_queue(subject: Subject) -> Iterator[Hit]:
     labels = mapping(subject.metadata.get("labels"))
     if QUEUE_LABEL not in labels:
@@ -64,28 +51,9 @@ def unknown_queue(subject: Subject) -> Iterator[Hit]:
 INTEGRATIONS = {
     kind.group_kind: upstream(kind.integration) for kind in SERVED.values() if kind.integration
 }
-_QUEUED = "kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}"
 
 
-@error(
-    id="TW606",
-    summary="A queued job is of a kind that the cluster's Kueue manages.",
-    effect="Nothing holds the job back: it starts at once, past every quota.",
-    remedy="Use target trainjob or jobset; or turn the integration on, and list all that are on in "
-    "kueue.frameworks of environment.yaml.",
-    by_hand="Use a TrainJob or a JobSet, or turn the integration on.",
-    kinds=tuple(INTEGRATIONS),
-    spec=Pointer("/target"),
-    source=_CONSTANTS,
-    passes=_QUEUED,
-    passes_in='kueue: {version: "0.19", frameworks: [kubeflow.org/pytorchjob, batch/job]}',
-    fails=_QUEUED,
-    fails_in='kueue: {version: "0.19"}',
-    near_misses=(
-        "kind: PyTorchJob",
-        "kind: JobSet\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}",
-    ),
-)
+@error("TW606", kinds=tuple(INTEGRATIONS), spec=Pointer("/target"))
 def kind_not_managed_by_kueue(subject: Subject) -> Iterator[Hit]:
     if QUEUE_LABEL in subject.labels and (why := _unmanaged(subject)):
         yield Hit(Pointer.of("metadata", "labels", QUEUE_LABEL), why)
@@ -110,19 +78,7 @@ def _integrated(row: Behaviour, version: str) -> bool:
     return numbers(version) >= numbers(row.since) and (end is None or end.holds(version))
 
 
-@warning(
-    id="TW603",
-    summary="Kueue's labels are on the job object, not on its pods.",
-    effect="The job is not queued, or each of its pods is admitted alone.",
-    remedy="Set queue in the job spec instead of a label.",
-    by_hand="Move the label to the metadata of the job.",
-    spec=Pointer("/labels"),
-    source=_CONSTANTS,
-    per_pod=True,
-    passes="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: team-a}}",
-    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {metadata: {labels: "
-    "{kueue.x-k8s.io/queue-name: team-a}}}}}}",
-)
+@warning("TW603", spec=Pointer("/labels"), per_pod=True)
 def queue_label_on_pods(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for label in mapping(template.metadata.get("labels")):
@@ -131,19 +87,7 @@ def queue_label_on_pods(subject: Subject) -> Iterator[Hit]:
                 yield Hit(pointer, f"{label} is on the pod template of {template.role}")
 
 
-@error(
-    id="TW604",
-    summary="A pod template requests at most one topology, and slices completely.",
-    effect="Kueue's webhook refuses the object.",
-    remedy="Keep one topology annotation, and both slice annotations or neither.",
-    source=_TOPOLOGIES,
-    per_pod=True,
-    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {template: {metadata: "
-    "{annotations: {kueue.x-k8s.io/podset-required-topology: rack}}}}}}",
-    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {template: {metadata: "
-    "{annotations: {kueue.x-k8s.io/podset-required-topology: rack, "
-    "kueue.x-k8s.io/podset-preferred-topology: rack}}}}}}",
-)
+@error("TW604", per_pod=True)
 def conflicting_topologies(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         annotations = template.annotations
@@ -171,26 +115,7 @@ def _ungroupable(template: PodTemplate) -> Iterator[str]:
         yield f"{template.role} has {GROUP} {str(annotations[GROUP])!r}, which is a number"
 
 
-_PAIR = "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: %s, Worker: %s}}"
-
-
-def _grouped(*annotations: str, replicas: int = 1) -> str:
-    written = ", ".join(f"kueue.x-k8s.io/podset-{annotation}" for annotation in annotations)
-    return f"{{replicas: {replicas}, template: {{metadata: {{annotations: {{{written}}}}}}}}}"
-
-
-_RACK, _RANKS = "required-topology: rack", "group-name: ranks"
-
-
-@error(
-    id="TW611",
-    summary="A group of pod sets is two of them, one of a single pod, with the same topology.",
-    effect="Kueue refuses the object, or never admits it.",
-    remedy=f"Give {GROUP} to exactly two pod templates, or remove it.",
-    source=_TOPOLOGIES,
-    passes=_PAIR % (_grouped(_RACK, _RANKS), _grouped(_RACK, _RANKS, replicas=3)),
-    fails=_PAIR % (_grouped(_RACK), _grouped(_RACK, _RANKS, replicas=3)),
-)
+@error("TW611")
 def invalid_pod_set_group(subject: Subject) -> Iterator[Hit]:
     groups: dict[str, list[PodTemplate]] = {}
     for template in subject.templates:
@@ -216,38 +141,8 @@ def _unfit_group(members: list[PodTemplate]) -> str:
 _LEFT = {k.group_kind: k.left_to_flavor for k in SERVED.values() if k.left_to_flavor}
 _LATER = "which the flavor's replace in every attempt after the first, whose pods then stay Pending"
 
-_PATCHED = (
-    "kind: TrainJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\n"
-    "spec: {runtimePatches: [{manager: a.example.com/b, trainingRuntimeSpec: {template: {spec: "
-    "{replicatedJobs: [{name: node, template: {spec: {template: {spec: {%s}}}}}]}}}}]}"
-)
-_PLACED = (
-    "kind: Job\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\nspec: {template: {spec: %s}}"
-)
 
-
-@warning(
-    id="TW612",
-    summary="A queued job leaves to its ResourceFlavor what Kueue writes into its pods: a TrainJob "
-    "the tolerations, a Job or JobSet the node selector as well.",
-    effect="Once a flavor with node labels or tolerations has admitted a Job or JobSet, the API "
-    "refuses to apply the same file again: Flux stops its whole Kustomization, and Argo CD cannot "
-    "compare. A TrainJob never runs again after its first failure or preemption: its pods lack the "
-    "tolerations of the file, and it keeps its quota.",
-    remedy="Leave them out: the ResourceFlavor has them, or another queue does.",
-    kinds=tuple(_LEFT),
-    spec=Pointer("/nodeSelector"),
-    source="https://kueue.sigs.k8s.io/docs/concepts/resource_flavor/",
-    per_pod=True,
-    passes=_PLACED % "{affinity: {podAntiAffinity: {}}}",
-    fails=_PLACED % "{nodeSelector: {agentpool: h100}}",
-    near_misses=(
-        _PLACED.replace("metadata: {labels: {kueue.x-k8s.io/queue-name: a}}", "metadata: {name: a}")
-        % "{nodeSelector: {agentpool: h100}}",
-        _PATCHED % "nodeSelector: {agentpool: h100}",
-    ),
-    variants=(_PATCHED % "tolerations: [{key: sku, operator: Exists}]",),
-)
+@warning("TW612", kinds=tuple(_LEFT), spec=Pointer("/nodeSelector"), per_pod=True)
 def placement_conflicts_with_flavor(subject: Subject) -> Iterator[Hit]:
     if QUEUE_LABEL not in subject.labels:
         return
@@ -262,16 +157,7 @@ def placement_conflicts_with_flavor(subject: Subject) -> Iterator[Hit]:
                 yield Hit(f"{at}/{name}" if fixed else at, message)
 
 
-@warning(
-    id="TW607",
-    summary="Objects of Kueue are of the version that it stores.",
-    effect="A later Kueue no longer serves v1beta1, and the sync fails.",
-    remedy="Write apiVersion: kueue.x-k8s.io/v1beta2.",
-    kinds=_OBJECTS,
-    source=_STORED.source,
-    passes="apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue",
-    fails="apiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue",
-)
+@warning("TW607", kinds=_OBJECTS)
 def outdated_kueue_version(subject: Subject) -> Iterator[Hit]:
     version = subject.environment.kueue.version
     stored = not version or _STORED.holds(version)

@@ -15,29 +15,7 @@ from trainwright.rule_model.subject import Hit, Subject
 _ELSEWHERE = ("hostfile", "config-file")  # files that can say how many nodes there are
 
 
-def _master(words: str) -> str:
-    return (
-        "kind: Job\nspec: {parallelism: 2, template: {spec: {containers: "
-        f"[{{command: [{words}]}}]}}}}}}"
-    )
-
-
-@warning(
-    id="TW745",
-    summary="Launchers for which no operator sets the number of pods, as accelerate and DeepSpeed, "
-    "are given it.",
-    effect="Every pod trains alone, waits for nodes that never come, or starts another number of "
-    "processes than the others expect.",
-    remedy="Set launcher: accelerate or deepspeed, which gets it from the job; in a command of "
-    "your own pass --num_machines=${{ nodes }} and --num_processes=${{ world.size }}.",
-    by_hand="Pass --num_machines, --machine_rank, --main_process_ip and --num_processes to "
-    "accelerate launch; to DeepSpeed --no_ssh, --node_rank, --master_addr and a file of hosts.",
-    kinds=TRAINING,
-    spec=Pointer("/entrypoint"),
-    source="https://huggingface.co/docs/accelerate/basic_tutorials/launch#multi-node-training",
-    passes=_master("accelerate, launch, --num_machines=2, train.py"),
-    fails=_master("accelerate, launch, train.py"),
-)
+@warning("TW745", kinds=TRAINING, spec=Pointer("/entrypoint"))
 def launcher_nodes_mismatch(subject: Subject) -> Iterator[Hit]:
     started = [
         (template.replicas, container, launcher)

@@ -10,7 +10,7 @@ from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.pods.template import PodTemplate
-from trainwright.rule_model.rule import defined_in, error, pod, warning
+from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 
 _FILES = "trainwright-files"  # the volume of a run's own files
@@ -87,30 +87,7 @@ _OF_THE_KERNEL = ("/proc", "/sys")
 _OF_DEVICES = "/dev"
 
 
-_CONFIG = ", volumes: [{name: c, configMap: {name: c}}, {name: d, emptyDir: {}}]"
-
-
-_TWO = "volumeMounts: [{name: c, mountPath: /etc/a, %s}, {name: d, mountPath: /etc/a/b}]"
-
-
-_AT = "volumeMounts: [{name: d, mountPath: %s}]"
-
-
-@error(
-    id="TW741",
-    summary="Nothing is mounted below a file, at /, or where the kernel has its own files.",
-    effect="The container does not start: its runtime cannot make the place of the mount.",
-    remedy="Mount it somewhere else.",
-    spec=Pointer("/volumes"),
-    source="https://github.com/opencontainers/runtime-spec/blob/main/config-linux.md#default-filesystems",
-    per_pod=True,
-    passes=pod(_TWO % "readOnly: false", _CONFIG),
-    fails=pod(_TWO % "subPath: a", _CONFIG),
-    near_misses=(pod(_AT % "/a", _CONFIG), pod(_AT % "/procs", _CONFIG)),
-    variants=tuple(
-        pod(_AT % path, _CONFIG) for path in ("/", "//", "/a/..", "/proc/x", "/a/../sys")
-    ),
-)
+@error("TW741", spec=Pointer("/volumes"), per_pod=True)
 def impossible_mount(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         for mounts in _mounts(template):
@@ -134,18 +111,7 @@ def _of_the_kernel(mount: _Mount) -> str:
     return next((one for one in closed if f"{mount.path}/".startswith(f"{one}/")), "")
 
 
-@warning(
-    id="TW742",
-    summary="Nothing is mounted inside a read-only volume.",
-    effect="Unless the volume has a file or folder of that name, the container does not start: "
-    "its runtime cannot make the place of the mount.",
-    remedy="Mount it somewhere else, or waive this where the volume has the place.",
-    spec=Pointer("/volumes"),
-    source="https://kubernetes.io/docs/concepts/storage/volumes/#configmap",
-    per_pod=True,
-    passes=pod(_TWO % "readOnly: false", ", volumes: [{name: c, emptyDir: {}}, {name: d}]"),
-    fails=pod(_TWO % "readOnly: true", _CONFIG),
-)
+@warning("TW742", spec=Pointer("/volumes"), per_pod=True)
 def mount_in_read_only_volume(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         for mounts in _mounts(template):
@@ -160,24 +126,7 @@ _ANNOTATION = "gke-gcsfuse/volumes"
 _SIDECAR = "gke-gcsfuse-sidecar"
 
 
-_BUCKET = f", volumes: [{{name: d, csi: {{driver: {_GCSFUSE}}}}}]"
-
-
-@warning(
-    id="TW743",
-    summary='Pods that mount a bucket with Cloud Storage FUSE have gke-gcsfuse/volumes: "true".',
-    effect="GKE adds no sidecar to the pod, and the volume is never mounted.",
-    remedy='Add gke-gcsfuse/volumes: "true" to podAnnotations.',
-    by_hand='Add gke-gcsfuse/volumes: "true" to the annotations of the pod.',
-    spec=Pointer("/volumes"),
-    source="https://cloud.google.com/kubernetes-engine/docs/how-to/cloud-storage-fuse-csi-driver-ephemeral",
-    per_pod=True,
-    passes=(
-        "kind: Pod\nmetadata: {annotations: {gke-gcsfuse/volumes: 'true'}}\n"
-        f"spec: {{containers: [{{name: a, image: a}}]{_BUCKET}}}"
-    ),
-    fails=pod("image: a", _BUCKET),
-)
+@warning("TW743", spec=Pointer("/volumes"), per_pod=True)
 def missing_gcsfuse_annotation(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         names = [container.name for container in template.containers]

@@ -8,31 +8,16 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
 from trainwright.datatypes.tolerant import dig, mappings, sequence, text
 from trainwright.pods.template import PodTemplate
-from trainwright.rule_model.rule import defined_in, error, pod, warning
+from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates
-
-_DNS = "https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy"
 
 
 def _on_host(template: PodTemplate) -> bool:
     return template.spec.get("hostNetwork") is True
 
 
-@warning(
-    id="TW731",
-    summary="Pods in the network of their nodes ask the cluster's name servers for other ranks.",
-    effect="In the host's network ClusterFirst means the node's name servers: ranks that look for "
-    "rank 0 by name do not find it.",
-    remedy="Remove dnsPolicy: it is then ClusterFirstWithHostNet.",
-    by_hand="Set dnsPolicy: ClusterFirstWithHostNet.",
-    spec=Pointer("/dnsPolicy"),
-    source=_DNS,
-    passes=pod(
-        "image: a", ", hostNetwork: true, dnsPolicy: ClusterFirstWithHostNet", "replicas: 2, "
-    ),
-    fails=pod("image: a", ", hostNetwork: true", "replicas: 2, "),
-)
+@warning("TW731", spec=Pointer("/dnsPolicy"))
 def ranks_without_cluster_dns(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates if subject.pods > 1 else ():
         policy = text(template.spec.get("dnsPolicy")) or "ClusterFirst"
@@ -56,27 +41,7 @@ _TAKEN = {
 }
 
 
-_PORT = "ports: [{name: a, containerPort: %s}]"
-
-
-_HALF = f"resources: {{limits: {{nvidia.com/gpu: 4}}}}, {_PORT % 29500}"
-
-
-_POOL = "pools: {a100: {resource: nvidia.com/gpu, gpusPerNode: 8}}"
-
-
-@warning(
-    id="TW732",
-    summary="In the network of a node each port is one pod's, and no daemon's.",
-    effect="The second pod of a node stays Pending, or fails to listen: address already in use.",
-    remedy="Use another port, ask for all accelerators of a node, or remove hostNetwork.",
-    spec=Pointer("/hostNetwork"),
-    source="https://kubernetes.io/docs/concepts/security/pod-security-standards/",
-    passes=pod(_PORT % 29500, ", hostNetwork: true"),
-    passes_in=_POOL,
-    fails=pod(_HALF, ", hostNetwork: true", "replicas: 2, "),
-    fails_in=_POOL,
-)
+@warning("TW732", spec=Pointer("/hostNetwork"))
 def host_port_taken(subject: Subject) -> Iterator[Hit]:
     for template in filter(_on_host, subject.templates):
         together = _pods_of_a_node(subject, template)
@@ -108,17 +73,7 @@ def _pods_of_a_node(subject: Subject, template: PodTemplate) -> int:
     return min(*held, subject.pods) if held else 1
 
 
-@error(
-    id="TW733",
-    summary="Pods with dnsPolicy None have name servers in dnsConfig.",
-    effect="The API server refuses a Pod; anything else waits for pods that are refused.",
-    remedy="Add dnsConfig.nameservers, or use another dnsPolicy.",
-    spec=Pointer("/dnsPolicy"),
-    source="https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-dns-config",
-    per_pod=True,
-    passes=pod("image: a", ", dnsPolicy: None, dnsConfig: {nameservers: [10.0.0.10]}"),
-    fails=pod("image: a", ", dnsPolicy: None, dnsConfig: {searches: [a.b]}"),
-)
+@error("TW733", spec=Pointer("/dnsPolicy"), per_pod=True)
 def no_name_servers(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         servers = sequence(dig(template.spec, "dnsConfig", "nameservers"))
@@ -128,20 +83,9 @@ def no_name_servers(subject: Subject) -> Iterator[Hit]:
 
 
 RUN_KEY = "TRAINWRIGHT_RUN_KEY"
-_OF_SECRET = f"env: [{{name: {RUN_KEY}, valueFrom: {{secretKeyRef: {{name: a, key: b%s}}}}}}]"
 
 
-@warning(
-    id="TW744",
-    summary="The secret of a run's ports reaches each of its pods, or none of them starts.",
-    effect="Where it is missing the run's key follows from its name: who knows that, and reaches a "
-    "port, may end the training.",
-    remedy=f"Name the Secret under secrets, as {RUN_KEY} and without optional.",
-    spec=Pointer("/secrets"),
-    source="https://kubernetes.io/docs/concepts/configuration/secret/#restriction-secret-must-exist",
-    passes=pod(_OF_SECRET % "", replica="replicas: 2, "),
-    fails=pod(_OF_SECRET % ", optional: true", replica="replicas: 2, "),
-)
+@warning("TW744", spec=Pointer("/secrets"))
 def run_without_its_key(subject: Subject) -> Iterator[Hit]:
     mains = [template.main for template in subject.templates if template.main]
     keys = [next((e for e in main.env if e.get("name") == RUN_KEY), None) for main in mains]

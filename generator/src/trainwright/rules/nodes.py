@@ -11,13 +11,12 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import TRAINING
 from trainwright.pods.requests import Amounts, pod_requests, requests
 from trainwright.pods.template import PodTemplate
-from trainwright.rule_model.rule import defined_in, error, pod
+from trainwright.rule_model.rule import defined_in, error
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates
 from trainwright.specs.capacity import nodes
 from trainwright.specs.fabrics import nics
 
-_SCHEDULING = "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#how-pods-with-resource-requests-are-scheduled"
 _FIELDS = {"cpu": "cpu", "memory": "memory", "ephemeral-storage": "ephemeralStorage"}
 
 
@@ -58,25 +57,7 @@ def _plain(resource: str, amount: Decimal) -> str:
     return _amount(resource, amount).partition(" ")[0]
 
 
-_POOL = "pools: {h100: {resource: nvidia.com/gpu, gpusPerNode: 8, %s}}"
-
-
-_NODE = "node: {cpu: '192', memory: 2000Gi}"
-
-
-@error(
-    id="TW728",
-    summary="One node of the pool holds a pod, with its init containers and sidecars.",
-    effect="The pod stays Pending for ever: no node has what it requests.",
-    remedy="Ask for less, choose a pool of larger nodes, or correct its node in environment.yaml.",
-    spec=Pointer("/resources/cpu"),
-    source=_SCHEDULING,
-    per_pod=True,
-    passes=pod("resources: {requests: {cpu: 96}, limits: {nvidia.com/gpu: 8}}"),
-    passes_in=_POOL % _NODE,
-    fails=pod("resources: {requests: {cpu: 9999}, limits: {nvidia.com/gpu: 8}}"),
-    fails_in=_POOL % _NODE,
-)
+@error("TW728", spec=Pointer("/resources/cpu"), per_pod=True)
 def node_exceeded(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates if _known(subject) else ():
         asked = pod_requests(template)
@@ -95,27 +76,7 @@ def _parts(template: PodTemplate, resource: str) -> str:
     return ", ".join(shown) if len(shown) > 1 else ""
 
 
-_CAPACITY = "capacity: 16, node: {cpu: '192'}"
-
-
-@error(
-    id="TW729",
-    summary="The nodes of a pool hold all pods of a job at once.",
-    effect="Some pods stay Pending for ever, while the others hold their GPUs and wait.",
-    remedy="Ask for less per pod or for fewer pods, or correct the pool in environment.yaml.",
-    kinds=TRAINING,
-    spec=Pointer("/resources/cpu"),
-    source=_SCHEDULING,
-    passes=pod(
-        "resources: {requests: {cpu: 96}, limits: {nvidia.com/gpu: 4}}", replica="replicas: 4, "
-    ),
-    passes_in=_POOL % _CAPACITY,
-    fails=pod(
-        "resources: {requests: {cpu: 128}, limits: {nvidia.com/gpu: 4}}",
-        replica="replicas: 4, ",
-    ),
-    fails_in=_POOL % _CAPACITY,
-)
+@error("TW729", kinds=TRAINING, spec=Pointer("/resources/cpu"))
 def pool_nodes_exceeded(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates if _known(subject) else ():
         asked = pod_requests(template)

@@ -20,33 +20,12 @@ from trainwright.pods.launching import (
 )
 from trainwright.pods.storage import mount_at, saved, saves, volume_of
 from trainwright.pods.template import Container, PodTemplate
-from trainwright.rule_model.rule import defined_in, error, pod, warning
+from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates
 
 
-@warning(
-    id="TW711",
-    summary="Pods that save checkpoints have more than 30 seconds to stop.",
-    effect="A preempted pod is killed while it saves, and the checkpoint is lost.",
-    remedy="Raise gracePeriod above the time that a checkpoint takes.",
-    by_hand="Raise terminationGracePeriodSeconds above the time that a checkpoint takes.",
-    spec=Pointer("/gracePeriod"),
-    source="https://github.com/pytorch/pytorch/issues/68258",
-    per_pod=True,
-    passes=pod("env: [{name: CHECKPOINT_DIR}]", ", terminationGracePeriodSeconds: 120"),
-    fails=pod("env: [{name: CHECKPOINT_DIR}]"),
-    near_misses=(
-        pod('command: [train, --gradient_checkpointing, "true"]'),
-        pod("command: [train, --activation-checkpointing]"),
-        pod("command: [train, --pretrained_checkpoint=/models/a.ckpt]"),
-        pod('command: [sh, -c, "train --use-checkpoint --save-checkpoints no"]'),
-    ),
-    variants=(
-        pod("command: [train, --checkpoint-every, '100']"),
-        pod('command: [sh, -c, "train --output_dir /out"]'),
-    ),
-)
+@warning("TW711", spec=Pointer("/gracePeriod"), per_pod=True)
 def short_grace_period(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         grace = count(template.spec.get("terminationGracePeriodSeconds"))
@@ -69,24 +48,7 @@ def _forwards(script: str) -> bool:
     return bool(trap and _WAIT.search(script, trap.end()))
 
 
-@warning(
-    id="TW712",
-    summary="A shell that starts the training passes SIGTERM on to it.",
-    effect="SIGTERM ends the shell only; the training is killed without saving.",
-    remedy="Write exec before the training, or start it without a shell. Where commands follow it, "
-    "exec would drop them: pass the signal on instead, with trap 'kill -TERM $pid' TERM; train & "
-    "pid=$!; wait $pid; wait $pid.",
-    spec=Pointer("/entrypoint"),
-    source="https://github.com/pytorch/pytorch/issues/119856",
-    per_pod=True,
-    passes=pod("command: [bash, -c, exec torchrun train.py]"),
-    fails=pod("command: [bash, -c, torchrun train.py]"),
-    near_misses=(
-        pod("command: [bash, -c, 'trap \"kill -TERM $p\" TERM; torchrun a.py & p=$!; wait $p']"),
-        pod("command: [bash, -c, pip install a]"),
-    ),
-    variants=(pod("command: [bash, -c, 'torchrun train.py; cp -r /out /mnt']"),),
-)
+@warning("TW712", spec=Pointer("/entrypoint"), per_pod=True)
 def shell_without_exec(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
@@ -112,17 +74,7 @@ def _script(words: Sequence[str]) -> str:
 REPEATED_NAME = "TW713"
 
 
-@error(
-    id=REPEATED_NAME,
-    summary="Containers, variables, volumes and mount paths are there once.",
-    effect="Server-side apply fails, or the API server refuses the pods.",
-    remedy="Keep one of them.",
-    spec=Pointer("/volumes"),
-    source="https://kubernetes.io/docs/reference/using-api/server-side-apply/",
-    per_pod=True,
-    passes=pod("env: [{name: A, value: x}, {name: B, value: x}]"),
-    fails=pod("env: [{name: A, value: x}, {name: A, value: y}]"),
-)
+@error(REPEATED_NAME, spec=Pointer("/volumes"), per_pod=True)
 def repeated_name(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         volumes = [(pointer, text(volume.get("name"))) for pointer, volume in template.volumes]
@@ -156,16 +108,7 @@ def _repeated(found: Sequence[tuple[str, str]], what: str, spec: Pointer) -> Ite
 _OF_THE_NODE = re.compile(r"/(dev|proc|sys|run|var/run|home/kubernetes/bin)(/|$)")
 
 
-@warning(
-    id="TW717",
-    summary="Jobs on several nodes do not mount a folder of the node.",
-    effect="Each rank reads and writes other data, and a moved pod finds nothing.",
-    remedy="Use a claim that all nodes can mount.",
-    spec=Pointer("/volumes"),
-    source="https://kubernetes.io/docs/concepts/storage/volumes/#hostpath",
-    passes=pod("image: a", ", volumes: [{name: d, hostPath: {path: /d}}]", "replicas: 1, "),
-    fails=pod("image: a", ", volumes: [{name: d, hostPath: {path: /d}}]", "replicas: 2, "),
-)
+@warning("TW717", spec=Pointer("/volumes"))
 def host_path_on_several_nodes(subject: Subject) -> Iterator[Hit]:
     pods = sum(template.replicas for template in subject.templates)
     if pods < 2:
@@ -191,20 +134,7 @@ _SPOT = {
 }
 
 
-@warning(
-    id="TW718",
-    summary="Jobs on spot nodes save checkpoints.",
-    effect="Each preemption starts the training from zero.",
-    remedy="Add checkpoint, or choose a pool that is not spot.",
-    by_hand="Save checkpoints, or choose nodes that are not spot.",
-    spec=Pointer("/pool"),
-    source="https://kubernetes.io/docs/concepts/architecture/nodes/#node-shutdown",
-    per_pod=True,
-    passes=pod(f"env: [{{name: {_CHECKPOINT_DIR}, value: /ckpt}}]"),
-    passes_in="pools: {spot: {resource: nvidia.com/gpu, spot: true}}",
-    fails=pod("image: a"),
-    fails_in="pools: {spot: {resource: nvidia.com/gpu, spot: true}}",
-)
+@warning("TW718", spec=Pointer("/pool"), per_pod=True)
 def spot_without_checkpoints(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         where = on_spot(subject, template)
@@ -226,38 +156,7 @@ def on_spot(subject: Subject, template: PodTemplate) -> str:
     return f"the nodes are spot ({labels[0]})" if labels else ""
 
 
-_DIR = f"env: [{{name: {_CHECKPOINT_DIR}, value: /v/c}}]"
-_AT_V = "%s, volumeMounts: [{name: v, mountPath: /v}]"
-_CLAIMED = ", volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]"
-_EMPTY = ", volumes: [{name: v, emptyDir: {}}]"
-
-
-@warning(
-    id="TW719",
-    summary="Checkpoints of a job whose pods are replaced are not on an emptyDir.",
-    effect="The volume goes away with the pod, and the retry starts from zero.",
-    remedy="Put checkpoints on a claim.",
-    spec=Pointer("/checkpoint/volume"),
-    source="https://kubernetes.io/docs/concepts/storage/volumes/#emptydir",
-    per_pod=True,
-    passes=pod(_AT_V % _DIR, _CLAIMED),
-    fails=pod(_AT_V % _DIR, _EMPTY),
-    near_misses=(
-        pod(_AT_V % "env: [{name: HF_HOME, value: /v/hf}]", _EMPTY),
-        pod(_AT_V % "command: [train, --resume_from_checkpoint=/v/c]", _EMPTY),
-        pod(
-            f"{_DIR}, volumeMounts: [{{name: v, mountPath: /v}}, {{name: c, mountPath: /v/c}}]",
-            f"{_EMPTY[:-1]}, {{name: c, persistentVolumeClaim: {{claimName: c}}}}]",
-        ),
-        pod(_AT_V % "command: [train, --output_dir=/vault]", _EMPTY),
-    ),
-    variants=(
-        pod(_AT_V % f"env: [{{name: {_CHECKPOINT_DIR}, value: /v}}]", _EMPTY),
-        pod(_AT_V % "env: [{name: CKPT_PATH, value: /v/c/}]", _EMPTY),
-        pod(_AT_V % "command: [torchrun, t.py, --output_dir, /v/out]", _EMPTY),
-        pod(_AT_V % "command: [sh, -c, 'exec torchrun t.py --save-dir=/v']", _EMPTY),
-    ),
-)
+@warning("TW719", spec=Pointer("/checkpoint/volume"), per_pod=True)
 def checkpoints_lost_with_pod(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         if template.retried is not True:
@@ -270,25 +169,10 @@ def checkpoints_lost_with_pod(subject: Subject) -> Iterator[Hit]:
                     yield Hit(folder.pointer, message)
 
 
-_TWO = "replicas: 2, "
 _LOOPBACK = re.compile(
     r"(?:\w+://)?(?:localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[?::1\]?)(?::\d*)?", re.IGNORECASE
 )
 _STANDALONE = re.compile(r"(?:^|\s)--standalone(?=\s|$)")
-
-
-_STAGES = (
-    "kind: JobSet\nspec: {replicatedJobs: [{name: data, template: {spec: {template: {spec: "
-    "{containers: [{name: a, command: [./fetch]}]}}}}}, {name: node, template: {spec: {template: "
-    "{spec: {containers: [{name: a, command: [torchrun, --rdzv-endpoint=localhost:1]}]}}}}}]}"
-)
-
-
-def _array(words: str) -> str:
-    return (
-        "kind: Job\nspec: {completionMode: Indexed, parallelism: 2, completions: 2, template: "
-        f"{{spec: {{containers: [{{name: a, command: [{words}]}}]}}}}}}"
-    )
 
 
 def _alone(subject: Subject) -> Iterator[Hit]:
@@ -316,34 +200,7 @@ def _is_rank(subject: Subject, container: Container) -> bool:
     return "template" not in subject.spec or nodes not in ("", "1")
 
 
-@warning(
-    id="TW721",
-    summary="Ranks on several nodes neither meet nor talk through the loopback interface.",
-    effect="Pods reach only themselves: the job hangs at its first collective, or each pod trains "
-    "alone and writes the same checkpoints.",
-    remedy="Name the pod's interface (eth0), or exclude loopback with ^lo; let ranks meet at the "
-    "address of rank 0, which the target gives the launcher.",
-    spec=Pointer("/env"),
-    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
-    passes=pod("env: [{name: NCCL_SOCKET_IFNAME, value: ^lo}]"),
-    fails=pod("env: [{name: NCCL_SOCKET_IFNAME, value: lo}]"),
-    near_misses=(
-        pod("command: [torchrun, --standalone, t.py]", replica="replicas: 1, "),
-        pod("command: [torchrun, --master-addr=localhost, t.py]", replica="replicas: 1, "),
-        pod("command: [torchrun, --master-addr=localhost.example.com, t.py]", replica=_TWO),
-        _array("torchrun, --standalone, t.py, --part=$(JOB_COMPLETION_INDEX)"),
-        _STAGES,
-    ),
-    variants=(
-        pod("command: [torchrun, --standalone, t.py]", replica=_TWO),
-        pod("command: [torchrun, --master-addr=localhost, t.py]", replica=_TWO),
-        pod("command: [torchrun, --master_addr, 127.0.0.1, t.py]", replica=_TWO),
-        pod("command: [torchrun, '--rdzv-endpoint=localhost:29400', t.py]", replica=_TWO),
-        pod("command: [sh, -c, 'exec torchrun --rdzv_endpoint [::1]:1 t.py']", replica=_TWO),
-        pod("command: [t.py], env: [{name: MASTER_ADDR, value: localhost}]", replica=_TWO),
-        _array("torchrun, --nnodes=2, '--rdzv-endpoint=localhost:0', t.py"),
-    ),
-)
+@warning("TW721", spec=Pointer("/env"))
 def loopback_rendezvous(subject: Subject) -> Iterator[Hit]:
     yield from _alone(subject)
     for container in subject.containers:

@@ -11,7 +11,7 @@ from trainwright.datatypes.tolerant import dig, integer, mapping, mappings, sequ
 from trainwright.objects import forms
 from trainwright.pods.launching import launches
 from trainwright.pods.template import Container, PodTemplate
-from trainwright.rule_model.rule import defined_in, error, pod, warning
+from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.field_checks import Problem, between
 from trainwright.specs.upstream import numbers, upstream
@@ -38,18 +38,7 @@ def _handlers(container: Container) -> Iterator[tuple[str, Pointer, Mapping[str,
             )
 
 
-@error(
-    id="TW734",
-    summary="Every probe and hook has one action, in values that the API server takes.",
-    effect="The API server refuses a Pod; anything else waits for pods that are refused. A probe "
-    "of a port whose name no port has always fails.",
-    remedy="Correct the probe.",
-    spec=Pointer("/livenessProbe"),
-    source="https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-probes",
-    per_pod=True,
-    passes=pod("livenessProbe: {exec: {command: [a]}}"),
-    fails=pod("livenessProbe: {exec: {command: [a]}, tcpSocket: {port: 80}}"),
-)
+@error("TW734", spec=Pointer("/livenessProbe"), per_pod=True)
 def invalid_probe(subject: Subject) -> Iterator[Hit]:
     minor = subject.environment.kubernetes_minor
     for template in subject.pod_templates:
@@ -161,36 +150,7 @@ def _trains(template: PodTemplate) -> bool:
     return bool(template.accelerators) or any(launches(c.command_line) for c in template.trains)
 
 
-_RUN = "command: [torchrun, t.py], "
-
-
-@warning(
-    id="TW735",
-    summary="The probe that ends a training at its start, a startup or else a liveness probe, "
-    "leaves it 5 minutes.",
-    effect="While a checkpoint is loaded, a model compiled or a collective waits, the kubelet "
-    "kills the container, and the other ranks fail with it.",
-    remedy="Raise failureThreshold: times periodSeconds it is what a start may take. Or remove the "
-    "probe: a rank that hangs is found by the entrypoint's own timeouts.",
-    spec=Pointer("/livenessProbe"),
-    source="https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/",
-    per_pod=True,
-    passes=pod("livenessProbe: {exec: {command: [a]}, periodSeconds: 60, failureThreshold: 10}"),
-    fails=pod("livenessProbe: {exec: {command: [a]}}"),
-    near_misses=(
-        pod("readinessProbe: {exec: {command: [a]}}"),
-        pod(_RUN + "startupProbe: {exec: {command: [a]}, periodSeconds: 30, failureThreshold: 10}"),
-        pod("command: [nginx], startupProbe: {exec: {command: [a]}}"),
-        pod(
-            "livenessProbe: {exec: {command: [a]}}, "
-            "startupProbe: {exec: {command: [a]}, failureThreshold: 60}"
-        ),
-    ),
-    variants=(
-        pod(_RUN + "startupProbe: {exec: {command: [a]}}"),
-        pod(_RUN + "livenessProbe: {exec: {command: [a]}}, startupProbe: {exec: {command: [a]}}"),
-    ),
-)
+@warning("TW735", spec=Pointer("/livenessProbe"), per_pod=True)
 def impatient_liveness_probe(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         container = template.main

@@ -14,12 +14,9 @@ from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.kinds import TRAINING
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.pods.template import PodTemplate
-from trainwright.rule_model.rule import defined_in, error, pod, warning
+from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.capacity import nodes, pool_shortages, shortage
-from trainwright.specs.upstream import upstream
-
-_GPU = "resources: {limits: {nvidia.com/gpu: %d}}"
 
 
 def asked(subject: Subject) -> dict[str, int]:
@@ -48,19 +45,7 @@ def candidates(subject: Subject, template: PodTemplate) -> list[Pool]:
     return fitting
 
 
-@error(
-    id="TW722",
-    summary="All pods of a job fit into a pool together.",
-    effect="Some pods stay Pending for ever, while the others hold their GPUs and wait.",
-    remedy="Ask for less, choose a larger pool, or correct its capacity in environment.yaml.",
-    kinds=TRAINING,
-    spec=Pointer("/pool"),
-    source="https://kubernetes.io/docs/concepts/scheduling-eviction/",
-    passes=pod(_GPU % 4, replica="replicas: 2, "),
-    passes_in="pools: {h100: {resource: nvidia.com/gpu, capacity: 8}}",
-    fails=pod(_GPU % 8, replica="replicas: 2, "),
-    fails_in="pools: {h100: {resource: nvidia.com/gpu, capacity: 8}}",
-)
+@error("TW722", kinds=TRAINING, spec=Pointer("/pool"))
 def pool_exceeded(subject: Subject) -> Iterator[Hit]:
     total = asked(subject) if subject.job or subject.environment.pools else {}
     for template in subject.templates if total else ():
@@ -102,40 +87,7 @@ def _flavors(queue: Manifest) -> Iterator[tuple[str, Mapping[str, Data]]]:
             yield text(flavor.get("name")), {text(r.get("name")): r for r in resources}
 
 
-_LOCAL = "\n---\nkind: LocalQueue\nmetadata: {name: team}\nspec: {clusterQueue: all}"
-
-
-_CLUSTER = (
-    "\n---\nkind: ClusterQueue\nmetadata: {name: all}\nspec: {resourceGroups: [{flavors: "
-    "[{name: h100, resources: [{name: nvidia.com/gpu, nominalQuota: 8}]}]}]}"
-)
-
-
-_FLAVOR = (
-    "\n---\nkind: ResourceFlavor\nmetadata: {name: h100}\nspec: {nodeLabels: {agentpool: h100}}"
-)
-
-
-def _placed(pool: str) -> str:
-    template = f"{{spec: {{nodeSelector: {{agentpool: {pool}}}}}}}"
-    return f"{QUEUE_LABELD}{{pytorchReplicaSpecs: {{Worker: {{template: {template}}}}}}}"
-
-
-QUEUE_LABELD = "kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: team}}\nspec: "
-
-
-@warning(
-    id="TW608",
-    summary="A queued job's nodeSelector agrees with a flavor of its queue.",
-    effect="Kueue cannot put the flavor's labels into the pods, and the job never starts.",
-    remedy="Leave out what the ResourceFlavor selects, or choose the queue that has such nodes.",
-    kinds=TRAINING,
-    spec=Pointer("/nodeSelector"),
-    source=upstream("kueue/writes-placement").source,
-    per_pod=True,
-    passes=_placed("h100") + _LOCAL + _CLUSTER + _FLAVOR,
-    fails=_placed("a100") + _LOCAL + _CLUSTER + _FLAVOR,
-)
+@warning("TW608", kinds=TRAINING, spec=Pointer("/nodeSelector"), per_pod=True)
 def flavor_conflict(subject: Subject) -> Iterator[Hit]:
     queue = _cluster_queue(subject)
     if queue is None:
@@ -157,22 +109,7 @@ def _contradicts(selector: Mapping[str, Data], flavor: Manifest) -> str:
     return ""
 
 
-def _queued(gpus: int) -> str:
-    template = f"{{spec: {{containers: [{{{_GPU % gpus}}}]}}}}"
-    return f"{QUEUE_LABELD}{{pytorchReplicaSpecs: {{Worker: {{template: {template}}}}}}}"
-
-
-@error(
-    id="TW609",
-    summary="A job requests no more than its queue ever has.",
-    effect="Kueue never admits the job: it waits for quota that does not exist.",
-    remedy="Ask for less, choose another queue, or raise the quota of the ClusterQueue.",
-    kinds=TRAINING,
-    spec=Pointer("/queue"),
-    source="https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/",
-    passes=_queued(8) + _LOCAL + _CLUSTER,
-    fails=_queued(16) + _LOCAL + _CLUSTER,
-)
+@error("TW609", kinds=TRAINING, spec=Pointer("/queue"))
 def queue_quota_exceeded(subject: Subject) -> Iterator[Hit]:
     queue = _cluster_queue(subject)
     if queue is None:
@@ -203,22 +140,7 @@ def _most(quota: Mapping[str, Data], cohort: bool) -> int | None:
 # --- namespaces ----------------------------------------------------------------------------------
 
 
-_HARD = (
-    "\n---\nkind: ResourceQuota\nmetadata: {name: gpus}\nspec: {hard: {requests.nvidia.com/gpu: 8}}"
-)
-
-
-@error(
-    id="TW723",
-    summary="A job requests no more than the quota of its namespace.",
-    effect="The last pods are refused, while the others hold their GPUs and wait for them.",
-    remedy="Ask for less, or raise the ResourceQuota.",
-    kinds=TRAINING,
-    spec=Pointer("/resources/gpu"),
-    source="https://kubernetes.io/docs/concepts/policy/resource-quotas/",
-    passes=pod(_GPU % 8) + _HARD,
-    fails=pod(_GPU % 16) + _HARD,
-)
+@error("TW723", kinds=TRAINING, spec=Pointer("/resources/gpu"))
 def namespace_quota_exceeded(subject: Subject) -> Iterator[Hit]:
     namespace = subject.manifest.namespace
     quotas = subject.around.by_kind.get(RESOURCEQUOTA, ())
@@ -242,28 +164,7 @@ _HOST = "kubernetes.io/hostname"
 _SPREAD = frozenset(("affinity", "topologySpreadConstraints"))
 
 
-_APART = (
-    "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {replicas: %d, template: {metadata: "
-    "{labels: {app: a}}, spec: {affinity: {podAntiAffinity: "
-    "{requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, "
-    "labelSelector: {matchLabels: {app: a}}}]}}}}}}}"
-)
-
-
-@warning(
-    id="TW714",
-    summary="The pool has a node for each pod that needs one of its own.",
-    effect="The pods that find no node of their own stay Pending for ever.",
-    remedy="Lower nodes, or make the anti-affinity preferred.",
-    by_hand="Run fewer pods, or make the anti-affinity preferred.",
-    kinds=TRAINING,
-    spec=Pointer("/affinity"),
-    source="https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/",
-    passes=_APART % 4,
-    passes_in="pools: {cpu: {capacity: 4}}",
-    fails=_APART % 5,
-    fails_in="pools: {cpu: {capacity: 4}}",
-)
+@warning("TW714", kinds=TRAINING, spec=Pointer("/affinity"))
 def not_enough_nodes(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         if _SPREAD.isdisjoint(template.spec):

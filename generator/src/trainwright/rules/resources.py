@@ -15,7 +15,7 @@ from trainwright.kinds import SERVED, TRAINING
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.pods.launching import options
 from trainwright.pods.template import SHARED_MEMORY, Container, PodTemplate
-from trainwright.rule_model.rule import defined_in, error, pod, warning
+from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.fabrics import nics
 
@@ -24,21 +24,9 @@ from trainwright.specs.fabrics import nics
 # https://docs.pytorch.org/xla/master/learn/pytorch-on-xla-devices.html
 _UNPAIRED = frozenset({"aws.amazon.com/neuron", "google.com/tpu"})
 _RDMA = "/dev/infiniband"
-_DEVICES = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
 
 
-@error(
-    id="TW701",
-    summary="Accelerators and other extended resources have limits equal to their requests.",
-    effect="A Job is refused. Others are accepted, and what is made of them is refused: the child "
-    "Job of a JobSet or TrainJob, the pods of a PyTorchJob.",
-    remedy="Write the same whole number in requests and limits, or in limits only.",
-    spec=Pointer("/resources"),
-    source=_DEVICES,
-    per_pod=True,
-    passes=pod("resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: '1'}}"),
-    fails=pod("resources: {requests: {nvidia.com/gpu: 1}}"),
-)
+@error("TW701", spec=Pointer("/resources"), per_pod=True)
 def request_limit_mismatch(subject: Subject) -> Iterator[Hit]:
     containers = (one for template in subject.pod_templates for one in template.containers)
     for container in containers:
@@ -66,30 +54,7 @@ _LEAST = 1024**2  # of anything that is counted in bytes
 _IN_BYTES = ("memory", "ephemeral-storage")
 
 
-@error(
-    id="TW769",
-    summary="Memory and storage are counted with a unit: less than 1 MiB starts no container.",
-    effect="An amount without a unit is in bytes, and one that ends with m in thousandths of them. "
-    "The container is killed before its first line, or evicted.",
-    remedy="Write the unit: 16Gi, or 1800Mi.",
-    spec=Pointer("/resources"),
-    source="https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/"
-    "#meaning-of-memory",
-    per_pod=True,
-    passes=pod("resources: {requests: {memory: 1800Mi}, limits: {memory: 1800Mi}}"),
-    fails=pod("resources: {limits: {memory: '1800'}}"),
-    near_misses=(
-        pod("resources: {requests: {memory: 0}}"),
-        pod("resources: {limits: {memory: 1Mi}}"),
-        pod("resources: {limits: {memory: '2147483648'}}"),
-        pod("image: a", ", volumes: [{name: v, emptyDir: {medium: Memory, sizeLimit: 1Gi}}]"),
-    ),
-    variants=(
-        pod("resources: {requests: {memory: 400m}}"),
-        pod("resources: {limits: {ephemeral-storage: 20}}"),
-        pod("image: a", ", volumes: [{name: v, emptyDir: {medium: Memory, sizeLimit: 8}}]"),
-    ),
-)
+@error("TW769", spec=Pointer("/resources"), per_pod=True)
 def amount_without_unit(subject: Subject) -> Iterator[Hit]:
     # The size of /dev/shm may follow from that of the memory.
     yield from tuple(_memory_without_unit(subject)) or _volume_without_unit(subject)
@@ -123,39 +88,7 @@ def _is_without_unit(amount: Data) -> bool:
     return found is not None and 0 < found < _LEAST
 
 
-_CLAIMED = ", resourceClaims: [{name: %s, resourceClaimTemplateName: %s}]"
-
-
-@warning(
-    id="TW702",
-    summary="Pods with accelerators have a memory volume at /dev/shm, or that of their node.",
-    effect="Data loader workers and NCCL die with a bus error in the default 64 MB.",
-    remedy="Leave shm to auto, or give it a size.",
-    by_hand="Mount an emptyDir with medium: Memory at /dev/shm.",
-    spec=Pointer("/shm"),
-    source="https://github.com/pytorch/pytorch/issues/16979",
-    per_pod=True,
-    passes=pod(
-        "resources: {limits: {nvidia.com/gpu: 1}}, "
-        "volumeMounts: [{name: dshm, mountPath: /dev/shm}]",
-        ", volumes: [{name: dshm, emptyDir: {medium: Memory}}]",
-    ),
-    fails=pod("resources: {limits: {nvidia.com/gpu: 1}}"),
-    near_misses=(
-        pod("resources: {limits: {google.com/tpu: 4}}"),
-        pod("resources: {limits: {aws.amazon.com/neuron: 16}}"),
-        pod("resources: {claims: [{name: nic}]}", _CLAIMED % ("nic", "roce")),
-    ),
-    variants=(
-        pod("resources: {limits: {nvidia.com/mig-1g.10gb: 1}}"),
-        pod("resources: {limits: {amd.com/gpu: 1}}"),
-        pod("resources: {claims: [{name: gpu}]}", _CLAIMED % ("gpu", "one-gpu")),
-        pod("resources: {claims: [{name: a}]}", _CLAIMED % ("a", "h100"))
-        + "\n---\napiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\nmetadata: {name: "
-        "h100}\nspec: {spec: {devices: {requests: [{name: a, exactly: {deviceClassName: "
-        "gpu.nvidia.com}}]}}}",
-    ),
-)
+@warning("TW702", spec=Pointer("/shm"), per_pod=True)
 def missing_shared_memory(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         if template.partial or _has_shared_memory(template):
@@ -262,25 +195,7 @@ def _d03_volumes(subject: Subject) -> Iterator[Hit]:
             )
 
 
-@warning(
-    id="TW703",
-    summary="Shared memory and other volumes in memory are smaller than the memory limit that they "
-    "are charged to.",
-    effect="The container is killed for memory instead of getting an error it can handle.",
-    remedy="Lower shm or the volume's sizeLimit, or raise resources.memory.",
-    by_hand="Lower the volume's sizeLimit, or raise the memory limit.",
-    spec=Pointer("/shm"),
-    source="https://kubernetes.io/docs/concepts/storage/volumes/#emptydir",
-    per_pod=True,
-    passes=pod(
-        "resources: {limits: {memory: 8Gi}}, volumeMounts: [{name: dshm, mountPath: /dev/shm}]",
-        ", volumes: [{name: dshm, emptyDir: {medium: Memory, sizeLimit: 4Gi}}]",
-    ),
-    fails=pod(
-        "resources: {limits: {memory: 8Gi}}, volumeMounts: [{name: dshm, mountPath: /dev/shm}]",
-        ", volumes: [{name: dshm, emptyDir: {medium: Memory, sizeLimit: 8Gi}}]",
-    ),
-)
+@warning("TW703", spec=Pointer("/shm"), per_pod=True)
 def shm_exceeds_memory(subject: Subject) -> Iterator[Hit]:
     yield from _d03_shm(subject)
     yield from _d03_volumes(subject)
@@ -297,23 +212,7 @@ def _processes(subject: Subject, template: PodTemplate) -> tuple[int | None, str
     return count(number), pointer
 
 
-@warning(
-    id="TW704",
-    summary="A node runs one process per GPU.",
-    effect="GPUs stay idle, or two ranks share one and NCCL aborts with a duplicate GPU.",
-    remedy="Leave procsPerNode to auto, or make it equal to resources.gpu.",
-    by_hand="Start as many processes as the pod has GPUs.",
-    kinds=TRAINING,
-    spec=Pointer("/procsPerNode"),
-    source="https://docs.pytorch.org/docs/stable/elastic/run.html",
-    per_pod=True,
-    passes=pod("resources: {limits: {nvidia.com/gpu: 4}}").replace(
-        "spec: {", 'spec: {nprocPerNode: "4", ', 1
-    ),
-    fails=pod("resources: {limits: {nvidia.com/gpu: 4}}").replace(
-        "spec: {", 'spec: {nprocPerNode: "8", ', 1
-    ),
-)
+@warning("TW704", kinds=TRAINING, spec=Pointer("/procsPerNode"), per_pod=True)
 def processes_per_gpu_mismatch(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         main = template.main
@@ -327,18 +226,7 @@ def processes_per_gpu_mismatch(subject: Subject) -> Iterator[Hit]:
             yield Hit(pointer, message, note=note, also=(Pointer("/resources/gpu"),))
 
 
-@warning(
-    id="TW720",
-    summary="Pods with accelerators request CPU and memory too.",
-    effect="The namespace's small defaults apply, or the node is overcommitted and kills the pod.",
-    remedy="Set resources.cpu and resources.memory.",
-    by_hand="Set requests for cpu and memory.",
-    spec=Pointer("/resources"),
-    source="https://kubernetes.io/docs/concepts/policy/limit-range/",
-    per_pod=True,
-    passes=pod("resources: {requests: {cpu: 8, memory: 64Gi}, limits: {nvidia.com/gpu: 1}}"),
-    fails=pod("resources: {limits: {nvidia.com/gpu: 1}}"),
-)
+@warning("TW720", spec=Pointer("/resources"), per_pod=True)
 def missing_cpu_or_memory(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         main = template.main
@@ -350,18 +238,7 @@ def missing_cpu_or_memory(subject: Subject) -> Iterator[Hit]:
                 yield Hit(f"{main.pointer}/resources", message, spec=Pointer.of("resources", name))
 
 
-@error(
-    id="TW724",
-    summary="No container requests more than its limit.",
-    effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
-    "waits for pods that are refused.",
-    remedy="Lower the request, or raise the limit.",
-    spec=Pointer("/resources"),
-    source="https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/",
-    per_pod=True,
-    passes=pod("resources: {requests: {memory: 1024Mi}, limits: {memory: 1Gi}}"),
-    fails=pod("resources: {requests: {memory: 2Gi}, limits: {memory: 1Gi}}"),
-)
+@error("TW724", spec=Pointer("/resources"), per_pod=True)
 def request_above_limit(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         whole = Container(f"{template.pointer}/spec", template.spec)
@@ -385,37 +262,7 @@ def request_above_limit(subject: Subject) -> Iterator[Hit]:
                 )
 
 
-_EFA = "resources: {limits: {vpc.amazonaws.com/efa: 4}}"
-
-
-@warning(
-    id="TW706",
-    summary="Fabric settings and fabric resources go together.",
-    effect="NCCL falls back to TCP, at a fraction of the speed.",
-    remedy="Ask for the fabric in resources.extended, or remove the variable.",
-    by_hand="Ask for the fabric in limits, or remove the variable.",
-    spec=Pointer("/env"),
-    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
-    per_pod=True,
-    passes=pod("env: [{name: NCCL_IB_HCA, value: mlx5}], resources: {limits: {rdma/ib: 1}}"),
-    fails=pod("env: [{name: NCCL_IB_HCA, value: mlx5}]"),
-    near_misses=(
-        pod("env: [{name: FI_PROVIDER, value: tcp}]"),
-        pod("env: [{name: UCX_TLS, value: 'tcp,sm'}]"),
-        pod("env: [{name: UCX_NET_DEVICES, value: eth0}]"),
-        pod("env: [{name: NCCL_IB_HCA, value: mlx5}, {name: NCCL_IB_DISABLE, value: '1'}]"),
-        pod("env: [{name: NCCL_IB_HCA, value: mlx5}], securityContext: {privileged: true}"),
-        pod(f"env: [{{name: FI_PROVIDER, value: efa}}], {_EFA}"),
-    ),
-    variants=(
-        pod("env: [{name: FI_PROVIDER, value: efa}]"),
-        pod("env: [{name: UCX_NET_DEVICES, value: 'mlx5_0:1'}]"),
-        pod("env: [{name: UCX_TLS, value: 'rc,cuda_copy'}]"),
-        pod("env: [{name: NCCL_NET, value: IB}]"),
-        pod(f"env: [{{name: FI_PROVIDER, value: tcp}}], {_EFA}"),
-        pod("env: [{name: NCCL_NET, value: Socket}], resources: {limits: {rdma/ib: 1}}"),
-    ),
-)
+@warning("TW706", spec=Pointer("/env"), per_pod=True)
 def incomplete_fabric_settings(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.containers:
@@ -458,22 +305,7 @@ def _devices(template: PodTemplate, container: Container) -> bool:
     return whole or bool(sequence(claims)) or any(text(path).startswith(_RDMA) for path in paths)
 
 
-@warning(
-    id="TW705",
-    summary="Pods with accelerators tolerate the taints of a pool that has them.",
-    effect="The pods stay Pending: nothing they fit lets them in.",
-    remedy="Name the pool in the job spec: it brings its tolerations.",
-    by_hand="Add the tolerations of a pool that has the accelerator.",
-    spec=Pointer("/pool"),
-    source="https://learn.microsoft.com/azure/aks/operator-best-practices-advanced-scheduler",
-    per_pod=True,
-    passes=pod("resources: {limits: {nvidia.com/gpu: 1}}", ", tolerations: [{operator: Exists}]"),
-    passes_in="pools: {h100: {resource: nvidia.com/gpu, tolerations: [{key: sku, operator: Equal, "
-    "value: gpu, effect: NoSchedule}]}}",
-    fails=pod("resources: {limits: {nvidia.com/gpu: 1}}"),
-    fails_in="pools: {h100: {resource: nvidia.com/gpu, tolerations: [{key: sku, operator: Equal, "
-    "value: gpu, effect: NoSchedule}]}}",
-)
+@warning("TW705", spec=Pointer("/pool"), per_pod=True)
 def missing_pool_toleration(subject: Subject) -> Iterator[Hit]:
     """GPU pods must tolerate every taint of some pool that has the accelerator they ask for.
 

@@ -14,35 +14,15 @@ from trainwright.kinds import TRAINING
 from trainwright.pods.launching import launches
 from trainwright.pods.storage import mount_at, saved, settings, volume_of
 from trainwright.pods.template import Container, PodTemplate
-from trainwright.rule_model.rule import defined_in, error, pod, warning
+from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.pods import on_spot
 
 _READ_ONLY_KINDS = frozenset({"configMap", "secret", "projected", "downwardAPI", "image"})
-_CLAIM = ", volumes: [{name: d, persistentVolumeClaim: {claimName: data}}]"
-_DATA = "\n---\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec: {accessModes: [%s]}"
 _ONE_NODE = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 
 
-@error(
-    id="TW753",
-    summary="A claim that several pods mount can be mounted on several nodes.",
-    effect="The pods on other nodes than the first stay in ContainerCreating with a Multi-Attach "
-    "error, and the first waits for them.",
-    remedy="Use a claim with the access mode ReadWriteMany (or ReadOnlyMany, for data).",
-    kinds=TRAINING,
-    spec=Pointer("/volumes"),
-    source="https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes",
-    passes=pod("image: a", _CLAIM, "replicas: 2, ") + _DATA % "ReadWriteMany",
-    fails=pod("image: a", _CLAIM, "replicas: 2, ") + _DATA % "ReadWriteOnce",
-    near_misses=(
-        pod("image: a", _CLAIM, "replicas: 1, ") + _DATA % "ReadWriteOnce",
-        pod("image: a", _CLAIM, "replicas: 2, ") + _DATA % "ReadWriteOnce, ReadWriteMany",
-        pod("image: a", ", volumes: [{name: d, ephemeral: {}}]", "replicas: 2, "),
-        pod("image: a", _CLAIM, "replicas: 2, "),
-    ),
-    variants=(pod("image: a", _CLAIM, "replicas: 2, ") + _DATA % "ReadWriteOncePod",),
-)
+@error("TW753", kinds=TRAINING, spec=Pointer("/volumes"))
 def claim_of_one_node(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates if subject.pods > 1 else ():
         for pointer, volume in template.volumes:
@@ -57,45 +37,7 @@ def claim_of_one_node(subject: Subject) -> Iterator[Hit]:
                 yield Hit(pointer, message, spec)
 
 
-_OUT = "command: [torchrun, t.py, --output_dir=/out%s]"
-_MOUNTED = ", volumeMounts: [{name: v, mountPath: /out}]"
-_V = ", volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]"
-
-
-_RETRIED = (
-    "kind: Job\nspec: {backoffLimit: %s, template: {spec: {containers: [{name: a, command: [%s], "
-    "resources: {limits: {nvidia.com/gpu: 8}}%s}], volumes: [{name: v, nfs: {path: /}}]}}}"
-)
-
-
-@warning(
-    id="TW754",
-    summary="Checkpoints of a job whose pods are replaced are on a volume.",
-    effect="They are in the container's own file system, which goes away with it: a retry, or a "
-    "node that is taken away, starts the training from zero.",
-    remedy="Mount a claim where the checkpoints are saved.",
-    kinds=TRAINING,
-    spec=Pointer("/checkpoint"),
-    source="https://kubernetes.io/docs/concepts/storage/volumes/#background",
-    per_pod=True,
-    passes=pod(_OUT % "/run" + _MOUNTED, _V),
-    fails=pod(_OUT % "/run"),
-    near_misses=(
-        pod(_OUT % "/run", replica="restartPolicy: Never, "),
-        pod("command: [torchrun, t.py, --output_dir=s3://bucket/a]"),
-        pod("command: [python, evaluate.py, --load_checkpoint=/models/a.ckpt]"),
-        pod("command: [torchrun, t.py, --output_dir=out]"),
-        _RETRIED % ("3", "torchrun, t.py, --save=s3://a/b", ""),
-        _RETRIED % ("0", "torchrun, t.py", ""),
-        _RETRIED % ("3", "torchrun, t.py", ", volumeMounts: [{name: v, mountPath: /v}]"),
-    ),
-    variants=(
-        pod("command: [torchrun, t.py], env: [{name: CHECKPOINT_DIR, value: /ckpt}]"),
-        pod(_OUT % "side" + _MOUNTED, _V),
-        pod("command: [sh, -c, 'exec torchrun t.py --ckpt-dir /tmp/c']"),
-        _RETRIED % ("3", "torchrun, t.py", ""),
-    ),
-)
+@warning("TW754", kinds=TRAINING, spec=Pointer("/checkpoint"), per_pod=True)
 def checkpoints_in_the_container(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         where = on_spot(subject, template)
@@ -143,38 +85,9 @@ _CACHES = frozenset(
     + ("logging_dir", "tensorboard_dir", "cache_dir")
 )
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
-_RO = ", volumeMounts: [{name: v, mountPath: /out, readOnly: true}]"
 
 
-@error(
-    id="TW755",
-    summary="What a run writes is not on a read-only mount.",
-    effect="The first checkpoint, log or download fails with `Read-only file system`, hours into "
-    "the training where it is the first checkpoint.",
-    remedy="Mount the volume without readOnly, or write to another folder.",
-    spec=Pointer("/volumes"),
-    source="https://kubernetes.io/docs/concepts/storage/volumes/",
-    per_pod=True,
-    passes=pod(_OUT % "" + _MOUNTED, _V),
-    fails=pod(_OUT % "" + _RO, _V),
-    near_misses=(
-        pod("command: [torchrun, t.py, --data_dir=/out]" + _RO, _V),
-        pod(_OUT % "" + _MOUNTED + ", securityContext: {readOnlyRootFilesystem: true}", _V),
-        pod("env: [{name: HF_HOME, value: /out}, {name: HF_HUB_OFFLINE, value: '1'}]" + _RO, _V),
-        pod(
-            _OUT % "/run" + f"{_RO[:-1]}, {{name: w, mountPath: /out/run}}]",
-            f"{_V[:-1]}, {{name: w, emptyDir: {{}}}}]",
-        ),
-    ),
-    variants=(
-        pod("env: [{name: HF_HOME, value: /out/hf}]" + _RO, _V),
-        pod(
-            "command: [t.py, --cache_dir, /out]" + _MOUNTED, ", volumes: [{name: v, configMap: {}}]"
-        ),
-        pod(_OUT % "" + _MOUNTED, _V.replace("claimName: c", "claimName: c, readOnly: true")),
-        pod(_OUT % "" + ", securityContext: {readOnlyRootFilesystem: true}"),
-    ),
-)
+@error("TW755", spec=Pointer("/volumes"), per_pod=True)
 def writes_to_read_only_mount(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
@@ -210,34 +123,9 @@ def _closed(mount: Mapping[str, Data], volume: Mapping[str, Data]) -> bool:
 
 
 _HOMES = ("hf_home", "hf_hub_cache", "huggingface_hub_cache", "transformers_cache")
-_OFF_LINE = "env: [{name: HF_HUB_OFFLINE, value: '1'}, {name: HF_HOME, value: /out}]"
-_EMPTY = ", volumes: [{name: v, emptyDir: {}}]"
 
 
-@warning(
-    id="TW764",
-    summary="A run that may not download models has a cache that is filled before it starts.",
-    effect="The first from_pretrained fails: its cache is empty, and it may not ask the hub.",
-    remedy="Put HF_HOME on a claim that holds the files, or let an init container fill it.",
-    kinds=TRAINING,
-    spec=Pointer("/env"),
-    source="https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables",
-    per_pod=True,
-    passes=pod(_OFF_LINE + _MOUNTED, _V),
-    fails=pod(_OFF_LINE + _MOUNTED, _EMPTY),
-    near_misses=(
-        pod(_OFF_LINE.replace("'1'", "'0'") + _MOUNTED, _EMPTY),
-        pod(_OFF_LINE),
-        pod(
-            _OFF_LINE + _MOUNTED,
-            f"{_EMPTY}, initContainers: [{{name: a, volumeMounts: [{{name: v, mountPath: /v}}]}}]",
-        ),
-    ),
-    variants=(
-        pod(_OFF_LINE.replace("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE") + _MOUNTED, _EMPTY),
-        pod("env: [{name: HF_HUB_OFFLINE, value: 'true'}]"),
-    ),
-)
+@warning("TW764", kinds=TRAINING, spec=Pointer("/env"), per_pod=True)
 def offline_without_cache(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
@@ -282,33 +170,9 @@ _TOKENS = frozenset(
     ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_TOKEN", "HUGGINGFACEHUB_API_TOKEN")
     + ("HF_TOKEN_PATH", "HF_ENDPOINT")
 )
-_LLAMA = "command: [torchrun, t.py, --model_name_or_path=meta-llama/Llama-3.1-8B]"
 
 
-@warning(
-    id="TW765",
-    summary="A run that downloads a gated model has a token for it.",
-    effect="The hub answers 401, and every rank fails at its first from_pretrained.",
-    remedy="Add secrets: {HF_TOKEN: {name: …, key: …}}, whose owner has accepted the licence.",
-    by_hand="Add HF_TOKEN from a Secret, whose owner has accepted the licence.",
-    kinds=TRAINING,
-    spec=Pointer("/secrets"),
-    source="https://huggingface.co/docs/hub/models-gated",
-    per_pod=True,
-    passes=pod(f"{_LLAMA}, env: [{{name: HF_TOKEN, valueFrom: {{secretKeyRef: {{name: hf}}}}}}]"),
-    fails=pod(_LLAMA),
-    near_misses=(
-        pod(f"{_LLAMA}, envFrom: [{{secretRef: {{name: hf}}}}]"),
-        pod(f"{_LLAMA}, env: [{{name: HF_HUB_OFFLINE, value: '1'}}]"),
-        pod("command: [torchrun, t.py, --model_name_or_path=/models/meta-llama/Llama-3.1-8B]"),
-        pod("command: [torchrun, t.py, --model_name_or_path=Qwen/Qwen3-8B]"),
-        pod("command: [torchrun, t.py, --repo=git.example.com/meta-llama/x]"),
-    ),
-    variants=(
-        pod("command: [torchrun, t.py, --model, google/gemma-2-9b]"),
-        pod("command: [t], env: [{name: MODEL_ID, value: meta-llama/Llama-3.1-8B}]"),
-    ),
-)
+@warning("TW765", kinds=TRAINING, spec=Pointer("/secrets"), per_pod=True)
 def gated_model_without_token(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:

@@ -16,7 +16,7 @@ from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.findings.credentials import RANDOM, given, kind, named, shows, suspicious
 from trainwright.kinds import OWNERS
 from trainwright.pods.template import Container
-from trainwright.rule_model.rule import defined_in, error, pod
+from trainwright.rule_model.rule import defined_in, error
 from trainwright.rule_model.subject import Hit, Subject
 
 CREDENTIAL = "TW710"
@@ -24,35 +24,7 @@ _BY_NAME = "a credential, by its name"
 _FLAG = re.compile(r"--?(\w[\w.-]*)(?:=(.*))?", re.DOTALL)
 
 
-_MPIJOB = (
-    "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nspec: {mpiReplicaSpecs: {Worker: {template: "
-    "{spec: {containers: [{env: [{name: %s}]}]}}}}}"
-)
-
-
-@error(
-    id=CREDENTIAL,
-    summary="No credential is in a variable, argument, URL, annotation, label or mounted file.",
-    effect="It is in git for ever, and everybody who can read the repository has it.",
-    remedy="Revoke it, put the new one into a Secret, and name that under secrets.",
-    by_hand="Revoke it, put the new one into a Secret, and refer to that by secretKeyRef.",
-    spec=Pointer("/env"),
-    source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
-    per_pod=True,
-    passes=pod("env: [{name: HF_TOKEN, valueFrom: {secretKeyRef: {name: hf, key: token}}}]"),
-    fails=pod("env: [{name: DB_PASSWORD, value: 'correct-horse-7'}]"),
-    near_misses=(
-        _MPIJOB % "LEARNING_RATE, value: '0.1'",
-        "apiVersion: v1\nkind: Secret\nstringData: {DB_PASSWORD: correct-horse-7}",
-    ),
-    variants=(
-        _MPIJOB % "DB_PASSWORD, value: 'correct-horse-7'",
-        "apiVersion: apps/v1\nkind: Deployment\nspec: {template: {spec: {containers: "
-        "[{env: [{name: DB_PASSWORD, value: 'correct-horse-7'}]}]}}}",
-        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nspec: {tasks: [{template: {spec: "
-        "{containers: [{command: [train, --db-password=correct-horse-7]}]}}}]}",
-    ),
-)
+@error(CREDENTIAL, spec=Pointer("/env"), per_pod=True)
 def inline_credential(subject: Subject) -> Iterator[Hit]:
     if subject.kind == SECRET:
         return

@@ -13,16 +13,8 @@ from trainwright.kinds import TRAINING
 from trainwright.pods.launching import options
 from trainwright.pods.storage import arguments
 from trainwright.pods.template import Container
-from trainwright.rule_model.rule import defined_in, pod, warning
+from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
-
-_NCCL = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
-_GPUS = "resources: {limits: {nvidia.com/gpu: %s}}"
-
-
-def _env(name: str, value: str, rest: str = "") -> str:
-    return pod(f"env: [{{name: {name}, value: '{value}'}}]{rest and ', '}{rest}")
-
 
 _VISIBLE = (
     *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
@@ -31,35 +23,7 @@ _VISIBLE = (
 _NO_DEVICES = frozenset({"", "-1", "none", "void", "NoDevFiles"})
 
 
-@warning(
-    id="TW757",
-    summary="Variables of visible devices agree with the GPUs that a pod requests.",
-    effect="Ranks fail with an invalid device ordinal, GPUs stay idle, or a pod sees GPUs of its "
-    "node that belong to others.",
-    remedy="Remove the variable: the device plugin shows a container its own GPUs.",
-    kinds=TRAINING,
-    spec=Pointer("/env"),
-    source="https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html",
-    per_pod=True,
-    passes=_env("CUDA_VISIBLE_DEVICES", "0,1", _GPUS % 2),
-    fails=_env("CUDA_VISIBLE_DEVICES", "0,1", _GPUS % 8),
-    near_misses=(
-        _env("CUDA_VISIBLE_DEVICES", ""),
-        _env("NVIDIA_VISIBLE_DEVICES", "void"),
-        _env("CUDA_VISIBLE_DEVICES", "GPU-8f3c,GPU-99aa", _GPUS % 2),
-        _env("NVIDIA_DRIVER_CAPABILITIES", "all", _GPUS % 2),
-        _env("CUDA_VISIBLE_DEVICES", "0,1", "resources: {claims: [{name: gpu}]}"),
-    ),
-    variants=(
-        _env("CUDA_VISIBLE_DEVICES", "0,1,2,3", _GPUS % 2),
-        _env("CUDA_VISIBLE_DEVICES", "4,5", _GPUS % 2),
-        _env("NVIDIA_VISIBLE_DEVICES", "all", _GPUS % 1),
-        _env("NVIDIA_VISIBLE_DEVICES", "all"),
-        _env("CUDA_VISIBLE_DEVICES", "", _GPUS % 2),
-        _env("ROCR_VISIBLE_DEVICES", "0", "resources: {limits: {amd.com/gpu: 4}}"),
-        pod(f"command: [sh, -c, 'CUDA_VISIBLE_DEVICES=0 exec torchrun t.py'], {_GPUS % 4}"),
-    ),
-)
+@warning("TW757", kinds=TRAINING, spec=Pointer("/env"), per_pod=True)
 def visible_devices_contradict_gpus(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
@@ -93,35 +57,10 @@ def _contradiction(value: str, gpus: int) -> str:
     return ""
 
 
-_LOCKED = "securityContext: {capabilities: {add: [IPC_LOCK]}}"
 _RDMA = re.compile(r"rdma|infiniband|(?:^|[/_.-])(?:hca|ib)(?:[/_.-]|\d|$)|roce", re.IGNORECASE)
 
 
-@warning(
-    id="TW758",
-    summary="Containers that use RDMA may lock memory.",
-    effect="Registering memory fails (`ibv_reg_mr … Cannot allocate memory`) where the limit of "
-    "locked memory of the node's runtime is low, and NCCL ends or falls back to TCP.",
-    remedy="Add security.capabilities: [IPC_LOCK], in a namespace of pod security privileged.",
-    by_hand="Add the capability IPC_LOCK, in a namespace of pod security privileged.",
-    kinds=TRAINING,
-    spec=Pointer("/security"),
-    source="https://docs.nvidia.com/networking/display/kubernetes2570/advanced-configurations.html",
-    per_pod=True,
-    passes=pod(f"resources: {{limits: {{rdma/hca: 1}}}}, {_LOCKED}"),
-    fails=pod("resources: {limits: {rdma/hca: 1}}"),
-    near_misses=(
-        pod("resources: {limits: {vpc.amazonaws.com/efa: 4}}"),
-        pod("resources: {limits: {rdma/hca: 1}}, securityContext: {privileged: true}"),
-        pod("resources: {limits: {example.com/fiber: 1}}"),
-    ),
-    variants=(
-        pod("resources: {limits: {rdma/ib: 1}}"),
-        pod("resources: {limits: {rdma/rdma_shared_device_eth: 1}}"),
-        pod("resources: {limits: {nvidia.com/roce_gdr: 1}}"),
-        pod("resources: {limits: {nvidia.com/hca_shared: 1}}"),
-    ),
-)
+@warning("TW758", kinds=TRAINING, spec=Pointer("/security"), per_pod=True)
 def rdma_without_locked_memory(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
@@ -136,28 +75,7 @@ def rdma_without_locked_memory(subject: Subject) -> Iterator[Hit]:
 _EFA = "vpc.amazonaws.com/efa"
 
 
-@warning(
-    id="TW759",
-    summary="Containers that use EFA have huge pages.",
-    effect="The EFA provider of libfabric takes ordinary pages for its buffers, which costs speed, "
-    "or does not start.",
-    remedy="Use the pool's fabric (efa-p5 and others), or set resources.hugepages: {2Mi: 5120Mi}.",
-    by_hand="Add hugepages-2Mi: 5120Mi to requests and limits.",
-    kinds=TRAINING,
-    spec=Pointer("/resources"),
-    source="https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html",
-    per_pod=True,
-    passes=pod(f"resources: {{limits: {{{_EFA}: 4, hugepages-2Mi: 5120Mi}}}}"),
-    fails=pod(f"resources: {{limits: {{{_EFA}: 4}}}}"),
-    near_misses=(
-        pod("resources: {limits: {rdma/ib: 1}}, securityContext: {privileged: true}"),
-        pod(f"resources: {{limits: {{aws.amazon.com/neuron: 16, {_EFA}: 8}}}}"),
-        pod(
-            f"resources: {{limits: {{{_EFA}: 4}}}}, "
-            "env: [{name: FI_EFA_USE_HUGE_PAGE, value: '0'}]"
-        ),
-    ),
-)
+@warning("TW759", kinds=TRAINING, spec=Pointer("/resources"), per_pod=True)
 def efa_without_huge_pages(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
@@ -226,32 +144,7 @@ _KNOWN = frozenset(
 _PREFIXES = ("NCCL_", "TORCH_NCCL_", "GLOO_", "NCC_", "NCLL_", "NNCL_")
 
 
-@warning(
-    id="TW760",
-    summary="Variables of NCCL and Gloo have names that these libraries read.",
-    effect="The library ignores the variable without a word, and runs with its default.",
-    remedy="Correct the name; waive this for a variable of a plugin.",
-    kinds=TRAINING,
-    spec=Pointer("/env"),
-    source=_NCCL,
-    per_pod=True,
-    passes=_env("NCCL_SOCKET_IFNAME", "eth0"),
-    fails=_env("NCCL_SOCKET_IFNAMES", "eth0"),
-    near_misses=(
-        _env("NCCL_FASTRAK_NUM_FLOWS", "2"),
-        _env("NCCL_GPUDIRECTTCPX_FORCE_ACK", "0"),
-        _env("MY_NCCL_DEBUG", "1"),
-        _env("NCCL_PLUGIN_PATH", "/usr/local/gib/lib64"),
-        _env("TORCH_NCCL_BLOCKING_WAIT", "1"),
-    ),
-    variants=(
-        _env("NCCL_IB_DISABLED", "1"),
-        _env("NCCL_SOCKET_IF_NAME", "eth0"),
-        _env("NCLL_DEBUG", "INFO"),
-        _env("TORCH_NCCL_ASYNC_ERROR_HANDELING", "1"),
-        _env("GLOO_SOCKET_IF_NAME", "eth0"),
-    ),
-)
+@warning("TW760", kinds=TRAINING, spec=Pointer("/env"), per_pod=True)
 def misspelt_library_variable(subject: Subject) -> Iterator[Hit]:
     for container in subject.containers:
         for index, entry in enumerate(container.env):
@@ -279,38 +172,7 @@ _WORKERS = frozenset(
 )
 
 
-def _cores(cpu: int, rest: str) -> str:
-    return pod(f"resources: {{requests: {{cpu: {cpu}}}, limits: {{nvidia.com/gpu: 8}}}}, {rest}")
-
-
-_EIGHT = "command: [torchrun, --nproc-per-node=8, t.py%s]"
-
-
-@warning(
-    id="TW761",
-    summary="Threads and data loader workers of a pod have the CPUs that they need.",
-    effect="They take turns on the CPUs, and the GPUs wait for data and launches.",
-    remedy="Lower OMP_NUM_THREADS or the workers (each counts once per process), or raise "
-    "resources.cpu.",
-    by_hand="Lower OMP_NUM_THREADS or the workers (each counts once per process), or raise the "
-    "CPUs.",
-    kinds=TRAINING,
-    spec=Pointer("/resources"),
-    source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
-    per_pod=True,
-    passes=_cores(96, _EIGHT % ", --num_workers=8"),
-    fails=_cores(16, _EIGHT % ", --num_workers=8"),
-    near_misses=(
-        _cores(64, _EIGHT % ", --num_workers=8"),
-        _cores(16, "command: [torchrun, t.py, --num_workers=8]"),
-        pod(_EIGHT % ", --num_workers=8"),
-        _cores(16, f"{_EIGHT % ''}, env: [{{name: OMP_NUM_THREADS, value: '2'}}]"),
-    ),
-    variants=(
-        _cores(16, _EIGHT % ", --workers, '4'"),
-        _cores(16, f"{_EIGHT % ''}, env: [{{name: OMP_NUM_THREADS, value: '4'}}]"),
-    ),
-)
+@warning("TW761", kinds=TRAINING, spec=Pointer("/resources"), per_pod=True)
 def more_threads_than_cpus(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
@@ -343,22 +205,7 @@ def _per_process(container: Container) -> Iterator[tuple[str, int]]:
             yield option.shown, number
 
 
-@warning(
-    id="TW766",
-    summary="Ranks are started by torchrun, not by torch.distributed.launch.",
-    effect="It is deprecated, passes --local-rank to a script that may not take it, and is gone "
-    "from later versions of PyTorch.",
-    remedy="Use launcher: torchrun, and read LOCAL_RANK in the script.",
-    by_hand="Use torchrun, and read LOCAL_RANK in the script.",
-    kinds=TRAINING,
-    spec=Pointer("/launcher"),
-    source="https://docs.pytorch.org/docs/stable/distributed.html#launch-utility",
-    per_pod=True,
-    passes=pod("command: [python, -m, torch.distributed.run, t.py]"),
-    fails=pod("command: [python, -m, torch.distributed.launch, t.py]"),
-    near_misses=(pod("command: [python, -m, accelerate.commands.launch, t.py]"),),
-    variants=(pod("command: [sh, -c, 'exec python -m torch.distributed.launch --use_env t.py']"),),
-)
+@warning("TW766", kinds=TRAINING, spec=Pointer("/launcher"), per_pod=True)
 def deprecated_launcher(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
@@ -390,31 +237,7 @@ _DEBUGGING = {
 _ANOMALY = ("detect_anomaly", "autograd_anomaly")
 
 
-@warning(
-    id="TW767",
-    summary="No variable of debugging is left on.",
-    effect="Kernels wait for each other, every collective is checked, or logs grow by gigabytes: "
-    "the training is slower by a factor, and no log has the reason.",
-    remedy="Remove it, or waive this with a date while you debug.",
-    kinds=TRAINING,
-    spec=Pointer("/env"),
-    source="https://docs.pytorch.org/docs/stable/cuda_environment_variables.html",
-    per_pod=True,
-    passes=_env("NCCL_DEBUG", "WARN"),
-    fails=_env("CUDA_LAUNCH_BLOCKING", "1"),
-    near_misses=(
-        _env("NCCL_DEBUG", "INFO"),
-        _env("CUDA_LAUNCH_BLOCKING", "0"),
-        _env("TORCH_DISTRIBUTED_DEBUG", "OFF"),
-        _env("PYTHONFAULTHANDLER", "1"),
-    ),
-    variants=(
-        _env("TORCH_DISTRIBUTED_DEBUG", "DETAIL"),
-        _env("NCCL_DEBUG", "TRACE"),
-        pod("command: [sh, -c, 'CUDA_LAUNCH_BLOCKING=1 exec torchrun t.py']"),
-        pod("command: [torchrun, t.py, --detect_anomaly]"),
-    ),
-)
+@warning("TW767", kinds=TRAINING, spec=Pointer("/env"), per_pod=True)
 def debugging_left_on(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:

@@ -9,16 +9,13 @@ from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.tolerant import mapping, sequence, text
 from trainwright.kinds import is_for_clusters
 from trainwright.pods.template import Container, PodTemplate
-from trainwright.rule_model.rule import defined_in, error, pod
+from trainwright.rule_model.rule import defined_in, error
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules import api_server
 from trainwright.rules.api_server import Cluster
 from trainwright.rules.api_server.pods import annotation_problems
 from trainwright.specs import kubernetes_schemas
 
-_SOURCE = (
-    "https://github.com/kubernetes/kubernetes/blob/master/pkg/apis/core/validation/validation.go"
-)
 # Where a job has what a pod has, by the first field of it.
 _OF_PODS: Mapping[str, Pointer] = {
     **{key: Pointer.of(spelled(name)) for name, key in POD_FIELDS.items()},
@@ -45,19 +42,7 @@ _BY_NAME = ("volumes", "volumeMounts", "volumeDevices", "env", "resourceClaims")
 _MIXED = ("tolerations", "ports", "envFrom")
 
 
-@error(
-    id="TW739",
-    summary="Fields of pods have values that the API server accepts, also where no schema has "
-    "them.",
-    effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
-    "waits for pods that are refused.",
-    remedy="Correct the value.",
-    spec=Pointer("/name"),
-    source=_SOURCE,
-    per_pod=True,
-    passes=pod("ports: [{name: http, containerPort: 8080}]"),
-    fails=pod("ports: [{name: http, containerPort: 80800}]"),
-)
+@error("TW739", spec=Pointer("/name"), per_pod=True)
 def invalid_pod_field(subject: Subject) -> Iterator[Hit]:
     cluster = _cluster(subject)
     for template in subject.pod_templates if is_for_clusters(subject.kind) else ():
@@ -111,27 +96,7 @@ def _spec(at: Pointer, body: Mapping[str, object], known: Mapping[str, Pointer])
     return Pointer(place + Pointer.of(*rest))
 
 
-_JOB = (
-    "kind: Job\napiVersion: batch/v1\nspec: {parallelism: %s, template: {spec: {containers: []}}}"
-)
-
-
-@error(
-    id="TW519",
-    summary="Fields of Jobs, claims, Services, ConfigMaps and Secrets have values that the API "
-    "server accepts, also where no schema has them.",
-    effect="The API server refuses the object, or the Jobs that are made of it.",
-    remedy="Correct the value.",
-    spec=Pointer("/name"),
-    source="https://github.com/kubernetes/kubernetes/blob/master/pkg/apis/batch/validation/validation.go",
-    passes=_JOB % 0,
-    fails=_JOB % -1,
-    near_misses=("kind: Job\napiVersion: example.com/v1\nspec: {parallelism: -1}",),
-    variants=(
-        "kind: JobSet\napiVersion: jobset.x-k8s.io/v1alpha2\nspec: "
-        "{replicatedJobs: [{template: {spec: {parallelism: -1}}}]}",
-    ),
-)
+@error("TW519", spec=Pointer("/name"))
 def invalid_object_field(subject: Subject) -> Iterator[Hit]:
     cluster = _cluster(subject)
     key = (subject.manifest.api_version, subject.manifest.kind)

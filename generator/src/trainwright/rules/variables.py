@@ -11,31 +11,14 @@ from trainwright.datatypes.tolerant import mappings, sequence, text
 from trainwright.kinds import SERVED
 from trainwright.pods.launching import SHELLS
 from trainwright.pods.template import Container, PodTemplate
-from trainwright.rule_model.rule import defined_in, error, pod, warning
+from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 
 _REFERENCE = re.compile(r"\$?\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 _OF_SERVICES = re.compile(r".*_(?:SERVICE_HOST|SERVICE_PORT(?:_.*)?|PORT(?:_.*)?)", re.DOTALL)
 
 
-_JOB = (
-    "kind: Job\nmetadata: {name: a}\n"
-    "spec: {template: {spec: {containers: [{command: [a, $(%s)]}]}}}"
-)
-
-
-@warning(
-    id="TW307",
-    summary="Variables in a command line, or in the value of another, are declared in the same "
-    "container, and above it.",
-    effect="The kubelet passes the text on as it is: the program gets the word $(NAME).",
-    remedy="Declare the variable under env, or write $$(NAME) if the text is meant.",
-    spec=Pointer("/entrypoint"),
-    source="https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/",
-    per_pod=True,
-    passes=_JOB % "JOB_COMPLETION_INDEX",
-    fails=_JOB % "MASTER_ADDR",
-)
+@warning("TW307", spec=Pointer("/entrypoint"), per_pod=True)
 def undeclared_variable(subject: Subject) -> Iterator[Hit]:
     served = SERVED.get(subject.kind)
     given = served.variables if served else ()
@@ -108,21 +91,7 @@ def _referred(container: Container) -> Iterator[str]:
         yield from _references(word)
 
 
-_EXPANDED = "volumeMounts: [{name: d, mountPath: /d, subPathExpr: $(A)}]"
-
-
-@error(
-    id="TW740",
-    summary="Variables in a subPathExpr are declared in the same container.",
-    effect="The container does not start: CreateContainerConfigError.",
-    remedy="Declare the variable under env, as {field: metadata.name}.",
-    by_hand="Declare the variable under env.",
-    spec=Pointer("/volumes"),
-    source="https://kubernetes.io/docs/concepts/storage/volumes/#using-subpath-expanded-environment",
-    per_pod=True,
-    passes=pod(f"{_EXPANDED}, env: [{{name: A, value: a}}]", ", volumes: [{name: d}]"),
-    fails=pod(_EXPANDED, ", volumes: [{name: d}]"),
-)
+@error("TW740", spec=Pointer("/volumes"), per_pod=True)
 def undeclared_variable_in_path(subject: Subject) -> Iterator[Hit]:
     served = SERVED.get(subject.kind)
     given = served.variables if served else ()
@@ -138,19 +107,7 @@ def undeclared_variable_in_path(subject: Subject) -> Iterator[Hit]:
                         yield Hit(at, message, volume)
 
 
-@error(
-    id="TW751",
-    summary="Every variable has a value, or takes it from one place.",
-    effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
-    "waits for pods that are refused.",
-    remedy="Keep one of the two: in a podPatch, remove the other with null.",
-    by_hand="Keep value or valueFrom.",
-    spec=Pointer("/env"),
-    source="https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#environment-variables",
-    per_pod=True,
-    passes=pod("env: [{name: A, value: b}]"),
-    fails=pod("env: [{name: A, value: b, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]"),
-)
+@error("TW751", spec=Pointer("/env"), per_pod=True)
 def variable_with_two_values(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         for container in (*template.containers, *template.ephemeral):

@@ -8,11 +8,10 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import mappings, text
 from trainwright.pods import code
 from trainwright.pods.template import Container, PodTemplate
-from trainwright.rule_model.rule import defined_in, error, pod, warning
+from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.upstream import upstream
 
-_VOLUMES = "https://kubernetes.io/docs/concepts/storage/volumes/"
 _MOUNTING = ("volumeMounts", "volumeDevices")
 
 
@@ -27,18 +26,7 @@ def _containers(template: PodTemplate) -> tuple[Container, ...]:
     return (*template.containers, *template.ephemeral)
 
 
-@error(
-    id="TW725",
-    summary="Every mount names a volume of the pod.",
-    effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
-    "waits for pods that are refused.",
-    remedy="Add the volume, or correct the name of the mount.",
-    spec=Pointer("/volumes"),
-    source=_VOLUMES,
-    per_pod=True,
-    passes=pod("volumeMounts: [{name: data, mountPath: /data}]", ", volumes: [{name: data}]"),
-    fails=pod("volumeMounts: [{name: dta, mountPath: /data}]", ", volumes: [{name: data}]"),
-)
+@error("TW725", spec=Pointer("/volumes"), per_pod=True)
 def mount_without_volume(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         if template.partial:
@@ -51,17 +39,7 @@ def mount_without_volume(subject: Subject) -> Iterator[Hit]:
                     yield Hit(pointer, message, Pointer.of("volumes", name))
 
 
-@warning(
-    id="TW726",
-    summary="Every volume of a pod is mounted by a container.",
-    effect="What the volume holds is in no container, and the pod waits for it all the same.",
-    remedy="Mount it where it is needed, or remove it.",
-    spec=Pointer("/volumes"),
-    source=_VOLUMES,
-    per_pod=True,
-    passes=pod("volumeMounts: [{name: data, mountPath: /data}]", ", volumes: [{name: data}]"),
-    fails=pod("image: a", ", volumes: [{name: data}]"),
-)
+@warning("TW726", spec=Pointer("/volumes"), per_pod=True)
 def unused_volume(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         mounted = {name for c in _containers(template) for _, name in _mounts(c)}
@@ -76,20 +54,7 @@ def unused_volume(subject: Subject) -> Iterator[Hit]:
 _IMAGES = upstream("kubernetes/image-volumes")
 
 
-@warning(
-    id="TW730",
-    summary="Volumes of images are mounted where the cluster has them without a feature gate.",
-    effect="The API server drops the volume's source, or refuses the pod.",
-    remedy="Turn the feature gate ImageVolume on for the API server and every kubelet, and declare "
-    "it in kubernetes.features of environment.yaml; or put the files into the image or a claim.",
-    spec=Pointer("/volumes"),
-    source="https://kubernetes.io/docs/tasks/configure-pod-container/image-volumes/",
-    per_pod=True,
-    passes=pod("image: a", ", volumes: [{name: d, image: {reference: a}}]"),
-    passes_in='kubernetes: {version: "1.35"}',
-    fails=pod("image: a", ", volumes: [{name: d, image: {reference: a}}]"),
-    fails_in='kubernetes: {version: "1.33"}',
-)
+@warning("TW730", spec=Pointer("/volumes"), per_pod=True)
 def image_volume_unavailable(subject: Subject) -> Iterator[Hit]:
     version = subject.environment.kubernetes_version
     if _IMAGES.is_on(version, subject.environment.kubernetes_features):
@@ -107,19 +72,7 @@ def image_volume_unavailable(subject: Subject) -> Iterator[Hit]:
                 yield Hit(f"{pointer}/image", message, spec)
 
 
-@error(
-    id="TW750",
-    summary="Every volume of a pod has one source.",
-    effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
-    "waits for pods that are refused.",
-    remedy="Keep one of them: in a podPatch, remove the other with null.",
-    by_hand="Keep one of them.",
-    spec=Pointer("/volumes"),
-    source=_VOLUMES,
-    per_pod=True,
-    passes=pod("image: a", ", volumes: [{name: d, emptyDir: {}}]"),
-    fails=pod("image: a", ", volumes: [{name: d, emptyDir: {}, hostPath: {path: /a}}]"),
-)
+@error("TW750", spec=Pointer("/volumes"), per_pod=True)
 def volume_of_several_sources(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         for pointer, volume in template.volumes:

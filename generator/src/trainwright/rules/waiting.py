@@ -19,7 +19,6 @@ from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.upstream import upstream
 
 _BY_DEFAULT = upstream("kueue/waits-for-ready-pods")
-_RECOVERY = upstream("kueue/recovery-timeout")
 _OFF = upstream("kueue/waits-by-gate")
 
 
@@ -49,49 +48,9 @@ def _queued(subject: Subject) -> Patience | None:
 
 _QUEUED = tuple(kind.group_kind for kind in SERVED.values() if kind.integration)
 _COUNTED = tuple(kind for kind in _QUEUED if not SERVED[kind].ready_when_running)
-_19 = 'kueue: {version: "0.19"}'
-_LABEL = "metadata: {labels: {kueue.x-k8s.io/queue-name: a}}"
 
 
-def _job(pod: str) -> str:
-    return f"kind: Job\n{_LABEL}\nspec: {{template: {{spec: {{{pod}}}}}}}"
-
-
-def _fetching(command: str) -> str:
-    return _job(f"initContainers: [{{name: data, command: [{command}]}}]")
-
-
-@warning(
-    id="TW620",
-    summary="The pods of a queued run are ready before Kueue stops waiting for them.",
-    effect="Kueue evicts the run at the end of waitForPodsReady.timeout, queues it again, and the "
-    "same happens after the next admission: it never trains.",
-    remedy="Prepare data in a run of its own, shorten the time-outs, or raise "
-    "waitForPodsReady.timeout of Kueue's configuration and of kueue in environment.yaml.",
-    kinds=_QUEUED,
-    spec=Pointer("/initContainers"),
-    source=_BY_DEFAULT.source,
-    per_pod=True,
-    passes=_fetching('timeout, "1200", ./fetch'),
-    passes_in=_19,
-    fails=_fetching("timeout, 2h, ./fetch"),
-    fails_in=_19,
-    near_misses=(
-        _job("containers: [{name: a, startupProbe: {periodSeconds: 10, failureThreshold: 180}}]"),
-        _job("containers: [{name: a, command: [timeout, 2h, ./train]}]"),
-        _fetching("timeout, 2h, ./fetch").replace(_LABEL, "metadata: {name: a}"),
-        f"kind: PyTorchJob\n{_LABEL}\nspec: {{pytorchReplicaSpecs: {{Worker: {{template: {{spec: "
-        "{containers: [{name: pytorch, startupProbe: {failureThreshold: 999}}]}}}}}",
-    ),
-    variants=(
-        _job("containers: [{name: a, startupProbe: {periodSeconds: 10, failureThreshold: 181}}]"),
-        _fetching('sh, -c, "kubectl wait --timeout=45m pod/a"'),
-        _job(
-            'initContainers: [{name: a, command: [sleep, "1000"]}, {name: b, command: '
-            '[sleep, "1000"]}]'
-        ),
-    ),
-)
+@warning("TW620", kinds=_QUEUED, spec=Pointer("/initContainers"), per_pod=True)
 def startup_longer_than_kueue_waits(subject: Subject) -> Iterator[Hit]:
     limit = _queued(subject)
     if limit is None:
@@ -162,27 +121,7 @@ def _clock(seconds: int) -> str:
     return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
 
 
-def _elastic(nodes: str) -> str:
-    return _job(f"containers: [{{name: a, command: [torchrun, --nnodes={nodes}, t.py]}}]")
-
-
-@warning(
-    id="TW621",
-    summary="An elastic run in a queue may train on fewer nodes for as long as it needs.",
-    effect="Kueue counts the pods that are ready: after waitForPodsReady.recoveryTimeout with a "
-    "node fewer it evicts the run that goes on, and queues it again.",
-    remedy='Set waitForPodsReady.recoveryTimeout: "0s" in Kueue\'s configuration and in kueue of '
-    "environment.yaml, or use target pytorchjob, whose pods Kueue does not count.",
-    kinds=_COUNTED,
-    spec=Pointer("/elastic"),
-    source=_RECOVERY.source,
-    per_pod=True,
-    passes=_elastic("2:4"),
-    passes_in='kueue: {version: "0.19", waitForPodsReady: {recoveryTimeout: 0s}}',
-    fails=_elastic("2:4"),
-    fails_in=_19,
-    near_misses=(_elastic("4"), _elastic("4:4")),
-)
+@warning("TW621", kinds=_COUNTED, spec=Pointer("/elastic"), per_pod=True)
 def elastic_run_evicted(subject: Subject) -> Iterator[Hit]:
     limit = _queued(subject)
     if limit is None or not limit.later:
@@ -195,29 +134,7 @@ def elastic_run_evicted(subject: Subject) -> Iterator[Hit]:
                 yield Hit(container.pointer, f"{message}{_clock(limit.later)} of that")
 
 
-def _stages(status: str, label: str = _LABEL) -> str:
-    return (
-        f"kind: JobSet\n{label}\nspec: {{replicatedJobs: [{{name: data}}, {{name: node, "
-        f"dependsOn: [{{name: data, status: {status}}}]}}]}}"
-    )
-
-
-@warning(
-    id="TW622",
-    summary="A queued object has no stage that waits until another one has ended.",
-    effect="Kueue counts the pods that wait as not ready: if the first stage takes longer than "
-    "waitForPodsReady.timeout, the whole run is evicted and queued again, without end.",
-    remedy="Prepare data and models in a job of their own, or raise waitForPodsReady.timeout of "
-    "Kueue above the time that the stage takes, and declare it in kueue of environment.yaml.",
-    kinds=_COUNTED,
-    source=upstream("kueue/ready-jobset").source,
-    passes=_stages("Ready"),
-    passes_in=_19,
-    fails=_stages("Complete"),
-    fails_in=_19,
-    near_misses=(_stages("Complete", "metadata: {name: a}"),),
-    variants=(f"kind: TrainJob\n{_LABEL}\nspec: {{initializer: {{model: {{storageUri: a}}}}}}",),
-)
+@warning("TW622", kinds=_COUNTED)
 def stage_counts_as_not_ready(subject: Subject) -> Iterator[Hit]:
     limit = _queued(subject)
     for pointer, what, known in _waited_for(subject) if limit else ():

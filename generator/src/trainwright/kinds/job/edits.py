@@ -6,7 +6,7 @@ from trainwright.datatypes.model import Data, Severity
 from trainwright.datatypes.tolerant import mapping
 from trainwright.kinds.job import KIND
 from trainwright.rule_model.defaults import defaults, of_pods
-from trainwright.rule_model.edit import EditRule, EditSample, Verdict, job
+from trainwright.rule_model.edit import EditRule, Verdict
 from trainwright.rule_model.edit_row import (
     ADDED_OR_CHANGED,
     FIELD_IS_IMMUTABLE,
@@ -144,15 +144,7 @@ RESIZED = EditRule(
     name="resized-while-running",
     severity=Severity.ERROR,
     verdict=Verdict.MIXED,
-    summary="The number of ranks of a Job stays what it was when they started.",
-    effect="Pods are added or deleted, and the others wait for a world that is not there.",
-    remedy="Start a new run, or suspend the Job before the change.",
-    source=_VALIDATION.text,
-    passing=EditSample(job("a", "parallelism: 2"), job("a", "parallelism: 4")),
-    failing=EditSample(
-        job("a", "completionMode: Indexed, parallelism: 2, completions: 2"),
-        job("a", "completionMode: Indexed, parallelism: 4, completions: 4"),
-    ),
+    module=__name__,
 )
 
 EDIT_RULES: tuple[EditRule, ...] = (RESIZED,)

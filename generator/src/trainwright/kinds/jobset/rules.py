@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.kinds.indexed_rules import (
-    EXAMPLES,
-    TORCHRUN,
     BatchJob,
     about_gangs,
     about_jobs,
@@ -35,46 +33,12 @@ def _meet(subject: Subject) -> Iterator[Hit]:
             yield Hit(f"/spec/network/{field}", f"{field} is false")
 
 
-def _set(job: str, above: str = "") -> str:
-    pod = f"template: {{spec: {{containers: [{{{TORCHRUN}}}]}}}}"
-    spec = f"{{parallelism: 2, completions: 2, {job}{pod}}}"
-    return (
-        f"kind: JobSet\nspec: {{{above}replicatedJobs: [{{name: n, template: {{spec: {spec}}}}}]}}"
-    )
-
-
 _MAX_INT32 = 2147483647
 _STRATEGY = upstream("jobset/in-place-restart")
 _ACTIONS = upstream("jobset/restart-job")
 
 
-def _rules(action: str) -> str:
-    rules = f"[{{name: one, action: {action}}}]"
-    return _set("backoffLimit: 0, ", f"failurePolicy: {{maxRestarts: 3, rules: {rules}}}, ")
-
-
-_IN_PLACE = _set(
-    f"backoffLimit: {_MAX_INT32}, podReplacementPolicy: Failed, ",
-    "failurePolicy: {maxRestarts: 3, restartStrategy: InPlaceRestart}, ",
-)
-
-
-@warning(
-    id="TW309",
-    summary="A JobSet restarts its ranks together.",
-    effect="One lost pod is started again alone, and the others hang with the rank that is gone.",
-    remedy="Set backoffLimit: 0 on the job and failurePolicy.maxRestarts on the JobSet.",
-    spec=Pointer("/retries"),
-    source=EXAMPLES,
-    passes=_set("backoffLimit: 0, ", "failurePolicy: {maxRestarts: 3}, "),
-    fails=_set(""),
-    near_misses=(_IN_PLACE, _set("backoffLimit: 0, ")),
-    variants=(
-        _set("", "failurePolicy: {maxRestarts: 3}, "),
-        _set("backoffLimit: 3, ", "failurePolicy: {maxRestarts: 3}, "),
-        _rules("RestartJob"),
-    ),
-)
+@warning("TW309", spec=Pointer("/retries"))
 def partial_gang_restart(subject: Subject) -> Iterator[Hit]:
     policy = mapping(subject.spec.get("failurePolicy"))
     if policy.get("restartStrategy") == "InPlaceRestart":
@@ -95,22 +59,7 @@ def _elastic(template: PodTemplate) -> bool:
     return any(":" in options(container).get("nnodes", "") for container in template.trains)
 
 
-@error(
-    id="TW312",
-    summary="The Jobs of a JobSet that restarts in place leave every restart to the JobSet.",
-    effect="JobSet's webhook refuses the object.",
-    remedy=f"Set backoffLimit: {_MAX_INT32}, podReplacementPolicy: Failed, and the same number in "
-    "parallelism and completions.",
-    source=upstream("jobset/in-place-restart-of-jobs").source,
-    passes=_set(
-        f"backoffLimit: {_MAX_INT32}, podReplacementPolicy: Failed, ",
-        "failurePolicy: {maxRestarts: 3, restartStrategy: InPlaceRestart}, ",
-    ),
-    fails=_set(
-        "backoffLimit: 0, ",
-        "failurePolicy: {maxRestarts: 3, restartStrategy: InPlaceRestart}, ",
-    ),
-)
+@error("TW312")
 def in_place_restart_refused(subject: Subject) -> Iterator[Hit]:
     if dig(subject.spec, "failurePolicy", "restartStrategy") != "InPlaceRestart":
         return
@@ -126,21 +75,7 @@ def in_place_restart_refused(subject: Subject) -> Iterator[Hit]:
                 yield Hit(Pointer(job.pointer) / field, f"{field} of {job.name!r} is {found}")
 
 
-@error(
-    id="TW320",
-    summary="A failurePolicy uses what the JobSet controller has, with its feature gate on.",
-    effect="JobSet's webhook refuses the object.",
-    remedy="Turn the gate on in the JobSet controller and declare it in "
-    "targets.jobset.featureGates of environment.yaml, or use restartStrategy Recreate and the "
-    "action RestartJobSet.",
-    source=_ACTIONS.source,
-    passes=_rules("RestartJob"),
-    passes_in='targets: {jobset: {version: "0.12", featureGates: {RestartJob: true}}}',
-    fails=_rules("RestartJob"),
-    fails_in='targets: {jobset: {version: "0.12"}}',
-    near_misses=(_rules("RestartJobSet"), _rules("FailJobSet")),
-    variants=(_rules("RestartJobAndIgnoreMaxRestarts"), _IN_PLACE),
-)
+@error("TW320")
 def failure_policy_behind_gate(subject: Subject) -> Iterator[Hit]:
     policy = mapping(subject.spec.get("failurePolicy"))
     if policy.get("restartStrategy") == "InPlaceRestart":

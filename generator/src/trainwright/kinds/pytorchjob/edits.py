@@ -6,7 +6,7 @@ from trainwright.datatypes.model import Data, Severity
 from trainwright.datatypes.tolerant import dig, mapping
 from trainwright.kinds.pytorchjob import KIND
 from trainwright.rule_model.defaults import defaults
-from trainwright.rule_model.edit import EditRule, EditSample, Verdict, image
+from trainwright.rule_model.edit import EditRule, Verdict
 from trainwright.rule_model.edit_row import (
     CHANGED,
     FIELD_IS_IMMUTABLE,
@@ -121,26 +121,12 @@ DEFAULTS = {KIND.group_kind: _WRITTEN}
 # --- the rules that report them -------------------------------------------------------------------
 
 
-def _pytorchjob(restart: str, rest: str) -> str:
-    roles = f"pytorchReplicaSpecs: {{Worker: {{restartPolicy: {restart}, {rest}}}}}"
-    head = "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: a}"
-    return f"{head}\nspec: {{{roles}}}"
-
-
 SILENT = EditRule(
     id="TW121",
     name="ineffective-edit",
     severity=Severity.WARNING,
     verdict=Verdict.IGNORED,
-    summary="The pods of a live PyTorchJob are not edited: a change is a new run.",
-    effect="Git and the cluster agree, and what runs to its end is the old version.",
-    remedy="Give the run a new name: Trainwright's own names change with the spec.",
-    source=_OPERATOR.text,
-    passing=EditSample(
-        "kind: PyTorchJob\nspec: {runPolicy: {backoffLimit: 1}}",
-        "kind: PyTorchJob\nspec: {runPolicy: {backoffLimit: 2}}",
-    ),
-    failing=EditSample(_pytorchjob("Never", image("1")), _pytorchjob("Never", image("2"))),
+    module=__name__,
 )
 
 MIXED = EditRule(
@@ -148,12 +134,7 @@ MIXED = EditRule(
     name="mixed-version-ranks",
     severity=Severity.ERROR,
     verdict=Verdict.MIXED,
-    summary="All ranks of a PyTorchJob run the same version, in a world of one size.",
-    effect="A pod that is made again has the new version, or another world size, than the rest.",
-    remedy="Give the run a new name, or suspend the job before the change.",
-    source=_OPERATOR.text,
-    passing=EditSample(_pytorchjob("Never", image("1")), _pytorchjob("Never", image("2"))),
-    failing=EditSample(_pytorchjob("ExitCode", image("1")), _pytorchjob("ExitCode", image("2"))),
+    module=__name__,
 )
 
 EDIT_RULES: tuple[EditRule, ...] = (SILENT, MIXED)

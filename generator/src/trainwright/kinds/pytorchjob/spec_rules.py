@@ -14,11 +14,8 @@ from trainwright.objects import forms
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.specs.upstream import upstream
 
 ROLES = ("Master", "Worker")
-WEBHOOK = upstream("training-operator/webhook").source
-ENVVAR = upstream("training-operator/rank-variables").source
 REPLICAS = "/spec/pytorchReplicaSpecs"
 
 
@@ -67,18 +64,7 @@ def trainers(subject: Subject) -> list[tuple[PodTemplate, Container]]:
     return [(template, container) for template, container in found if container]
 
 
-@error(
-    id="TW101",
-    summary="Every replica has a container named pytorch.",
-    effect="The operator's webhook refuses the object.",
-    remedy="Name the training container pytorch.",
-    source=WEBHOOK,
-    per_pod=True,
-    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
-    "[{name: pytorch}]}}}}}",
-    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
-    "[{name: main}]}}}}}",
-)
+@error("TW101", per_pod=True)
 def missing_pytorch_container(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         if trainer(template) is None:
@@ -87,15 +73,7 @@ def missing_pytorch_container(subject: Subject) -> Iterator[Hit]:
             yield Hit(template.pointer, message)
 
 
-@error(
-    id="TW102",
-    summary="Master.replicas is written out, and is 1.",
-    effect="The operator's webhook refuses the object: it validates before it fills defaults.",
-    remedy="Write replicas: 1 under Master.",
-    source=WEBHOOK,
-    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}}}",
-    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {}}}}",
-)
+@error("TW102")
 def master_replicas_not_one(subject: Subject) -> Iterator[Hit]:
     if has(subject, "Master"):
         number = dig(replicas(subject), "Master", "replicas")
@@ -104,15 +82,7 @@ def master_replicas_not_one(subject: Subject) -> Iterator[Hit]:
             yield Hit(f"{REPLICAS}/Master", f"Master.replicas {found}, it must be written as 1")
 
 
-@error(
-    id="TW103",
-    summary="The replica keys are exactly Master and Worker, each with a spec.",
-    effect="The operator's webhook refuses the object, or fails on the empty key.",
-    remedy="Use the keys Master and Worker, and leave out the one that is not needed.",
-    source=WEBHOOK,
-    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}}}",
-    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {worker: {replicas: 1}}}",
-)
+@error("TW103")
 def invalid_replica_keys(subject: Subject) -> Iterator[Hit]:
     specs = replicas(subject)
     if not specs:
@@ -127,22 +97,7 @@ def invalid_replica_keys(subject: Subject) -> Iterator[Hit]:
         yield Hit(Pointer(REPLICAS) / str(role), message)
 
 
-@error(
-    id="TW104",
-    summary="The name is a DNS label that leaves room for -worker-<index>.",
-    effect="The pods are made, every Service is refused, and the ranks never meet.",
-    remedy="Shorten the name.",
-    spec=Pointer("/name"),
-    source=upstream("training-operator/pod-names").source,
-    passes=(
-        f"kind: PyTorchJob\nmetadata: {{name: {'a' * 54}}}\n"
-        "spec: {pytorchReplicaSpecs: {Worker: {replicas: 10}}}"
-    ),
-    fails=(
-        f"kind: PyTorchJob\nmetadata: {{name: {'a' * 54}}}\n"
-        "spec: {pytorchReplicaSpecs: {Worker: {replicas: 11}}}"
-    ),
-)
+@error("TW104", spec=Pointer("/name"))
 def pytorchjob_name_too_long(subject: Subject) -> Iterator[Hit]:
     name = text(subject.metadata.get("name"))
     if not name:
@@ -160,16 +115,7 @@ def pytorchjob_name_too_long(subject: Subject) -> Iterator[Hit]:
 _PROCESSES = re.compile("auto|cpu|gpu|[1-9][0-9]*")
 
 
-@error(
-    id="TW105",
-    summary='nprocPerNode is a string: auto, cpu, gpu or a number such as "8".',
-    effect="The API server refuses an integer; the operator counts an unknown word as 1.",
-    remedy='Quote the number: nprocPerNode: "8".',
-    spec=Pointer("/procsPerNode"),
-    source=upstream("training-operator/deprecated-processes").source,
-    passes='kind: PyTorchJob\nspec: {nprocPerNode: "8"}',
-    fails="kind: PyTorchJob\nspec: {nprocPerNode: 8}",
-)
+@error("TW105", spec=Pointer("/procsPerNode"))
 def nproc_per_node_not_string(subject: Subject) -> Iterator[Hit]:
     value = subject.spec.get("nprocPerNode")
     if value is None:
@@ -181,15 +127,7 @@ def nproc_per_node_not_string(subject: Subject) -> Iterator[Hit]:
         yield Hit("/spec/nprocPerNode", message)
 
 
-@error(
-    id="TW106",
-    summary="Processes per node are set in spec.nprocPerNode only.",
-    effect="The operator's webhook refuses both together.",
-    remedy="Keep spec.nprocPerNode and remove elasticPolicy.nProcPerNode.",
-    source=WEBHOOK,
-    passes='kind: PyTorchJob\nspec: {nprocPerNode: "2", elasticPolicy: {}}',
-    fails='kind: PyTorchJob\nspec: {nprocPerNode: "2", elasticPolicy: {nProcPerNode: 2}}',
-)
+@error("TW106")
 def nproc_per_node_set_twice(subject: Subject) -> Iterator[Hit]:
     policy = elastic(subject) or {}
     if "nProcPerNode" in policy:
@@ -198,19 +136,7 @@ def nproc_per_node_set_twice(subject: Subject) -> Iterator[Hit]:
         yield Hit("/spec/elasticPolicy/nProcPerNode", f"elasticPolicy.nProcPerNode is {what}")
 
 
-@error(
-    id="TW107",
-    summary="An elastic job has workers, as many as its range allows.",
-    effect="The webhook refuses the object, or the rendezvous never completes.",
-    remedy="Set elastic.minNodes ≤ nodes ≤ elastic.maxNodes.",
-    by_hand="Make minReplicas ≤ Worker.replicas ≤ maxReplicas hold.",
-    spec=Pointer("/elastic"),
-    source=WEBHOOK,
-    passes="kind: PyTorchJob\nspec: {elasticPolicy: {minReplicas: 1, maxReplicas: 3}, "
-    "pytorchReplicaSpecs: {Worker: {replicas: 2}}}",
-    fails="kind: PyTorchJob\nspec: {elasticPolicy: {minReplicas: 1, maxReplicas: 3}, "
-    "pytorchReplicaSpecs: {Worker: {replicas: 4}}}",
-)
+@error("TW107", spec=Pointer("/elastic"))
 def invalid_elastic_range(subject: Subject) -> Iterator[Hit]:
     policy = elastic(subject)
     if policy is None:
@@ -227,32 +153,13 @@ def invalid_elastic_range(subject: Subject) -> Iterator[Hit]:
         yield Hit("/spec/elasticPolicy", message)
 
 
-@warning(
-    id="TW108",
-    summary="Elastic jobs have workers only.",
-    effect="The rendezvous points at worker 0 and counts workers only, while the master runs too.",
-    remedy="Leave the Master out of an elastic job.",
-    spec=Pointer("/elastic"),
-    source=upstream("training-operator/elastic-endpoint").source,
-    passes="kind: PyTorchJob\nspec: {elasticPolicy: {}, pytorchReplicaSpecs: {Worker: {}}}",
-    fails="kind: PyTorchJob\nspec: {elasticPolicy: {}, pytorchReplicaSpecs: {Master: {replicas: "
-    "1}, Worker: {}}}",
-)
+@warning("TW108", spec=Pointer("/elastic"))
 def elastic_with_master(subject: Subject) -> Iterator[Hit]:
     if elastic(subject) is not None and has(subject, "Master"):
         yield Hit(f"{REPLICAS}/Master", "an elastic job has a Master")
 
 
-@error(
-    id="TW109",
-    summary="Several pods have a Master or an elasticPolicy to meet through.",
-    effect="No pod gets MASTER_ADDR, RANK or WORLD_SIZE: each trains alone, or crashes.",
-    remedy="Add a Master with replicas: 1, or an elasticPolicy.",
-    source=ENVVAR,
-    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}, Worker: "
-    "{replicas: 2}}}",
-    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {replicas: 2}}}",
-)
+@error("TW109")
 def missing_rendezvous(subject: Subject) -> Iterator[Hit]:
     if elastic(subject) is None and not has(subject, "Master") and _workers(subject) > 1:
         message = f"{_workers(subject)} workers, but neither a Master nor an elasticPolicy"

@@ -12,21 +12,12 @@ from trainwright.kinds.trainingjob.target import SHELL_SAFE
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 
-_TYPES = "lattice-io/lattice:lattice-operator/pkg/apis/breezeml.ai/v1/lattice_types.go"
 _SPEC_KEYS = frozenset(
     ["runPolicy", "replicaSpecs", "minSize", "maxSize", "injectLattice", "framework", "priority"]
 )
 
 
-@error(
-    id="TW401",
-    summary="runPolicy is present, replicaSpecs is one replica spec, and no field is unknown.",
-    effect="The API server refuses the object.",
-    remedy="Write runPolicy: {} and put the pod template under replicaSpecs.template.",
-    source=_TYPES,
-    passes="kind: TrainingJob\nspec: {runPolicy: {}, replicaSpecs: {template: {}}}",
-    fails="kind: TrainingJob\nspec: {replicaSpecs: {Worker: {template: {}}}}",
-)
+@error("TW401")
 def invalid_trainingjob_shape(subject: Subject) -> Iterator[Hit]:
     spec = subject.spec
     if not isinstance(spec.get("runPolicy"), dict):
@@ -39,17 +30,7 @@ def invalid_trainingjob_shape(subject: Subject) -> Iterator[Hit]:
             yield Hit(f"/spec/{key}", f"unknown field {key} in a TrainingJob")
 
 
-@error(
-    id="TW402",
-    summary="minSize and maxSize are both set, and 1 ≤ minSize ≤ maxSize.",
-    effect="The operator marks the job WrongConfiguration and never schedules it.",
-    remedy="Set nodes, or elastic.minNodes and elastic.maxNodes.",
-    by_hand="Set minSize and maxSize.",
-    spec=Pointer("/elastic"),
-    source="lattice-io/lattice:lattice-operator/common/util/autoscaler.go",
-    passes="kind: TrainingJob\nspec: {minSize: 1, maxSize: 3}",
-    fails="kind: TrainingJob\nspec: {minSize: 3}",
-)
+@error("TW402", spec=Pointer("/elastic"))
 def invalid_trainingjob_sizes(subject: Subject) -> Iterator[Hit]:
     low, high = (count(subject.spec.get(key)) for key in ("minSize", "maxSize"))
     if low is None or high is None:
@@ -58,18 +39,7 @@ def invalid_trainingjob_sizes(subject: Subject) -> Iterator[Hit]:
         yield Hit("/spec/minSize", f"1 ≤ minSize {low} ≤ maxSize {high} does not hold")
 
 
-@error(
-    id="TW403",
-    summary="An injected container has an explicit command whose words need no quoting.",
-    effect="The operator joins the words by spaces into one bash line, which then reads otherwise.",
-    remedy="Use words of letters, digits and _@%+=:,./- only; pass other text through env.",
-    spec=Pointer("/entrypoint"),
-    source="lattice-io/lattice:lattice-operator/pkg/controller.v1",
-    passes="kind: TrainingJob\nspec: {injectLattice: true, replicaSpecs: {template: {spec: "
-    "{containers: [{command: [python, train.py]}]}}}}",
-    fails="kind: TrainingJob\nspec: {injectLattice: true, replicaSpecs: {template: {spec: "
-    '{containers: [{command: [python, -c, "print(1)"]}]}}}}',
-)
+@error("TW403", spec=Pointer("/entrypoint"))
 def command_not_injectable(subject: Subject) -> Iterator[Hit]:
     if subject.spec.get("injectLattice") is not True:
         return
@@ -83,18 +53,7 @@ def command_not_injectable(subject: Subject) -> Iterator[Hit]:
                 yield Hit(container.pointer, f"the agent loses the quoting of {word!r}")
 
 
-@warning(
-    id="TW404",
-    summary="Accelerators are in resources.requests, not only in limits.",
-    effect="The autoscaler reads requests only and counts one unit per pod.",
-    remedy="Set the same number in requests and limits.",
-    spec=Pointer("/resources/gpu"),
-    source="lattice-io/lattice:lattice-operator/common/util/autoscaler.go",
-    passes="kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: {containers: [{resources: "
-    "{requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 1}}}]}}}}",
-    fails="kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: {containers: [{resources: "
-    "{limits: {nvidia.com/gpu: 1}}}]}}}}",
-)
+@warning("TW404", spec=Pointer("/resources/gpu"))
 def gpu_request_missing(subject: Subject) -> Iterator[Hit]:
     for container in subject.containers:
         for name in container.accelerators:
@@ -103,17 +62,7 @@ def gpu_request_missing(subject: Subject) -> Iterator[Hit]:
                 yield Hit(f"{container.pointer}/resources", message)
 
 
-@warning(
-    id="TW405",
-    summary="The container is named trainingjob, and an injected job sets no restartPolicy.",
-    effect="Exit codes are not read, or the policy that is written is not the one that acts.",
-    remedy="Name the container trainingjob and leave restartPolicy out.",
-    source=_TYPES,
-    passes="kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: {containers: [{name: "
-    "trainingjob}]}}}}",
-    fails="kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: {containers: [{name: "
-    "main}]}}}}",
-)
+@warning("TW405")
 def invalid_trainingjob_container(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         if template.trains and all(c.name != "trainingjob" for c in template.trains):

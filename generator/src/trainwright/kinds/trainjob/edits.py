@@ -9,7 +9,7 @@ from trainwright.kinds.trainjob import KIND, runtime_edits
 from trainwright.kinds.trainjob.runtime import patches
 from trainwright.kinds.trainjob.spec_rules import installed_minor
 from trainwright.rule_model.defaults import defaults
-from trainwright.rule_model.edit import EditRule, EditSample, Verdict
+from trainwright.rule_model.edit import EditRule, Verdict
 from trainwright.rule_model.edit_row import (
     ADDED_OR_REMOVED,
     AROUND,
@@ -167,42 +167,20 @@ DEFAULTS = {
 
 # --- the rules that report them -------------------------------------------------------------------
 
-_PATCHED = (
-    "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: a}\n"
-    "spec: {suspend: true, runtimePatches: [{manager: example.com/team, trainingRuntimeSpec: "
-    "{template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: "
-    "{%s}}}}}]}}}}]}"
-)
-
 REFUSED_BELOW = EditRule(
     id="TW216",
     name="edit-refused-by-jobset",
     severity=Severity.ERROR,
     verdict=Verdict.REFUSED_BELOW,
-    summary="A suspended TrainJob is changed only where its JobSet may change, too.",
-    effect="The TrainJob is accepted, its JobSet is not, and the job does not go on when resumed.",
-    remedy="Give the run a new name, or take the change back.",
-    source=_BELOW.text,
-    passing=EditSample(_PATCHED % "nodeSelector: {a: b}", _PATCHED % "nodeSelector: {a: c}"),
-    failing=EditSample(_PATCHED % "nodeSelector: {a: b}", _PATCHED % "serviceAccountName: a"),
+    module=__name__,
 )
-
-_RUNTIME = "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainingRuntime\nmetadata: {%sname: a}"
 
 RUNTIME = EditRule(
     id="TW215",
     name="runtime-edited-in-use",
     severity=Severity.WARNING,
     verdict=Verdict.IGNORED,
-    summary="A runtime is not edited for the sake of jobs that already refer to it.",
-    effect="Those jobs keep the runtime that they began with; only later ones get the new one.",
-    remedy="Make a runtime of another name, and a new run that refers to it.",
-    source=upstream("trainer/deadline-is-the-controllers").source,
-    passing=EditSample(_RUNTIME % "labels: {team: a}, ", _RUNTIME % "labels: {team: b}, "),
-    failing=EditSample(
-        f"{_RUNTIME % ''}\nspec: {{mlPolicy: {{numNodes: 2}}}}",
-        f"{_RUNTIME % ''}\nspec: {{mlPolicy: {{numNodes: 4}}}}",
-    ),
+    module=__name__,
 )
 
 EDIT_RULES: tuple[EditRule, ...] = (REFUSED_BELOW, RUNTIME)

@@ -11,22 +11,9 @@ from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.sync_options import sync_options
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.specs.upstream import upstream
 
 
-@warning(
-    id="TW605",
-    summary="A queued TrainJob with patches of its own is applied on the server's side.",
-    effect="Kueue's node selectors are lost, or Trainer's webhook refuses every later sync.",
-    remedy="Annotate it with argocd.argoproj.io/sync-options: ServerSideApply=true.",
-    spec=Pointer("/annotations"),
-    source=upstream("kueue/trainjob-patch").source,
-    passes="kind: TrainJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}, annotations: "
-    "{argocd.argoproj.io/sync-options: ServerSideApply=true}}\nspec: {runtimePatches: [{manager: "
-    "a.example.com/b}]}",
-    fails="kind: TrainJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\nspec: "
-    "{runtimePatches: [{manager: a.example.com/b}]}",
-)
+@warning("TW605", spec=Pointer("/annotations"))
 def queued_patches_need_server_side_apply(subject: Subject) -> Iterator[Hit]:
     """Flux always applies on the server's side; an Application's own options are not known."""
     if QUEUE_LABEL not in subject.labels or not sequence(subject.spec.get("runtimePatches")):

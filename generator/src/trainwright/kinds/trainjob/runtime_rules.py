@@ -19,9 +19,6 @@ from trainwright.specs.upstream import upstream
 _ABOVE = "/spec/template/spec"
 _JOBS = f"{_ABOVE}/replicatedJobs"
 _STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
-_WEBHOOK = upstream("trainer/runtime-webhook").source
-_PLUGIN = upstream("trainer/patches-name-what-is-there").source
-_TYPES = upstream("trainer/runtime-fields").source
 
 
 def _jobs(subject: Subject) -> list[Mapping[str, Data]]:
@@ -32,26 +29,7 @@ def _pod(job: Mapping[str, Data]) -> Mapping[str, Data]:
     return mapping(dig(job, "template", "spec", "template"))
 
 
-def _template(labels: str, container: str) -> str:
-    pods = f"spec: {{template: {{spec: {{containers: [{{name: {container}}}]}}}}}}"
-    job = f"{{name: node, template: {{{labels}{pods}}}}}"
-    return f"kind: TrainingRuntime\nspec: {{template: {{spec: {{replicatedJobs: [{job}]}}}}}}"
-
-
-_LABELLED = f"metadata: {{labels: {{{_STEP}: trainer}}}}, "
-
-
-@error(
-    id="TW208",
-    summary="A runtime has one job with the label of the trainer step and a container named node.",
-    effect="Nothing of a TrainJob's trainer is applied, or the webhook refuses the runtime.",
-    remedy=f"Put the label {_STEP}: trainer on template.metadata of the replicated job, name its "
-    "container node, and leave replicas at 1.",
-    kinds=RUNTIMES,
-    source=_WEBHOOK,
-    passes=_template(_LABELLED, "node"),
-    fails=_template(_LABELLED, "trainer"),
-)
+@error("TW208", kinds=RUNTIMES)
 def missing_trainer_job(subject: Subject) -> Iterator[Hit]:
     trains = False
     for index, job in enumerate(_jobs(subject)):
@@ -77,16 +55,7 @@ def _trainer(job: Mapping[str, Data], pointer: str) -> Iterator[Hit]:
         yield Hit(pointer, f"there is no container named node (found: {found})")
 
 
-@warning(
-    id="TW209",
-    summary="Runtimes have no time to live, neither for the JobSet nor for its jobs.",
-    effect="Up to 2.3 Trainer forgets that a job failed, makes it again, and trains for ever.",
-    remedy="Remove ttlSecondsAfterFinished; retire finished runs in git.",
-    kinds=RUNTIMES,
-    source="https://github.com/kubeflow/trainer/issues/3779",
-    passes="kind: TrainingRuntime\nspec: {template: {spec: {replicatedJobs: []}}}",
-    fails="kind: TrainingRuntime\nspec: {template: {spec: {ttlSecondsAfterFinished: 9}}}",
-)
+@warning("TW209", kinds=RUNTIMES)
 def ttl_in_runtime(subject: Subject) -> Iterator[Hit]:
     job_set = mapping(dig(subject.spec, "template", "spec"))
     holders = [("/spec/template/spec", job_set)]
@@ -99,18 +68,7 @@ def ttl_in_runtime(subject: Subject) -> Iterator[Hit]:
             yield Hit(f"{pointer}/ttlSecondsAfterFinished", message)
 
 
-@warning(
-    id="TW211",
-    summary="Runtimes do not use the torch fields that Kubeflow Trainer 2.2 removed.",
-    effect="The field is dropped or refused, and jobs start with other numbers than it sets.",
-    remedy="Set trainer.numProcPerNode in the TrainJob; elastic training needs a PyTorchJob.",
-    kinds=RUNTIMES,
-    source=_TYPES,
-    passes="kind: TrainingRuntime\nspec: {mlPolicy: {torch: {}}}",
-    passes_in='targets: {trainjob: {version: "2.3"}}',
-    fails="kind: TrainingRuntime\nspec: {mlPolicy: {torch: {numProcPerNode: auto}}}",
-    fails_in='targets: {trainjob: {version: "2.3"}}',
-)
+@warning("TW211", kinds=RUNTIMES)
 def removed_torch_field(subject: Subject) -> Iterator[Hit]:
     installed = installed_minor(subject.environment)
     if installed is not None and installed >= 2:
@@ -120,18 +78,7 @@ def removed_torch_field(subject: Subject) -> Iterator[Hit]:
                 yield Hit(f"/spec/mlPolicy/torch/{field}", message)
 
 
-@warning(
-    id="TW212",
-    summary="Pods of a runtime with a gang name the scheduler that knows gangs.",
-    effect="The default scheduler starts them one by one: half of a job holds GPUs and waits.",
-    remedy="Set schedulerName in the pod template: volcano, or what scheduler-plugins is called.",
-    kinds=RUNTIMES,
-    source=upstream("trainer/volcano-priority-class").source,
-    passes="kind: TrainingRuntime\nspec: {podGroupPolicy: {volcano: {}}, template: {spec: "
-    "{replicatedJobs: [{template: {spec: {template: {spec: {schedulerName: volcano}}}}}]}}}",
-    fails="kind: TrainingRuntime\nspec: {podGroupPolicy: {volcano: {}}, template: {spec: "
-    "{replicatedJobs: [{template: {spec: {template: {spec: {}}}}}]}}}",
-)
+@warning("TW212", kinds=RUNTIMES)
 def missing_gang_scheduler(subject: Subject) -> Iterator[Hit]:
     asked = mapping(subject.spec.get("podGroupPolicy"))
     policy = [name for name in ("volcano", "coscheduling") if name in asked]
@@ -142,17 +89,7 @@ def missing_gang_scheduler(subject: Subject) -> Iterator[Hit]:
             yield Hit(f"{_JOBS}/{index}", message)
 
 
-@error(
-    id="TW205",
-    summary="A TrainJob refers to a runtime that exists, by the right kind and namespace.",
-    effect="Trainer's webhook refuses the object: the runtime has to be there before it.",
-    remedy="Correct runtimeRef.kind and runtimeRef.name, or add the runtime.",
-    source=upstream("trainer/job-webhook").source,
-    passes="kind: TrainJob\nspec: {runtimeRef: {kind: TrainingRuntime, name: torch}}\n---\nkind: "
-    "TrainingRuntime\nmetadata: {name: torch}",
-    fails="kind: TrainJob\nspec: {runtimeRef: {name: torch}}\n---\nkind: TrainingRuntime\n"
-    "metadata: {name: torch}",
-)
+@error("TW205")
 def unknown_runtime(subject: Subject) -> Iterator[Hit]:
     """Only what is known counts: a runtime of the cluster may be in no file."""
     kind, name = runtime_of(subject.manifest)
@@ -186,17 +123,7 @@ _MANAGER = re.compile(
 _KUEUE: str = upstream("kueue/trainjob-patch").value
 
 
-@error(
-    id="TW207",
-    summary="Patches have a manager with a domain, and change jobs and containers that exist.",
-    effect="Trainer's webhook refuses a manager without a domain. A patch of what the runtime "
-    "lacks is accepted: the TrainJob reports TrainJobResourcesCreationFailed, and no pod is made.",
-    remedy="Name the manager like example.com/team, and the job and the container as the runtime "
-    "does: node.",
-    source=_PLUGIN,
-    passes="kind: TrainJob\nspec: {runtimePatches: [{manager: example.com/team}]}",
-    fails="kind: TrainJob\nspec: {runtimePatches: [{manager: team}]}",
-)
+@error("TW207")
 def patch_without_target(subject: Subject) -> Iterator[Hit]:
     for index, patch in enumerate(mappings(subject.spec.get("runtimePatches"))):
         pointer = f"/spec/runtimePatches/{index}"

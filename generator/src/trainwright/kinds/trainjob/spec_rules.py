@@ -13,11 +13,8 @@ from trainwright.kinds.trainjob.runtime import patches, runtime_of
 from trainwright.pods.launching import launches
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.specs.upstream import table, upstream
+from trainwright.specs.upstream import table
 
-_TYPES = upstream("trainer/immutable-fields").source
-_TORCH = upstream("trainer/reserved-variables").source
-_BELOW = upstream("trainer/patches-name-what-is-there").source
 _EVERY = frozenset(range(4))
 # The minors of Kubeflow Trainer 2 that know a field; those not named are known to all of them.
 _MINORS = {
@@ -51,19 +48,7 @@ def _versions(numbers: frozenset[int]) -> str:
     return " and ".join(f"2.{number}" for number in sorted(numbers))
 
 
-@error(
-    id="TW201",
-    summary="The fields of a TrainJob are those of the Kubeflow Trainer that is installed.",
-    effect="The API server refuses the field, or drops it and the pods run without it.",
-    remedy="Use podSpecOverrides with 2.0, podTemplateOverrides with 2.1, runtimePatches from 2.2 "
-    "on; set targets.trainjob.version in environment.yaml to what is installed.",
-    spec=Pointer("/target"),
-    source=_TYPES,
-    passes="kind: TrainJob\nspec: {trainer: {}, runtimePatches: []}",
-    passes_in='targets: {trainjob: {version: "2.2"}}',
-    fails="kind: TrainJob\nspec: {trainer: {}, podTemplateOverrides: []}",
-    fails_in='targets: {trainjob: {version: "2.2"}}',
-)
+@error("TW201", spec=Pointer("/target"))
 def field_of_other_trainer_version(subject: Subject) -> Iterator[Hit]:
     installed = installed_minor(subject.environment)
     fields = _fields_with_minors(subject)
@@ -78,16 +63,7 @@ def field_of_other_trainer_version(subject: Subject) -> Iterator[Hit]:
         yield Hit(f"/spec/{fields[-1]}", f"no version of Trainer has all of {names}")
 
 
-@error(
-    id="TW202",
-    summary="Processes per node are a whole number; Kubeflow Trainer 2.2 and later take no word.",
-    effect="The API server refuses the object.",
-    remedy="Write numProcPerNode without quotes, or leave it out: it is then the number of GPUs.",
-    spec=Pointer("/procsPerNode"),
-    source=_TYPES,
-    passes="kind: TrainJob\nspec: {trainer: {numProcPerNode: 8}, runtimePatches: []}",
-    fails="kind: TrainJob\nspec: {trainer: {numProcPerNode: auto}, runtimePatches: []}",
-)
+@error("TW202", spec=Pointer("/procsPerNode"))
 def num_proc_per_node_not_number(subject: Subject) -> Iterator[Hit]:
     number = dig(subject.spec, "trainer", "numProcPerNode")
     if number is None or integer(number) is not None:
@@ -120,30 +96,13 @@ def _by_torch(subject: Subject) -> bool:
     return _OTHER_FRAMEWORKS.isdisjoint(re.split(r"[-.]", name))
 
 
-@error(
-    id="TW203",
-    summary="A TrainJob has spec.trainer.",
-    effect="Trainer sets PET_* only for jobs with that block: every pod trains alone.",
-    remedy="Add trainer, with numNodes at least.",
-    source=_TORCH,
-    passes="kind: TrainJob\nspec: {runtimeRef: {name: torch}, trainer: {numNodes: 2}}",
-    fails="kind: TrainJob\nspec: {runtimeRef: {name: torch}}",
-)
+@error("TW203")
 def missing_trainer(subject: Subject) -> Iterator[Hit]:
     if subject.spec.get("trainer") is None and _by_torch(subject):
         yield Hit("/spec", "there is no trainer, so no variable of torchrun is set")
 
 
-@error(
-    id="TW204",
-    summary="The name leaves room for -node-0-<index> and five random characters.",
-    effect="JobSet's webhook refuses what Trainer makes, and the TrainJob stays without pods.",
-    remedy="Shorten the name to 48 characters for up to 10 nodes, 47 for up to 100.",
-    spec=Pointer("/name"),
-    source=upstream("jobset/webhook").source,
-    passes=f"kind: TrainJob\nmetadata: {{name: {'a' * 48}}}\nspec: {{trainer: {{numNodes: 10}}}}",
-    fails=f"kind: TrainJob\nmetadata: {{name: {'a' * 48}}}\nspec: {{trainer: {{numNodes: 11}}}}",
-)
+@error("TW204", spec=Pointer("/name"))
 def trainjob_name_too_long(subject: Subject) -> Iterator[Hit]:
     name = text(subject.metadata.get("name"))
     nodes = max((template.replicas for template in subject.templates), default=1)
@@ -161,16 +120,7 @@ _RESERVED = frozenset(
 _OWNED = frozenset({"node", "dataset-initializer", "model-initializer"})
 
 
-@error(
-    id="TW206",
-    summary="torchrun's variables are left to Trainer, and its containers' to spec.trainer.",
-    effect="Trainer's webhook refuses the object.",
-    remedy="Remove PET_*; set other variables in trainer.env or initializer.*.env.",
-    spec=Pointer("/env"),
-    source=_TORCH,
-    passes="kind: TrainJob\nspec: {trainer: {env: [{name: NCCL_DEBUG, value: INFO}]}}",
-    fails='kind: TrainJob\nspec: {trainer: {env: [{name: PET_NNODES, value: "2"}]}}',
-)
+@error("TW206", spec=Pointer("/env"))
 def reserved_trainer_variable(subject: Subject) -> Iterator[Hit]:
     by_torch = _by_torch(subject)
     for index, entry in enumerate(mappings(dig(subject.spec, "trainer", "env"))):
@@ -199,15 +149,7 @@ _ELSEWHERE = {
 }
 
 
-@error(
-    id="TW210",
-    summary="A TrainJob has no field that belongs to its runtime.",
-    effect="The field is unknown: refused, or dropped without a word.",
-    remedy="Move the field to the runtime, under trainer, or into runtimePatches.",
-    source=_TYPES,
-    passes="kind: TrainJob\nspec: {runtimeRef: {name: torch}, trainer: {}}",
-    fails="kind: TrainJob\nspec: {trainer: {}, podGroupPolicy: {volcano: {}}}",
-)
+@error("TW210")
 def runtime_field_in_trainjob(subject: Subject) -> Iterator[Hit]:
     for field in subject.spec:
         if field not in _ALWAYS and field not in _MINORS:
@@ -215,17 +157,7 @@ def runtime_field_in_trainjob(subject: Subject) -> Iterator[Hit]:
             yield Hit(f"/spec/{field}", f"unknown field {field} in a TrainJob: {where}")
 
 
-@warning(
-    id="TW213",
-    summary="Ranks of a TrainJob are started by torchrun, or get their rank from the manifest.",
-    effect="Trainer sets no RANK, WORLD_SIZE or MASTER_ADDR: each pod trains alone, or crashes.",
-    remedy="Start the script by torchrun, or set launcher: trainwright.",
-    by_hand="Start the script by torchrun.",
-    spec=Pointer("/launcher"),
-    source=_TORCH,
-    passes="kind: TrainJob\nspec: {trainer: {numNodes: 2, command: [torchrun, train.py]}}",
-    fails="kind: TrainJob\nspec: {trainer: {numNodes: 2, command: [python, train.py]}}",
-)
+@warning("TW213", spec=Pointer("/launcher"))
 def missing_trainjob_launcher(subject: Subject) -> Iterator[Hit]:
     if not _by_torch(subject):
         return
@@ -243,17 +175,7 @@ def missing_trainjob_launcher(subject: Subject) -> Iterator[Hit]:
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+")
 
 
-@error(
-    id="TW214",
-    summary="Storage URIs of initializers start with a scheme, such as hf:// or s3://.",
-    effect="The API server refuses the object from Kubeflow Trainer 2.3 on.",
-    remedy="Write the URI with its scheme.",
-    source=_TYPES,
-    passes="kind: TrainJob\nspec: {initializer: {dataset: {storageUri: 'hf://ylecun/mnist'}}}",
-    passes_in='targets: {trainjob: {version: "2.3"}}',
-    fails="kind: TrainJob\nspec: {initializer: {dataset: {storageUri: ylecun/mnist}}}",
-    fails_in='targets: {trainjob: {version: "2.3"}}',
-)
+@error("TW214")
 def invalid_storage_uri(subject: Subject) -> Iterator[Hit]:
     if minors(subject) != {3}:
         return

@@ -1,0 +1,99 @@
+"""The words and the samples of a rule, which are data: `data/TW756.yaml` beside its module.
+
+A file has two documents, the words and then the samples: a finding needs only the words, which are
+read in a tenth of a millisecond, and tests, pages and `explain` read the rest. rule.schema.json has
+the keys.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Severity
+from trainwright.specs.upstream import upstream
+from trainwright.specs.yamlio import load_rendered
+
+_SEPARATOR = "\n---\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """`summary` says what must hold; `effect` what happens otherwise; `remedy` what to do, ending
+    in a full stop; `by_hand` the same for manifests without a job spec, where the remedy speaks of
+    one. `source` is where the fact was read, a URL or repository path, or `upstream` the row of
+    upstream.yaml that has it.
+    """
+
+    summary: str
+    effect: str
+    remedy: str
+    by_hand: str = ""
+    source: str = ""
+    upstream: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Documented:
+    """What rules about objects and about edits share. `module` is the one that data/ is beside."""
+
+    id: str  # stable for ever
+    name: str  # kebab-case
+    severity: Severity
+    module: str
+
+    @property
+    def words(self) -> Words:
+        return _words(self.module, self.id)
+
+    @property
+    def summary(self) -> str:
+        return self.words.summary
+
+    @property
+    def effect(self) -> str:
+        return self.words.effect
+
+    @property
+    def remedy(self) -> str:
+        return self.words.remedy
+
+    @property
+    def source(self) -> str:
+        words = self.words
+        return upstream(words.upstream).source if words.upstream else words.source
+
+    @property
+    def samples(self) -> Mapping[str, Data]:
+        """The second document of the file."""
+        return _samples(self.module, self.id)
+
+
+def file_of(rule: Documented) -> Path:
+    return _path(rule.module, rule.id)
+
+
+def _path(module: str, key: str) -> Path:
+    return Path(sys.modules[module].__file__ or "").parent / "data" / f"{key}.yaml"
+
+
+@cache
+def _words(module: str, key: str) -> Words:
+    text = _path(module, key).read_text("utf-8")
+    (words,) = load_rendered(text.partition(_SEPARATOR)[0])
+    return Words(**words)
+
+
+@cache
+def _samples(module: str, key: str) -> Mapping[str, Data]:
+    text = _path(module, key).read_text("utf-8")
+    (samples,) = load_rendered(text.partition(_SEPARATOR)[2])
+    return samples
+
+
+def objects(sample: Data) -> Iterator[Data]:
+    """The objects of a sample, which is one or a list of them."""
+    yield from sample if isinstance(sample, list) else [sample]
