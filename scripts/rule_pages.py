@@ -54,6 +54,7 @@ def contents(every: list[Any]) -> str:
         "with a verdict look at an edit of a live object. Unless a rule states that it",
         "cannot be waived, its severity is set in environment.yaml (`severities`), and it is",
         "waived there or in a job spec (`waivers`), with a reason and a date.",
+        "`trainwright explain TW718` prints a page of these in the terminal.",
         "",
     ]
     for digit, title in _FAMILIES.items():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("job", metavar="ENV/JOB", shell_complete=complete)
+@click.argument("job", metavar="ENV/JOB|RULE", shell_complete=complete)
 @click.argument("path", default="")
 @answer_format
 @click.pass_obj
@@ -24,16 +24,34 @@ def explain(context: Context, job: str, path: str, output: str) -> None:
 
     PATH is dotted: image.tag, volumes.data.claim. A key that has dots itself is quoted, as
     'labels["example.com/team"]', or written plainly where that can mean nothing else.
+
+    Of a RULE, such as TW718, it shows what holds, why, what to do, and a sample that fails and one
+    that passes.
     """
     from trainwright.reports import terminal
 
     with errors():
+        if "/" not in job and (shown := _rule(job, output)):
+            if path:
+                raise click.UsageError(f"{job} is a rule, which has no paths: leave out {path!r}")
+            click.echo(shown, nl=False)
+            return
         found = context.repository.explain(job, path)
         if output == "json":
             items = terminal.explanation_items(found)
             click.echo(terminal.as_json("Explanation", items), nl=False)
         else:
             click.echo(terminal.explanation(found), nl=False)
+
+
+def _rule(word: str, output: str) -> str:
+    """What a rule is about, or nothing for a word that is not one."""
+    from trainwright.reports import rule_text, terminal
+
+    rule = rule_text.named(word)
+    if rule and output == "json":
+        return terminal.as_json("Rule", [rule_text.item(rule)])
+    return rule_text.text(rule) if rule else ""
 
 
 LISTS = ("jobs", "environments", "objects", "targets", "fabrics", "rules", "formats", "wirings")

@@ -6,14 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from trainwright.datatypes.model import Held
-from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.gitops.wiring import WIRINGS
 from trainwright.kinds import TARGETS
 from trainwright.reports import FORMATS
-from trainwright.rule_model.edit import EditRule
-from trainwright.rule_model.rule import Rule
-from trainwright.rules.edits.outcomes import EDIT_RULES
-from trainwright.rules.registry import RULES
+from trainwright.reports.report import every_rule
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import fabrics, load
 from trainwright.specs.layout import environment_path
@@ -64,9 +60,7 @@ def _fabrics(files: Files) -> Rows:
 
 
 def _rules(files: Files) -> Rows:
-    found: list[Rule | EditRule] = [*RULES.values(), *EDIT_RULES.values()]
-    every: list[Diagnostic | Rule | EditRule] = [*DIAGNOSTICS.values()]
-    every += sorted(found, key=lambda rule: rule.id)
+    every = every_rule().values()
     rows = [(rule.id, rule.severity.value, rule.name, rule.summary) for rule in every]
     return ("rule", "severity", "name", "summary"), [tuple(row) for row in rows]
 

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
+from functools import cache
 from typing import TYPE_CHECKING
 
 from trainwright.datatypes.frozen import dataclass
@@ -17,6 +18,8 @@ from trainwright.findings.visibility import LOG_COMMAND, UNSEEN
 if TYPE_CHECKING:
     from trainwright.rule_model.edit import EditRule
     from trainwright.rule_model.rule import Rule
+
+    AnyRule = Rule | EditRule | Diagnostic
 
 HOME = "https://github.com/trainwright/trainwright"
 WEIGHT = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
@@ -71,13 +74,19 @@ def by_weight(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda f: (WEIGHT[f.severity], f.order)))
 
 
-def rule(finding: Finding) -> Rule | EditRule | Diagnostic:
-    """The rule or diagnostic that a finding belongs to."""
+@cache
+def every_rule() -> dict[str, AnyRule]:
+    """Rules and diagnostics by their ids, in order."""
     from trainwright.rules.edits.outcomes import EDIT_RULES
     from trainwright.rules.registry import RULES  # 80 ms, and many reports have no findings
 
-    found = RULES.get(finding.rule) or EDIT_RULES.get(finding.rule)
-    return found if found is not None else DIAGNOSTICS[finding.rule]
+    every: dict[str, AnyRule] = {**DIAGNOSTICS, **RULES, **EDIT_RULES}
+    return dict(sorted(every.items()))
+
+
+def rule(finding: Finding) -> AnyRule:
+    """The rule or diagnostic that a finding belongs to."""
+    return every_rule()[finding.rule]
 
 
 def help_uri(rule_id: str) -> str:

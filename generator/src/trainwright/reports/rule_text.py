@@ -1,0 +1,108 @@
+"""A rule in the terminal: what its page has, without the page."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from trainwright.datatypes.model import Data
+from trainwright.errors import SelectionError
+from trainwright.findings.diagnostics import Diagnostic
+from trainwright.reports.report import every_rule, help_uri
+from trainwright.rule_model.edit import EditRule, EditSample
+from trainwright.rule_model.rule import Rule, Sample
+from trainwright.specs.yamlio import dump
+
+if TYPE_CHECKING:
+    from trainwright.reports.report import AnyRule
+
+_WIDTH, _LABEL = 100, 12
+
+
+_ID = re.compile(r"TW\d\w*", re.IGNORECASE)
+
+
+def named(word: str) -> AnyRule | None:
+    """The rule with an id or a name, or None for what cannot be an id."""
+    known = every_rule()
+    names = {rule.name: key for key, rule in known.items()}
+    found = known.get(names.get(word.lower(), word.upper()))
+    if found is None and _ID.fullmatch(word):
+        near = sorted(known, key=lambda key: _differing(key, word.upper()))[:3]
+        shown = ", ".join(f"{key} ({known[key].name})" for key in near)
+        raise SelectionError(f'there is no rule "{word}". The nearest are {shown}')
+    return found
+
+
+def _differing(one: str, other: str) -> int:
+    return sum(a != b for a, b in zip_longest(one, other))
+
+
+def text(rule: AnyRule) -> str:
+    """The words of a rule, a manifest that fails and one that passes, and where it was read."""
+    lines = [f"{rule.id}: {rule.name} ({rule.severity.value})", "", *_wrapped(rule.summary), ""]
+    lines += [line for label, words in _facts(rule) for line in _labelled(label, words)]
+    if isinstance(rule, Rule):
+        lines += _samples(rule.failing, rule.passing)
+    if isinstance(rule, EditRule):
+        lines += [*_edit(f"Is {rule.verdict.value}", rule.failing), *_edit("Is not", rule.passing)]
+    return "\n".join([*lines, "", *_labelled("Page", help_uri(rule.id)), ""])
+
+
+def item(rule: AnyRule) -> Data:
+    """The same words as data."""
+    fields = ("id", "name", "severity", "summary", "effect", "remedy", "by_hand", "source")
+    words = {name: str(getattr(rule, name, "")) for name in fields}
+    words["byHand"] = words.pop("by_hand")
+    return {**words, "page": help_uri(rule.id)}
+
+
+def _facts(rule: AnyRule) -> Iterator[tuple[str, str]]:
+    yield "Otherwise", rule.effect
+    yield "What to do", rule.remedy
+    if isinstance(rule, Rule):
+        yield "By hand", rule.by_hand
+        yield "Set by", rule.spec.dotted
+    if not isinstance(rule, Diagnostic):
+        yield "Source", rule.source
+
+
+def _labelled(label: str, words: str) -> list[str]:
+    indent = " " * _LABEL
+    return _wrapped(words, initial=f"{label:<{_LABEL}}", rest=indent) if words else []
+
+
+def _wrapped(words: str, initial: str = "", rest: str = "") -> list[str]:
+    return textwrap.wrap(
+        words,
+        _WIDTH,
+        initial_indent=initial,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _samples(failing: Sample, passing: Sample) -> Iterator[str]:
+    yield from _documents("Fails", failing.objects)
+    if failing.environment:
+        yield from _documents("in an environment with", (failing.environment,))
+    yield from _documents("Passes", passing.objects)
+    if passing.environment != failing.environment:
+        yield from _documents("in an environment with", (passing.environment,))
+
+
+def _edit(title: str, sample: EditSample) -> Iterator[str]:
+    yield from _documents(title, (sample.before,))
+    if sample.after:
+        yield from _documents("becomes", (sample.after,))
+    else:
+        yield from ("", "is removed from git")
+
+
+def _documents(title: str, documents: tuple[Data, ...]) -> Iterator[str]:
+    yield from ("", f"{title}:", "")
+    yield textwrap.indent("---\n".join(map(dump, documents)), "  ").rstrip()

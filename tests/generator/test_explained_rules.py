@@ -1,0 +1,66 @@
+"""`explain TW718`: what the page of a rule has, in the terminal."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from repository import Repository
+from trainwright.findings.diagnostics import DIAGNOSTICS
+from trainwright.reports import rule_text
+from trainwright.rules.edits.outcomes import EDIT_RULES
+from trainwright.rules.registry import RULES
+
+
+def test_explain_of_a_rule_is_its_page(repository: Repository) -> None:
+    shown = repository.run("explain", "tw760").stdout
+    assert shown == repository.run("explain", "misspelt-library-variable").stdout
+    rule = RULES["TW760"]
+    words = " ".join(shown.split())
+    for part in (rule.summary, rule.effect, rule.remedy, rule.source, "Set by env"):
+        assert part in words
+    fails, passes = shown.split("Fails:\n")[1].split("Passes:\n")
+    assert list(yaml.safe_load_all(fails)) == list(rule.failing.objects)
+    assert list(yaml.safe_load_all(passes.split("Page ")[0])) == list(rule.passing.objects)
+    (item,) = json.loads(repository.run("explain", "TW760", "-o", "json").stdout)["items"]
+    assert (item["id"], item["remedy"]) == ("TW760", rule.remedy)
+
+
+def test_every_rule_is_explained() -> None:
+    for rule in (*DIAGNOSTICS, *RULES, *EDIT_RULES):
+        found = rule_text.named(rule)
+        assert found is not None
+        shown = rule_text.text(found)
+        assert shown.startswith(f"{rule}: ")
+        assert f"docs/rules/{rule}.md" in shown
+        assert ("Fails:" in shown) == (rule in RULES), rule
+        assert ("Is not:" in shown) == (rule in EDIT_RULES), rule
+
+
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [
+        ("TW7l8", "TW718 (spot-without-checkpoints)"),
+        ("tw7180", "TW718 (spot-without-checkpoints)"),
+        ("TW71", "TW711 (short-grace-period)"),
+    ],
+)
+def test_an_unknown_rule_names_the_nearest(repository: Repository, word: str, near: str) -> None:
+    done = repository.run("explain", word)
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f'trainwright: there is no rule "{word}". The nearest are ')
+    assert near in done.stderr
+
+
+def test_a_job_without_its_environment_is_not_taken_for_a_rule(repository: Repository) -> None:
+    done = repository.run("explain", "prod-llm")
+    assert done.exit_code == 2
+    assert "rule" not in done.stderr
+
+
+def test_a_rule_has_no_paths(repository: Repository) -> None:
+    done = repository.run("explain", "TW718", "image")
+    assert done.exit_code == 2
+    assert "leave out 'image'" in done.stderr
