@@ -21,7 +21,7 @@ _HEAD = f"""\
 
 For anyone who writes a job or an environment: what each field means, what it may hold, and what it is where nothing is written. Editors show the same [while you type](editors.md), `trainwright check` holds files against it, and [what an edit of a field does to a run](fields.md) is a table of its own.
 
-A path is written with dots; `<name>` is a key of your choice and `[]` an entry of a list. A default is that of the schema: [layers](../README.md#how-specs-combine) below a job set others, and `trainwright explain ENV/JOB` shows what holds. Structures of Kubernetes, such as `affinity`, are those of [its own reference](https://kubernetes.io/docs/reference/kubernetes-api/), and are not repeated.
+A path is written with dots; `<name>` is a key of your choice and `[]` an entry of a list. A default is that of the schema: [layers](layers.md) below a job set others, and `trainwright explain ENV/JOB` shows what holds. Structures of Kubernetes, such as `affinity`, are those of [its own reference](https://kubernetes.io/docs/reference/kubernetes-api/), and are not repeated.
 """  # noqa: E501 - a paragraph is a line, as on the other pages
 _FILES = {
     "job": ("A job", "environments/<env>/jobs/<job>.yaml"),

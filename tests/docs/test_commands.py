@@ -6,6 +6,7 @@ Those that need what no test machine has carry the reason, in a comment above th
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -63,6 +64,7 @@ def test_the_commands_of_a_page_work(
             assert code in ((0, 1) if step.shown else (0,)), (block.place, step.command, printed)
             unseen = missing(step.shown, printed)
             assert not unseen, f"{block.place}: {step.command}\n{unseen!r} not in:\n{printed}"
+    AFTER.get(page, lambda _: None)(folder)
 
 
 def _typed(command: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
@@ -194,14 +196,18 @@ def _one_job(folder: Path) -> None:
     _committed(folder)
 
 
-def _the_session(folder: Path) -> None:
-    """The file that the README shows, before it is committed."""
-    repository = _environment(folder, targets=_TARGETS.replace(', trainjob: {version: "2.3"}', ""))
-    first = next(steps(_runnable(ROOT / "README.md")[0]))
-    repository.write("prod/jobs/resnet.yaml", "\n".join(first.shown).strip() + "\n")
-    init(folder)
-    _with_a_remote(folder)
-    git(folder, "config", "push.autoSetupRemote", "true")
+def _the_job_of_the_readme(folder: Path) -> None:
+    block = next(block for block in blocks(ROOT / "README.md") if block.language == "yaml")
+    path = folder / "training/environments/prod/jobs/resnet.yaml"
+    path.write_text(block.text, encoding="utf-8")
+
+
+def _its_run_is_the_one_that_is_named(folder: Path) -> None:
+    record = folder / "training/environments/prod/rendered/resnet/run.lock"
+    name = json.loads(record.read_text(encoding="utf-8"))["object"]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"  {name} begins\n" in readme
+    assert f"named `{name}`" in readme
 
 
 def _a_shallow_clone(folder: Path) -> None:
@@ -319,7 +325,7 @@ def _a_branch_to_publish_to(folder: Path) -> None:
 
 
 PREPARED: dict[str, Callable[[Path], None]] = {
-    "README.md": _the_session,
+    "README.md": _without_a_repository,
     "docs/charts.md": _one_job,
     "docs/getting-started.md": _without_a_repository,
     "docs/gitops.md": _one_job,
@@ -332,6 +338,7 @@ PREPARED: dict[str, Callable[[Path], None]] = {
     "docs/report.md": _one_job,
 }
 BEFORE: dict[tuple[str, int], Callable[[Path], object]] = {
+    ("README.md", 1): _the_job_of_the_readme,
     ("docs/getting-started.md", 1): _a_shallow_clone,
     ("docs/importing.md", 2): _a_job_of_the_old_operator,
     ("docs/lifecycle.md", 1): _behind,
@@ -340,6 +347,7 @@ BEFORE: dict[tuple[str, int], Callable[[Path], object]] = {
     ("docs/planning.md", 2): _a_longer_job,
     ("docs/planning.md", 3): lambda folder: git(folder, "checkout", "--quiet", "environments"),
 }
+AFTER: dict[str, Callable[[Path], object]] = {"README.md": _its_run_is_the_one_that_is_named}
 _KUBEFLOW = """\
 apiVersion: kubeflow.org/v1
 kind: PyTorchJob
