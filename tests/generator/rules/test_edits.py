@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 import yaml
 
 from crds import CRDS, TRAINJOBS
-from trainwright.datatypes.model import Data, Environment, Manifest
+from trainwright.datatypes.model import Data, Environment, Kueue, Manifest
 from trainwright.manifests import cel, crds
 from trainwright.rule_model.edit import Verdict
 from trainwright.rule_model.edit_row import Basis
@@ -444,6 +445,37 @@ def test_labels_of_kueue_mean_nothing_on_what_it_does_not_admit(kind: str, api: 
     assert {outcome.verdict for outcome in found} == {P}
 
 
+@pytest.mark.parametrize(
+    ("version", "spec", "was", "is_", "expected"),
+    [
+        # of validateJobUpdateForWorkloadPriorityClassName in v0.11.0, v0.12.0, v0.15.0 and v0.19.2
+        ("", {"suspend": False}, "low", "high", {P}),
+        ("0.19", {"suspend": False}, "low", "high", {P}),
+        ("0.15", {"suspend": False}, "low", "high", {P}),
+        ("0.14", {"suspend": False}, "low", "high", {R}),
+        ("0.14", {"suspend": True}, "low", "high", {P}),
+        ("0.14", {}, "low", "high", {U}),
+        ("0.11", {"suspend": True}, "low", "high", {R}),
+        ("0.19", {"suspend": False}, None, "high", {R}),
+        ("0.19", {"suspend": True}, None, "high", {P}),
+        ("0.19", {"suspend": False}, "low", None, {R}),
+        ("0.19", {"suspend": True}, "low", None, {R}),
+        ("0.19", {}, "low", None, {R}),
+        ("0.14", {"suspend": True}, "low", None, {R}),
+    ],
+)
+def test_a_priority_is_changed_as_the_version_of_kueue_lets_it(
+    version: str, spec: Data, was: str | None, is_: str | None, expected: set[Verdict]
+) -> None:
+    old, new = (
+        _labelled("Job", API["Job"], {**QUEUE, **({KEY: value} if value else {})}, spec)
+        for value in (was, is_)
+    )
+    environment = dataclasses.replace(_environment(), kueue=Kueue(version=version))
+    assert {outcome.verdict for outcome in evaluate(old, new, environment)} == expected
+
+
+KEY = "kueue.x-k8s.io/priority-class"
 GATE = "kueue.x-k8s.io/admission-gated-by"
 
 

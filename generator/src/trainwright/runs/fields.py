@@ -52,7 +52,10 @@ _OF_THE_FILE = (
 # What does not decide what is trained, but when, for how long, and by what name people look for it.
 _OPERATION = (
     JobField("queue", note="Kueue takes another one as long as the run waits in its queue."),
-    JobField("queuePriority", note="Kueue takes another one at any time."),
+    JobField(
+        "queuePriority",
+        note="Kueue takes another one at any time; before 0.15 while the run waits.",
+    ),
     JobField("priorityClass", note="Of pods, which keep the one that they were made with."),
     JobField("maxDuration", note="A lowered default ends nothing."),
     JobField("retries", note="Where there are some before and after."),

@@ -17,7 +17,7 @@ from trainwright.rule_model.edit_row import (
     EditRow,
     EditSource,
 )
-from trainwright.specs.upstream import upstream
+from trainwright.specs.upstream import Behaviour, upstream
 
 # Whose webhooks hold these labels, which have no meaning on any other object.
 # https://kueue.sigs.k8s.io/docs/tasks/run/ and pkg/controller/jobs/*/*_webhook.go
@@ -36,12 +36,42 @@ _GATES = EditSource(WORKLOADS, upstream("kueue/admission-gates").source)
 _GROUP = "kueue.x-k8s.io"
 
 
-def _while_running(difference: Difference) -> bool:
-    added_or_removed = difference.old is None or difference.new is None
-    return added_or_removed and not difference.edit.suspended
+def _added_while_running(difference: Difference) -> bool:
+    return difference.old is None and not difference.edit.suspended
 
 
-_ADDED_OR_REMOVED = Condition("it is added or removed, and the object runs", _while_running)
+def _removed(difference: Difference) -> bool:
+    return difference.new is None
+
+
+def _changed_before(behaviour: Behaviour, *, while_running: bool) -> Condition:
+    """It is changed with a version of Kueue that refuses it; a version not given is the latest."""
+
+    def holds(difference: Difference) -> bool:
+        environment = difference.edit.environment
+        version = environment.kueue.version if environment else ""
+        refused = bool(version) and not behaviour.holds(version)
+        return refused and not (while_running and difference.edit.suspended)
+
+    runs = " while the object runs" if while_running else ""
+    return Condition(f"it is changed{runs}, in Kueue before {behaviour.since}", holds)
+
+
+_PRIORITY_WHEN = (
+    (Condition("it is removed", _removed), "Kueue's webhook refuses to take a priority away"),
+    (
+        Condition("it is added, and the object runs", _added_while_running),
+        "Kueue's webhook refuses to add a priority to a running job",
+    ),
+    (
+        _changed_before(upstream("kueue/priority-while-waiting"), while_running=False),
+        "Kueue's webhook refuses another priority",
+    ),
+    (
+        _changed_before(upstream("kueue/priority-while-running"), while_running=True),
+        "Kueue's webhook refuses another priority while the job runs",
+    ),
+)
 
 
 def _left_to_the_flavor(difference: Difference) -> bool:
@@ -92,11 +122,7 @@ EDITS = (
     ),
     *_GATES.read(Verdict.IN_PLACE, "accepted, and the job may be admitted", _GATED_BY),
     *_label("queue-name", "Kueue's webhook refuses another queue while the job runs", RUNNING),
-    *_label(
-        "priority-class",
-        "Kueue's webhook refuses to add a priority to a running job, or to take it away",
-        _ADDED_OR_REMOVED,
-    ),
+    *(row for when, why in _PRIORITY_WHEN for row in _label("priority-class", why, when)),
     *_label(
         "max-exec-time-seconds", "Kueue's webhook refuses another time while the job runs", RUNNING
     ),
