@@ -26,7 +26,9 @@ from trainwright.cli import main
         (("init", "x", "--engine", "argo", "--target", "job"), "argocd"),
         (("init", "x", "--engine", "none", "--target", "trainjobs"), "trainjob"),
         (("wait", "prod/llm", "--for", "runing"), "running"),
-        (("completion", "bsh"), "bash"),
+        (("admin", "completion", "bsh"), "bash"),
+        (("wire", "prod"), "gitops wire"),
+        (("complation", "bash"), "admin completion"),
         (("admin", "schema", "enviroment"), "environment"),
     ],
 )

@@ -32,6 +32,7 @@ _GITOPS = {
 _EDITOR = {"lsp": "lsp:lsp", "mcp": "mcp:mcp"}
 _ADMIN = {
     "upgrade": "upgrade:upgrade",
+    "eject": "eject:eject",
     "chart": "chart:chart",
     "crds": "crds:crds",
     "schema": "schema:schema",
@@ -73,7 +74,7 @@ SECTIONS: Mapping[str, Mapping[str, str | Mapping[str, str]]] = {
 _VERBS = {name: place for section in SECTIONS.values() for name, place in section.items()}
 _GROUPS = {
     "gitops": "Write what Argo CD and Flux read, publish what is rendered, and prove it.",
-    "admin": "Upgrade, package the chart, fetch definitions, print schemas and completion scripts.",
+    "admin": "Upgrade, leave, package the chart, fetch definitions, print schemas and completions.",
     "editor": "Serve editors and assistants.",
 }
 

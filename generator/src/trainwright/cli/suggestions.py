@@ -52,12 +52,28 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """Commands of which the nearest is named, whatever version of click there is."""
+    """Commands of which the nearest is named, those of groups below it included."""
 
     def resolve_command(
         self, context: click.Context, words: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if self.get_command(context, words[0]) is None and not words[0].startswith("-"):
-            found = meant(words[0], tuple(self.list_commands(context)))
+            from difflib import get_close_matches
+
+            near = get_close_matches(words[0], paths := self._paths(context), n=1)
+            found = f" Did you mean '{paths[near[0]]}'?" if near else ""
             context.fail(f"No such command '{words[0]}'.{found}")
         return super().resolve_command(context, words)
+
+    def _paths(self, context: click.Context) -> dict[str, str]:
+        """What is typed for a command, by its name alone: "gitops wire" for "wire"."""
+        groups = {
+            name: group
+            for name in self.list_commands(context)
+            if isinstance(group := self.get_command(context, name), click.Group)
+        }
+        return {
+            inner: f"{name} {inner}"
+            for name, group in groups.items()
+            for inner in group.list_commands(context)
+        } | {name: name for name in self.list_commands(context)}
