@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
+import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,32 +83,59 @@ def test_waiting_for_other_workers_leaks_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_without_collection")
-def test_a_partner_that_no_one_can_connect_with_leaks_nothing(tmp_path: Path) -> None:
-    ended = threading.Event()
+def test_a_partner_that_does_not_answer_leaks_nothing(tmp_path: Path) -> None:
+    with workers(tmp_path, "") as group, socket.create_server(("127.0.0.1", 0)) as server:
+        alone = _Counted(group.port)
+        alone.join()
+        assert alone.commit()
+        with _partner(group.port, f"127.0.0.1:{server.getsockname()[1]}"):
+            alone.attempt()
+        alone.leave()
+        alone.close()
+    assert _flat(alone.seen), alone.seen
+
+
+@pytest.mark.usefixtures("_without_collection")
+def test_a_partner_that_cannot_be_reached_leaks_nothing(tmp_path: Path) -> None:
     with workers(tmp_path, "") as group:
         alone = _Counted(group.port)
         alone.join()
         assert alone.commit()
-        partner = threading.Thread(target=_request_steps, args=(group.port, ended))
-        partner.start()
-        alone.attempt()
-        ended.set()
+        with _partner(group.port, "127.0.0.1:1") as requests:
+            while len(alone.seen) <= ATTEMPTS:  # steps are taken without it
+                if len(requests) > len(alone.seen):
+                    alone.seen.append(_open())
+                alone.join()
+                alone.commit()
         alone.leave()
         alone.close()
-    partner.join()
     assert _flat(alone.seen), alone.seen
 
 
-def _request_steps(port: int, ended: threading.Event) -> None:
-    """Be alive, request each step, and connect with nobody."""
+@contextmanager
+def _partner(port: int, address: str) -> Iterator[list[int]]:
+    """A worker that requests steps and connects with no other; what is numbered are its requests.
+
+    Others would connect with it at `address`.
+    """
+    ended, requests = threading.Event(), list[int]()
+    thread = threading.Thread(target=_request_steps, args=(port, address, ended, requests))
+    thread.start()
+    try:
+        yield requests
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _request_steps(port: int, address: str, ended: threading.Event, requests: list[int]) -> None:
     beats = None
-    data = {"lineage": "", "group": 0, "position": "", "state": ""}
-    formed = 0
+    data = {"lineage": "", "group": 0, "position": "", "state": address}
     while not ended.is_set():
-        formed += 1
+        requests.append(len(requests) + 1)
         member = {
             "replica_id": "z-1", "step": 0, "holds": False, "unreached": [],
-            "data": {**data, "formed": formed},
+            "data": {**data, "formed": requests[-1]},
         }  # fmt: skip
         with suppress(OSError):
             beats = beats or connected(f"127.0.0.1:{port}", 5)[0]
