@@ -32,7 +32,7 @@ def test_the_end_waits_for_threads_and_exit_handlers_and_frees_no_object() -> No
     done = subprocess.run(
         [sys.executable, "-c", _ENDING, "--version"], capture_output=True, text=True, check=True
     )
-    assert done.stdout.splitlines()[1:] == ["thread", "exit handler"]
+    assert done.stdout.splitlines()[2:] == ["thread", "exit handler"]
     assert done.stderr == ""
 
 

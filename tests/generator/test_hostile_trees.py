@@ -121,7 +121,9 @@ def test_python_would_import_it(name: str, site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", [("check",), ("plan", "--against", "base"), ("lsp",), ("mcp",)], ids=" ".join
+    "verb",
+    [("check",), ("plan", "--against", "base"), ("editor", "lsp"), ("editor", "mcp")],
+    ids=" ".join,
 )
 def test_the_command_imports_nothing_of_the_checkout(verb: tuple[str, ...], site: Site) -> None:
     everything_python(site)

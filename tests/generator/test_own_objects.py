@@ -243,17 +243,17 @@ def test_objects_are_published_and_taken_back(repository: Repository) -> None:
     for path in ("", "--path=dev"):
         branch = "top" if not path else "folder"
         options = ["--branch", branch, path or "--path=."]
-        _ok(repository, "publish", "dev", *options)
+        _ok(repository, "gitops", "publish", "dev", *options)
         place = "" if not path else "dev/"
         assert QUOTA in git(repository.root, "show", f"{branch}:{place}_objects/quota.yaml") + "\n"
         tip = git(repository.root, "rev-parse", branch)
-        _ok(repository, "publish", "dev", *options)
+        _ok(repository, "gitops", "publish", "dev", *options)
         assert (
             git(repository.root, "rev-parse", branch) == tip
         )  # nothing changes, and nothing is an edit
     (repository.root / "environments/dev/objects/quota.yaml").unlink()
     git_repository.commit(repository.root, "Gone")
-    _ok(repository, "publish", "dev", "--branch", "top", "--path=.")
+    _ok(repository, "gitops", "publish", "dev", "--branch", "top", "--path=.")
     assert "_objects" not in git(repository.root, "ls-tree", "-r", "--name-only", "top")
 
 

@@ -26,7 +26,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
 
 
 def post(body: str, *arguments: str) -> Result:
-    command = ["comment", "-", "--pull-request", "7", *arguments]
+    command = ["gitops", "comment", "-", "--pull-request", "7", *arguments]
     return CliRunner().invoke(main, command, input=body)
 
 

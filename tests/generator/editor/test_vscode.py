@@ -40,7 +40,11 @@ def test_the_command_that_it_starts_is_one(tmp_path: Path) -> None:
         *MANIFEST["contributes"]["configuration"]["properties"]["trainwright.command"]["default"],
     ]
     done = subprocess.run(
-        [*command, "lsp", "--help"], capture_output=True, text=True, check=False, cwd=tmp_path
+        [*command, "editor", "lsp", "--help"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
     )
     assert done.returncode == 0
     assert "--stdio" in done.stdout
