@@ -52,6 +52,8 @@ def open_at(browser: Any) -> Iterator[Visit]:
 
     def opening(address: str, ready: str, **media: object) -> Opened:
         page = context.new_page()
+        if viewport := media.pop("viewport", None):
+            page.set_viewport_size(viewport)
         if media:
             page.emulate_media(**media)
         opened = Opened(page, address.partition("#")[0])

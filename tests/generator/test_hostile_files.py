@@ -213,7 +213,7 @@ def test_a_spec_in_crlf_is_the_same_run(repository: Repository) -> None:
 
 
 def test_every_verb_that_compares_agrees_in_crlf(converted: Repository) -> None:
-    assert converted.run("plan", "--against", "HEAD").stdout == "nothing changes for any job\n"
+    assert converted.run("plan", "--against", "HEAD").stdout == "Nothing changes for any job\n"
     done = converted.run("promote", "mnist", "--from", "dev", "--to", "prod")
     assert done.exit_code == 0, done.output
     assert git(converted.root, "status", "--porcelain") == ""

@@ -113,11 +113,13 @@ def test_a_selection_is_all_that_is_shown(repository: Repository, start: type[Wa
 
 def test_a_plan_follows_the_files(repository: Repository, start: type[Watching]) -> None:
     watching = start("plan", "--against", "main", "--watch")
-    watching.until("nothing changes for any job")
+    watching.until("Nothing changes for any job")
     repository.job("prod/llm", "nodeSelector: {a: b}\n")
-    assert "nodeSelector" in watching.until("1 replaced") + watching.until("nodeSelector")
+    assert "nodeSelector" in watching.until("Replaces 1 running job") + watching.until(
+        "nodeSelector"
+    )
     repository.job("prod/llm")
-    watching.until("nothing changes for any job")
+    watching.until("Nothing changes for any job")
 
 
 def test_what_excludes_it_is_said(repository: Repository) -> None:

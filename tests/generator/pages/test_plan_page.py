@@ -25,6 +25,7 @@ from trainwright.plan.model import (
     Plan,
     PlannedRun,
     SharedFileImpact,
+    Use,
 )
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
@@ -33,6 +34,7 @@ from trainwright.specs.layout import JobFile
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
 
 STYLE = Style(against="main", command="trainwright plan", link="https://git.example/tree/abc")
+FIT = CapacityCheck(what="pool h100", unit="GPUs", need=96, most=120, has=64)
 ATTACK = '"><img src=x onerror=alert(1)><script>alert(2)</script>\u202e</template>'
 
 
@@ -50,7 +52,16 @@ def plan_of(jobs: int, text: str = "plain") -> Plan:
                 before=Demand(),
                 after=Demand(),
                 asked=Demand(gpus=Range(4, 8), hours=Range(4, 8)),
-                fits=(CapacityCheck(what="pool h100", unit="GPUs", need=96, most=120, has=64),),
+                fits=(FIT,),
+                uses=(
+                    Use(
+                        what="pool h100",
+                        before=Demand(gpus=Range(64, 64)),
+                        after=Demand(gpus=Range(96, 120)),
+                        asked=Demand(gpus=Range(32, 56)),
+                        fits=(FIT,),
+                    ),
+                ),
             )
         )
     finding = Finding(
@@ -68,7 +79,9 @@ def plan_of(jobs: int, text: str = "plain") -> Plan:
     )
 
 
-def _change(environment: str, number: int, line: Location, text: str) -> JobChange:
+def _change(
+    environment: str, number: int, line: Location, text: str, *, alone: bool = True
+) -> JobChange:
     file = JobFile(environment, f"llm-{number}")
 
     def run(lr: str, digest: str) -> PlannedRun:
@@ -84,7 +97,7 @@ def _change(environment: str, number: int, line: Location, text: str) -> JobChan
     return JobChange(
         file=file,
         action=Action.DELETED if number % 10 == 9 else Action.NEW_RUN,
-        why=f"{file.name} begins",
+        why=f"{file.name} begins {number if alone else ''}",
         before=run("0.1", "aaaaaaaa"),
         after=None if number % 10 == 9 else run(text, f"{number:08x}"),
         causes=(Cause(Pointer("/flags/lr"), 0.1, text, line),),
@@ -157,12 +170,36 @@ def test_a_diff_is_side_by_side_and_leads_to_the_authored_line(visit: Visit) -> 
     assert page.locator(".authored").first.inner_text() == "lr: plain"
 
 
-def test_capacity_that_is_short_is_a_picture_with_its_numbers(visit: Visit) -> None:
+def test_what_becomes_of_a_pool_is_a_row_without_empty_columns(visit: Visit) -> None:
     page = visit(html.render(plan_of(1), STYLE)).page
-    measure = page.locator(".measure.danger")
-    assert "96 to 120 of 64 GPUs: short by 32" in measure.inner_text()
-    widths = [float(w.get_attribute("width") or 0) for w in measure.locator("rect").all()]
-    assert widths[1:3] == [100, 80]  # the most and the least, of the most
+    table = page.locator("table.stacked")
+    assert table.locator("th").all_inner_texts() == ["environment", "what", "at once"]
+    row = table.locator("tr.danger").inner_text()
+    assert "64 → 96 to 120 of 64 GPUs: 32 too few" in row
+
+
+def test_on_a_phone_nothing_is_beside_the_screen(visit: Visit) -> None:
+    page = visit(html.render(plan_of(12), STYLE), viewport={"width": 390, "height": 844}).page
+    unfold(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_jobs_to_which_the_same_happens_are_one_row(visit: Visit) -> None:
+    line = Location("environments/base/jobs/llm.yaml", 2, 3)
+    changes = tuple(_change("env-0", 7 * number, line, "x", alone=False) for number in range(1, 6))
+    review = plan_of(1)
+    (environment,) = review.environments
+    review = replace(review, environments=(replace(environment, changes=changes),))
+    page = visit(html.render(review, STYLE)).page
+    rows = page.locator("#list > details.row")
+    assert rows.locator("> summary .job").all_inner_texts() == ["env-0/llm-14 and 4 more"]
+    assert page.locator("#shown").inner_text() == "5 of 5"
+    rows.locator("> summary").click()
+    inside = rows.locator("details.row .job")
+    inside.last.wait_for()
+    assert inside.all_inner_texts() == [f"env-0/llm-{n}" for n in (14, 21, 28, 35, 7)]
+    page.locator("#search").fill("llm-28")
+    assert rows.locator(".job").all_inner_texts() == ["env-0/llm-28"]
 
 
 def test_hostile_text_is_text(visit: Visit) -> None:

@@ -93,7 +93,7 @@ def test_a_broken_rule_is_an_error_at_the_line_that_breaks_it(
     }
     assert "`trainwright rerun prod/other`" in finding["remedy"]
     assert found["changes"][0]["action"] == "rejected"
-    assert found["verdict"] == "1 rejected by the API · 1 error"
+    assert found["verdict"] == "Cannot sync 1 job · 1 error"
     assert found["command"].endswith(f"--crds {strict}")
 
 

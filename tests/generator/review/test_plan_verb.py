@@ -149,7 +149,7 @@ def test_comments_and_the_order_of_keys_change_nothing(cloned: Repository) -> No
     path.write_text("# Another comment.\n" + "\n".join(reversed(path.read_text().splitlines())))
     found = plan(cloned)
     assert found["changes"] == []
-    assert found["verdict"] == "nothing changes for any job"
+    assert found["verdict"] == "Nothing changes for any job"
 
 
 def test_a_new_job_and_one_that_is_gone(cloned: Repository) -> None:
@@ -403,6 +403,7 @@ def test_an_edit_of_what_is_shared_names_its_line_and_reach(
     assert [change["causes"][0] for change in changes] == 2 * [
         {
             "path": "shm",
+            "note": "",
             "before": '"auto"',
             "after": '"8Gi"',
             "place": {"file": "environments/defaults.yaml", "line": 3, "column": 17},
@@ -449,7 +450,7 @@ def test_what_it_asks_for_and_whether_that_fits(cloned: Repository) -> None:
     assert (fits["pool h100"]["need"], fits["pool h100"]["short"]) == (16, 0)
     assert (fits["queue team"]["need"], fits["queue team"]["short"]) == (16, 8)
     assert fits["budget"]["short"] == 0
-    assert "prod queue team short by 8 GPUs" in found["verdict"]
+    assert "prod queue team lacks 8 GPUs" in found["verdict"]
 
 
 def test_unknown_duration_is_never_nothing(cloned: Repository) -> None:
@@ -614,7 +615,7 @@ def _change(number: int, text: str = "") -> JobChange:
     return JobChange(
         file=JobFile("prod", f"job-{number:05}"),
         action=SHOWN[number % len(SHOWN)],
-        why=f"why {text}",
+        why=f"why {number} {text}",
         before=run("old"),
         after=run("new"),
         causes=(cause,) * (number % 5),
@@ -680,7 +681,7 @@ def test_what_is_held_back_is_a_line_for_each_shared_file_and_not_for_each_job()
     assert len(whole) < 10_000
     assert "<summary>3,000 jobs keep their old values until the next run</summary>" in folded
     assert re.search(r"\n- nodes: prod/job.*-00000, .* and [0-9,]+ more\n", folded)
-    assert "3000 held back" in text
+    assert "Waits for a rerun of 3,000 jobs" in text
     assert "holds back 5 runs, 3 start" in text
 
 
@@ -810,6 +811,7 @@ def test_an_edit_of_a_pool_is_about_its_jobs(cloned: Repository) -> None:
     assert change["causes"] == [
         {
             "path": "shm",
+            "note": "",
             "before": '"2Gi"',
             "after": '"4Gi"',
             "place": {"file": "environments/prod/environment.yaml", "line": 8, "column": 25},

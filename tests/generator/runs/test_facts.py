@@ -106,6 +106,7 @@ ENVIRONMENT: dict[str, list[Any]] = {
     "sharedChanges": ["hold", "start"],
     "images": [{}, {"requireDigest": True}, {"gitSync": f"r.example.com/git-sync@sha256:{'6' * 64}"}],
     "budget": [{}, {"gpuHours": 5}],
+    "currency": ["USD", "EUR"],
     "secrets": [{}, {"hf": {}}],
     "severities": [{}, {"TW111": "off"}],
     "gitops": [{"engine": e, "prune": p} for e in ("argocd", "flux", "none") for p in ("confirm", "immediate")],

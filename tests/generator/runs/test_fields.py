@@ -384,6 +384,7 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "images.requireDigest": ({}, {"images": {"requireDigest": False}}),
     "images.gitSync": ({}, {"images": {"gitSync": f"r.example.com/git-sync@sha256:{'6' * 64}"}}),
     "budget": ({}, {"budget": {"gpuHours": 9, "cost": 9, "owner": "a"}}),
+    "currency": ({}, {"currency": "EUR"}),
     "severities": ({}, {"severities": {"TW111": "off"}}),
     "waivers": ({}, {"waivers": [{"rule": "TW111", "reason": "because", "until": "2030-01-01"}]}),
     "gitops.engine": ({}, {"gitops": {"engine": "flux"}}),

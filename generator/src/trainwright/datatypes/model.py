@@ -407,6 +407,7 @@ class Environment:
         default=frozenset(), metadata=written("queues", read=_elsewhere)
     )
     budget: Budget = Budget()
+    currency: str = "USD"  # of prices and of the budget, by ISO 4217
     secrets: tuple[str, ...] = ()  # Secrets that exist, however made; empty when not declared
     pod_security: Literal["restricted", "baseline", "privileged"] = "restricted"
     allow: tuple[str, ...] = ()  # what jobs may take beyond their share of a node or a cluster

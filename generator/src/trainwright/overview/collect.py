@@ -55,6 +55,7 @@ def _environment(
         jobs=jobs,
         active=demand.total(one.demand for one in jobs),
         fits=tuple(check_capacity(environment, active)) if environment else (),
+        currency=environment.currency if environment else "USD",
     )
 
 

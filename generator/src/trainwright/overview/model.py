@@ -41,6 +41,7 @@ class EnvironmentOverview:
     jobs: tuple[JobOverview, ...]
     active: Demand
     fits: tuple[CapacityCheck, ...]
+    currency: str = "USD"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

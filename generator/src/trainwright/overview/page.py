@@ -42,7 +42,7 @@ def render(found: Overview, style: Style) -> str:
         "link": style.link if style.link.startswith(("https://", "http://")) else "",
         "environments": [one.name for one in found.environments],
         "hours": max((job.demand.hours.high for job in found.jobs), default=0),
-        "jobs": [_job(job, lines) for job in found.jobs],
+        "jobs": [_job(job, one.currency, lines) for one in found.environments for job in one.jobs],
         "events": [
             {
                 "commit": event.commit,
@@ -83,7 +83,7 @@ def _environment(one: EnvironmentOverview) -> Data:
     return {
         "name": one.name,
         "jobs": " · ".join(_counts(one)),
-        "asked": ", ".join(words.asked(one.active)),
+        "asked": ", ".join(words.asked(one.active, one.currency)),
         "bars": [words.bar(fit) for fit in one.fits],
     }
 
@@ -114,7 +114,7 @@ def _goodput(one: RunGoodput) -> Data:
     }
 
 
-def _job(one: JobOverview, lines: AuthoredLines) -> Data:
+def _job(one: JobOverview, currency: str, lines: AuthoredLines) -> Data:
     job = one.job
     return {
         "job": str(one.file),
@@ -127,7 +127,7 @@ def _job(one: JobOverview, lines: AuthoredLines) -> Data:
         "image": job.image.reference if job else "",
         "pool": job.pool.name if job and job.pool else "",
         "queue": job.queue if job else "",
-        "asked": ", ".join(words.asked(one.demand)),
+        "asked": ", ".join(words.asked(one.demand, currency)),
         "hours": one.demand.hours.high,
         "held": [
             cause_data(Cause(held.path, held.before, held.after, held.place), lines)

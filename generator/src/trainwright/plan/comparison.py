@@ -14,7 +14,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Environment, Finding, Job, Location, Severity
 from trainwright.datatypes.pointer import Pointer
 from trainwright.findings.diagnostics import HELD
-from trainwright.plan import actions, affected, causes, object_changes
+from trainwright.plan import actions, affected, causes, object_changes, uses
 from trainwright.plan.earlier import Earlier
 from trainwright.plan.memo import Memo
 from trainwright.plan.model import (
@@ -468,21 +468,27 @@ class Comparison:
         both = self.before.has(file) and self.after.has(file)
         was, now = (side.job(file) if both else None for side in (self.before, self.after))
         if not (was and now and was.loaded.spec and now.loaded.spec):
-            yield Cause(Pointer(), None, None, Location(file.path))
+            note = "job spec with errors"
+            if not both:
+                note = "new job spec" if self.after.has(file) else "job spec removed"
+            yield Cause(Pointer(), None, None, Location(file.path), note)
             return
         found = (*self._edits(file, was, now), *self._of_ledgers(file))
         if not found and was.record is not None:
             found = tuple(causes.of_record(was.record, now.loaded.spec))
-        yield from found or (Cause(Pointer(), None, None, self._unspecified(file)),)
+        yield from found or (self._unspecified(file),)
 
     def _of_ledgers(self, file: JobFile) -> Iterator[Cause]:
         old, new = (side.ledger(file.environment) for side in (self.before, self.after))
         return causes.of_ledgers(old, new, file.name)
 
-    def _unspecified(self, file: JobFile) -> Location:
-        """Where something changed for a job of which no line says anything else."""
+    def _unspecified(self, file: JobFile) -> Cause:
+        """What changed for a job of which no line says anything else."""
         record = records.path(file.environment, file.name)
-        return Location(record if record in self.changed else file.path)
+        if record in self.changed:
+            return Cause(Pointer(), None, None, Location(record), "the record of its run")
+        note = "no value of the spec, only what is rendered for it"
+        return Cause(Pointer(), None, None, Location(file.path), note)
 
     def _edits(self, file: JobFile, was: ResolvedJob, now: ResolvedJob) -> Iterator[Cause]:
         """The values that differ between the specs of a job, and between its environments."""
@@ -521,6 +527,7 @@ class Comparison:
         demands = [(it.job, it.demand) for it in asking if it.job]
         demands += self._left(changes)
         after = demand.total(asked for _, asked in demands)
+        fits = tuple(self._fits(name, changes, demands))
         return EnvironmentPlan(
             name=name,
             jobs=len(self.after.survey.jobs.get(name, ())),
@@ -528,8 +535,10 @@ class Comparison:
             before=after - demand.total(change.delta for change in changes),
             after=after,
             asked=demand.total(change.asked for change in changes),
-            fits=tuple(self._fits(name, changes, demands)),
+            fits=fits,
             objects=self._objects(name),
+            uses=tuple(uses.uses(changes, demands, fits)),
+            currency=environment.currency if environment else "USD",
         )
 
     def _fits(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from trainwright.datatypes.model import Data
-from trainwright.plan import words
+from trainwright.plan import headline, table, words
+from trainwright.plan.alike import alike
 from trainwright.plan.format import Format, Style
 from trainwright.plan.model import (
     Action,
     Cause,
-    EnvironmentPlan,
     JobChange,
     ObjectChange,
     Plan,
@@ -43,7 +43,7 @@ def render(review: Plan, style: Style) -> str:
             )
         ],
         "hours": max((change.asked.hours.high for change in changes), default=0),
-        "changes": list(_changes(changes, lines)),
+        "changes": list(_changes(review, lines)),
         "shared": [_shared(file, lines) for file in review.blast],
         "findings": [
             finding_data(one, lines, queues)
@@ -52,12 +52,13 @@ def render(review: Plan, style: Style) -> str:
     }
     return document(
         "plan",
-        f"Plan: {words.verdict(review)}",
+        f"Plan: {headline.verdict(review)}",
         data,
-        verdict=words.verdict(review),
+        verdict=headline.verdict(review),
         tone="danger" if review.blocked else "",
         facts=_facts(review, style),
-        environments=[_environment(found) for found in review.environments],
+        uses=_uses(review),
+        unrendered=list(words.unrendered(review)),
         objects=[_object(change) for change in review.objects],
         command=style.command,
     )
@@ -69,12 +70,15 @@ def _facts(review: Plan, style: Style) -> list[tuple[str, str]]:
     return [*facts, ("behind", f"{review.behind} commits")] if review.behind else facts
 
 
-def _environment(found: EnvironmentPlan) -> Data:
+def _uses(review: Plan) -> Data:
+    """The table of pools, queues and budgets, for the template."""
+    used = table.table(review)
     return {
-        "name": found.name,
-        "jobs": f"{found.jobs:,} job{'' if found.jobs == 1 else 's'}",
-        "asked": ", ".join(words.asked(found.asked, sign=True)),
-        "bars": [words.bar(fit) for fit in found.fits],
+        "heads": used.heads,
+        "rows": [
+            {"cells": [*zip(used.heads, row, strict=True)], "tone": "danger" if short else ""}
+            for row, short in zip(used.rows, used.short, strict=True)
+        ],
     }
 
 
@@ -86,20 +90,23 @@ def _object(change: ObjectChange) -> Data:
     }
 
 
-def _changes(changes: Sequence[JobChange], lines: AuthoredLines) -> Iterator[Data]:
-    """The riskiest first, whose diffs are the first to have room."""
+def _changes(review: Plan, lines: AuthoredLines) -> Iterator[Data]:
+    """The riskiest first, whose diffs are the first to have room; those alike beside each other."""
     room = _DIFFS
-    for change in changes:
+    groups = enumerate(alike(review.listed))
+    for number, change in ((number, it) for number, group in groups for it in group.changes):
+        currency = review.currency(change.file.environment)
         files: list[Data] | None = list(_files(change)) if room > 0 else None
         if files:
             room -= sum(len(line) for file in files for line in file["lines"])
         yield {
+            "group": number,
             "job": str(change.file),
             "environment": change.file.environment,
             "action": change.action.value,
             "tone": _tone(change.action),
             "why": change.why,
-            "asked": ", ".join(words.asked(change.asked, sign=True)),
+            "asked": words.signed(change.asked, currency),
             "hours": max(0, change.asked.hours.high),
             "image": "; ".join(filter(None, (words.image(change), *words.runs(change)))),
             "causes": [cause_data(cause, lines) for cause in change.causes],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainwright.datatypes.model import Data
 from trainwright.findings.credentials import redact
-from trainwright.plan import words
+from trainwright.plan import headline, words
 from trainwright.plan.format import Format, Style
 from trainwright.plan.model import (
     Cause,
@@ -36,7 +36,7 @@ def render(review: Plan, style: Style) -> str:
             "head": review.head,
             "behind": review.behind,
             "underived": [finding_data(finding) for finding in review.underived],
-            "verdict": words.verdict(review),
+            "verdict": headline.verdict(review),
             "blocked": review.blocked,
             "changes": [_change(change) for change in review.changes],
             "environments": [_environment(found) for found in review.environments],
@@ -64,6 +64,7 @@ def _change(change: JobChange) -> Data:
 def _cause(cause: Cause) -> Data:
     return {
         "path": cause.pointer.dotted,
+        "note": cause.note,
         "before": words.value(cause.pointer, cause.before),
         "after": words.value(cause.pointer, cause.after),
         "place": place_of(cause.place),
@@ -113,6 +114,7 @@ def _environment(found: EnvironmentPlan) -> Data:
     return {
         "name": found.name,
         "jobs": found.jobs,
+        "currency": found.currency,
         "before": _demand(found.before),
         "after": _demand(found.after),
         "requests": _demand(found.asked),

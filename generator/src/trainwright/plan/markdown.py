@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 
 from trainwright.datatypes.model import Finding, Location
 from trainwright.findings.visibility import visible
-from trainwright.plan import words
+from trainwright.plan import headline, words
+from trainwright.plan import table as uses
+from trainwright.plan.alike import Alike, alike
 from trainwright.plan.format import Format, Style
 from trainwright.plan.model import Action, JobChange, Plan
 from trainwright.reports.comment import ICONS, LIMIT, cell, code, fenced, fitting, html
@@ -40,21 +42,23 @@ _CAUSES = 3  # in a row of the table; the details have all
 _OBJECTS = 20  # objects of one's own that are listed
 _FORGED = 50  # rendered files that no source renders, of a few hundred characters each
 _SHARED = 8  # values of one shared file
-_TABLE = "\n| | job | what happens | because | requests | image |\n|---|---|---|---|---|---|\n"
+_USES = 8_000  # characters of the table of pools
+_HEADS = ("job", "what happens", "because", "requests", "runs")
 
 
 def render(review: Plan, style: Style) -> str:
-    changes = review.listed
-    head = f"<!-- {style.marker} -->\n### Trainwright: {cell(words.verdict(review))}\n"
+    groups = alike(review.listed)
+    head = f"<!-- {style.marker} -->\n### Trainwright: {cell(headline.verdict(review))}\n"
     head += _forged(review)
     head += "".join(f"\n⚠️ {cell(line)}\n" for line in words.unrendered(review))
     foot = _foot(review, style)
-    rows = [_row(change, style) for change in changes]
+    head += _uses(review)
+    top, rows = _rows(groups, review, style)
     findings = [_finding(finding, style) for finding in by_weight(review.findings)]
     facts = list(_facts(review, style))
     room = LIMIT - len(head) - len(foot) - _ROOM
-    table, used = _table(rows, room * 7 // 10 if findings else room)
-    cut = _named(changes[max(0, len(table) - 1) :])
+    table, used = _table(top, rows, room * 7 // 10 if findings else room)
+    cut = _named(groups[max(0, len(table) - 1) :])
     room -= used + len(cut)
     listed, used = fitting(["\n", *findings] if findings else [], room)
     room -= used
@@ -64,35 +68,56 @@ def render(review: Plan, style: Style) -> str:
     room -= used
     # Diffs are made one by one: of thousands only the first ones fit.
     folded: list[str] = []
-    for change in changes:
-        part = _details(change, style)
+    for group in groups:
+        part = _details(group, style)
         if len(part) > room:
             break
         folded.append(part)
         room -= len(part)
     left = _left(
-        (len(changes) - max(0, len(table) - 1), "row", "rows of the table"),
+        (len(groups) - max(0, len(table) - 1), "row", "rows of the table"),
         (len(findings) - max(0, len(listed) - 1), "finding", "findings"),
-        (len(facts) - len(shown), "paragraph", "paragraphs on capacity and shared files"),
-        (len(changes) - len(folded), "diff", "diffs"),
+        (len(facts) - len(shown), "paragraph", "paragraphs on shared files"),
+        (len(groups) - len(folded), "diff", "diffs"),
     )
     return "".join((head, *table, cut, *listed, *shown, *kept, *folded, left, foot))
 
 
-def _table(rows: Sequence[str], room: int) -> tuple[Sequence[str], int]:
+def _uses(review: Plan) -> str:
+    """The table of pools, queues and budgets."""
+    used = uses.table(review)
+    rows = [
+        _line(tuple(f"⚠️ {text}" if short and not index else text for index, text in enumerate(row)))
+        for row, short in zip((tuple(map(cell, row)) for row in used.rows), used.short, strict=True)
+    ]
+    shown, _ = fitting(rows, _USES)
+    more = len(rows) - len(shown)
+    rest = f"\n_and {more:,} more rows_\n" if more else ""
+    return "".join(("\n", _heading(used.heads), *shown, rest)) if rows else ""
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _heading(heads: Sequence[str]) -> str:
+    return f"{_line(heads)}{'|---' * len(heads)}|\n"
+
+
+def _table(top: str, rows: Sequence[str], room: int) -> tuple[Sequence[str], int]:
     """The rows that fit, with room for the names of those that do not."""
-    table, used = fitting([_TABLE, *rows] if rows else [], room)
+    table, used = fitting([top, *rows] if rows else [], room)
     return (
         (table, used)
         if not rows or len(table) > len(rows)
-        else fitting([_TABLE, *rows], room - _NAMES)
+        else fitting([top, *rows], room - _NAMES)
     )
 
 
-def _named(changes: Sequence[JobChange]) -> str:
+def _named(groups: Sequence[Alike]) -> str:
     """What happens to the jobs without a row, by their names as far as there is room."""
     happens: dict[str, list[str]] = {}
-    for change in changes:
+    for change in (change for group in groups for change in group.changes):
         happens.setdefault(change.action.value, []).append(cell(str(change.file)))
     lines = []
     for action, names in happens.items():
@@ -140,17 +165,24 @@ def _left(*dropped: tuple[int, str, str]) -> str:
     return f"\n_Left out to fit a comment: {', '.join(parts)}._\n" if parts else ""
 
 
-def _row(change: JobChange, style: Style) -> str:
-    icon = _ICONS[change.action.value]
+def _rows(groups: Sequence[Alike], review: Plan, style: Style) -> tuple[str, Sequence[str]]:
+    """The head of the table of jobs, and its rows, without columns in which nothing is."""
+    found = [_row(it, style, review.currency(it.first.file.environment)) for it in groups]
+    heads, rows = uses.columns(_HEADS, found)
+    return f"\n{_heading(heads)}", [_line(row) for row in rows]
+
+
+def _row(group: Alike, style: Style, currency: str) -> tuple[str, ...]:
+    change = group.first
     because = "<br>".join(
         f"{_link(cause.place, style, words.cause(cause))}" for cause in change.causes[:_CAUSES]
     )
     more = len(change.causes) - _CAUSES
     because += f"<br>and {more} more" if more > 0 else ""
     happens = f"**{change.action.value}**: {cell(change.why)}"
-    asks = cell(words.signed(change.asked)) if any(words.asked(change.asked)) else ""
-    job = cell(str(change.file))
-    return f"| {icon} | {job} | {happens} | {because} | {asks} | {_runs(change)} |\n"
+    asks = cell(words.signed(group.asked, currency))
+    job = f"{_ICONS[change.action.value]} {cell(group.name)}"
+    return (job, happens, because, asks, _runs(change))
 
 
 def _runs(change: JobChange) -> str:
@@ -181,10 +213,6 @@ def _finding(finding: Finding, style: Style) -> str:
 
 
 def _facts(review: Plan, style: Style) -> Iterator[str]:
-    for environment in review.changing:
-        for fit in environment.fits:
-            icon = "⚠️ " if fit.short or fit.unknown else ""
-            yield f"\n{icon}{cell(environment.name)} {cell(fit.what)}: {cell(words.fitting(fit))}\n"
     if review.objects:
         listed = (
             f"- {_link(one.place, style, f'{one.object} is {one.action}')} in "
@@ -203,10 +231,14 @@ def _facts(review: Plan, style: Style) -> Iterator[str]:
         yield f"\n`{code(blast.file)}` {words.reach(blast)}.\n\n{causes}"
 
 
-def _details(change: JobChange, style: Style) -> str:
-    summary = f"{html(str(change.file))}: {change.action.value}"
+def _details(group: Alike, style: Style) -> str:
+    change = group.first
+    summary = f"{html(group.name)}: {change.action.value}"
+    others = _listed([*map(cell, group.others)], _KEPT)
+    same = f"The same for {others}.\n\n" if others else ""
     causes = "".join(f"- {_link(c.place, style, words.cause(c))}\n" for c in change.causes)
-    return f"\n<details><summary>{summary}</summary>\n\n{causes}\n{_fenced(change)}\n</details>\n"
+    inside = f"{same}{causes}\n{_fenced(change)}"
+    return f"\n<details><summary>{summary}</summary>\n\n{inside}\n</details>\n"
 
 
 def _fenced(change: JobChange) -> str:

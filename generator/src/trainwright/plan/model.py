@@ -50,10 +50,11 @@ class Cause:
     A value is None on the side where it is not set. Both are redacted where they are shown.
     """
 
-    pointer: Pointer  # "" is the spec itself
+    pointer: Pointer
     before: Data
     after: Data
     place: Location
+    note: str = ""  # where no value differs: "new job spec"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,7 @@ class PlannedRun:
     retired: bool
     files: Mapping[str, str] = field(repr=False)  # texts by name
     demand: Demand = NOTHING
+    pool: str = ""
     believed: bool = True
 
 
@@ -130,6 +132,20 @@ class ObjectChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """What everything active requests of a pool, a queue or a budget, before and after a merge.
+
+    `asked` is what the merge requests: a new run all of its hours again.
+    """
+
+    what: str  # "pool h100", "queue team-nlp", "budget", as in a `CapacityCheck`
+    before: Demand
+    after: Demand
+    asked: Demand
+    fits: tuple[CapacityCheck, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentPlan:
     """All changes of one environment, its totals on both sides, and what is finite in it."""
 
@@ -141,6 +157,8 @@ class EnvironmentPlan:
     asked: Demand  # by the changes alone
     fits: tuple[CapacityCheck, ...]
     objects: tuple[ObjectChange, ...] = ()  # of one's own
+    uses: tuple[Use, ...] = ()  # of what the changes make a difference to
+    currency: str = "USD"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +198,11 @@ class Plan:
         """Of all environments, the riskiest first."""
         found = (change for environment in self.environments for change in environment.changes)
         return tuple(sorted(found, key=lambda change: change.order))
+
+    def currency(self, environment: str) -> str:
+        """What an environment's prices are in."""
+        found = (it.currency for it in self.environments if it.name == environment)
+        return next(found, "USD")
 
     @property
     def changing(self) -> tuple[EnvironmentPlan, ...]:

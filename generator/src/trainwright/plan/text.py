@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from trainwright.datatypes.model import Finding, Severity
 from trainwright.findings import diagnostics as dx
 from trainwright.findings.visibility import visible
-from trainwright.plan import words
+from trainwright.plan import headline, words
+from trainwright.plan import table as uses
+from trainwright.plan.alike import Alike, alike
 from trainwright.plan.format import Format, Style
-from trainwright.plan.model import Cause, JobChange, Plan
+from trainwright.plan.model import Cause, Plan
 from trainwright.reports.terminal import table
 
 _COLORS = {
@@ -32,14 +34,18 @@ def render(review: Plan, style: Style) -> str:
 def _lines(review: Plan, style: Style) -> Iterator[str]:
     for finding in review.underived:
         yield style.paint(visible(words.forged(finding)), "red")
-    yield visible(words.verdict(review))
+    yield visible(headline.verdict(review))
     for line in words.unrendered(review):
         yield style.paint(visible(line), "yellow")
     if review.behind:
         yield f"{style.against} has {review.behind} commits more, which are not looked at"
-    for change in review.listed:
+    used = uses.table(review)
+    if used.rows:
         yield ""
-        yield from _change(change, style)
+        yield table(used.heads, used.rows, color=style.color).rstrip("\n")
+    for group in alike(review.listed):
+        yield ""
+        yield from _change(group, style, review.currency(group.first.file.environment))
     yield from _objects(review)
     findings = [finding for finding in review.findings if _is_shown(finding)]
     if findings:
@@ -55,16 +61,6 @@ def _lines(review: Plan, style: Style) -> Iterator[str]:
         for blast in review.blast:
             yield visible(f"{blast.file} {words.reach(blast)}")
             yield from _causes(blast.causes)
-    fits = [
-        (environment.name, fit.what, words.fitting(fit))
-        for environment in review.changing
-        for fit in environment.fits
-    ]
-    if fits:
-        yield ""
-        yield table(
-            ("environment", "capacity", "if all run at once"), fits, color=style.color
-        ).rstrip("\n")
 
 
 def _objects(review: Plan) -> Iterator[str]:
@@ -82,12 +78,14 @@ def _is_shown(finding: Finding) -> bool:
     return finding.severity is Severity.ERROR or finding.rule in _ASKED
 
 
-def _change(change: JobChange, style: Style) -> Iterator[str]:
+def _change(group: Alike, style: Style, currency: str) -> Iterator[str]:
+    change = group.first
     action = style.paint(change.action.value, _COLORS.get(change.action.value, ""))
-    yield f"{visible(str(change.file))}  {action}: {visible(change.why)}"
+    yield f"{visible(group.name)}  {action}: {visible(change.why)}"
+    if group.others:
+        yield visible(f"  the same for {', '.join(group.others)}")
     yield from _causes(change.causes)
-    asked = words.signed(change.asked)
-    if change.asked.nodes or change.asked.gpus or change.asked.hours or change.asked.unbounded:
+    if asked := words.signed(group.asked, currency):
         yield f"  requests {asked}"
     if words.image(change):
         yield visible(f"  image {words.image(change)}")

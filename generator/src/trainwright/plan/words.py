@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
-from trainwright.datatypes.model import Data, Finding, Severity
+from trainwright.datatypes.model import Data, Finding
 from trainwright.datatypes.pointer import Pointer
 from trainwright.findings.credentials import HIDDEN, named, redact
 from trainwright.findings.redaction import unified_diff
@@ -19,46 +19,11 @@ from trainwright.plan.model import (
     SharedFileImpact,
 )
 from trainwright.plan.running import running
-from trainwright.runs.record import RECORD_FILE
 from trainwright.specs.capacity import CapacityCheck
-from trainwright.specs.demand import NOTHING, Demand, Range
+from trainwright.specs.demand import Demand, Range
 
-_COUNTED = {
-    Action.REJECTED: "rejected by the API",
-    Action.BROKEN: "broken",
-    Action.DELETED: "deleted",
-    Action.LEFT: "left running",
-    Action.MIXED: "mixed versions",
-    Action.IGNORED: "silently ignored",
-    Action.CANCELLED: "cancelled",
-    Action.NEW_RUN: "replaced",
-    Action.STARTED: "started",
-    Action.SUSPENDED: "suspended",
-    Action.RESUMED: "resumed",
-    Action.RETIRED: "retired",
-    Action.IN_PLACE: "changed in place",
-    Action.HELD: "held back",
-}
-
-
-def verdict(review: Plan) -> str:
-    """One line: how many jobs come to what, what that asks for, and what is too small for it."""
-    counts = Counter(change.action for change in review.changes)
-    forged = len({finding.place.file for finding in review.underived})
-    lies = f"{forged} rendered file{'' if forged == 1 else 's'} that no source renders"
-    parts = [lies] if forged else []
-    parts += [
-        ", ".join(f"{counts[action]} {_COUNTED[action]}" for action in _COUNTED if counts[action])
-    ]
-    for environment in review.changing:
-        if environment.asked != NOTHING:
-            parts.append(f"{environment.name} {signed(environment.asked)}")
-        short = (shortage(fit) for fit in environment.fits if fit.short > fit.short_before)
-        parts += [f"{environment.name} {message}" for message in short]
-    parts += [objects(review)] if review.objects else []
-    errors = sum(finding.severity is Severity.ERROR for finding in review.findings)
-    parts += [f"{errors} error{'' if errors == 1 else 's'}"] if errors else []
-    return " · ".join(part for part in parts if part) or "nothing changes for any job"
+_SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥", "INR": "₹"}
+_WHOLE = 100  # from here on money has no cents
 
 
 def objects(review: Plan) -> str:
@@ -90,7 +55,17 @@ def span(value: Range, *, sign: bool = False) -> str:
     return " to ".join(f"{'+' if sign and end > 0 else ''}{number(end)}" for end in ends)
 
 
-def asked(demand: Demand, *, sign: bool = False) -> Iterator[str]:
+def money(value: Range, currency: str, *, sign: bool = False) -> str:
+    """An amount as people write it: "$335", "€12.50", "CHF 1,200"."""
+    symbol = _SYMBOLS.get(currency, f"{currency} ")
+    return " to ".join(
+        f"{'-' if end < 0 else '+' if sign and end > 0 else ''}{symbol}"
+        f"{f'{abs(end):,.0f}' if abs(end) >= _WHOLE or end == int(end) else f'{abs(end):,.2f}'}"
+        for end in sorted({value.low, value.high})
+    )
+
+
+def asked(demand: Demand, currency: str, *, sign: bool = False) -> Iterator[str]:
     """What is asked for, a few words a part; unbounded and unpriced jobs are always said."""
     if demand.gpus:
         gpus = span(demand.gpus, sign=sign)
@@ -101,21 +76,16 @@ def asked(demand: Demand, *, sign: bool = False) -> Iterator[str]:
     if demand.hours:
         yield f"{span(demand.hours, sign=sign)} GPU-h"
     if demand.cost:
-        yield f"cost {span(demand.cost, sign=sign)}"
+        yield money(demand.cost, currency, sign=sign)
     if demand.unbounded:
         jobs = abs(demand.unbounded)
         less = "no longer " if demand.unbounded < 0 else ""
         yield f"{less}unbounded GPU-h of {jobs} job{'' if jobs == 1 else 's'} without maxDuration"
 
 
-def signed(demand: Demand) -> str:
-    """A difference of demands in one line."""
-    return ", ".join(asked(demand, sign=True)) or "±0 GPUs"
-
-
-def shortage(fit: CapacityCheck) -> str:
-    """What is missing when everything runs at once."""
-    return f"{fit.what} short by {number(fit.short)} {fit.unit}"
+def signed(demand: Demand, currency: str) -> str:
+    """A difference of demands in one line; empty where there is none."""
+    return ", ".join(asked(demand, currency, sign=True))
 
 
 def fitting(fit: CapacityCheck) -> str:
@@ -125,7 +95,7 @@ def fitting(fit: CapacityCheck) -> str:
     message = f"{need} of {number(fit.has)} {fit.unit}{unknown}"
     if fit.short:
         before = f", {number(fit.short_before)} before" if fit.short_before else ""
-        return f"{message}: short by {number(fit.short)}{before}"
+        return f"{message}: {number(fit.short)} too few{before}"
     if fit.most > fit.has:
         return f"{message}: elastic jobs get less than they could use"
     return f"{message}: unknown whether that fits" if fit.unknown else f"{message}: fits"
@@ -147,8 +117,7 @@ def bar(fit: CapacityCheck) -> Data:
 def cause(found: Cause) -> str:
     """ "image.tag: 1.0 → 1.1", with credentials hidden."""
     if not found.pointer:
-        recorded = found.place.file.endswith(f"/{RECORD_FILE}")
-        return "the record of its run" if recorded else "the spec itself"
+        return found.note
     before, after = (value(found.pointer, side) for side in (found.before, found.after))
     return f"{found.pointer.dotted}: {before} → {after}"
 

@@ -89,6 +89,7 @@ ENVIRONMENT = (
     EnvironmentField(("pools", ANY, "node"), note=_CHECKED),
     EnvironmentField(("pools", ANY, "capacity"), note=_PLANNED),
     EnvironmentField(("pools", ANY, "pricePerGpuHour"), note=_PLANNED),
+    EnvironmentField(("currency",), note="What a plan writes costs in."),
     EnvironmentField(("pools", ANY, "spot"), note=_CHECKED),
     EnvironmentField(
         ("pools", ANY, "fabric"),

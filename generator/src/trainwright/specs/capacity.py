@@ -58,7 +58,7 @@ class CapacityCheck:
     """
 
     what: str  # "pool h100", "queue team-nlp", "budget"
-    unit: str  # "GPUs", "GPU-hours", ...
+    unit: str  # "GPUs", "GPU-hours", or a currency
     need: float
     most: float
     has: float
@@ -114,7 +114,7 @@ def _budgets(environment: Environment, asked: Demand) -> Iterator[CapacityCheck]
     if budget.cost is not None and (asked.cost or asked.unbounded or asked.unpriced):
         yield CapacityCheck(
             what="budget",
-            unit="cost",
+            unit=environment.currency,
             need=asked.cost.low,
             most=asked.cost.high,
             has=budget.cost,

@@ -116,7 +116,7 @@ function group(found, byTeam, link) {
 }
 
 // A list with its search, its select and its chips; what they say is in the address.
-function listing({ items, chips, key, select, searched, draw, none }) {
+function listing({ items, chips, key, select, searched, draw, none, gather = (found) => found }) {
   const [search, chosenSelect, group] = [byId("search"), byId("environment"), byId("actions")];
   items.forEach((item) => { item.searched = searched(item); });
   chosenSelect.append(...select.map((name) => element("option", { value: name }, name)));
@@ -138,7 +138,7 @@ function listing({ items, chips, key, select, searched, draw, none }) {
       (!chosenSelect.value || item.environment === chosenSelect.value) &&
       matches(item.searched, search.value));
     byId("shown").textContent = items.length ? `${found.length} of ${items.length}` : none;
-    fill(byId("list"), found, draw);
+    fill(byId("list"), gather(found), draw);
     address.write({ q: search.value, environment: chosenSelect.value, [key]: [...chosen].join(",") });
   };
   search.addEventListener("input", show);

@@ -51,15 +51,32 @@ function details(change, link) {
   return element("div", { class: "body" }, ...parts);
 }
 
-function row(change, plan) {
+// Jobs to which the same happens are one row, which has a row for each of them inside.
+function row(changes, plan) {
+  if (changes.length === 1) return single(changes[0], plan);
+  const inside = () => element("div", { class: "body" }, ...changes.map((change) => single(change, plan)));
+  return folded(summary(changes[0], plan, changes), inside);
+}
+
+function single(change, plan) {
+  return folded(summary(change, plan, [change]), () => details(change, plan.link));
+}
+
+function summary(change, plan, changes) {
   const first = change.causes[0];
   const more = change.causes.length > 1 ? `, and ${change.causes.length - 1} more` : "";
-  const summary = element("summary", {},
+  const others = changes.length > 1 ? ` and ${changes.length - 1} more` : "";
+  return element("summary", {},
     element("span", { class: `badge ${change.tone}` }, change.action),
-    element("span", { class: "job" }, change.job),
+    element("span", { class: "job" }, change.job + others),
     element("span", {}, change.why, first ? element("br") : null, first ? `${first.text}${more}` : null),
-    element("span", { class: "asked" }, change.asked, change.hours > 0 ? spark(change.hours / plan.hours) : null));
-  return folded(summary, () => details(change, plan.link));
+    element("span", { class: "asked" }, change.asked, others && change.asked ? " each" : null, change.hours > 0 ? spark(change.hours / plan.hours) : null));
+}
+
+function alike(changes) {
+  const groups = new Map();
+  for (const change of changes) groups.set(change.group, groups.get(change.group) ?? []).get(change.group).push(change);
+  return [...groups.values()];
 }
 
 function searched(change) {
@@ -80,7 +97,7 @@ unpack().then((plan) => {
   plan.changes.forEach((change) => { change.chips = [change.action]; });
   listing({
     items: plan.changes, chips: plan.actions, key: "action", select: plan.environments,
-    searched, draw: (change) => row(change, plan), none: "none change",
+    searched, gather: alike, draw: (changes) => row(changes, plan), none: "none change",
   });
   shared(plan);
   findings(plan.findings, plan.link);

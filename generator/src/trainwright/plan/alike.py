@@ -1,0 +1,72 @@
+"""Jobs of an environment to which the same happens for the same reason, shown as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from trainwright.datatypes.frozen import dataclass
+from trainwright.plan import words
+from trainwright.plan.model import JobChange
+from trainwright.specs.demand import Demand, total
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Changes that differ in the names of their jobs and objects alone."""
+
+    changes: tuple[JobChange, ...]
+
+    @property
+    def first(self) -> JobChange:
+        return self.changes[0]
+
+    @property
+    def name(self) -> str:
+        """The first job, and how many more there are."""
+        more = len(self.changes) - 1
+        return f"{self.first.file} and {more:,} more" if more else str(self.first.file)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        return tuple(str(change.file) for change in self.changes[1:])
+
+    @property
+    def asked(self) -> Demand:
+        return total(change.asked for change in self.changes)
+
+
+def alike(changes: Sequence[JobChange]) -> tuple[Alike, ...]:
+    """The changes in their order, each with those that are like it."""
+    found: dict[object, list[JobChange]] = {}
+    for change in changes:
+        found.setdefault(_what(change), []).append(change)
+    groups = (group for same in found.values() for group in _split(same))
+    return tuple(sorted((Alike(tuple(group)) for group in groups), key=lambda it: it.first.order))
+
+
+def _split(changes: Sequence[JobChange]) -> Iterator[list[JobChange]]:
+    """By what runs, too, which takes reading manifests: where there is more than one."""
+    if len(changes) == 1:
+        yield list(changes)
+        return
+    found: dict[object, list[JobChange]] = {}
+    for change in changes:
+        runs = (words.image(change), *words.runs(change))
+        found.setdefault(tuple(_unnamed(text, change) for text in runs), []).append(change)
+    yield from found.values()
+
+
+def _what(change: JobChange) -> object:
+    """All that is said of a change, without the names in it."""
+    causes = tuple(
+        (cause.pointer, repr(cause.before), repr(cause.after), cause.note)
+        for cause in change.causes
+    )
+    why = _unnamed(change.why, change)
+    return (change.file.environment, change.action, why, causes, change.asked, change.unrendered)
+
+
+def _unnamed(text: str, change: JobChange) -> str:
+    for run in (change.before, change.after):
+        text = text.replace(run.object, "…") if run and run.object else text
+    return text.replace(change.file.name, "…")

@@ -1,0 +1,121 @@
+"""The first line of a review: what happens to how many jobs, and what that costs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from trainwright.datatypes.model import Severity
+from trainwright.plan import words
+from trainwright.plan.model import Action, JobChange, Plan
+from trainwright.specs.capacity import CapacityCheck
+from trainwright.specs.demand import NOTHING, Demand, total
+
+LIMIT = 100  # characters
+
+# What the change does, said of "2 jobs", or of "2" where jobs were named before.
+_VERBS = {
+    Action.REJECTED: "cannot sync {}",
+    Action.BROKEN: "cannot render {}",
+    Action.DELETED: "deletes {}",
+    Action.LEFT: "leaves {} running",
+    Action.MIXED: "mixes versions in {}",
+    Action.IGNORED: "has no effect on {}",
+    Action.CANCELLED: "cancels {}",
+    Action.NEW_RUN: "replaces {}",
+    Action.STARTED: "starts {}",
+    Action.SUSPENDED: "suspends {}",
+    Action.RESUMED: "resumes {}",
+    Action.RETIRED: "retires {}",
+    Action.IN_PLACE: "updates {} in place",
+    Action.HELD: "waits for a rerun of {}",
+}
+_ENDING = frozenset({Action.DELETED, Action.CANCELLED, Action.NEW_RUN})
+
+
+def verdict(review: Plan) -> str:
+    """One line of at most 100 characters: the riskiest first, and what has no room counted."""
+    forged = len({finding.place.file for finding in review.underived})
+    first = [f"{_counted(forged, 'rendered file')} that no source renders"] if forged else []
+    rest = list(_rest(review))
+    for actions in _actions(review) or [""]:
+        line = _line(first, actions, rest)
+        if len(line) <= LIMIT:
+            return line
+    while len(line) > LIMIT:
+        line = _line(first, actions, rest := rest[:-1])
+    return line
+
+
+def _line(first: list[str], actions: str, rest: list[str]) -> str:
+    parts = [*first, actions, *rest]
+    line = " · ".join(part for part in parts if part) or "nothing changes for any job"
+    return line[0].upper() + line[1:]
+
+
+def _actions(review: Plan) -> list[str]:
+    """What happens to jobs, said in full first, and with ever more of it only counted."""
+    found = defaultdict[Action, list[JobChange]](list)
+    for change in review.changes:
+        found[change.action].append(change)
+    ranked = [(action, found[action]) for action in _VERBS if action in found]
+    phrases = [
+        _VERBS[action].format(_jobs(action, changes) if position == 0 else f"{len(changes):,}")
+        for position, (action, changes) in enumerate(ranked)
+    ]
+    others = [sum(len(it) for _, it in ranked[shown:]) for shown in range(len(ranked) + 1)]
+    return [
+        ", ".join(
+            (*phrases[:shown], *([f"changes {others[shown]:,} more"] if others[shown] else []))
+        )
+        for shown in range(len(ranked), 0, -1)
+    ]
+
+
+def _jobs(action: Action, changes: list[JobChange]) -> str:
+    active = all(change.before and change.before.state == "active" for change in changes)
+    return _counted(len(changes), "running job" if action in _ENDING and active else "job")
+
+
+def _rest(review: Plan) -> Iterator[str]:
+    """What the changes request, what they make too small, and what is wrong with them."""
+    yield from _requested(review)
+    short = [
+        f"{environment.name} {fit.what} lacks {words.number(fit.short - fit.short_before)}"
+        f"{' more' if fit.short_before else ''} {_unit(fit)}"
+        for environment in review.changing
+        for fit in environment.fits
+        if fit.short > fit.short_before
+    ]
+    if len(short) > 1:
+        yield f"{len(short):,} limits exceeded"
+    yield from short if len(short) == 1 else ()
+    errors = sum(finding.severity is Severity.ERROR for finding in review.findings)
+    if errors:
+        yield _counted(errors, "error")
+    if review.objects:
+        yield words.objects(review)
+
+
+def _unit(fit: CapacityCheck) -> str:
+    return fit.unit.removesuffix("s") if fit.short - fit.short_before == 1 else fit.unit
+
+
+def _requested(review: Plan) -> Iterator[str]:
+    """GPU-hours and money; GPUs, or nodes, where there are no hours."""
+    asked = total(it.asked for it in review.changing)
+    if not asked.hours and not asked.unbounded:
+        held = Demand(nodes=asked.nodes, gpus=asked.gpus)
+        yield from words.asked(held, "", sign=True)
+    hours = Demand(hours=asked.hours, unbounded=asked.unbounded)
+    yield ", ".join(words.asked(hours, "", sign=True))
+    costs = defaultdict[str, Demand](lambda: NOTHING)
+    for it in review.changing:
+        costs[it.currency] += Demand(cost=it.asked.cost)
+    yield ", ".join(
+        words.money(cost.cost, currency, sign=True) for currency, cost in costs.items() if cost.cost
+    )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,100 @@
+"""The table of a review: each pool, queue and budget before and after, without empty columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from trainwright.datatypes.frozen import dataclass
+from trainwright.plan import words
+from trainwright.plan.model import EnvironmentPlan, Plan, Use
+from trainwright.specs.capacity import CapacityCheck
+from trainwright.specs.demand import Demand, Range
+
+_HEADS = ("environment", "what", "at once", "GPU-hours", "cost", "this change")
+_GPU_HOURS = "GPU-hours"  # the unit of a budget of these
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Heads, and rows with as many cells."""
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    short: tuple[bool, ...]  # whether a row exceeds what there is, and did not before
+
+
+def table(review: Plan) -> Table:
+    """What a merge makes a difference to, in all environments."""
+    used = [(one, use) for one in review.environments for use in one.uses]
+    heads, rows = columns(_HEADS, [tuple(_cells(one, use)) for one, use in used])
+    return Table(heads, rows, tuple(any(map(_is_worse, use.fits)) for _, use in used))
+
+
+def columns(
+    heads: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Without the columns in which no row has anything."""
+    kept = [index for index in range(len(heads)) if any(row[index] for row in rows)]
+    return (
+        tuple(heads[index] for index in kept),
+        tuple(tuple(row[index] for index in kept) for row in rows),
+    )
+
+
+def _is_worse(fit: CapacityCheck) -> bool:
+    return fit.short > fit.short_before
+
+
+def _cells(one: EnvironmentPlan, use: Use) -> Iterator[str]:
+    budget = use.what == "budget"
+    held = next((fit for fit in use.fits if not budget), None)
+    hours = next((fit for fit in use.fits if fit.unit == _GPU_HOURS), None)
+    cost = next((fit for fit in use.fits if budget and fit is not hours), None)
+    yield one.name
+    yield use.what
+    yield "" if budget else _at_once(use, held)
+    yield _hours(use, hours)
+    yield _changed(use.before.cost, use.after.cost, cost, one.currency)
+    yield _again(use, one.currency)
+
+
+def _at_once(use: Use, fit: CapacityCheck | None) -> str:
+    gpus = bool(use.before.gpus or use.after.gpus)
+    before, after = (it.gpus if gpus else it.nodes for it in (use.before, use.after))
+    shown = _changed(before, after, fit)
+    return f"{shown} {'GPUs' if gpus else 'nodes'}{_short(fit)}" if shown else ""
+
+
+def _hours(use: Use, fit: CapacityCheck | None) -> str:
+    shown = _changed(use.before.hours, use.after.hours, fit)
+    jobs = use.after.unbounded
+    unbounded = f"{jobs} job{'' if jobs == 1 else 's'} without maxDuration" if jobs else ""
+    return " and ".join(filter(None, (shown + _short(fit), unbounded)))
+
+
+def _changed(before: Range, after: Range, fit: CapacityCheck | None, currency: str = "") -> str:
+    """Both sides, once where they are the same, and how much there is."""
+    if not before and not after:
+        return ""
+    sides = [words.money(it, currency) if currency else words.span(it) for it in (before, after)]
+    has = Range(fit.has, fit.has) if fit else None
+    limit = f" of {words.money(has, currency) if currency else words.span(has)}" if has else ""
+    return f"{' → '.join(dict.fromkeys(sides))}{limit}{_short(fit) if currency else ''}"
+
+
+def _short(fit: CapacityCheck | None) -> str:
+    if not fit or not fit.short:
+        return ""
+    before = f" ({words.number(fit.short_before)} before)" if fit.short_before else ""
+    return f": {words.number(fit.short)} too few{before}"
+
+
+def _again(use: Use, currency: str) -> str:
+    """What the merge requests, where runs that begin again make it more than the difference."""
+    if _rounded(use.asked) == _rounded(use.after - use.before):
+        return ""
+    return words.signed(Demand(hours=use.asked.hours, cost=use.asked.cost), currency)
+
+
+def _rounded(demand: Demand) -> tuple[float, ...]:
+    return tuple(round(it, 6) for it in (demand.hours.low, demand.hours.high))

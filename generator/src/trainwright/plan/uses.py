@@ -1,0 +1,76 @@
+"""What a merge does to pools, queues and budgets: of each, what is requested before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Job
+from trainwright.plan.model import Action, JobChange, Use
+from trainwright.specs.capacity import CapacityCheck
+from trainwright.specs.demand import NOTHING, Demand, total
+
+NO_POOL = "no pool"
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one side of a change adds to what is requested; `asked` counts new runs in full."""
+
+    whats: tuple[str, ...]
+    delta: Demand
+    asked: Demand
+
+
+def uses(
+    changes: Sequence[JobChange],
+    after: Sequence[tuple[Job, Demand]],
+    fits: Sequence[CapacityCheck],
+) -> Iterator[Use]:
+    """Each pool, quota and budget to which a change makes a difference, in this order.
+
+    `after` is what all active jobs request once the changes are merged.
+    """
+    finite = {fit.what for fit in fits}
+    parts = [part for change in changes for part in _parts(change)]
+    found = dict.fromkeys(what for part in parts for what in part.whats)
+    for what in sorted(found, key=_rank):
+        concerned = [part for part in parts if what in part.whats]
+        delta = total(part.delta for part in concerned)
+        asked = total(part.asked for part in concerned)
+        if (delta, asked) != (NOTHING, NOTHING) and (_is_pool(what) or what in finite):
+            now = total(it for job, it in after if what in _whats(_pool(job), job.queue))
+            yield Use(
+                what=what,
+                before=now - delta,
+                after=now,
+                asked=asked,
+                fits=tuple(fit for fit in fits if fit.what == what),
+            )
+
+
+def _parts(change: JobChange) -> Iterator[_Part]:
+    again = change.action is Action.NEW_RUN and change.after is not None
+    if (was := change.before) is not None:
+        less = change.left - was.demand
+        yield _Part(_whats(was.pool, was.queue), less, NOTHING if again else less)
+    if (now := change.after) is not None:
+        yield _Part(_whats(now.pool, now.queue), now.demand, now.demand)
+
+
+def _pool(job: Job) -> str:
+    return job.pool.name if job.pool else ""
+
+
+def _whats(pool: str, queue: str) -> tuple[str, ...]:
+    """All that a job's demand counts for, by the names that a `CapacityCheck` has for them."""
+    queues = (f"queue {queue}",) if queue else ()
+    return (f"pool {pool}" if pool else NO_POOL, *queues, "budget")
+
+
+def _is_pool(what: str) -> bool:
+    return what == NO_POOL or what.startswith("pool ")
+
+
+def _rank(what: str) -> tuple[int, str]:
+    return (0 if _is_pool(what) else 1 if what.startswith("queue ") else 2, what)

@@ -1,0 +1,145 @@
+"""The headline of a plan, its table, and jobs to which the same happens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from trainwright.datatypes.model import Finding, Location, Severity
+from trainwright.datatypes.pointer import Pointer
+from trainwright.plan import headline, markdown, text, words
+from trainwright.plan.alike import alike
+from trainwright.plan.format import Style
+from trainwright.plan.model import Action, Cause, EnvironmentPlan, JobChange, Plan, PlannedRun
+from trainwright.plan.table import table
+from trainwright.plan.uses import uses
+from trainwright.specs.capacity import CapacityCheck
+from trainwright.specs.demand import Demand, Range, total
+from trainwright.specs.layout import JobFile
+
+STYLE = Style(against="main", command="trainwright plan")
+COST = 335.04
+
+
+def run(name: str, hours: float = 48, pool: str = "h100") -> PlannedRun:
+    demand = Demand(
+        nodes=Range(1, 1),
+        gpus=Range(4, 4),
+        hours=Range(hours, hours),
+        cost=Range(hours * 6.98, hours * 6.98),
+    )
+    return PlannedRun(
+        object=name, target="pytorchjob", image="i", queue="", state="active", retired=False,
+        files={}, demand=demand, pool=pool,
+    )  # fmt: skip
+
+
+def change(name: str, action: Action = Action.NEW_RUN, lr: float = 0.2) -> JobChange:
+    file = JobFile("prod", name)
+    return JobChange(
+        file=file,
+        action=action,
+        why=f"replaces {name}-old: its training stops; {name}-new begins anew",
+        before=run(f"{name}-old"),
+        after=run(f"{name}-new"),
+        causes=(Cause(Pointer("/flags/lr"), 0.1, lr, Location(file.path, 4, 3)),),
+    )
+
+
+def review(changes: Sequence[JobChange], fits: Sequence[CapacityCheck] = (), currency: str = "USD") -> Plan:  # fmt: skip
+    changes = tuple(changes)
+    environment = EnvironmentPlan(
+        name="prod",
+        jobs=len(changes),
+        changes=changes,
+        before=Demand(),
+        after=Demand(),
+        asked=total(it.asked for it in changes),
+        fits=tuple(fits),
+        uses=tuple(uses(changes, (), fits)),
+        currency=currency,
+    )
+    return Plan(
+        base="b" * 40, head="", behind=0, environments=(environment,), blast=(), findings=(), sources={}
+    )  # fmt: skip
+
+
+def test_what_is_replaced_and_what_it_costs() -> None:
+    found = review([change("a"), change("b"), change("c")])
+    assert headline.verdict(found) == "Replaces 3 running jobs · +144 GPU-h · +$1,005"
+    assert headline.verdict(review([change("a")], currency="EUR")).endswith("+€335")
+    assert headline.verdict(review([change("a")], currency="CHF")).endswith("+CHF 335")
+
+
+def test_what_was_short_before_is_no_headline() -> None:
+    pool = CapacityCheck(what="pool h100", unit="GPUs", need=20, most=20, has=8, short_before=12)
+    assert "lacks" not in headline.verdict(review([change("a")], [pool]))
+    worse = replace(pool, short_before=8)
+    assert headline.verdict(review([change("a")], [worse])).endswith("lacks 4 more GPUs")
+
+
+def test_the_line_is_short_whatever_happens() -> None:
+    actions = [action for action in Action if action is not Action.UNCHANGED]
+    many = [change(f"{action.name}-{n}", action) for action in actions for n in range(1200)]
+    long = "e" * 63
+    pool = CapacityCheck(what=f"pool {long}", unit="GPUs", need=20, most=20, has=8)
+    error = Finding(
+        rule="TW010", severity=Severity.ERROR, place=Location("a", 1), message="m", remedy="r"
+    )
+    found = replace(review(many, [pool]), findings=(error,) * 12, underived=(error,))
+    (environment,) = found.environments
+    found = replace(found, environments=(replace(environment, name=long),))
+    line = headline.verdict(found)
+    assert len(line) <= headline.LIMIT
+    assert line.startswith("1 rendered file that no source renders · cannot sync 1,200 jobs")
+    assert "14,400 more" not in line or "changes" in line
+
+
+@pytest.mark.parametrize("action", [it for it in Action if it is not Action.UNCHANGED])
+def test_every_action_has_words(action: Action) -> None:
+    line = headline.verdict(review([change("a", action)]))
+    assert "1" in line
+    assert line[0].isupper()
+
+
+def test_a_pool_before_and_after() -> None:
+    fit = CapacityCheck(what="pool h100", unit="GPUs", need=12, most=12, has=8, short_before=0)
+    moved = replace(change("a"), before=run("a-old", pool="a100"))
+    found = table(review([moved], [fit]))
+    assert found.heads == ("environment", "what", "at once", "GPU-hours", "cost")
+    assert [row[:2] for row in found.rows] == [("prod", "pool a100"), ("prod", "pool h100")]
+    assert found.short == (False, True)
+    assert found.rows[1][2].endswith("of 8 GPUs: 4 too few")
+
+
+def test_hours_that_begin_again_are_in_a_column_of_their_own() -> None:
+    found = table(review([change("a")]))
+    assert found.heads[-1] == "this change"
+    assert found.rows[0][-1] == "+48 GPU-h, +$335"
+
+
+def test_jobs_that_differ_in_their_names_alone_are_one() -> None:
+    seeds = [change(f"seed-{number}") for number in range(12)]
+    other = change("other", lr=0.3)
+    groups = alike([other, *seeds])
+    assert [len(group.changes) for group in groups] == [1, 12]
+    assert groups[1].name == "prod/seed-0 and 11 more"
+    shown = text.render(review([other, *seeds]), STYLE)
+    assert "prod/seed-0 and 11 more  new run: replaces seed-0-old" in shown
+    assert "requests +576 GPU-h" in shown
+    assert all(f"prod/seed-{number}" in shown for number in range(12))
+    comment = markdown.render(review([other, *seeds]), STYLE)
+    assert comment.count("| 🔁 prod/") == 2
+
+
+def test_a_comment_has_no_empty_column() -> None:
+    bare = replace(change("a"), before=None, after=None, causes=())
+    comment = markdown.render(review([bare]), STYLE)
+    assert "| job | what happens |\n|---|---|\n" in comment
+
+
+def test_a_whole_file_has_words() -> None:
+    cause = Cause(Pointer(), None, None, Location("environments/prod/jobs/a.yaml"), "new job spec")
+    assert words.cause(cause) == "new job spec"
