@@ -1,4 +1,4 @@
-"""Take the pictures of docs/images: a finding, and pages of a branch of the shipped environments.
+"""Take the pictures of docs/images: a finding, and pages of a week of the shipped environments.
 
     python scripts/screenshots.py
 
@@ -9,6 +9,7 @@ machine, so nothing compares the pictures; take them again when a page looks dif
 from __future__ import annotations
 
 import io
+import os
 import re
 import shutil
 import subprocess
@@ -21,6 +22,9 @@ from rich.console import Console
 from rich.text import Text
 
 ROOT = Path(__file__).parents[1]
+SHIPPED = ROOT / "environments"
+HEIGHTS = {"plan": 900, "report": 2060}  # all of a report, which has only what is in sight
+MONTH = "2026-11"
 IMAGES = ROOT / "docs/images"
 BROWSER = "chromium"
 RESNET = """\
@@ -45,21 +49,22 @@ def main() -> None:
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
+        week(root)
+        report = trainwright(root, "report")
         branch(root)
+        plan = trainwright(root, "plan", "--against", "main", "-o", "html")
         finding(root)
-        pages = {
-            "plan": trainwright(root, "plan", "--against", "main", "-o", "html"),
-            "report": trainwright(root, "report"),
-        }
+        pages = {"plan": plan, "report": report}
         with sync_playwright() as driver:
             window = driver.chromium.launch(executable_path=browser, args=["--no-sandbox"])
             for name, text in pages.items():
                 file = root / f"{name}.html"
                 file.write_text(text, encoding="utf-8")
-                page = window.new_page(viewport={"width": 1180, "height": 900})
+                page = window.new_page(viewport={"width": 1180, "height": HEIGHTS[name]})
                 page.goto(file.as_uri())
                 page.wait_for_selector("html[data-ready]")
-                unfold(page)
+                if name == "plan":
+                    unfold(page)
                 page.screenshot(path=IMAGES / f"{name}.png")
             window.close()
 
@@ -85,42 +90,93 @@ def unfold(page: Page) -> None:
     page.locator("details.row .body").first.wait_for()
 
 
-def branch(root: Path) -> None:
-    """The shipped environments on main, and a branch that changes some of their jobs."""
-    shutil.copytree(ROOT / "environments", root / "environments")
+def week(root: Path) -> None:
+    """The shipped environments as they come to life within a week: on each day some runs begin,
+    and others end.
+    """
+    for path in ("base", "defaults.yaml"):
+        copy(path, root)
     git(root, "init", "--quiet", "--initial-branch=main")
-    commit(root, "Begin")
+    begin(root, 16, "Try everything on a desk", "dev/*")
+    begin(root, 17, "Try it on a GPU", "staging/*")
+    end(root, 18, "staging/cifar10-cnn", "failed", "OOMKilled")
+    end(root, 19, "staging/mnist-nccl", "succeeded")
+    begin(root, 19, "Train the language models", "prod/bert-mrpc", "prod/distilgpt2")
+    begin(
+        root,
+        20,
+        "Train the vision models",
+        "prod/cifar10-cnn",
+        "prod/mnist-*",
+        "prod/elastic-mnist",
+    )
+    end(root, 20, "staging/distilgpt2", "succeeded")
+    trainwright(root, "suspend", "staging/mnist-gloo")
+    commit(root, 21, "Leave the node to others")
+    end(root, 21, "prod/mnist-nccl", "failed", "NCCL timeout")
+    end(root, 22, "prod/mnist-gloo", "succeeded")
+    begin(root, 22, "Resize between nodes", "prod/custom-image")
+    edit(root, "base/jobs/transformers.yaml", "env: {", 'env: {HF_HUB_OFFLINE: "1", ')
+    commit(root, 22, "Load nothing from a hub")
+
+
+def branch(root: Path) -> None:
+    """A branch that changes some jobs of it."""
     git(root, "checkout", "--quiet", "-b", "change")
-    jobs = root / "environments/prod/jobs"
-    for name, old, new in (
-        ("distilgpt2", "nodes: 2", "nodes: 3"),
-        ("mnist-nccl", "epochs: 10", "epochs: 20"),
-    ):
-        file = jobs / f"{name}.yaml"
-        text = file.read_text(encoding="utf-8")
-        file.write_text(text.replace(old, new), encoding="utf-8")
-    trainwright(root, "retire", "prod/bert-mrpc", "--outcome", "succeeded")
-    commit(root, "Train longer")
-    defaults = root / "environments/defaults.yaml"
-    text = defaults.read_text(encoding="utf-8")
-    defaults.write_text(text.replace("retries: 3", "retries: 5"), encoding="utf-8")
-    commit(root, "Try more often")
+    edit(root, "prod/jobs/distilgpt2.yaml", "nodes: 2", "nodes: 3")
+    edit(root, "prod/jobs/cifar10-cnn.yaml", "queue:", "flags: {epochs: 20}\nqueue:")
+    end(root, 23, "prod/bert-mrpc", "succeeded")
 
 
-def commit(root: Path, subject: str) -> None:
+def begin(root: Path, day: int, subject: str, *jobs: str) -> None:
+    for job in jobs:
+        environment, name = job.split("/")
+        copy(f"{environment}/environment.yaml", root)
+        for path in sorted((SHIPPED / environment / "jobs").glob(f"{name}.yaml")):
+            copy(str(path.relative_to(SHIPPED)), root)
+    commit(root, day, subject)
+
+
+def end(root: Path, day: int, job: str, outcome: str, reason: str = "") -> None:
+    finished = ("--finished", f"{MONTH}-{day}")
+    trainwright(root, "retire", job, "--outcome", outcome, "--reason", reason, *finished)
+    commit(root, day, f"{job} has {outcome}")
+
+
+def edit(root: Path, path: str, old: str, new: str) -> None:
+    file = root / "environments" / path
+    text = file.read_text(encoding="utf-8")
+    if old not in text:
+        sys.exit(f"{file}: has no {old}")
+    file.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+def copy(path: str, root: Path) -> None:
+    source, made = SHIPPED / path, root / "environments" / path
+    made.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, made)
+    else:
+        shutil.copy(source, made)
+
+
+def commit(root: Path, day: int, subject: str) -> None:
     trainwright(root, "render")
     git(root, "add", "--all")
-    git(root, *_IDENTITY, "commit", "--quiet", "--message", subject)
+    git(root, *_IDENTITY, "commit", "--quiet", "--message", subject, day=day)
 
 
-def git(root: Path, *arguments: str) -> None:
-    subprocess.run(["git", "-C", str(root), *arguments], check=True)  # noqa: S603, S607
+def git(root: Path, *arguments: str, day: int = 16) -> None:
+    when = f"{MONTH}-{day}T10:00:00+00:00"
+    dated = os.environ | {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when}
+    subprocess.run(["git", "-C", str(root), *arguments], check=True, env=dated)  # noqa: S603, S607
 
 
 def trainwright(root: Path, *arguments: str) -> str:
     """What a command prints. A plan that finds errors is worth a picture, too."""
     command = [sys.executable, "-m", "trainwright", "-C", str(root), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    day = os.environ | {"TRAINWRIGHT_TODAY": f"{MONTH}-23"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=day)  # noqa: S603
     if done.returncode > 1:
         sys.exit(done.stderr)
     return done.stdout

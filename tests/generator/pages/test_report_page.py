@@ -13,13 +13,15 @@ import git_repository
 import trainwright.api
 from opened_page import Visit
 from repository import Repository
-from trainwright.datatypes.model import Location
+from trainwright.datatypes.model import Held, Location
+from trainwright.datatypes.pointer import Pointer
 from trainwright.overview import page as pages
 from trainwright.overview.collect import overview, with_goodput
 from trainwright.overview.goodput import parse
 from trainwright.overview.history import Event, events
 from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview
 from trainwright.runs.workspace import JobRun, RunState
+from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
 from trainwright.specs.layout import JobFile
 from trainwright.specs.ledger import LedgerEntry
@@ -83,6 +85,14 @@ def test_a_repository(visit: Visit, repository: Repository) -> None:
     assert "Stop the old one" in page.locator("#events").inner_text()
     opened.assert_quiet()
     assert axe.Axe().run(page).violations_count == 0
+
+
+def test_a_suspended_run_is_said_to_be(visit: Visit, repository: Repository) -> None:
+    assert repository.run("suspend", "prod/llm").exit_code == 0
+    page = visit(repository.run("report").output).page
+    row = page.locator("details.row", has_text="prod/llm")
+    assert row.locator(".badge").inner_text() == "suspended"
+    assert "1 suspended" in page.locator("h1").inner_text()
 
 
 def test_what_commits_did_to_runs(repository: Repository) -> None:
@@ -161,6 +171,91 @@ def test_three_thousand_jobs_are_below_a_megabyte(visit: Visit) -> None:
     opened.assert_quiet()
 
 
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
+def test_three_thousand_jobs_are_within_one_screen(visit: Visit, width: int, height: int) -> None:
+    found = troubled(large(3000))
+    page = visit(pages.render(found, STYLE), viewport={"width": width, "height": height}).page
+    assert page.locator(".trouble li").count() == 3
+    assert (
+        page.evaluate("document.querySelector('details.row').getBoundingClientRect().bottom")
+        <= height
+    )
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def troubled(found: Overview) -> Overview:
+    """The same with failed runs, runs that are behind, and pools that are too small."""
+    place = Location("environments/defaults.yaml", 4, 3)
+    held = Held(Pointer("/env/MODE"), None, "fast", place)
+    pool = CapacityCheck(what="pool h100", unit="GPUs", need=12, most=12, has=8)
+
+    def job(number: int, one: JobOverview) -> JobOverview:
+        if number % 5 == 0:
+            run = replace(one.run, state=RunState.RETIRED, outcome="failed")
+            return replace(one, run=run)
+        return replace(one, run=replace(one.run, held=(held,))) if number % 5 == 1 else one
+
+    return replace(
+        found,
+        environments=tuple(
+            replace(it, jobs=tuple(job(*one) for one in enumerate(it.jobs)), fits=(pool,))
+            for it in found.environments
+        ),
+    )
+
+
+def test_trouble_comes_first_and_leads_to_its_jobs(visit: Visit) -> None:
+    page = visit(pages.render(troubled(large(50)), STYLE)).page
+    headings = page.locator("h2").all_inner_texts()
+    assert [it.split()[0] for it in headings[:4]] == ["Needs", "Jobs", "Environments", "Timeline"]
+    lines = page.locator(".trouble li")
+    assert lines.locator(".badge").all_inner_texts() == ["failed 10", "too small 2", "behind 10"]
+    assert (
+        "env-0/llm-0 2026-01-11; env-0/llm-5 2026-06-11; env-0/llm-10" in lines.first.inner_text()
+    )
+    assert 'env.MODE: (unset) → "fast"' in lines.last.inner_text()
+    page.get_by_role("link", name="behind 10").click()
+    page.locator('[aria-pressed="true"]').wait_for()
+    assert page.locator("#shown").inner_text() == "10 of 50"
+
+
+def test_environments_are_sorted_by_any_column(visit: Visit) -> None:
+    found = large(75)
+    first, second, third = found.environments
+    many = replace(second, active=Demand(gpus=Range(100, 100)))
+    found = replace(found, environments=(first, many, replace(third, active=Demand())))
+    page = visit(pages.render(found, STYLE)).page
+    names = page.locator("table.sortable tbody td:first-child")
+    table = page.locator("table.sortable")
+    assert table.locator("th").all_inner_texts() == ["environment", "jobs", "GPUs"]
+    table.get_by_role("button", name="GPUs").click()
+    assert names.all_inner_texts()[0] == "env-1"
+    assert table.locator('[aria-sort="descending"]').inner_text() == "GPUs"
+    table.get_by_role("button", name="environment").click()
+    table.get_by_role("button", name="environment").click()
+    assert names.all_inner_texts() == ["env-2", "env-1", "env-0"]
+
+
+def test_dates_are_those_of_what_happened(visit: Visit) -> None:
+    found = large(25)
+    event = replace(found.events[0], when="2026-11-23T10:00:00+00:00")
+    jobs = tuple(replace(job, finished=()) for job in found.jobs)
+    one = replace(found.environments[0], jobs=jobs)
+    page = visit(pages.render(replace(found, environments=(one,), events=(event,)), STYLE)).page
+    caption = page.locator("figcaption").inner_text()
+    assert caption.startswith("1 run began on 2026-11-23, a bar for each day.")
+    assert page.locator(".ticks span").last.inner_text() == "2026-11-23"
+    assert page.locator(".axis span").all_inner_texts() == ["1", "0"]
+
+
+def test_paper_has_all_rows_and_the_time(visit: Visit) -> None:
+    style = replace(STYLE, written="2026-11-23 10:00 UTC")
+    page = visit(pages.render(large(3000), style)).page
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details.row").count() == 3000
+    assert "written 2026-11-23 10:00 UTC" in page.locator("header").inner_text()
+
+
 def test_findings_by_rule_and_by_team(visit: Visit, tmp_path: Path) -> None:
     """A team is the label of that name, or the queue, or else the environment."""
     made = Repository(git_repository.init(tmp_path / "specs"))
@@ -232,7 +327,7 @@ def test_the_goodput_of_runs(visit: Visit, repository: Repository, tmp_path: Pat
     ]
     opened = visit(done.stdout)
     page = opened.page
-    assert "ETTR 0.800 of 2 runs" in page.locator(".card").inner_text()
+    assert "0.800 of 2 runs" in page.locator("table.sortable").inner_text()
     row = page.locator("details.row", has_text="prod/llm")
     assert "goodput 0.810" in row.locator("summary").inner_text()
     row.locator("summary").click()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from trainwright.cli.common import (
+    TODAY,
     Context,
     errors,
     github_link,
@@ -16,6 +19,7 @@ from trainwright.cli.common import (
     no_cache,
     planning,
     selections,
+    today,
 )
 from trainwright.errors import SourceError
 
@@ -83,9 +87,16 @@ def report(
             command=shlex.join(words),
             link=github_link() if link is None else link.rstrip("/"),
             commit=commit,
+            written=_now(),
         )
         click.echo(page.render(found, style), nl=False)
         name_unread(unread)
+
+
+def _now() -> str:
+    """The time, to the minute; only the day where that is set."""
+    day = today()
+    return day if os.environ.get(TODAY) else datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _goodput(paths: tuple[Path, ...]) -> list[RunGoodput]:

@@ -34,6 +34,7 @@ def overview(
         events=tuple(event for event in found if event.file in chosen),
         findings=tuple(map(redacted, build.findings)),
         sources=build.sources,
+        left=tuple(status for status in live if status.desired.is_over),
     )
     return with_goodput(bare, goodput) if goodput else bare
 

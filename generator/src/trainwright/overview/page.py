@@ -3,46 +3,54 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from datetime import date, datetime, timedelta
+from collections.abc import Iterator, Mapping, Set
+from datetime import timedelta
+from urllib.parse import urlencode
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Severity
-from trainwright.overview.collect import outcomes
 from trainwright.overview.goodput import PARTS, RunGoodput, total_ettr
 from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview
+from trainwright.overview.timeline import timeline
+from trainwright.overview.trouble import Trouble, troubles
 from trainwright.plan import words
 from trainwright.plan.html import cause_data
 from trainwright.plan.model import Cause
+from trainwright.plan.table import columns
 from trainwright.reports.page import AuthoredLines, document, finding_data
 from trainwright.reports.report import by_weight
 from trainwright.reports.terminal import plural
 
-_WEEKS = 52
-_KINDS = ("began", "succeeded", "failed", "over")
-_OVER = frozenset({"cancelled", "removed", "replaced"})
-_WIDTH = 10  # of a week in the picture
+_NAMED = 3  # of each kind of trouble, with what is wrong; the list has all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """`command` gives the same report again; `link` is an address that paths are added to."""
+    """`command` gives the same report again; `link` is an address that paths are added to.
+
+    `written` is when, for people.
+    """
 
     command: str
     link: str = ""
     commit: str = ""
+    written: str = ""
 
 
 def render(found: Overview, style: Style) -> str:
-    """The page, the same bytes for the same repository."""
+    """The page, the same bytes for the same repository and time."""
     lines = AuthoredLines(found.sources)
     teams = {str(one.file): _team(one) for one in found.jobs}
     errors = sum(finding.severity is Severity.ERROR for finding in found.findings)
+    trouble = troubles(found)
+    needs = _needs(trouble)
     data = {
         "link": style.link if style.link.startswith(("https://", "http://")) else "",
         "environments": [one.name for one in found.environments],
         "hours": max((job.demand.hours.high for job in found.jobs), default=0),
-        "jobs": [_job(job, one.currency, lines) for one in found.environments for job in one.jobs],
+        "jobs": [
+            _job(job, one.currency, needs, lines) for one in found.environments for job in one.jobs
+        ],
         "events": [
             {
                 "commit": event.commit,
@@ -62,15 +70,20 @@ def render(found: Overview, style: Style) -> str:
         data,
         verdict=_verdict(found, errors),
         tone="danger" if errors else "",
-        facts=[("commit", style.commit[:10])] if style.commit else [],
-        environments=[_environment(one) for one in found.environments],
-        weeks=_timeline(found),
+        facts=[
+            (name, value)
+            for name, value in (("commit", style.commit[:10]), ("written", style.written))
+            if value
+        ],
+        trouble=[_trouble(one) for one in trouble],
+        environments=_environments(found, needs),
+        timeline=timeline(found),
         command=style.command,
     )
 
 
 def _verdict(found: Overview, errors: int) -> str:
-    states = Counter(job.run.state.value for job in found.jobs)
+    states = Counter(job.state.value for job in found.jobs)
     held = sum(bool(job.run.held) for job in found.jobs)
     parts = [f"{len(found.environments):,} environments, {len(found.jobs):,} jobs"]
     parts += [f"{count:,} {state}" for state, count in sorted(states.items())]
@@ -79,21 +92,59 @@ def _verdict(found: Overview, errors: int) -> str:
     return " · ".join(parts)
 
 
-def _environment(one: EnvironmentOverview) -> Data:
+def _needs(trouble: tuple[Trouble, ...]) -> Mapping[str, tuple[str, ...]]:
+    """The kinds of trouble that each job has, by its name."""
+    found: dict[str, tuple[str, ...]] = {}
+    for one in trouble:
+        for item in one.items if one.of_jobs else ():
+            found[item.name] = (*found.get(item.name, ()), one.kind)
+    return found
+
+
+def _trouble(one: Trouble) -> Data:
+    more = len(one.items) - _NAMED
     return {
-        "name": one.name,
-        "jobs": " · ".join(_counts(one)),
-        "asked": ", ".join(words.asked(one.active, one.currency)),
-        "bars": [words.bar(fit) for fit in one.fits],
+        "kind": one.kind,
+        "tone": one.tone,
+        "count": f"{len(one.items):,}",
+        "link": f"#{urlencode({'state': one.kind})}" if one.of_jobs else "",
+        "named": [{"name": it.name, "why": it.why} for it in one.items[:_NAMED]],
+        "more": f"{more:,}" if more > 0 else "",
     }
 
 
-def _counts(one: EnvironmentOverview) -> Iterator[str]:
-    yield plural(len(one.jobs), "job")
+def _environments(found: Overview, needs: Mapping[str, tuple[str, ...]]) -> Data:
+    """The table of environments, without columns in which nothing is."""
+    heads, rows = columns(
+        _HEADS, [tuple(_environment(one, needs.keys())) for one in found.environments]
+    )
+    return {"heads": heads, "rows": rows}
+
+
+_HEADS = ("environment", "jobs", "need somebody", "GPUs", "GPU-hours", "cost", "ETTR", "limits")
+
+
+def _environment(one: EnvironmentOverview, needing: Set[str]) -> Iterator[Data]:
+    """The cells of a row; empty ones are None."""
+    yield _cell(one.name, one.name)
+    yield _cell(f"{len(one.jobs):,}", len(one.jobs))
+    needs = sum(str(job.file) in needing for job in one.jobs)
+    yield _cell(f"{needs:,}", needs) if needs else None
+    for asked in (one.active.gpus, one.active.hours):
+        yield _cell(words.span(asked), asked.high) if asked else None
+    cost = one.active.cost
+    yield _cell(words.money(cost, one.currency), cost.high) if cost else None
     reports = [report for job in one.jobs for report in job.goodput]
     ettr = total_ettr(reports)
-    if ettr is not None:
-        yield f"ETTR {ettr:.3f} of {plural(len(reports), 'run')}"
+    runs = plural(len(reports), "run")
+    yield _cell(f"{ettr:.3f} of {runs}", ettr) if ettr is not None else None
+    fullest = max((fit.need / fit.has if fit.has else 0 for fit in one.fits), default=0)
+    yield _cell("", fullest, [words.bar(fit) for fit in one.fits]) if one.fits else None
+
+
+def _cell(text: str, sort: Data, bars: Data = ()) -> Data:
+    """A text, or bars, with what its column is sorted by."""
+    return {"text": text, "sort": sort, "bars": bars}
 
 
 def _goodput(one: RunGoodput) -> Data:
@@ -114,14 +165,16 @@ def _goodput(one: RunGoodput) -> Data:
     }
 
 
-def _job(one: JobOverview, currency: str, lines: AuthoredLines) -> Data:
+def _job(
+    one: JobOverview, currency: str, needs: Mapping[str, tuple[str, ...]], lines: AuthoredLines
+) -> Data:
     job = one.job
     return {
         "job": str(one.file),
         "environment": one.file.environment,
         "file": one.file.path,
-        "state": one.run.state.value,
-        "status": one.run.status,
+        "state": one.state.value,
+        "status": one.status,
         "object": one.run.object,
         "target": one.run.target,
         "image": job.image.reference if job else "",
@@ -129,6 +182,7 @@ def _job(one: JobOverview, currency: str, lines: AuthoredLines) -> Data:
         "queue": job.queue if job else "",
         "asked": ", ".join(words.asked(one.demand, currency)),
         "hours": one.demand.hours.high,
+        "needs": needs.get(str(one.file), ()),
         "held": [
             cause_data(Cause(held.path, held.before, held.after, held.place), lines)
             for held in one.run.held
@@ -157,56 +211,3 @@ def _live(one: JobOverview) -> Data:
         return None
     state = one.live.state
     return {"phase": state.phase.value, "reason": state.reason, "message": state.message}
-
-
-def _timeline(found: Overview) -> Data:
-    """Runs that began and ended per week, as bars; up to the newest event, whatever day it is."""
-    happened = [(_monday(date), kind) for date, kind in _happened(found)]
-    if not happened:
-        return {"bars": [], "width": 0, "label": "", "count": 0}
-    last = max(week for week, _ in happened)
-    first = max(min(week for week, _ in happened), last - timedelta(weeks=_WEEKS - 1))
-    counts = Counter(one for one in happened if one[0] >= first)
-    weeks = [first + timedelta(weeks=n) for n in range((last - first).days // 7 + 1)]
-    highest = max(sum(counts[week, kind] for kind in _KINDS) for week in weeks)
-    began = sum(count for (_, kind), count in counts.items() if kind == "began")
-    return {
-        "bars": list(_bars(weeks, counts, highest)),
-        "width": max(len(weeks), 12) * _WIDTH,
-        "label": f"{began:,} runs began between {first} and {last + timedelta(days=6)}",
-        "count": len(found.events),
-    }
-
-
-def _bars(
-    weeks: list[date], counts: Mapping[tuple[date, str], int], highest: int
-) -> Iterator[Mapping[str, Data]]:
-    for position, week in enumerate(weeks):
-        top = 100.0
-        for kind in _KINDS:
-            if count := counts.get((week, kind), 0):
-                height = 96 * count / highest
-                top -= height
-                yield {
-                    "kind": kind,
-                    "x": position * _WIDTH + 1,
-                    "y": round(top, 2),
-                    "height": round(height, 2),
-                    "label": f"week of {week}: {count:,} {kind}",
-                }
-
-
-def _happened(found: Overview) -> Iterator[tuple[date, str]]:
-    for event in found.events:
-        day = datetime.fromisoformat(event.when).date()
-        if event.what in _OVER:
-            yield day, "over"
-        elif event.what == "began":
-            yield day, "began"
-    for _, entry in outcomes(found):
-        if entry.finished:
-            yield date.fromisoformat(entry.finished), entry.outcome
-
-
-def _monday(day: date) -> date:
-    return day - timedelta(days=day.weekday())

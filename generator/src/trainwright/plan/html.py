@@ -108,10 +108,17 @@ def _changes(review: Plan, lines: AuthoredLines) -> Iterator[Data]:
             "why": change.why,
             "asked": words.signed(change.asked, currency),
             "hours": max(0, change.asked.hours.high),
-            "image": "; ".join(filter(None, (words.image(change), *words.runs(change)))),
+            "runs": "; ".join(_runs(change)),
             "causes": [cause_data(cause, lines) for cause in change.causes],
             "files": files,
         }
+
+
+def _runs(change: JobChange) -> Iterator[str]:
+    """What a run starts that was not there before."""
+    if image := words.image(change):
+        yield f"image {image}"
+    yield from words.runs(change)
 
 
 def _tone(action: Action) -> str:

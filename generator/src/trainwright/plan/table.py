@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.plan import words
@@ -11,6 +12,7 @@ from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
 
 _HEADS = ("environment", "what", "at once", "GPU-hours", "cost", "this change")
+_Cell = TypeVar("_Cell")
 _GPU_HOURS = "GPU-hours"  # the unit of a budget of these
 
 
@@ -31,8 +33,8 @@ def table(review: Plan) -> Table:
 
 
 def columns(
-    heads: Sequence[str], rows: Sequence[Sequence[str]]
-) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    heads: Sequence[str], rows: Sequence[Sequence[_Cell]]
+) -> tuple[tuple[str, ...], tuple[tuple[_Cell, ...], ...]]:
     """Without the columns in which no row has anything."""
     kept = [index for index in range(len(heads)) if any(row[index] for row in rows)]
     return (

@@ -53,6 +53,7 @@ function spark(share) {
 // Lists of thousands are put into the page in parts: the first at once, the others as it idles.
 function fill(target, items, draw, first = 60, part = 200) {
   const turn = (target.turn = (target.turn ?? 0) + 1);
+  filled.add(target);
   target.replaceChildren(...items.slice(0, first).map(draw));
   let done = first;
   const idle = window.requestIdleCallback ?? ((work) => setTimeout(work, 0));
@@ -62,8 +63,16 @@ function fill(target, items, draw, first = 60, part = 200) {
     done += part;
     idle(next);
   };
+  target.rest = () => {
+    target.append(...items.slice(done).map(draw));
+    done = items.length;
+  };
   idle(next);
 }
+
+// Paper has all rows, also those that the page had no time for yet.
+const filled = new Set();
+addEventListener("beforeprint", () => filled.forEach((target) => target.rest()));
 
 function onSlash(input) {
   document.addEventListener("keydown", (event) => {
@@ -132,6 +141,18 @@ function listing({ items, chips, key, select, searched, draw, none, gather = (fo
   }));
   search.value = address.read().get("q") ?? "";
   chosenSelect.value = address.read().get("environment") ?? "";
+  // A link on the page may choose, too.
+  addEventListener("hashchange", () => {
+    if (!location.hash.includes("=")) return;
+    const wanted = address.read();
+    search.value = wanted.get("q") ?? "";
+    chosenSelect.value = wanted.get("environment") ?? "";
+    chosen.clear();
+    (wanted.get(key) ?? "").split(",").filter(Boolean).forEach((name) => chosen.add(name));
+    [...group.children].forEach((button, index) => button.setAttribute("aria-pressed", String(chosen.has(chips[index].name))));
+    show();
+    byId("shown").scrollIntoView();
+  });
   const show = () => {
     const found = items.filter((item) =>
       (!chosen.size || item.chips.some((chip) => chosen.has(chip))) &&

@@ -43,7 +43,7 @@ function diffTable(file) {
 
 function details(change, link) {
   const parts = [];
-  if (change.image) parts.push(element("p", { class: "muted" }, `image ${change.image}`));
+  if (change.runs) parts.push(element("p", { class: "muted" }, change.runs));
   if (change.causes.length) parts.push(causes(change.causes, link));
   if (change.files === null) parts.push(element("p", { class: "note" }, "The diff was left out to keep this page small: run the plan in a terminal, or git diff."));
   else if (change.files.length) parts.push(...change.files.map(diffTable));
@@ -81,7 +81,7 @@ function alike(changes) {
 
 function searched(change) {
   const causes = change.causes.map((cause) => `${cause.text} ${cause.file}`);
-  return [change.job, change.action, change.why, change.image, ...causes].join(" ").toLowerCase();
+  return [change.job, change.action, change.why, change.runs, ...causes].join(" ").toLowerCase();
 }
 
 function shared(plan) {

@@ -51,11 +51,32 @@ function row(job, report) {
   const live = job.live ? `in the cluster: ${job.live.phase}` : null;
   const present = job.goodput.find((run) => run.object === job.object);
   return folded(element("summary", {},
-    element("span", { class: `badge ${tones[job.state] ?? ""}` }, job.status),
+    element("span", { class: `badge ${job.needs.includes("failed") ? "danger" : tones[job.state] ?? ""}` }, job.status),
     element("span", { class: "job" }, job.job),
     element("span", {}, element("code", {}, job.object), why ? element("br") : null, why, live ? element("br") : null, live, present ? element("br") : null, present ? `goodput ${present.goodput}` : null),
     element("span", { class: "asked" }, job.asked, job.hours > 0 ? spark(job.hours / report.hours) : null)),
   () => details(job, report.link));
+}
+
+// The head of a column sorts the rows of its table, numbers by their size, and turns them round.
+function sortable() {
+  for (const table of document.querySelectorAll("table.sortable")) {
+    const heads = [...table.tHead.rows[0].cells];
+    const value = (row, column) => row.cells[column].dataset.sort;
+    heads.forEach((head, column) => head.querySelector("button").addEventListener("click", () => {
+      const numbers = [...table.tBodies[0].rows].every((row) => !Number.isNaN(Number(value(row, column))));
+      const first = numbers ? "descending" : "ascending";
+      const other = numbers ? "ascending" : "descending";
+      const order = head.getAttribute("aria-sort") === first ? other : first;
+      const turned = order === "descending" ? -1 : 1;
+      const rows = [...table.tBodies[0].rows].sort((one, two) => turned * (numbers
+        ? Number(value(one, column)) - Number(value(two, column))
+        : value(one, column).localeCompare(value(two, column))));
+      heads.forEach((each) => each.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", order);
+      table.tBodies[0].append(...rows);
+    }));
+  }
 }
 
 function events(list) {
@@ -68,7 +89,7 @@ function events(list) {
 }
 
 unpack().then((report) => {
-  report.jobs.forEach((job) => { job.chips = [job.state, ...(job.held.length ? ["behind"] : []), ...(job.live ? [`cluster: ${job.live.phase}`] : [])]; });
+  report.jobs.forEach((job) => { job.chips = [...job.needs, job.state, ...(job.live ? [`cluster: ${job.live.phase}`] : [])]; });
   const counts = new Map();
   for (const chip of report.jobs.flatMap((job) => job.chips)) counts.set(chip, (counts.get(chip) ?? 0) + 1);
   listing({
@@ -77,6 +98,7 @@ unpack().then((report) => {
     searched: (job) => [job.job, job.status, job.object, job.image, job.pool, job.queue, ...job.held.map((one) => one.text)].join(" ").toLowerCase(),
     draw: (job) => row(job, report),
   });
+  sortable();
   events(report.events);
   findings(report.findings, report.link);
   document.documentElement.dataset.ready = "true";

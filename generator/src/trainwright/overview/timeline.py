@@ -1,0 +1,87 @@
+"""Runs that began and ended, as bars: a day each for the last weeks, or else a week each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime, timedelta
+
+from trainwright.datatypes.model import Data
+from trainwright.overview.collect import outcomes
+from trainwright.overview.model import Overview
+from trainwright.reports.terminal import plural
+
+_KINDS = ("began", "succeeded", "failed", "over")
+_OVER = frozenset({"cancelled", "removed", "replaced"})
+_DAYS = 28  # a longer history has a bar for each week
+_MOST, _LEAST = 52, 12  # bars
+_WIDTH = 10  # of one in the picture
+
+
+def timeline(found: Overview) -> Data:
+    """Bars up to the newest event, whatever day it is, with the ends of both axes."""
+    happened = list(_happened(found))
+    if not happened:
+        return {"bars": [], "label": "", "count": 0}
+    last = max(day for day, _ in happened)
+    daily = (last - min(day for day, _ in happened)).days < _DAYS
+    step = timedelta(days=1 if daily else 7)
+    end = last if daily else _monday(last)
+    oldest = min(day for day, _ in happened)
+    needed = (end - (oldest if daily else _monday(oldest))) // step + 1
+    bars = min(_MOST, max(_LEAST, needed))
+    starts = [end - step * back for back in reversed(range(bars))]
+    shown = [(day, kind) for day, kind in happened if day >= starts[0]]
+    counts = Counter((day if daily else _monday(day), kind) for day, kind in shown)
+    highest = max(sum(counts[start, kind] for kind in _KINDS) for start in starts)
+    return {
+        "bars": list(_bars(starts, counts, highest, "" if daily else "week of ")),
+        "width": bars * _WIDTH,
+        "label": _label(shown),
+        "highest": highest,
+        "ticks": [str(starts[index]) for index in (0, bars // 2, bars - 1)],
+        "step": "day" if daily else "week",
+        "count": len(found.events),
+    }
+
+
+def _label(shown: Sequence[tuple[date, str]]) -> str:
+    """How many runs began, and the days of the first and the last of what is shown."""
+    first, last = min(day for day, _ in shown), max(day for day, _ in shown)
+    began = sum(kind == "began" for _, kind in shown)
+    when = f"on {first}" if first == last else f"between {first} and {last}"
+    return f"{plural(began, 'run')} began {when}"
+
+
+def _bars(
+    starts: Sequence[date], counts: Mapping[tuple[date, str], int], highest: int, of: str
+) -> Iterator[Mapping[str, Data]]:
+    for position, start in enumerate(starts):
+        top = 100.0
+        for kind in _KINDS:
+            if count := counts.get((start, kind), 0):
+                height = 96 * count / highest
+                top -= height
+                yield {
+                    "kind": kind,
+                    "x": position * _WIDTH + 1,
+                    "y": round(top, 2),
+                    "height": round(height, 2),
+                    "label": f"{of}{start}: {count:,} {kind}",
+                }
+
+
+def _happened(found: Overview) -> Iterator[tuple[date, str]]:
+    for event in found.events:
+        day = datetime.fromisoformat(event.when).date()
+        if event.what in _OVER:
+            yield day, "over"
+        elif event.what == "began":
+            yield day, "began"
+    for _, entry in outcomes(found):
+        if entry.finished:
+            yield date.fromisoformat(entry.finished), entry.outcome
+
+
+def _monday(day: date) -> date:
+    return day - timedelta(days=day.weekday())

@@ -1,0 +1,99 @@
+"""What needs somebody, the worst first: jobs that failed or have errors, limits, and what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Severity
+from trainwright.kinds.state import Phase
+from trainwright.overview.model import JobOverview, Overview
+from trainwright.plan import words
+from trainwright.plan.model import Cause
+from trainwright.runs.workspace import RunState
+
+_GONE = frozenset({Phase.ABSENT, Phase.DELETING, Phase.DELETED})
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A job or a limit, and what is wrong with it in a few words."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """Items of one kind; `tone` is how the page shows it."""
+
+    kind: str
+    tone: str
+    items: tuple[Item, ...]
+    of_jobs: bool = True  # whether the list of jobs can be filtered by it
+
+
+def troubles(found: Overview) -> tuple[Trouble, ...]:
+    """The kinds of which there is any."""
+    kinds = (
+        Trouble(kind="failed", tone="danger", items=tuple(_failed(found))),
+        Trouble(kind="errors", tone="danger", items=tuple(_errors(found))),
+        Trouble(kind="too small", tone="danger", items=tuple(_short(found)), of_jobs=False),
+        Trouble(
+            kind="waits for its deletion",
+            tone="warning",
+            items=tuple(_waiting(found)),
+            of_jobs=False,
+        ),
+        Trouble(kind="behind", tone="warning", items=tuple(_behind(found))),
+    )
+    return tuple(one for one in kinds if one.items)
+
+
+def _failed(found: Overview) -> Iterator[Item]:
+    for job in found.jobs:
+        if job.live is not None and job.live.state.phase is Phase.FAILED:
+            yield Item(str(job.file), job.live.state.message or job.live.state.reason)
+        elif job.run.outcome == "failed":
+            yield Item(str(job.file), _reason(job))
+
+
+def _reason(job: JobOverview) -> str:
+    entry = next((it for it in job.finished if it.object == job.run.object), None)
+    return " ".join(filter(None, (entry.finished, entry.reason, entry.note))) if entry else ""
+
+
+def _errors(found: Overview) -> Iterator[Item]:
+    first: dict[str, str] = {}
+    for finding in found.findings:
+        if finding.severity is Severity.ERROR:
+            first.setdefault(finding.subject, finding.message)
+    for job in found.jobs:
+        name = str(job.file)
+        if name in first:
+            yield Item(name, first[name])
+        elif job.run.state is RunState.UNREADABLE:
+            yield Item(name, "the record of its run cannot be read")
+
+
+def _short(found: Overview) -> Iterator[Item]:
+    for environment in found.environments:
+        for fit in environment.fits:
+            if fit.short:
+                yield Item(f"{environment.name} {fit.what}", words.fitting(fit))
+
+
+def _waiting(found: Overview) -> Iterator[Item]:
+    """Objects that git wants nothing of any more, and that a cluster still has."""
+    for run in found.left:
+        if run.state.phase not in _GONE:
+            yield Item(f"{run.environment}/{run.object}", run.state.phase.value)
+
+
+def _behind(found: Overview) -> Iterator[Item]:
+    for job in found.jobs:
+        if job.run.held:
+            held = job.run.held[0]
+            yield Item(
+                str(job.file), words.cause(Cause(held.path, held.before, held.after, held.place))
+            )
