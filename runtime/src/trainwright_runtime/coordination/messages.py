@@ -40,6 +40,7 @@ that are `unreached`. The others get the rest of it."""
 _OF_A_DEED: Mapping[str, Fields] = {
     "enter": {},
     "step": {"after": int},
+    "await": {"workers": list},
     "complete": {"first": str},
     "lead": {},
     "finish": {},
@@ -52,21 +53,22 @@ def checked(message: object, fields: Fields) -> None:
     _require(message, fields)
     assert isinstance(message, dict)
     if fields is REQUEST:
-        _require_texts(message["unreached"])
+        _require_texts("unreached", message["unreached"])
         _require(message["data"], _OF_A_MEMBER)
         _require_lineage(message["data"]["lineage"])
     if fields is REPORT:
         if message["do"] not in _OF_A_DEED:
             raise ValueError(f"a worker does not {message['do']!r}")
         _require(message, _OF_A_DEED[message["do"]])
+        _require_texts("workers", message.get("workers", []))
         if not message["worker"]:
             raise ValueError("a worker without a name")
         _require_lineage(message["lineage"], Phase(message["phase"]))
 
 
-def _require_texts(names: list[object]) -> None:
+def _require_texts(field: str, names: list[object]) -> None:
     if not all(isinstance(name, str) for name in names):
-        raise ValueError(f"unreached is {names!r:.100}, expected names")
+        raise ValueError(f"{field} is {names!r:.100}, expected names")
 
 
 def _require_lineage(lineage: str, phase: Phase = Phase.NEW) -> None:

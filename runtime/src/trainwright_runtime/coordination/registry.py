@@ -20,6 +20,7 @@ from typing import Any
 from trainwright_runtime.coordination import rules
 from trainwright_runtime.coordination.board import Board
 from trainwright_runtime.coordination.channel import COORDINATOR, Channel
+from trainwright_runtime.coordination.doing import IN_PROGRAM, IN_STEP, WAITING, Doing, called
 from trainwright_runtime.coordination.door import Door, own_addresses
 from trainwright_runtime.coordination.election import Election
 from trainwright_runtime.coordination.messages import REPORT, REQUEST, checked
@@ -29,10 +30,6 @@ from trainwright_runtime.coordination.rules import Answer, Phase, Run
 log = logging.getLogger(__name__)
 
 _LOOK = 0.5  # seconds between two looks whether a worker still waits for the next step
-
-WAITING, IN_STEP, IN_PROGRAM, APART = "waiting", "step", "program", "apart"
-"""What a worker does: waits for the next step, is in one, runs what comes between, or is not to
-take any, since others cannot reach it."""
 
 
 class Registry:
@@ -60,8 +57,7 @@ class Registry:
         self._election = election
         self._serving = election is None
         self._life = uuid.uuid4().hex
-        # Worker -> what, in which of its local steps, and since when.
-        self._doing: dict[str, tuple[str, int, float]] = {}
+        self._doing = Doing()
         self._stall = stall
         self._run = Run(most=most)
         self._lock = threading.Lock()
@@ -109,7 +105,7 @@ class Registry:
     def leader(self) -> str:
         """The worker that runs the program's end; empty before and after."""
         with self._lock:
-            return "" if self._run.finished else _name(self._run.leader)
+            return "" if self._run.finished else called(self._run.leader)
 
     def missing(self) -> list[str]:
         """Workers that were lost and do not know yet that training is over, once it is."""
@@ -230,44 +226,38 @@ class Registry:
                 case "finish":
                     self._run = rules.finish(self._run, worker)
                     answer = Answer.OVER if self._run.finished else Answer.WAIT
-            self._missing.discard(_name(worker))
+            self._missing.discard(called(worker))
             if answer in (Answer.OVER, Answer.LEAD):
                 self._ended.add(worker)
             return {
                 "phase": phase,
                 "answer": answer,
                 "lineage": self._run.lineage,
-                "waiting": self._stalled(
-                    worker, message.get("doing", ""), message.get("local_steps", 0)
-                ),
-                "late": self._late(worker),
+                **self._others(worker, message),
             }
 
-    def _stalled(self, worker: str, doing: str, local_steps: int) -> str:
-        """Who waits for this worker, where it has been in one step for too long."""
-        now = time.monotonic()
-        if self._doing.get(worker, ())[:2] != (doing, local_steps):
-            self._doing[worker] = doing, local_steps, now
-        if doing != IN_STEP or now - self._doing[worker][2] < self._stall:
-            return ""
-        return self._names(worker, WAITING)
-
-    def _late(self, worker: str) -> str:
-        """Who is still in a step, or in what its program does between steps."""
-        return self._names(worker, IN_STEP, IN_PROGRAM)
-
-    def _names(self, worker: str, *doing: str) -> str:
-        others = [w for w, (what, *_) in self._doing.items() if w != worker and what in doing]
-        return ", ".join(sorted(_name(other) for other in others if other in self._run.holders))
+    def _others(self, worker: str, message: Mapping[str, Any]) -> dict[str, str]:
+        """Who waits for this worker, where it has been in one step for too long, and for whom it
+        waits: who is still in a step, or in what its program does between steps."""
+        doing, holders = message.get("doing", ""), self._run.holders
+        seconds = self._doing.note(worker, doing, message.get("local_steps", 0))
+        waiting = late = ""
+        if doing == IN_STEP and seconds >= self._stall:
+            waiting = self._doing.names(holders, WAITING, but=worker)
+        if message["do"] == "await":
+            late = self._doing.those(message["workers"], holders, IN_STEP, IN_PROGRAM)
+        elif doing == WAITING:
+            late = self._doing.names(holders, IN_STEP, IN_PROGRAM, but=worker)
+        return {"waiting": waiting, "late": late}
 
     def _leave(self, worker: str, connection: object) -> None:
         with self._lock:
             if self._connections.get(worker) is not connection:
                 return  # it speaks through another one by now
             del self._connections[worker]
-            self._doing.pop(worker, None)
+            self._doing.forget(worker)
             if worker not in self._ended:
-                self._missing.add(_name(worker))
+                self._missing.add(called(worker))
             self._run = rules.leave(self._run, worker)
 
 
@@ -276,8 +266,3 @@ def _has_sent(channel: Channel) -> bool:
     waiting = select.poll()  # select() knows no descriptor above 1,023
     waiting.register(channel.connection, select.POLLIN)
     return bool(waiting.poll(0))
-
-
-def _name(worker: str) -> str:
-    """What a worker is called in each of its lives."""
-    return worker.rpartition("-")[0]

@@ -86,19 +86,18 @@ def enter(
     another lineage begun: then it waits until those had the time to come back who would know.
     """
     if phase in (Phase.NEW, Phase.STALE):
-        overtaken = run.overtaken - {worker}
-        run = replace(_without(run, worker), newcomers=run.newcomers | {worker})
-        return _heard(replace(run, overtaken=overtaken)), phase
+        run = _anew(run, worker)
+        return _heard(replace(run, overtaken=_less(run.overtaken, worker))), phase
     if run.lineage not in ("", lineage) or worker in run.overtaken:
-        return replace(_without(run, worker), newcomers=run.newcomers | {worker}), Phase.STALE
+        return _anew(run, worker), Phase.STALE
     if not sure and not run.lineage and run.recovering:
         phase = Phase.ENDING if phase is Phase.LEADS else phase
         return replace(run, claims=run.claims | {(worker, lineage)}), phase
-    run = replace(run, lineage=lineage, newcomers=run.newcomers - {worker})
+    run = replace(run, lineage=lineage, newcomers=_less(run.newcomers, worker))
     if phase is Phase.HOLDS:
-        run = replace(run, holders=run.holders | {worker})
+        run = replace(run, holders=_more(run.holders, worker))
     if phase is Phase.COMPLETE:
-        run = replace(run, completed=run.completed | {worker})
+        run = replace(run, completed=_more(run.completed, worker))
     if phase is Phase.LEADS:
         run = replace(run, leader=run.leader or ("" if run.finished else worker))
         phase = Phase.LEADS if run.leader == worker else Phase.ENDING
@@ -119,7 +118,7 @@ def request_step(
         leader = "" if run.leader in behind else run.leader
         return replace(run, behind=behind, leader=leader), Answer.WAIT
     if run.holders:
-        run = replace(run, behind=run.behind - {worker})
+        run = replace(run, behind=_less(run.behind, worker))
         return run, Answer.TRAIN if worker in run.holders else Answer.FOLLOW
     if run.recovering or apart:
         return run, Answer.WAIT
@@ -198,19 +197,35 @@ def generation(lineage: str) -> int:
 
 def _heard(run: Run) -> Run:
     """Nothing is left to wait for when all workers that there can be have reported their state."""
+    if not run.recovering:
+        return run
     known = run.newcomers | run.holders | run.completed | ({run.leader} - {""})
     return replace(run, recovering=False) if 0 < run.most <= len(known) else run
+
+
+def _anew(run: Run, worker: str) -> Run:
+    newcomers = _more(run.newcomers, worker)
+    return replace(_without(replace(run, newcomers=frozenset()), worker), newcomers=newcomers)
 
 
 def _without(run: Run, worker: str) -> Run:
     lost = run.leader == worker and not run.finished
     return replace(
         run,
-        holders=run.holders - {worker},
-        behind=run.behind - {worker},
-        completed=run.completed - {worker},
-        newcomers=run.newcomers - {worker},
-        claims=frozenset(claim for claim in run.claims if claim[0] != worker),
+        holders=_less(run.holders, worker),
+        behind=_less(run.behind, worker),
+        completed=_less(run.completed, worker),
+        newcomers=_less(run.newcomers, worker),
+        claims=run.claims and frozenset(claim for claim in run.claims if claim[0] != worker),
         leader="" if lost else run.leader,
         leading=run.leading and not lost,
     )
+
+
+def _more(workers: frozenset[str], worker: str) -> frozenset[str]:
+    """With one that is mostly there already: thousands of them report twice per second."""
+    return workers if worker in workers else workers | {worker}
+
+
+def _less(workers: frozenset[str], worker: str) -> frozenset[str]:
+    return workers - {worker} if worker in workers else workers

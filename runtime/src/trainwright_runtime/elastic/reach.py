@@ -18,6 +18,8 @@ from typing import Any
 
 from torch._C._distributed_c10d import Store
 
+from trainwright_runtime.coordination.doing import called
+
 log = logging.getLogger(__name__)
 
 _CONNECT = 2.0  # seconds to reach a port: a second packet is sent after one
@@ -152,7 +154,7 @@ class Apart:
                 self._noted[each["worker"]] = few
                 log.warning("%s: %s. %s", _described(each), _follows(each, few=few), _LOOK)
         if back := sorted(self._noted.keys() & {*members}):
-            log.info("%s can be reached again", _listed([_short(name) for name in back]))
+            log.info("%s can be reached again", _listed([called(name) for name in back]))
             self._noted = {name: it for name, it in self._noted.items() if name not in back}
 
 
@@ -165,7 +167,7 @@ _LOOK = (
 def _follows(apart: Mapping[str, Any], *, few: bool) -> str:
     if few:
         return "without it too few workers are left, and all wait until that is mended"
-    needed = _short(apart["needed"])
+    needed = called(apart["needed"])
     if not needed:
         return "steps go on without it until that is mended"
     return (
@@ -175,8 +177,8 @@ def _follows(apart: Mapping[str, Any], *, few: bool) -> str:
 
 
 def _described(apart: Mapping[str, Any]) -> str:
-    name = f"{_short(apart['worker'])} ({apart['address']})"
-    by, to = (_listed([_short(worker) for worker in apart[side]]) for side in ("by", "to"))
+    name = f"{called(apart['worker'])} ({apart['address']})"
+    by, to = (_listed([called(worker) for worker in apart[side]]) for side in ("by", "to"))
     if not by:
         return f"{name} cannot reach {to}"
     return f"{name} cannot be reached by {by}" + (f", nor reach {to}" if to else "")
@@ -185,7 +187,3 @@ def _described(apart: Mapping[str, Any]) -> str:
 def _listed(names: Sequence[str]) -> str:
     shown = [*names[:_SHOWN], *([f"{len(names) - _SHOWN} others"] if names[_SHOWN:] else [])]
     return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
-
-
-def _short(worker: str) -> str:
-    return worker.rpartition("-")[0]

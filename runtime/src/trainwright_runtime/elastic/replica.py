@@ -17,7 +17,7 @@ import uuid
 import warnings
 import zlib
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -26,9 +26,9 @@ from typing import Any, TypeVar
 import torch
 
 from trainwright_runtime.coordination.channel import connected
+from trainwright_runtime.coordination.doing import APART, IN_PROGRAM, IN_STEP, WAITING, called
 from trainwright_runtime.coordination.door import is_own
 from trainwright_runtime.coordination.heartbeat import Heart
-from trainwright_runtime.coordination.registry import APART, IN_PROGRAM, IN_STEP, WAITING
 from trainwright_runtime.coordination.rules import Answer, generation
 from trainwright_runtime.elastic.declared import Declared, differences
 from trainwright_runtime.elastic.errors import (
@@ -177,8 +177,9 @@ class Replica:
         return work()
 
     def awaits(self, workers: Collection[str]) -> bool:
-        late = set(self._session.late.split(", "))
-        return any(_short(worker) in late for worker in workers)
+        with suppress(OSError):
+            return bool(workers) and self._session.awaits([called(worker) for worker in workers])
+        return False
 
     def postpone(self) -> None:
         self._arrived()
@@ -341,10 +342,10 @@ class Replica:
         }
         if self._name in others:
             raise DeclaredOtherwise(
-                _short(first.replica_id), self._address.name, others[self._name]
+                called(first.replica_id), self._address.name, others[self._name]
             )
         for name in others.keys() - self._refused:
-            log.warning("refusing %s, which declares another %s", _short(name), others[name][0][0])
+            log.warning("refusing %s, which declares another %s", called(name), others[name][0][0])
         self._refused |= others.keys()
         return not others
 
@@ -579,16 +580,12 @@ def _own_address(peer: str) -> str:
 
 def _log_change(before: Sequence[str], after: Sequence[str]) -> None:
     """One line per worker that joins or leaves."""
-    joined = [_short(name) for name in after if name not in before]
-    left = [_short(name) for name in before if name not in after]
+    joined = [called(name) for name in after if name not in before]
+    left = [called(name) for name in before if name not in after]
     changes = [f"{' and '.join(joined)} joined"] if joined else []
     changes += [f"{' and '.join(left)} left"] if left else []
     number = f"{len(after)} worker{'' if len(after) == 1 else 's'}"
     log.info("%s: %s", number, ", ".join(changes) or "connected anew")
-
-
-def _short(name: str) -> str:
-    return name.rpartition("-")[0]
 
 
 def _quieten() -> None:

@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 
 from trainwright_runtime import exit_codes
 from trainwright_runtime.coordination.channel import Channel, connected
+from trainwright_runtime.coordination.doing import IN_PROGRAM, IN_STEP
 from trainwright_runtime.coordination.lease import LENGTH
-from trainwright_runtime.coordination.registry import IN_PROGRAM, IN_STEP
 from trainwright_runtime.coordination.rules import Answer, Phase, generation
 from trainwright_runtime.failure import Record, send
 
@@ -53,7 +53,7 @@ class Session:
         self.local_steps = 0
         """Each of them begins anew what `doing` is measured from."""
         self.late = ""
-        """Other workers that the next step waits for."""
+        """Other workers that the next step waits for, a few of them by name."""
         self._silence = silence
         self._heard = time.monotonic()
         self._lock = threading.RLock()
@@ -100,6 +100,11 @@ class Session:
         with self._lock:
             self._request("enter")
             return not self.behind
+
+    def awaits(self, workers: Sequence[str]) -> bool:
+        """Whether one of these, by the names of all of their lives, is still in its steps."""
+        with self._lock:
+            return bool(self._request("await", workers=workers)["late"])
 
     def complete(self, first: str) -> Answer:
         """The last epoch is committed: LEAD, OVER (another one leads) or WAIT."""

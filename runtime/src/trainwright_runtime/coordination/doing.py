@@ -1,0 +1,66 @@
+"""What each worker does, as far as it has reported: who is in a step while others wait for it.
+
+Each report is answered with names of others. So they are found without looking at all workers, and
+are few: with a thousand workers that named each other, answers alone would be 30 MB per second.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass
+from itertools import islice
+
+WAITING, IN_STEP, IN_PROGRAM, APART = "waiting", "step", "program", "apart"
+"""What a worker does: waits for the next step, is in one, runs what comes between, or is not to
+take any, since others cannot reach it."""
+
+SHOWN = 5
+"""Workers that are named at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Since:
+    doing: str
+    local_steps: int
+    began: float
+
+
+class Doing:
+    """Of all workers, by name."""
+
+    def __init__(self) -> None:
+        self._now: dict[str, _Since] = {}
+        # Who began first comes first.
+        self._workers: defaultdict[str, dict[str, None]] = defaultdict(dict)
+
+    def note(self, worker: str, doing: str, local_steps: int) -> float:
+        """For how many seconds it does this, in this one of its local steps."""
+        now, before = time.monotonic(), self._now.get(worker)
+        if before is not None and (before.doing, before.local_steps) == (doing, local_steps):
+            return now - before.began
+        self.forget(worker)
+        self._now[worker] = _Since(doing, local_steps, now)
+        self._workers[doing][worker] = None
+        return 0.0
+
+    def forget(self, worker: str) -> None:
+        if (before := self._now.pop(worker, None)) is not None:
+            del self._workers[before.doing][worker]
+
+    def names(self, among: Collection[str], *doing: str, but: str = "") -> str:
+        """The few of these workers that have done one of this for longest."""
+        found = (w for each in doing for w in self._workers[each] if w in among and w != but)
+        shown = [called(worker) for worker in islice(found, SHOWN + 1)]
+        return ", ".join([*shown[:SHOWN], *(["others"] if shown[SHOWN:] else [])])
+
+    def those(self, names: Collection[str], among: Collection[str], *doing: str) -> str:
+        """Those of these names whose workers do one of this."""
+        found = (called(w) for each in doing for w in self._workers[each] if w in among)
+        return ", ".join(sorted({*names} & {*found}))
+
+
+def called(worker: str) -> str:
+    """What a worker is called in each of its lives."""
+    return worker.rpartition("-")[0]
