@@ -153,6 +153,14 @@ WORDS = {
     "while creating shared memory segment /dev/shm/nccl-6kQgZ (size 9637888)": "shm-full",
     "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4, OpType=ALLREDUCE)"
     " ran for 600009 milliseconds before timing out.": "collective-timeout",
+    # https://github.com/ray-project/ray/blob/ray-2.60.0/python/ray/exceptions.py
+    "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.": (
+        "ray-lost"
+    ),
+    "ray.exceptions.WorkerCrashedError: The worker died unexpectedly while executing this task. "
+    "Check python-core-worker-*.log files for more information.": "ray-lost",
+    "ray.exceptions.ActorDiedError: The actor died because of an error raised in its creation "
+    "task, ray::A.__init__()\n ValueError: boom": None,
     # errno(3), as Python and torch write it
     "OSError: [Errno 30] Read-only file system: '/checkpoint'": "disk-read-only",
     "OSError: [Errno 122] Disk quota exceeded": "disk-full",

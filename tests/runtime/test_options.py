@@ -124,9 +124,10 @@ def option_rows() -> list[str]:
     for action in argument_parser({})._actions:
         if action.dest == "help":
             continue
-        value = "|".join(action.choices) if action.choices else str(action.metavar)
-        option = f"{action.option_strings[0]} {value}".replace("|", "\\|")
-        default = "" if action.default is None else str(action.default).removesuffix(".0")
+        value = "|".join(action.choices) if action.choices else action.metavar
+        option = " ".join(filter(None, (action.option_strings[0], value))).replace("|", "\\|")
+        unset = action.default is None or action.nargs == 0
+        default = "" if unset else str(action.default).removesuffix(".0")
         text = str(action.help).replace(" (%(default)g)", "").replace(" (%(default)s)", "")
         rows.append(f"| `{option}` | {default} | {text} |")
     return rows

@@ -39,6 +39,7 @@ COMMANDS = {
 
 # Imported when used. All have run(layout, options, environ) -> exit code.
 RECOVERIES = {
+    "ray": "trainwright_runtime.ray",
     "none": "trainwright_runtime.recovery.none",
     "restart": "trainwright_runtime.recovery.restart",
     "live": "trainwright_runtime.recovery.live",
@@ -93,7 +94,7 @@ def _train(wanted: Options, environ: Mapping[str, str]) -> int:
     _check(wanted.program)
     environ = {**environ, **_identified(layout, environ)}
     recovery = _recovery(layout, wanted)
-    _log.info("%s, recovery %s", layout, recovery)
+    _log.info("%s, %s", layout, "Ray" if recovery == "ray" else f"recovery {recovery}")
     if recovery == "launcher":
         _become(layout, wanted, environ)
     preflight.run(layout, wanted, environ)
@@ -125,6 +126,8 @@ def _identified(layout: Layout, environ: Mapping[str, str]) -> Mapping[str, str]
 
 def _recovery(layout: Layout, wanted: Options) -> str:
     """Who brings training back after a failure."""
+    if wanted.ray:
+        return _ray(layout)
     if wanted.recovery == "live":
         return "live"
     if layout.placement.per_process:
@@ -132,6 +135,17 @@ def _recovery(layout: Layout, wanted: Options) -> str:
     if layout.placement.elastic:
         return "restart"  # ranks come from torch's rendezvous only, which its agent leads
     return wanted.recovery
+
+
+def _ray(layout: Layout) -> str:
+    """Raises UsageError where node 0 is not known, or each process is a node."""
+    where = layout.placement
+    if where.per_process or where.elastic:
+        raise errors.UsageError(
+            f"--ray needs a fixed number of nodes, and node 0 among them: {where.launcher} "
+            + ("starts each process itself" if where.per_process else "lets nodes come and go")
+        )
+    return "ray"
 
 
 def _become(layout: Layout, wanted: Options, environ: Mapping[str, str]) -> None:

@@ -262,6 +262,16 @@ CAUSES = (
         remedy="the rank that failed first reports the cause: see its node's log",
     ),
     Cause(
+        name="ray-lost",
+        title="a node or a process of Ray was lost",
+        signs="Ray's `NodeDiedError`, `WorkerCrashedError`, `The actor died unexpectedly`",
+        pattern=r"NodeDiedError|WorkerCrashedError|LocalRayletDiedError|OwnerDiedError"
+        r"|ActorUnavailableError|actor died unexpectedly before finishing",
+        exit_code=exit_codes.PEER_LOST,
+        remedy="the log of its node shows why it ended: mostly for want of memory, a limit "
+        "of the pod or a task of too many at once",
+    ),
+    Cause(
         name="collective-timeout",
         title="another rank did not take part in a collective",
         signs="gloo's `Timed out waiting`, NCCL's `Watchdog caught collective operation timeout`, "

@@ -5,6 +5,7 @@ RuntimeFailure              one line, no traceback; carries its exit code
 ├── EnvironmentMistake      2: the launcher's environment contradicts itself or the command line
 ├── CheckpointError         1: checkpoints cannot be written or used (checkpoint/errors.py)
 ├── Unreachable             170: the master or the coordinator did not appear in time
+├── PeerLost                171: a node that the others cannot go on without was lost
 ├── NodeUnfit               172: a check before training failed (preflight.py)
 └── Stopped                 128 + n: a signal came before the training processes were started
 """
@@ -43,6 +44,12 @@ class Unreachable(RuntimeFailure):
     """What the nodes meet at did not appear in time."""
 
     exit_code = exit_codes.UNREACHABLE
+
+
+class PeerLost(RuntimeFailure):
+    """Another node was lost, and this one cannot go on without it."""
+
+    exit_code = exit_codes.PEER_LOST
 
 
 class NodeUnfit(RuntimeFailure):

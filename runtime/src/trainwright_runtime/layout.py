@@ -69,6 +69,8 @@ def resolve(placement: Placement, options: Options, machine: Machine) -> Layout:
 
 def _nproc(placement: Placement, options: Options, machine: Machine) -> int:
     wanted, given = options.nproc_per_node, placement.procs
+    if options.ray:  # its processes are Ray's, and the one program has no rank among others
+        return wanted if isinstance(wanted, int) else 1
     if isinstance(given, int):
         if isinstance(wanted, int) and wanted != given:
             raise EnvironmentMistake(

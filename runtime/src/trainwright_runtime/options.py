@@ -73,6 +73,9 @@ class Options:
     rendezvous_timeout: float  # seconds
     coordinator_port: int | None
     log_format: str
+    ray: bool
+    num_cpus: int | None
+    object_store_memory: float | None  # bytes
     preflight: Mapping[str, float | None]  # checks and their minimum, in order
     program: Program
 
@@ -95,6 +98,13 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
             "--replica=node is for --recovery=live, where replicas come and go; with "
             f"--recovery={found.recovery} a mesh over all ranks has replicas of its own"
         )
+    if found.ray and found.recovery != "none":
+        raise UsageError(
+            f"--recovery={found.recovery} is of torch's ranks: --ray ends all nodes where one is "
+            "lost, and the operator starts them again"
+        )
+    if not found.ray and (found.num_cpus or found.object_store_memory):
+        raise UsageError("--num-cpus and --object-store-memory are Ray's: add --ray")
     if found.log_format not in LOG_FORMATS:  # argparse does not check defaults
         raise UsageError(f"TRAINWRIGHT_LOG_FORMAT is {found.log_format!r}, expected text or json")
     return Options(**vars(found), program=_program(program))
@@ -155,6 +165,12 @@ def argument_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         default=environ.get("TRAINWRIGHT_COORDINATOR_PORT"),
         help="of the coordinator of --recovery=live (TRAINWRIGHT_COORDINATOR_PORT, or 29511; a "
         "free one on a single node)")
+    add("--ray", action="store_true",
+        help="node 0 is the head of a Ray cluster and runs the program, the others join it")
+    add("--num-cpus", type=_positive, default=None, metavar="N",
+        help="of each node, for Ray (those that this process may use)")
+    add("--object-store-memory", type=_size, default=None, metavar="SIZE",
+        help="of Ray on each node (3/10 of the container's memory, or what /dev/shm has)")
     add("--preflight", type=_checks, default=",".join(DEFAULT_CHECKS), metavar="NAME[=MINIMUM],...",
         help=f"checks of this node before training: {', '.join(CHECKS)}, or none; "
         "shm=8Gi is a minimum, collective=3 how many times slower than its peers a node may be "
@@ -190,12 +206,19 @@ def _checks(text: str) -> Mapping[str, float | None]:
     return {name: found[name] for name in CHECKS if name in found}
 
 
+def _size(text: str) -> float:
+    size = _SIZE.fullmatch(text)
+    if not size:
+        raise argparse.ArgumentTypeError(f"{text}: expected a size such as 8Gi")
+    return float(size[1]) * _SUFFIXES[size[2]]
+
+
 def _minimum(name: str, value: str) -> float:
     if name in SIZED_CHECKS:
-        size = _SIZE.fullmatch(value)
-        if not size:
-            raise argparse.ArgumentTypeError(f"{name}={value}: expected a size such as 8Gi")
-        return float(size[1]) * _SUFFIXES[size[2]]
+        try:
+            return _size(value)
+        except argparse.ArgumentTypeError as error:
+            raise argparse.ArgumentTypeError(f"{name}={error}") from None
     if name != "collective":
         raise argparse.ArgumentTypeError(f"{name}={value}: {name} has no minimum")
     if not _SIZE.fullmatch(value) or not value.replace(".", "", 1).isdecimal() or float(value) <= 1:

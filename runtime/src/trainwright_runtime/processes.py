@@ -68,7 +68,14 @@ class Failed:
     error: errors.RuntimeFailure
 
 
-Event = Signalled | Ended | Failed
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The training is over on the node that leads it, which ends with this exit code."""
+
+    exit_code: int
+
+
+Event = Signalled | Ended | Failed | Finished
 
 # SimpleQueue, since its put() may interrupt its own get(): signal handlers put here.
 Events = SimpleQueue[Event]
@@ -104,7 +111,9 @@ class Process:
         label: logs.Label,
         log_format: str,
         events: Events,
+        quiet: bool = False,
     ) -> None:
+        """`quiet` leaves its output out of ours."""
         self.label = label
         self.ended_at: float | None = None  # on the monotonic clock, before its output was drained
         self.done = threading.Event()
@@ -138,7 +147,8 @@ class Process:
             assert source is not None
             relabel = _relabel(log_format, label, name)
             tail = self.tail if name == "stderr" else None
-            pump = threading.Thread(target=_pump, args=(source, sink, relabel, tail), daemon=True)
+            shown = None if quiet else sink
+            pump = threading.Thread(target=_pump, args=(source, shown, relabel, tail), daemon=True)
             pump.start()
             pumps.append(pump)
         threading.Thread(target=self._wait, args=(pumps, events), daemon=True).start()
@@ -421,7 +431,7 @@ def _relabel(log_format: str, label: logs.Label, stream: str) -> _Relabel | _Rel
 
 def _pump(
     source: IO[bytes],
-    sink: BinaryIO,
+    sink: BinaryIO | None,
     relabel: _Relabel | _RelabelAsJson,
     tail: Tail | None,
 ) -> None:
@@ -439,7 +449,7 @@ def _pump(
 
 
 def _write(
-    sink: BinaryIO,
+    sink: BinaryIO | None,
     lines: list[bytes],
     relabel: _Relabel | _RelabelAsJson,
     tail: Tail | None,
@@ -450,6 +460,8 @@ def _write(
     lines = [line.rstrip(b"\r").rpartition(b"\r")[2] for line in lines]
     if tail is not None:
         tail.add(lines)
+    if sink is None:
+        return
     text = relabel(lines)
     with _writing, suppress(OSError):  # a reader of ours that is gone must not block the training
         sink.write(text)

@@ -29,7 +29,7 @@ from trainwright_runtime.coordination.identity import Identity
 HELLO = b"trainwright 1\n"
 NONCE = 32  # bytes
 PROOF = hashlib.sha256().digest_size
-COORDINATOR, STATE, RENDEZVOUS = b"coordinator", b"state", b"rendezvous"
+COORDINATOR, STATE, RENDEZVOUS, RAY = b"coordinator", b"state", b"rendezvous", b"ray"
 """Labels: what is proved for one kind of port proves nothing at another."""
 
 _TAG, _SIZE, _NUMBER = 16, 4, 8  # bytes

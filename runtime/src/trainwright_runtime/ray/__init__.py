@@ -1,0 +1,231 @@
+"""`--ray`: node 0 is the head of a Ray cluster and runs the program, the others join it.
+
+They end as the program does, and all together: Ray would go on without a node that is lost, and a
+node of it is not told how the program ended. Ray comes with the image.
+https://docs.ray.io/en/latest/cluster/vms/user-guides/launching-clusters/on-premises.html
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from queue import Empty
+
+from trainwright_runtime import errors, exit_codes, failure, logs
+from trainwright_runtime.coordination.channel import Channel
+from trainwright_runtime.diagnosis import diagnose
+from trainwright_runtime.layout import Layout
+from trainwright_runtime.machine import free_port
+from trainwright_runtime.options import Options
+from trainwright_runtime.processes import (
+    Ended,
+    Event,
+    Events,
+    Failed,
+    Finished,
+    Process,
+    Signalled,
+    signals_to,
+    stop,
+)
+from trainwright_runtime.ray import node
+from trainwright_runtime.ray.gang import Gang, join, listen, tell_signal
+from trainwright_runtime.recovery import node_processes
+from trainwright_runtime.rendezvous import wait_for
+
+_log = logging.getLogger(f"{logs.ROOT}.entrypoint")
+
+_PROGRAM: logs.Label = {"rank": 0}
+_FOLLOWS = 3.0  # seconds in which a lost node shows itself, once the program failed for want of it
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What both sides read."""
+
+    layout: Layout
+    options: Options
+    environ: Mapping[str, str]  # of Ray and of the program
+    events: Events
+
+    @property
+    def me(self) -> failure.Node:
+        return node_processes.node_of(self.layout.placement)
+
+    def process(
+        self, argv: list[str], environ: Mapping[str, str], label: logs.Label, *, quiet: bool
+    ) -> Process:
+        return Process(
+            argv,
+            environ,
+            label=label,
+            log_format=self.options.log_format,
+            events=self.events,
+            quiet=quiet,
+        )
+
+
+def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
+    """Train to the end; the exit code is the program's, on every node."""
+    node.check(options)
+    one = _Run(layout, options, node.environment(environ), Events())
+    return _lead(one) if layout.placement.hosts else _follow(one)
+
+
+# --- node 0 --------------------------------------------------------------------------------------
+
+
+def _lead(run: _Run) -> int:
+    where, port = run.layout.placement, free_port()
+    with closing(Gang(where, run.layout.nodes.high, run.events)) as gang:
+        with gang.told_of_failures():
+            gang.wait(run.options.rendezvous_timeout)
+        here = node.Start(node=0, name=where.node, address=gang.address, port=port, head=True)
+        with signals_to(run.events), _started(run, here) as ray, gang.told_of_failures():
+            code = _led(run, ray, gang, port)
+            gang.end(code)
+    return code
+
+
+def _led(run: _Run, ray: node.Running, gang: Gang, port: int) -> int:
+    """What the program ended with, which starts once all nodes are in the cluster.
+
+    The others begin after the head: `ray start` gives up on one that is slow.
+    """
+    address = f"{gang.address}:{port}"
+    running = [_joined(run, gang.names[:1], address)]
+    there = 1
+    while True:
+        match run.events.get():
+            case Signalled(number):
+                return _stopped(run, running, number)
+            case Failed(error):
+                stop(running, signal.SIGTERM, run.options.grace_period)
+                raise error
+            case Ended(process) if process is ray.process and ray.begins_again():
+                _log.info("Ray did not start on %s, and is started again", run.me)
+            case Ended(process) if process is ray.process:
+                stop(running, signal.SIGTERM, run.options.grace_period)
+                raise _ended(ray, run.me)
+            case Ended(process) if process.label == _PROGRAM:
+                return _done(run, process)
+            case Ended(process) if process.exit_code != exit_codes.DONE:
+                raise errors.Unreachable(f"Ray: {process.error}")
+            case Ended() if there < run.layout.nodes.high:
+                there = run.layout.nodes.high
+                gang.tell({"port": port})
+                running = [_joined(run, gang.names, address)]
+            case Ended():
+                _log.info("Ray: all %s nodes have joined at %s", run.layout.nodes, address)
+                running = [_program(run, address)]
+
+
+def _joined(run: _Run, names: list[str], address: str) -> Process:
+    argv = node.wait_argv(names, address, run.options)
+    return run.process(argv, run.environ, {"ray": 0}, quiet=True)
+
+
+def _program(run: _Run, address: str) -> Process:
+    settings = node_processes.settings(run.layout, run.options)
+    own = {**settings, "RAY_ADDRESS": address, "TRAINWRIGHT_SUPERVISED": "1"}
+    argv = node_processes.argv(run.options)
+    return run.process(argv, {**run.environ, **own}, _PROGRAM, quiet=False)
+
+
+def _done(run: _Run, program: Process) -> int:
+    if program.exit_code == exit_codes.DONE:
+        return exit_codes.DONE
+    if lost := _lost(run.events):
+        raise lost
+    found = diagnose([program], run.me)
+    assert found is not None
+    return failure.report(found, run.environ)
+
+
+def _lost(events: Events) -> errors.RuntimeFailure | None:
+    """The node for want of which the program failed: its end may be known a moment later."""
+    deadline = time.monotonic() + _FOLLOWS
+    while (event := _before(events, deadline)) is not None:
+        if isinstance(event, Failed):
+            return event.error
+    return None
+
+
+def _stopped(run: _Run, processes: list[Process], number: int) -> int:
+    grace, name = run.options.grace_period, signal.Signals(number).name
+    _log.info("%s: passing it on, then waiting %g s", name, grace)
+    stop(processes, number, grace)
+    return node_processes.exit_code_after(processes, number, grace)
+
+
+# --- the other nodes -----------------------------------------------------------------------------
+
+
+def _follow(run: _Run) -> int:
+    where, timeout = run.layout.placement, run.options.rendezvous_timeout
+    channel, port = join(where, timeout)
+    with closing(channel):
+        wait_for(where.master_addr, port, timeout)
+        here = node.Start(
+            node=where.node_rank or 0,
+            name=where.node,
+            address=channel.connection.getsockname()[0],
+            port=port,
+            head=False,
+            master=where.master_addr,
+        )
+        with signals_to(run.events), _started(run, here) as ray:
+            threading.Thread(target=listen, args=(channel, run.events), daemon=True).start()
+            return _followed(run, ray, channel)
+
+
+def _followed(run: _Run, ray: node.Running, channel: Channel) -> int:
+    """What node 0 ended with. Told to stop, this node stays for the program's last checkpoint."""
+    deadline, number = None, 0
+    while True:
+        match _before(run.events, deadline):
+            case Signalled(number):
+                _log.info("%s: node 0 ends the program", signal.Signals(number).name)
+                tell_signal(channel, number)
+                deadline = time.monotonic() + run.options.grace_period
+            case Finished(code):
+                if code:
+                    _log.error("node 0 ended with %d, and this node follows", code)
+                return code
+            case Failed(error) if not number:
+                raise error
+            case Ended() if not number and ray.begins_again():
+                _log.info("Ray did not start on %s, and is started again", run.me)
+            case Ended() if not number:
+                raise _ended(ray, run.me)
+            case _:
+                return exit_codes.by_signal(number)
+
+
+# --- both ----------------------------------------------------------------------------------------
+
+
+def _started(run: _Run, start: node.Start) -> node.Running:
+    def begin(folder: str) -> Process:
+        argv = start.argv(run.options, folder)
+        return run.process(argv, run.environ, {"ray": start.node}, quiet=True)
+
+    return node.Running(begin, run.options.rendezvous_timeout)
+
+
+def _ended(ray: node.Running, me: failure.Node) -> errors.PeerLost:
+    return errors.PeerLost(f"Ray ended on {me}: {ray.process.how_it_ended()}")
+
+
+def _before(events: Events, deadline: float | None) -> Event | None:
+    """The next event; None where there is none by then."""
+    left = None if deadline is None else max(0.0, deadline - time.monotonic())
+    try:
+        return events.get(timeout=left)
+    except Empty:
+        return None

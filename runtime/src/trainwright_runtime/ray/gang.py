@@ -1,0 +1,202 @@
+"""How the nodes of a Ray cluster meet and end together: connections of the others to node 0.
+
+    another node  {"node": 1, "name": "grpo-1f0c-node-0-1"}
+    node 0        {"port": 41235}  Ray's, once all are there
+    another node  {"signal": 15}   it is to stop, and stays until the program has ended
+    node 0        {"exit": 143}    the program has
+
+A connection that ends before that is a node that is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from trainwright_runtime import errors, logs
+from trainwright_runtime.coordination.channel import RAY, Channel, connect
+from trainwright_runtime.coordination.door import Door, own_addresses
+from trainwright_runtime.launchers import Placement
+from trainwright_runtime.processes import Events, Failed, Finished, Signalled
+
+_log = logging.getLogger(f"{logs.ROOT}.entrypoint")
+
+_LOOPBACK = "127.0.0.1"
+_PAUSE = 0.5  # seconds between attempts to connect
+_CONNECT = 10.0  # seconds for one attempt
+_REMIND = 30.0  # seconds between lines about waiting still
+_LEAVE = 15.0  # seconds for the others to stop Ray, before node 0 does
+
+# A peer that is gone without a word, as by a network that is parted, is lost after half a minute.
+_KEEP_ALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+
+
+class Gang:
+    """Node 0's side: who is there, and what they are told."""
+
+    def __init__(self, where: Placement, nodes: int, events: Events) -> None:
+        self._where, self._nodes, self._events = where, nodes, events
+        self._members: dict[int, tuple[str, Channel]] = {}
+        self._changed = threading.Condition()
+        self._formed = self._ended = False
+        self._door = self._opened() if nodes > 1 else None
+
+    def _opened(self) -> Door:
+        where = self._where
+        try:
+            return Door(own_addresses(where.master_addr), where.master_port, RAY, self._serve)
+        except OSError as error:
+            told = f"port {where.master_port} of this node: {error.strerror}"
+            raise errors.Unreachable(told) from error
+
+    @property
+    def address(self) -> str:
+        """Where the others have reached this node."""
+        sockets = [channel.connection for _, channel in self._members.values()]
+        return str(sockets[0].getsockname()[0]) if sockets else _LOOPBACK
+
+    @property
+    def names(self) -> list[str]:
+        """Of all nodes, in their order."""
+        return [self._where.node, *(self._members[node][0] for node in sorted(self._members))]
+
+    def wait(self, timeout: float) -> None:
+        """Return once all nodes are there. Raises Unreachable with those that are not."""
+        deadline = time.monotonic() + timeout
+        with self._changed:
+            while missing := self._missing():
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise errors.Unreachable(
+                        f"of {self._nodes} nodes {missing} did not come within {timeout:g} s "
+                        "(--rendezvous-timeout): are their pods there?"
+                    )
+                if not self._changed.wait(min(left, _REMIND)):
+                    _log.info("still waiting for %s of %d nodes", missing, self._nodes)
+            self._formed = True
+
+    def tell(self, message: Mapping[str, Any]) -> None:
+        """All others, but those that are gone."""
+        with self._changed:
+            for _, channel in self._members.values():
+                with suppress(OSError):
+                    channel.write(message)
+
+    def end(self, code: int) -> None:
+        """Have the others end with this, and wait until they have stopped Ray."""
+        self._ended = True
+        self.tell({"exit": code})
+        if self._door:
+            self._door.wait_until_left(_LEAVE)
+
+    @contextmanager
+    def told_of_failures(self) -> Iterator[None]:
+        try:
+            yield
+        except errors.RuntimeFailure as error:
+            self.end(error.exit_code)
+            raise
+
+    def close(self) -> None:
+        if self._door:
+            self._door.close()
+
+    def _missing(self) -> str:
+        names = dict(enumerate(self._where.names))
+        missing = [node for node in range(1, self._nodes) if node not in self._members]
+        return ", ".join(
+            f"{node} ({names[node]})" if node in names else str(node) for node in missing
+        )
+
+    def _serve(self, channel: Channel) -> None:
+        """Until it ends; what is no message of a node ends it as well."""
+        _keep_alive(channel.connection)
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            greeting = channel.read()
+            node, name = int(greeting["node"]), str(greeting["name"])
+            if not self._entered(node, name, channel):
+                return
+            try:
+                while True:
+                    self._events.put(Signalled(int(channel.read()["signal"])))
+            finally:
+                self._left(node, name, channel)
+
+    def _entered(self, node: int, name: str, channel: Channel) -> bool:
+        with self._changed:
+            # One that was started again takes the place of its container before.
+            if self._formed or not 0 < node < self._nodes:
+                return False
+            self._members[node] = (name, channel)
+            self._changed.notify_all()
+        return True
+
+    def _left(self, node: int, name: str, channel: Channel) -> None:
+        with self._changed:
+            if self._members.get(node, ("", None))[1] is not channel:
+                return
+            if self._formed and not self._ended:
+                lost = f"node {node} ({name}) was lost: its connection ended"
+                self._events.put(Failed(errors.PeerLost(lost)))
+            del self._members[node]
+
+
+def join(where: Placement, timeout: float) -> tuple[Channel, int]:
+    """The connection to node 0 and the port of Ray, once all nodes are there."""
+    deadline = time.monotonic() + timeout
+    remind = time.monotonic() + _REMIND
+    place = f"{where.master_addr}:{where.master_port}"
+    while True:
+        try:
+            return _joined(where, place, deadline)
+        except (OSError, ValueError, KeyError) as error:  # another container may come in its place
+            trouble = error
+        now = time.monotonic()
+        if now >= deadline:
+            raise errors.Unreachable(
+                f"{place} did not appear within {timeout:g} s (--rendezvous-timeout): {trouble}"
+            )
+        if now >= remind:
+            _log.info("still waiting for %s: %s", place, trouble)
+            remind = now + _REMIND
+        time.sleep(max(0.0, min(_PAUSE, deadline - now)))
+
+
+def _joined(where: Placement, place: str, deadline: float) -> tuple[Channel, int]:
+    channel = connect(place, RAY, max(1.0, min(_CONNECT, deadline - time.monotonic())))
+    try:
+        _keep_alive(channel.connection)
+        channel.connection.settimeout(None)  # node 0 has a bound of its own
+        channel.write({"node": where.node_rank, "name": where.node})
+        told = channel.read()
+        if "exit" in told:
+            raise errors.Unreachable("node 0 gave up before all nodes were there: see its log")
+        return channel, int(told["port"])
+    except BaseException:
+        channel.close()
+        raise
+
+
+def listen(channel: Channel, events: Events) -> None:
+    """Put what node 0 tells on the queue, until it ends."""
+    try:
+        events.put(Finished(int(channel.read()["exit"])))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        events.put(Failed(errors.PeerLost(f"node 0 was lost: {error}")))
+
+
+def tell_signal(channel: Channel, number: int) -> None:
+    with suppress(OSError):
+        channel.write({"signal": number})
+
+
+def _keep_alive(connection: socket.socket) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEP_ALIVE.items():
+        if option := getattr(socket, name, None):  # macOS has them under other names
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)
