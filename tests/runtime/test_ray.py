@@ -58,7 +58,7 @@ class Nodes:
         self._mark, self._port = uuid.uuid4().hex, free_port()
 
     def start(
-        self, rank: int, *program: str, nodes: int = 3, patience: float = TIMEOUT
+        self, rank: int, *program: str, nodes: int = 3, patience: float = 600
     ) -> subprocess.Popen[str]:
         return self._entrypoint.start(
             "--ray", "--backend=gloo", "--num-cpus=1", "--object-store-memory=80Mi",
