@@ -127,6 +127,12 @@ FEATURES = (
         spec="launcher: deepspeed\nnodes: 2",
         shows=("--node_rank=$(",),
     ),
+    Feature(name="Ray", spec="launcher: ray", shows=('- "--ray"',)),
+    Feature(
+        name="Ray on several nodes",
+        spec="launcher: ray\nnodes: 2",
+        shows=('- "--ray"',),
+    ),
     Feature(
         name="options of the launcher",
         spec="launcher: torchrun\nlauncherOptions: {tee: '3', max-restarts: 2}",

@@ -166,6 +166,18 @@ def test_options_of_the_entrypoint() -> None:
     options = pytest.importorskip("trainwright_runtime.options")
     actions = options.argument_parser({})._actions
     _agrees("trainwright", actions)
+    _agrees("ray", actions)
+
+
+def test_options_of_ray() -> None:
+    """What a job sets of `ray start` is called as there, and what it may not set is there too."""
+    ray = pytest.importorskip("ray.scripts.scripts")
+    parsed = {plain(option[2:]) for each in ray.start.params for option in each.opts}
+    of_entrypoint = {"rendezvous-timeout", "log-format"}
+    known = LAUNCHERS["ray"]
+    assert set(known.options) - of_entrypoint <= parsed
+    decided = {name for name, by in known.decided.items() if by.startswith("the target")}
+    assert {*decided, "num-gpus"} <= parsed
 
 
 # --- on every target -----------------------------------------------------------------------------
@@ -214,7 +226,28 @@ def test_each_pod_gets_its_ranks_and_options(
         assert (pod.program.path, pod.program.flags) == ("train.py", {"lr": ("0.1",)})
 
 
-@pytest.mark.parametrize("launcher", ["accelerate", "deepspeed", "torchrun"])
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_ray_runs_the_program_on_rank_0(target: str, nodes: int, repository: Repository) -> None:
+    if nodes > 1 and target not in SEVERAL:
+        return
+    lattice = "lattice: {inject: false}\n" if target == "trainingjob" else ""
+    options = "launcherOptions: {object-store-memory: 256Mi, log_format: json}\n"
+    text = f"launcher: ray\n{options}nodes: {nodes}\ngracePeriod: 40s\n{lattice}"
+    found = _rendered(repository, target, text)
+    assert [len(pod.processes) for pod in found.pods] == [1, *([0] * (nodes - 1))]
+    (driver,) = found.pods[0].processes
+    assert (driver.rank, driver.meets_at) == (None, "rank 0")
+    assert _command(repository) == [
+        "python", "-m", "trainwright_runtime", "--backend=gloo", "--ray", "--num-cpus=1",
+        "--grace-period=40", "--log-format=json", "--object-store-memory=256Mi", "--", "train.py",
+    ]  # fmt: skip
+    for pod in found.pods:
+        assert (pod.program.launcher, pod.program.path) == ("ray", "train.py")
+        assert pod.program.flags == {"lr": ("0.1",)}
+
+
+@pytest.mark.parametrize("launcher", ["accelerate", "deepspeed", "ray", "torchrun"])
 def test_a_module_is_started(launcher: str, repository: Repository) -> None:
     text = f"launcher: {launcher}\nentrypoint: {{script: null, module: a.b}}\nnodes: 2\n"
     repository.write("base/jobs/half.yaml", JOB.replace("name: llm", "name: half"))
@@ -308,6 +341,23 @@ def test_another_rendezvous_of_torchrun_is_at_rank_0(target: str, repository: Re
          "rdzv-id has no effect here: one machine meets itself"),
         ("trainingjob", "launcher: deepspeed\nnodes: 2",
          "deepspeed has to know where the nodes meet"),
+        ("pytorchjob", "launcher: ray\nelastic: {minNodes: 1, maxNodes: 2}",
+         "ray starts a fixed number of nodes"),
+        ("pytorchjob", "launcher: ray\nelastic: {minNodes: 1, maxNodes: 2, recovery: live}",
+         "ray starts a fixed number of nodes"),
+        ("trainingjob", "launcher: ray\nnodes: 2", "ray has to know where the nodes meet"),
+        ("job", "launcher: ray\nlauncherOptions: {recovery: restart}",
+         "recovery of ray follows from retries"),
+        ("job", "launcher: ray\nlauncherOptions: {include-dashboard: true}",
+         "include-dashboard of ray follows from the target"),
+        ("job", "launcher: ray\nlauncherOptions: {object-store-memory: many}",
+         "object-store-memory of ray takes a size such as 8Gi"),
+        ("job", "launcher: ray\nlauncherOptions: {object-store-memory: 8Gi}",
+         "object-store-memory is 8Gi, but /dev/shm has 512Mi"),
+        ("job", "launcher: ray\nshm: none",
+         "launcher: ray keeps its objects in /dev/shm, and shm is none"),
+        ("job", "launcherOptions: {num-cpus: 2}",
+         "num-cpus of trainwright follows from launcher: ray"),
         ("trainingjob", "launcher: accelerate\nlattice: {inject: true}",
          "accelerate has to know where the nodes meet"),
     ],
@@ -344,6 +394,8 @@ def test_what_the_target_decides_is_only_to_be_removed(repository: Repository) -
         ("accelerate-launch --config_file c.yaml train.py", "accelerate", "train.py",
          {"config-file": "c.yaml"}),
         ("/opt/bin/accelerate launch train.py --num_processes 3", "accelerate", "train.py", {}),
+        ("python -m trainwright_runtime --ray --num-cpus=4 -- t.py", "ray", "t.py",
+         {"ray": "", "num-cpus": "4"}),
         ("python -m accelerate.commands.launch --use_fsdp t.py", "accelerate", "t.py", {"use-fsdp": ""}),
         ("deepspeed --num_gpus=8 --no_ssh --module a.b", "deepspeed", "a.b",
          {"num-gpus": "8", "no-ssh": ""}),

@@ -975,7 +975,7 @@ class Job:
     target: str
     image: Image
     entrypoint: Entrypoint
-    launcher: Literal["trainwright", "torchrun", "python", "accelerate", "deepspeed"]
+    launcher: Literal["trainwright", "torchrun", "python", "accelerate", "deepspeed", "ray"]
     launcher_options: Mapping[str, Data] = field(default_factory=dict)
     flags: Mapping[str, Data] = field(default_factory=dict)
     flag_style: FlagStyle = field(

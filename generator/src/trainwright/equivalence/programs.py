@@ -176,3 +176,4 @@ _READS: Mapping[str, tuple[str, ...]] = {
     "accelerate": (),
     "deepspeed": (),
 }
+_READS = {**_READS, "ray": _READS["trainwright"]}

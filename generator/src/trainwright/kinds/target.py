@@ -84,7 +84,11 @@ def own_rendezvous(job: Job, why: str) -> Iterator[Unsupported]:
 
 def fixed_nodes(job: Job) -> Iterator[Unsupported]:
     """Refuses launchers that have to know all nodes where these come and go."""
-    if job.elastic and job.launcher in ("accelerate", "deepspeed") and job.entrypoint.launched:
+    if (
+        job.elastic
+        and job.launcher in ("accelerate", "deepspeed", "ray")
+        and job.entrypoint.launched
+    ):
         yield Unsupported(
             Pointer("/launcher"),
             f"{job.launcher} starts a fixed number of nodes, and those of an elastic job change",

@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import Literal, TypeAlias
 
+from trainwright.datatypes import quantity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Job
 from trainwright.pods.launchers import LAUNCHERS, SWITCH, own_options, plain
 
 LauncherName: TypeAlias = Literal[
-    "trainwright", "torchrun", "accelerate", "deepspeed", "none", "tool"
+    "trainwright", "torchrun", "accelerate", "deepspeed", "ray", "none", "tool"
 ]
 RUNTIME = ("python", "-m", "trainwright_runtime")
 # The entrypoint's checks before training, and which of them it does unasked.
@@ -41,7 +42,7 @@ _OPTION = re.compile(r"--?([A-Za-z][A-Za-z0-9_-]*)(?:=(.*))?", re.DOTALL)
 _PYTHON_VALUES = frozenset({"-W", "-X"})
 _SWITCHES = frozenset(
     "standalone no-python multi-gpu cpu tpu tpu-cluster no-tpu-cluster tpu-use-sudo no-ssh "
-    "no-ssh-check force-multi save-pid".split()
+    "no-ssh-check force-multi save-pid ray".split()
 )
 # What is a switch of the command `deepspeed` and has a value where that starts a node.
 _VALUES = frozenset({("deepspeed.launcher.launch", "save-pid")})
@@ -99,7 +100,7 @@ def command_line(
     return [
         *RUNTIME,
         f"--backend={job.backend}",
-        f"--nproc-per-node={job.procs_per_node}",
+        *(_ray(job) if job.launcher == "ray" else [f"--nproc-per-node={job.procs_per_node}"]),
         f"--grace-period={job.grace_period}",
         *options,
         *_preflight(job.preflight),
@@ -142,6 +143,14 @@ def _deepspeed(job: Job, place: MeetingPlace) -> Iterator[str]:
     yield f"--node_rank={place.node_rank if job.nodes > 1 else '0'}"
     yield f"--master_addr={place.address}"
     yield f"--master_port={place.port}"
+
+
+def _ray(job: Job) -> Iterator[str]:
+    """Ray counts what the machine has where a pod has no limit, and starts a worker for each."""
+    yield "--ray"
+    cpu = job.resources.requests["cpu"] or job.resources.limits["cpu"]
+    if cpu and "num-cpus" not in map(plain, job.launcher_options):
+        yield f"--num-cpus={max(1, int(quantity.parse(cpu)))}"
 
 
 def _world_info(nodes: int, procs: int) -> str:
@@ -205,7 +214,7 @@ def _is_number(text: str) -> bool:
 
 def starts_runtime(job: Job) -> bool:
     """Whether our own entrypoint runs in the container, and so knows every way to be started."""
-    return job.launcher == "trainwright" and job.entrypoint.launched
+    return job.launcher in ("trainwright", "ray") and job.entrypoint.launched
 
 
 def restart_policy(job: Job) -> str:
@@ -285,6 +294,8 @@ def _launcher(launcher: LauncherName, argv: tuple[str, ...], at: int) -> Command
             if value is None and not is_switch and at < len(argv):
                 value, at = argv[at], at + 1
             options[name] = value or ""
+    if launcher == "trainwright" and "ray" in options:
+        launcher = "ray"
     is_shown = at < len(argv) and "no-python" not in options  # else it is any executable
     return Command(
         launcher=launcher,

@@ -135,6 +135,7 @@ def _words(words: str) -> Spelled:
 
 
 _COUNT, _POSITIVE, _PORT = Whole(0), Whole(1), Whole(1, 65535)
+_SIZE = Spelled("a size such as 8Gi", re.compile(r"\d++(?:\.\d++)?(?:|k|[MGTPE]|[KMGTPE]i)"))
 _AMOUNT = Spelled(NUMBER, re.compile(r"(\d++(?:\.\d*)?|\.\d+)([eE][-+]?\d+)?"))
 _STREAMS = Spelled(
     "0 to 3 (1 stdout, 2 stderr, 3 both) for all ranks, or for some: 0:3,1:1",
@@ -160,6 +161,7 @@ _TRAINWRIGHT = Launcher(
         "nnodes": "nodes",
         "grace-period": "gracePeriod",
         "preflight": "preflight",
+        **dict.fromkeys(("ray", "num-cpus", "object-store-memory"), "launcher: ray"),
     },
 )
 # https://docs.pytorch.org/docs/stable/elastic/run.html
@@ -324,9 +326,36 @@ _DEEPSPEED = Launcher(
         "autotuning": "entrypoint.argv",
     },
 )
+# Our entrypoint with --ray: the options of `ray start` that a job may set.
+# https://docs.ray.io/en/latest/cluster/cli.html#ray-start
+_RAY = Launcher(
+    name="ray",
+    options={
+        "num-cpus": _POSITIVE,
+        "object-store-memory": _SIZE,
+        "rendezvous-timeout": NUMBER,
+        "log-format": ("text", "json"),
+    },
+    decided={
+        **{name: by for name, by in _TRAINWRIGHT.decided.items() if by != "launcher: ray"},
+        **dict.fromkeys(("head", "address", "port", "node-ip-address", "node-name"), _MEETING),
+        **dict.fromkeys(
+            ("block", "include-dashboard", "temp-dir"), "the target, whose pods end with the run"
+        ),
+        "ray": "launcher",
+        "num-gpus": "resources.gpu",
+        "recovery": "retries",
+        "max-restarts": "retries",
+        "replica": "retries",
+        "coordinator-port": "retries",
+    },
+)
 LAUNCHERS: Mapping[str, Launcher] = {
     launcher.name: launcher
-    for launcher in (_TRAINWRIGHT, _TORCHRUN, Launcher(name="python"), _ACCELERATE, _DEEPSPEED)
+    for launcher in (
+        *(_TRAINWRIGHT, _TORCHRUN, Launcher(name="python"), _ACCELERATE, _DEEPSPEED),
+        _RAY,
+    )
 }
 
 

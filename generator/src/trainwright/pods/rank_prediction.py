@@ -59,6 +59,8 @@ def _process(pod: Pod, env: Mapping[str, str], node_rank: int | None) -> Process
 def _launched(pod: Pod, command: Command, pods: int) -> tuple[Process, ...]:
     """The processes that a launcher starts in a pod."""
     found = _GROUPS.get(command.launcher, _group_of_torchrun)(pod, command, pods)
+    if command.launcher == "ray":
+        return _driver(pod, found)
     return tuple(
         Process(
             pod=pod.name,
@@ -69,6 +71,12 @@ def _launched(pod: Pod, command: Command, pods: int) -> tuple[Process, ...]:
         )
         for local in range(found.procs)
     )
+
+
+def _driver(pod: Pod, found: _Group) -> tuple[Process, ...]:
+    """The program runs on node 0; of Ray's own processes none has a rank."""
+    alone = Process(pod=pod.name, local_rank=0, rank=None, world_size=None, node_rank=0)
+    return () if found.node_rank else (alone,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +90,7 @@ class _Group:
 
 def _group_of_torchrun(pod: Pod, command: Command, pods: int) -> _Group:
     """What torchrun, or our own entrypoint, reads."""
-    own, env = command.launcher == "trainwright", dict(pod.env)
+    own, env = command.launcher in ("trainwright", "ray"), dict(pod.env)
 
     def setting(name: str) -> str:
         return command.options.get(name) or env.get(f"PET_{name.upper().replace('-', '_')}", "")

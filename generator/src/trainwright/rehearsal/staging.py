@@ -28,7 +28,10 @@ _MODULES: Mapping[str, str] = {
     "torchrun": "torch",
     "accelerate": "accelerate",
     "deepspeed": "deepspeed",
+    "ray": "ray",
 }
+# Ray starts as many idle workers as all pods have CPUs, which are more than this machine's.
+_OF_LAUNCHER: Mapping[str, Mapping[str, str]] = {"ray": {"RAY_prestart_worker_first_driver": "0"}}
 _SHORTEST_SECRET = 4  # characters; hiding shorter ones would only garble the output
 
 _Item = TypeVar("_Item")
@@ -215,6 +218,7 @@ class _Staged:
                 "PET_LOCAL_ADDR": LOOPBACK,  # torchrun's agents: this host's name may not resolve
                 MARK: f"{machine.token}:{label}",
                 REPORTS: str(report_folder(machine.work, self._pod)),
+                **_OF_LAUNCHER.get(self._command.launcher, {}),
             },
             grace_period=self._pod.grace_period,
         )
@@ -300,7 +304,7 @@ class _Staged:
         command = self._command
         if command.launcher in _MODULES:
             yield _MODULES[command.launcher]
-        if command.launcher == "trainwright":
+        if command.launcher in ("trainwright", "ray"):
             yield RUNTIME[-1]
         if command.is_module and command.program is not None:
             yield self._pod.argv[command.program]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from trainwright.datatypes import quantity
 from trainwright.datatypes.model import (
     CONTAINER_FIELDS,
     CONTAINER_PARTS,
@@ -28,7 +29,8 @@ from trainwright.datatypes.model import (
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import mapping
 from trainwright.findings import diagnostics as dx
-from trainwright.pods.command import SCRIPT_PATH
+from trainwright.pods import shm
+from trainwright.pods.command import SCRIPT_PATH, starts_runtime
 from trainwright.pods.flags import misplaced, unfit_style
 from trainwright.pods.launchers import LAUNCHERS, plain
 from trainwright.specs import (
@@ -146,6 +148,7 @@ def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Find
     yield from _preflight(job, spec)
     yield from _flags(job, spec)
     yield from _launcher_options(job, spec)
+    yield from _object_store(job, spec)
     yield from _host_network(job, spec)
     yield from allowed.problems(spec, environment)
     yield from pod_parts.problems(_pod_parts(spec), spec, environment.kubernetes_version)
@@ -432,7 +435,7 @@ def _read_only(volume: Volume) -> Pointer | None:
 
 
 def _preflight(job: Job, spec: Layered) -> Iterator[Finding]:
-    if job.preflight and (job.launcher != "trainwright" or not job.entrypoint.launched):
+    if job.preflight and not starts_runtime(job):
         message = "preflight is the entrypoint's, and this job does not start it"
         remedy = f"Use launcher: trainwright without entrypoint.{_kind(job)}, or remove preflight."
         yield spec.finding(dx.CONTRADICTION, Pointer("/preflight"), message, remedy=remedy)
@@ -454,6 +457,24 @@ def _launcher_options(job: Job, spec: Layered) -> Iterator[Finding]:
         if message:
             at = Pointer.of("launcherOptions", name)
             yield dx.CONTRADICTION.at(spec.key_origin(at), message, remedy=remedy, path=at)
+
+
+def _object_store(job: Job, spec: Layered) -> Iterator[Finding]:
+    """Ray keeps its objects in /dev/shm, and ends at its start where they do not fit."""
+    if job.launcher != "ray" or not job.entrypoint.launched:
+        return
+    if job.shm == "none":
+        message = "launcher: ray keeps its objects in /dev/shm, and shm is none"
+        yield spec.finding(dx.CONTRADICTION, Pointer("/shm"), message, remedy="Set shm: auto.")
+        return
+    room = shm.size(job)
+    for name, value in job.launcher_options.items():
+        size = quantity.read(value) if plain(name) == "object-store-memory" else None
+        if size and size > quantity.parse(room):
+            message = f"{name} is {value}, but /dev/shm has {room}"
+            at = Pointer.of("launcherOptions", name)
+            remedy = "Lower it, or raise shm or resources.memory."
+            yield spec.finding(dx.CONTRADICTION, at, message, remedy=remedy)
 
 
 def _kind(job: Job) -> str:

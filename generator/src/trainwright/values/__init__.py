@@ -9,14 +9,13 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from posixpath import join
 
-from trainwright.datatypes import quantity
 from trainwright.datatypes.model import GIVEN, Data, Environment, File, Job, Volume
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import TARGETS, indexed, queueing
 from trainwright.kinds.capabilities import left_to_flavor
 from trainwright.kinds.target import Target, Unsupported
 from trainwright.objects.kueue import PRIORITY_LABEL, QUEUE_LABEL
-from trainwright.pods import code, command
+from trainwright.pods import code, command, shm
 from trainwright.pods.flags import flag_arguments
 from trainwright.specs.merge import merge
 from trainwright.specs.yamlio import Block
@@ -26,7 +25,6 @@ from trainwright.values.canonical import canonical
 MANAGED_BY = "trainwright"
 _INSTANCE = "app.kubernetes.io/instance"
 _DNS_OF_HOST = "ClusterFirstWithHostNet"
-_DEFAULT_SHM = "1Gi"  # when no memory is asked for there is nothing to take half of
 
 
 def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
@@ -56,7 +54,7 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         },
         "resources": _resources(job),
         "resourceClaims": _device_claims(job),
-        "shm": {"sizeLimit": _shm(job)},
+        "shm": {"sizeLimit": shm.size(job)},
         "volumes": [_volume(job, volume) for volume in job.volumes],
         "files": _files(job),
         "initContainers": containers.init_containers(job),
@@ -327,21 +325,6 @@ def _device_claims(job: Job) -> list[Data]:
         else {"name": claim.name, "resourceClaimName": claim.claim}
         for claim in job.resource_claims
     ]
-
-
-def _shm(job: Job) -> str:
-    """Size of /dev/shm: data loader workers and NCCL die with the default 64 MB.
-
-    It is charged to the container's memory limit, so `auto` takes half of that.
-    """
-    if job.shm == "none":
-        return ""
-    if job.shm != "auto":
-        return job.shm
-    memory = job.resources.limits["memory"] or job.resources.requests["memory"]
-    if not memory:
-        return _DEFAULT_SHM
-    return quantity.format_binary(max(1, int(quantity.parse(memory)) // 2))
 
 
 def _volume(job: Job, volume: Volume) -> dict[str, Data]:

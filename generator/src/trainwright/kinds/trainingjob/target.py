@@ -177,7 +177,7 @@ def _apart(job: Job, rendezvous: str) -> Iterator[Unsupported]:
             "torchrun needs a rendezvous endpoint, and a TrainingJob without the agent has none",
             "Set targets.trainingjob.rendezvous in environment.yaml, or lattice.inject: true.",
         )
-    numbered = job.launcher in indexed.NUMBERED and job.entrypoint.launched
+    numbered = job.launcher in (*indexed.NUMBERED, "ray") and job.entrypoint.launched
     if numbered and (many or injects(job)):
         yield Unsupported(
             Pointer("/launcher"),
