@@ -520,6 +520,23 @@ def test_pods_that_are_alike_are_judged_alike() -> None:
     assert len(both) > 15, of_pods - both  # the test sees them fail, and for each role
 
 
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
+def test_a_rule_that_does_not_run_would_find_nothing(rule: Rule) -> None:
+    """Rules are chosen by the words of an object: what they find must not depend on that."""
+    for sample in (rule.passing, rule.failing, *rule.variants, *rule.near_misses):
+        for subject in _subjects(sample):
+            found = [(rule.id, hit.pointer, hit.message) for rule, hit in rules.run(subject)]
+            assert found == _plainly(subject)
+
+
+@pytest.mark.parametrize(("field", "runs"), [("hostNetwork", True), ("hostPID", False)])
+def test_rules_are_chosen_by_the_words_of_an_object(field: str, runs: bool) -> None:
+    body = {"apiVersion": "v1", "kind": "Pod", "spec": {field: True, "containers": []}}
+    chosen = {rule.id for rule in rules.concerning(subject_of(Manifest(body=body), _environment()))}
+    assert ("TW732" in chosen) is runs
+    assert "TW713" in chosen  # of which no word tells
+
+
 def test_rendered_pods_are_judged_alike() -> None:
     environment = _environment({"podSecurity": "restricted", "serviceMesh": "istio"})
     files = sorted(GOLDEN.rglob("pytorchjob.yaml"))

@@ -44,6 +44,21 @@ def texts(value: Any) -> dict[str, str]:
     return {str(key): str(item) for key, item in mapping(value).items() if item is not None}
 
 
+def words(value: Any) -> list[str]:
+    """Every key and every text in a value, however deep."""
+    found: list[str] = []
+    ahead = [value]
+    for part in ahead:  # which grows: recursion takes three times as long
+        if isinstance(part, str):
+            found.append(part)
+        elif isinstance(part, dict):
+            found += map(str, part)
+            ahead += part.values()
+        elif isinstance(part, (list, tuple)):
+            ahead += part
+    return found
+
+
 def dig(value: Any, *keys: str) -> Any:
     """The value under nested mapping keys, or None when any of them is absent."""
     for key in keys:

@@ -18,7 +18,7 @@ _PLACEHOLDER = re.compile(
 
 def is_template(value: str) -> bool:
     """Whether Helm or envsubst fill in a part of a text."""
-    return bool(_PLACEHOLDER.search(value))
+    return ("$" in value or "{{" in value) and bool(_PLACEHOLDER.search(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,12 @@ class Form:
 
     def problem(self, name: str) -> str:
         """Why a text is not of this form; empty when it is."""
-        if is_template(name):
+        over = len(name) - self.longest
+        if (over <= 0 and self.pattern.fullmatch(name)) or is_template(name):
             return ""
-        if len(name) > self.longest:
-            return f"has {len(name)} characters, {len(name) - self.longest} over {self.longest}"
-        return "" if self.pattern.fullmatch(name) else f"is not {self.called}"
+        if over > 0:
+            return f"has {len(name)} characters, {over} over {self.longest}"
+        return f"is not {self.called}"
 
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"  # RFC 1123

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import PurePosixPath
 
-from trainwright.pods.template import Container, PodTemplate
+from trainwright.pods.template import Container, PodTemplate, once
 
 # Launchers that start several processes a pod and read PET_*.
 _LAUNCHERS = (
@@ -44,6 +45,7 @@ _ADDRESSES = ("MASTER_ADDR", "PET_MASTER_ADDR", "PET_RDZV_ENDPOINT", "TRAINWRIGH
 SHELLS = re.compile(r"(?:.*/)?(?:ba|da|z)?sh")
 
 
+@lru_cache(maxsize=1024)  # many rules need it of the same container
 def launches(words: tuple[str, ...]) -> bool:
     """Whether a command line starts a launcher, in any of its words (shell lines included)."""
     return any(launcher in word for word in words for launcher in _LAUNCHERS)
@@ -54,6 +56,7 @@ def torchruns(container: Container) -> bool:
     return any("torch" in word and _TORCHRUN.search(word) for word in container.command_line)
 
 
+@once
 def options(container: Container) -> dict[str, str]:
     """The options of a launcher that say who takes part, with dashes in their names."""
     words = container.command_line
@@ -72,6 +75,7 @@ def _counted(given: dict[str, str]) -> dict[str, str]:
     return given
 
 
+@once
 def alone(container: Container) -> str:
     """The launcher of a container that knows of no other node unless an option says so."""
     words = container.command_line
@@ -80,6 +84,7 @@ def alone(container: Container) -> str:
     return next((match.lastgroup or "" for match in matches if match), "")
 
 
+@once
 def addresses(container: Container) -> list[str]:
     """Where the ranks of a container are told to meet, as far as it is written out."""
     given = options(container)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from posixpath import normpath
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.tolerant import text
-from trainwright.pods.template import Container, PodTemplate
+from trainwright.pods.template import Container, PodTemplate, once
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +28,24 @@ _OPTION = re.compile(r"-{0,2}([A-Za-z][\w.-]*)=(.*)", re.DOTALL)
 _FLAG = re.compile(r"--([A-Za-z][\w.-]*)")
 
 
-def settings(container: Container) -> Iterator[Setting]:
+@once
+def settings(container: Container) -> tuple[Setting, ...]:
     """The variables and options of a container, those in the scripts of shells as well."""
-    for index, entry in enumerate(container.env):
-        name = text(entry.get("name"))
-        yield _setting(name, text(entry.get("value")), f"{container.pointer}/env/{index}")
-    yield from arguments(container)
+    env = enumerate(container.env)
+    variables = (
+        _setting(text(entry.get("name")), text(entry.get("value")), f"{container.pointer}/env/{i}")
+        for i, entry in env
+    )
+    return (*variables, *arguments(container))
 
 
-def arguments(container: Container) -> Iterator[Setting]:
+@once
+def arguments(container: Container) -> tuple[Setting, ...]:
     """The options of a container's command line."""
+    return tuple(_arguments(container))
+
+
+def _arguments(container: Container) -> Iterator[Setting]:
     words = list(_words(container))
     for index, word in enumerate(words):
         if match := _OPTION.fullmatch(word):
@@ -77,12 +86,16 @@ _FOLDER = re.compile(
 _OFF = frozenset({"no", "none", "false", "0", "off", "null"})
 
 
-def saved(container: Container) -> Iterator[Setting]:
+@once
+def saved(container: Container) -> tuple[Setting, ...]:
     """The folders into which a container saves, as far as they are written out."""
-    for setting in settings(container):
-        absolute = setting.value.startswith("/")
-        if absolute and _FOLDER.search(setting.name) and not _NOT_SAVED.search(setting.name):
-            yield setting
+    return tuple(
+        setting
+        for setting in settings(container)
+        if setting.value.startswith("/")
+        and _FOLDER.search(setting.name)
+        and not _NOT_SAVED.search(setting.name)
+    )
 
 
 _RESUMED = re.compile(r"(?:^|_)resume(?:_from)?(?:_checkpoint|_path|_dir)?$")
@@ -108,13 +121,16 @@ def _saves(container: Container) -> bool:
 
 def mount_at(container: Container, path: str) -> Mapping[str, Data] | None:
     """The mount that a path is on, the innermost of several; None on the container's own disk."""
-    path = normpath(path)
+    path = _normal(path)
     around = [mount for mount in container.mounts if _within(path, text(mount.get("mountPath")))]
     return max(around, key=lambda mount: len(text(mount.get("mountPath"))), default=None)
 
 
+_normal = lru_cache(maxsize=4096)(normpath)  # containers mount at the same few paths
+
+
 def _within(path: str, folder: str) -> bool:
-    at = normpath(folder) if folder else ""
+    at = _normal(folder) if folder else ""
     return bool(at) and (path == at or path.startswith(f"{at.rstrip('/')}/"))
 
 

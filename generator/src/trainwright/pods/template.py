@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
+from functools import wraps
+from typing import TypeVar
 
 from trainwright.datatypes.frozen import cached_property, dataclass
 from trainwright.datatypes.model import Data, ObjectBody
@@ -20,6 +22,25 @@ from trainwright.datatypes.tolerant import (
 )
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the path of it everywhere
+
+
+Owner = TypeVar("Owner")
+Value = TypeVar("Value")
+
+
+def once(compute: Callable[[Owner], Value]) -> Callable[[Owner], Value]:
+    """Compute a function of a container or a template once for each: many rules need the same."""
+    name = f"{compute.__module__}.{compute.__qualname__}"
+
+    @wraps(compute)
+    def computed(owner: Owner) -> Value:
+        known = vars(owner)
+        if name not in known:
+            known[name] = compute(owner)
+        value: Value = known[name]
+        return value
+
+    return computed
 
 
 def claim_names(claims: Iterable[Mapping[str, Data]]) -> tuple[str, ...]:

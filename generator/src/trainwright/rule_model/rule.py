@@ -29,13 +29,15 @@ class Sample:
 class Rule(Documented):
     """One check over one rendered object.
 
-    `kinds` is empty for every kind, or in a kind's folder for that kind alone. `spec` is the
-    position in a job spec that usually decides it. A `per_pod` rule says of each pod template what
-    follows from the template itself, whatever its role, count and neighbours are: of templates that
-    are alike it says the same.
+    `kinds` is empty for every kind, or in a kind's folder for that kind alone. `about` are keys and
+    texts: an object without any of them cannot break the rule, which does not run then. It is empty
+    where none tells. `spec` is the position in a job spec that usually decides it. A `per_pod` rule
+    says of each pod template what follows from the template itself, whatever its role, count and
+    neighbours are: of templates that are alike it says the same.
     """
 
     kinds: tuple[GroupKind, ...] = ()
+    about: tuple[str, ...] = ()
     spec: Pointer = Pointer()
     per_pod: bool = False
     run: Callable[[Subject], Iterable[Hit]]
@@ -71,6 +73,7 @@ Check = Callable[[Subject], Iterable[Hit]]
 
 class _Fields(TypedDict, total=False):
     kinds: tuple[GroupKind, ...]
+    about: tuple[str, ...]
     spec: Pointer
     per_pod: bool
 
@@ -106,4 +109,11 @@ def _united(parts: list[Rule]) -> Rule:
     if len(parts) == 1:
         return parts[0]
     run = {kind: part.run for part in parts for kind in part.kinds}
-    return replace(parts[0], kinds=tuple(run), run=lambda subject: run[subject.kind](subject))
+    about = (
+        tuple(word for part in parts for word in part.about)
+        if all(part.about for part in parts)
+        else ()
+    )
+    return replace(
+        parts[0], kinds=tuple(run), about=about, run=lambda subject: run[subject.kind](subject)
+    )

@@ -8,7 +8,8 @@ from dataclasses import field
 from trainwright.datatypes.frozen import cached_property, dataclass
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.model import Data, Environment, Job, Manifest, ObjectBody
-from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.datatypes.tolerant import words
 from trainwright.objects.bundle import Bundle
 from trainwright.pods.core_templates import core_templates
 from trainwright.pods.template import Container, PodTemplate
@@ -76,6 +77,19 @@ class Subject(ObjectBody):
     def pod_templates(self) -> tuple[PodTemplate, ...]:
         """Every pod template, also of kinds of Kubernetes that train nothing, such as a Pod."""
         return self.templates or tuple(core_templates(self.manifest))
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """Every key and every text of the object, and of pod templates that are written elsewhere.
+
+        A runtime has those of a TrainJob, for example.
+        """
+        elsewhere = [
+            template.body
+            for template in self.pod_templates
+            if lookup(self.body, template.pointer) is not template.body
+        ]
+        return tuple(words([self.body, *elsewhere]))
 
     @cached_property
     def distinct(self) -> Subject:

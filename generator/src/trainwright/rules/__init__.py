@@ -79,10 +79,27 @@ def _for(kind: GroupKind) -> tuple[Rule, ...]:
     return tuple(rule for rule in known.values() if not rule.kinds or kind in rule.kinds)
 
 
+@lru_cache(maxsize=256)
+def _words(kind: GroupKind) -> frozenset[str]:
+    """The keys and texts by which rules about objects of a kind are chosen."""
+    return frozenset(word for rule in _for(kind) for word in rule.about)
+
+
+@lru_cache(maxsize=1024)  # most objects of a kind have the same few of these words
+def _concerning(kind: GroupKind, words: frozenset[str]) -> tuple[Rule, ...]:
+    """The rules that an object of a kind can break which has these of the words."""
+    return tuple(rule for rule in _for(kind) if not rule.about or not words.isdisjoint(rule.about))
+
+
+def concerning(subject: Subject) -> tuple[Rule, ...]:
+    """The rules that an object can break, by its kind and its words."""
+    return _concerning(subject.kind, _words(subject.kind).intersection(subject.words))
+
+
 def run(subject: Subject) -> Iterator[tuple[Rule, Hit]]:
-    """Every hit of every rule that looks at objects of this kind."""
+    """Every hit of every rule that concerns an object."""
     distinct = subject.distinct
-    for rule in _for(subject.kind):
+    for rule in concerning(subject):
         if rule.per_pod and distinct is not subject:
             # Masters and workers are mostly alike, and mostly there is nothing to say of them.
             for _ in rule.run(distinct):

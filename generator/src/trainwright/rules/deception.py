@@ -18,7 +18,7 @@ _UNRENDERED = frozenset({"description", "files", "waivers"})
 
 @error("TW780", spec=Pointer("/env"))
 def deceptive_text(subject: Subject) -> Iterator[Hit]:
-    if subject.kind == SECRET:
+    if subject.kind == SECRET or not hidden(" ".join(subject.words)):
         return
     for pointer, value in scalars(subject.body):
         for said in (value, pointer):

@@ -40,7 +40,7 @@ def _mistakes(container: Container, name: str, size: str) -> Iterator[str]:
         yield f"{name} without cpu or memory"
 
 
-@error("TW737", spec=Pointer("/resourceClaims"), per_pod=True)
+@error("TW737", about=("claims",), spec=Pointer("/resourceClaims"), per_pod=True)
 def unknown_resource_claim(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         known = {text(claim.get("name")) for claim in mappings(template.spec.get("resourceClaims"))}
@@ -55,7 +55,7 @@ def unknown_resource_claim(subject: Subject) -> Iterator[Hit]:
 _CLAIMS = upstream("kubernetes/device-claims")
 
 
-@warning("TW738", spec=Pointer("/resourceClaims"), per_pod=True)
+@warning("TW738", about=("resourceClaims",), spec=Pointer("/resourceClaims"), per_pod=True)
 def device_allocation_off(subject: Subject) -> Iterator[Hit]:
     version = subject.environment.kubernetes_version
     if _CLAIMS.is_on(version, subject.environment.kubernetes_features):

@@ -125,7 +125,7 @@ _LIMITS = {
 _WRAPPED = re.compile(r"(?:^|[\s;&|/])timeout\s{1,9}(?:-\S{1,30}\s{1,9}){0,4}(\d+[smhd]?)(?=\s)")
 
 
-@warning("TW768", kinds=TRAINING, spec=Pointer("/maxDuration"))
+@warning("TW768", kinds=TRAINING, about=("activeDeadlineSeconds",), spec=Pointer("/maxDuration"))
 def deadline_before_flags(subject: Subject) -> Iterator[Hit]:
     for template, deadline in _deadlines(subject):
         for container in template.trains:

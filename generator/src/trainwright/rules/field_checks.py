@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from trainwright.datatypes import quantity
+from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import integer, sequence, text
@@ -19,10 +20,32 @@ Problem = tuple[Pointer, str]  # where in the mapping, and what is wrong there
 Check = Callable[[Mapping[str, Data]], Iterator[Problem]]
 
 
+@dataclass(frozen=True, slots=True)
+class FieldCheck:
+    """A check that finds nothing in a mapping that has none of its fields."""
+
+    fields: tuple[str, ...]
+    check: Check
+
+    def __call__(self, body: Mapping[str, Data]) -> Iterator[Problem]:
+        return self.check(body)
+
+
+def about(*fields: str) -> Callable[[Check], Check]:
+    """Mark a check as one of some fields."""
+    return lambda check: FieldCheck(fields, check)
+
+
+def is_about(check: Check, body: Mapping[str, Data]) -> bool:
+    """Whether a check may find something in a mapping, by the fields that are there."""
+    return not isinstance(check, FieldCheck) or any(field in body for field in check.fields)
+
+
 def between(field: str, low: int, high: int | None = None) -> Check:
     """A whole number in a range."""
     most = f"{low} or more" if high is None else f"{low} to {high}"
 
+    @about(field)
     def check(body: Mapping[str, Data]) -> Iterator[Problem]:
         number = integer(body.get(field))
         if number is not None and (number < low or (high is not None and number > high)):
@@ -34,6 +57,7 @@ def between(field: str, low: int, high: int | None = None) -> Check:
 def each_between(field: str, low: int, high: int) -> Check:
     """Whole numbers of a list in a range."""
 
+    @about(field)
     def check(body: Mapping[str, Data]) -> Iterator[Problem]:
         for index, item in enumerate(sequence(body.get(field))):
             number = integer(item)
@@ -59,6 +83,7 @@ def label_key(field: str) -> Check:
 def _each(field: str, problem: Callable[[str], str]) -> Check:
     """The text of a field, or each in its list."""
 
+    @about(field)
     def check(body: Mapping[str, Data]) -> Iterator[Problem]:
         for at, value in _texts(body, field):
             if value and (said := problem(value)):
@@ -79,6 +104,7 @@ def _texts(body: Mapping[str, Data], field: str) -> Iterator[tuple[Pointer, str]
 def one_word(field: str, words: str, *, empty: bool = True) -> Check:
     """One of a few words, where the schema says text; `empty` where it may also be none."""
 
+    @about(field)
     def check(body: Mapping[str, Data]) -> Iterator[Problem]:
         for at, value in _texts(body, field):
             if value not in words.split() and not (empty and not value) and not is_template(value):
@@ -94,7 +120,8 @@ def _words(words: str) -> str:
 
 def filled(*fields: str) -> Check:
     """Fields that are not empty where they are there."""
-    return _with("is empty", lambda body, field: field in body and _is_empty(body[field]), fields)
+    empty = _with("is empty", lambda body, field: field in body and _is_empty(body[field]), fields)
+    return about(*fields)(empty)
 
 
 def needed(*fields: str) -> Check:
@@ -132,6 +159,7 @@ def exactly_one(*fields: str) -> Check:
 def at_most_one(*fields: str) -> Check:
     """Fields that exclude each other."""
 
+    @about(*fields)
     def check(body: Mapping[str, Data]) -> Iterator[Problem]:
         if len(there := _there(body, fields)) > 1:
             yield Pointer.of(there[-1]), f"{' and '.join(there)} exclude each other"
@@ -147,6 +175,7 @@ def only_where(field: str, other: str, *values: Data, needed: bool = False) -> C
     """A field that goes with some values of another, and is `needed` there."""
     wanted = " or ".join(map(_shown, values))
 
+    @about(field, other)
     def check(body: Mapping[str, Data]) -> Iterator[Problem]:
         there, value = body.get(field) is not None, body.get(other)
         if there and value not in values:
@@ -225,6 +254,7 @@ def _is_address(value: str) -> bool:
 def at_most(field: str, longest: int) -> Check:
     """A list of so many items."""
 
+    @about(field)
     def check(body: Mapping[str, Data]) -> Iterator[Problem]:
         number = len(sequence(body.get(field)))
         if number > longest:
@@ -236,6 +266,7 @@ def at_most(field: str, longest: int) -> Check:
 def not_negative(field: str) -> Check:
     """An amount that is at least nothing."""
 
+    @about(field)
     def check(body: Mapping[str, Data]) -> Iterator[Problem]:
         amount = quantity.read(body.get(field))
         if amount is not None and amount < 0:
@@ -247,6 +278,7 @@ def not_negative(field: str) -> Check:
 def distinct(field: str, key: str) -> Check:
     """A list in which no two items have the same text under a key."""
 
+    @about(field)
     def check(body: Mapping[str, Data]) -> Iterator[Problem]:
         seen = set()
         for index, item in enumerate(sequence(body.get(field))):

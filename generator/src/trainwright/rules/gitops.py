@@ -102,7 +102,7 @@ def forced_sync(subject: Subject) -> Iterator[Hit]:
 HOOKS = {"argocd.argoproj.io/hook": "Argo CD", "helm.sh/hook": "Helm"}
 
 
-@error("TW529", kinds=TRAINING, spec=Pointer("/annotations"))
+@error("TW529", kinds=TRAINING, about=tuple(HOOKS), spec=Pointer("/annotations"))
 def training_is_hook(subject: Subject) -> Iterator[Hit]:
     if subject.kind.kind == "Job" and not _trains(subject):
         return  # a migration of a database, say, for which hooks are made
@@ -117,7 +117,7 @@ def _trains(subject: Subject) -> bool:
     return indexed or any(template.accelerators for template in subject.templates)
 
 
-@warning("TW505", spec=Pointer("/state"))
+@warning("TW505", about=(QUEUE_LABEL,), spec=Pointer("/state"))
 def suspend_set_under_queue(subject: Subject) -> Iterator[Hit]:
     if QUEUE_LABEL not in mapping(subject.metadata.get("labels")):
         return

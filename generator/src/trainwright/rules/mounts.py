@@ -9,7 +9,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import dig, mapping, mappings, text
-from trainwright.pods.template import PodTemplate
+from trainwright.pods.template import PodTemplate, once
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 
@@ -59,8 +59,13 @@ class _Mount:
         )
 
 
-def _mounts(template: PodTemplate) -> Iterator[list[_Mount]]:
+@once
+def _mounts(template: PodTemplate) -> tuple[list[_Mount], ...]:
     """The mounts of each container."""
+    return tuple(_read(template))
+
+
+def _read(template: PodTemplate) -> Iterator[list[_Mount]]:
     volumes = {text(volume.get("name")): volume for _, volume in template.volumes}
     for container in (*template.containers, *template.ephemeral):
         found = []
@@ -126,7 +131,7 @@ _ANNOTATION = "gke-gcsfuse/volumes"
 _SIDECAR = "gke-gcsfuse-sidecar"
 
 
-@warning("TW743", spec=Pointer("/volumes"), per_pod=True)
+@warning("TW743", about=(_GCSFUSE,), spec=Pointer("/volumes"), per_pod=True)
 def missing_gcsfuse_annotation(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         names = [container.name for container in template.containers]

@@ -97,14 +97,15 @@ _IN_SPEC = {
 
 
 def _in_pod(template: PodTemplate) -> Iterator[Hit]:
-    for field, form in _IN_POD.items():
+    for field, form in _IN_POD.items() if not _IN_POD.keys().isdisjoint(template.spec) else ():
         at = f"{template.pointer}/spec/{field}"
         spec = _IN_SPEC.get(field, _NAME)
         yield from _named(form, template.spec.get(field), at, field, spec)
     for pointer, volume in template.volumes:
-        name = volume.get("name")
-        spec = Pointer.of("volumes", text(name))
-        yield from _named(forms.LABEL, name, f"{pointer}/name", "the volume", spec)
+        name = text(volume.get("name"))
+        if forms.LABEL.problem(name):
+            spec = Pointer.of("volumes", name)
+            yield from _named(forms.LABEL, name, f"{pointer}/name", "the volume", spec)
     for container in (*template.containers, *template.ephemeral):
         at = f"{container.pointer}/name"
         yield from _named(forms.LABEL, container.body.get("name"), at, "the container", _NAME)
@@ -142,10 +143,9 @@ def _labelled(body: Mapping[str, Data], pointer: str, field: str) -> Iterator[Hi
     labels = body.get(field)
     for key, value in labels.items() if isinstance(labels, dict) else ():
         yield from _keyed(str(key), str(key), pointer, field)
-        at = Pointer(pointer) / field / str(key)
         problem = forms.VALUE.problem(text(value))
         if problem:
-            spec = Pointer.of(field, str(key))
+            at, spec = Pointer(pointer) / field / str(key), Pointer.of(field, str(key))
             yield Hit(at, f'the value "{value}" of {key} {problem}', spec)
 
 

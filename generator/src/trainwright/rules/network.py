@@ -17,7 +17,7 @@ def _on_host(template: PodTemplate) -> bool:
     return template.spec.get("hostNetwork") is True
 
 
-@warning("TW731", spec=Pointer("/dnsPolicy"))
+@warning("TW731", about=("hostNetwork",), spec=Pointer("/dnsPolicy"))
 def ranks_without_cluster_dns(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates if subject.pods > 1 else ():
         policy = text(template.spec.get("dnsPolicy")) or "ClusterFirst"
@@ -41,7 +41,7 @@ _TAKEN = {
 }
 
 
-@warning("TW732", spec=Pointer("/hostNetwork"))
+@warning("TW732", about=("hostNetwork",), spec=Pointer("/hostNetwork"))
 def host_port_taken(subject: Subject) -> Iterator[Hit]:
     for template in filter(_on_host, subject.templates):
         together = _pods_of_a_node(subject, template)
@@ -73,7 +73,7 @@ def _pods_of_a_node(subject: Subject, template: PodTemplate) -> int:
     return min(*held, subject.pods) if held else 1
 
 
-@error("TW733", spec=Pointer("/dnsPolicy"), per_pod=True)
+@error("TW733", about=("dnsPolicy",), spec=Pointer("/dnsPolicy"), per_pod=True)
 def no_name_servers(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         servers = sequence(dig(template.spec, "dnsConfig", "nameservers"))
@@ -85,7 +85,7 @@ def no_name_servers(subject: Subject) -> Iterator[Hit]:
 RUN_KEY = "TRAINWRIGHT_RUN_KEY"
 
 
-@warning("TW744", spec=Pointer("/secrets"))
+@warning("TW744", about=(RUN_KEY,), spec=Pointer("/secrets"))
 def run_without_its_key(subject: Subject) -> Iterator[Hit]:
     mains = [template.main for template in subject.templates if template.main]
     keys = [next((e for e in main.env if e.get("name") == RUN_KEY), None) for main in mains]

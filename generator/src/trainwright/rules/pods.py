@@ -85,8 +85,9 @@ def repeated_name(subject: Subject) -> Iterator[Hit]:
         yield from _repeated(names, "the container", Pointer())
         for container in containers:
             at = container.pointer
-            env = [(f"{at}/env/{i}", text(e.get("name"))) for i, e in enumerate(container.env)]
-            yield from _repeated(env, "the variable", Pointer("/env"))
+            if len({text(entry.get("name")) for entry in container.env}) < len(container.env):
+                env = [(f"{at}/env/{i}", text(e.get("name"))) for i, e in enumerate(container.env)]
+                yield from _repeated(env, "the variable", Pointer("/env"))
             mounts = [
                 (f"{at}/volumeMounts/{index}", text(mount.get("mountPath")).rstrip("/") or "/")
                 for index, mount in enumerate(mappings(container.body.get("volumeMounts")))
@@ -108,7 +109,7 @@ def _repeated(found: Sequence[tuple[str, str]], what: str, spec: Pointer) -> Ite
 _OF_THE_NODE = re.compile(r"/(dev|proc|sys|run|var/run|home/kubernetes/bin)(/|$)")
 
 
-@warning("TW717", spec=Pointer("/volumes"))
+@warning("TW717", about=("hostPath",), spec=Pointer("/volumes"))
 def host_path_on_several_nodes(subject: Subject) -> Iterator[Hit]:
     pods = sum(template.replicas for template in subject.templates)
     if pods < 2:

@@ -38,7 +38,7 @@ def _handlers(container: Container) -> Iterator[tuple[str, Pointer, Mapping[str,
             )
 
 
-@error("TW734", spec=Pointer("/livenessProbe"), per_pod=True)
+@error("TW734", about=(*_PROBES, "lifecycle"), spec=Pointer("/livenessProbe"), per_pod=True)
 def invalid_probe(subject: Subject) -> Iterator[Hit]:
     minor = subject.environment.kubernetes_minor
     for template in subject.pod_templates:
@@ -150,7 +150,9 @@ def _trains(template: PodTemplate) -> bool:
     return bool(template.accelerators) or any(launches(c.command_line) for c in template.trains)
 
 
-@warning("TW735", spec=Pointer("/livenessProbe"), per_pod=True)
+@warning(
+    "TW735", about=("livenessProbe", "startupProbe"), spec=Pointer("/livenessProbe"), per_pod=True
+)
 def impatient_liveness_probe(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         container = template.main

@@ -164,7 +164,7 @@ _HOST = "kubernetes.io/hostname"
 _SPREAD = frozenset(("affinity", "topologySpreadConstraints"))
 
 
-@warning("TW714", kinds=TRAINING, spec=Pointer("/affinity"))
+@warning("TW714", kinds=TRAINING, about=tuple(_SPREAD), spec=Pointer("/affinity"))
 def not_enough_nodes(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         if _SPREAD.isdisjoint(template.spec):

@@ -125,7 +125,7 @@ def _closed(mount: Mapping[str, Data], volume: Mapping[str, Data]) -> bool:
 _HOMES = ("hf_home", "hf_hub_cache", "huggingface_hub_cache", "transformers_cache")
 
 
-@warning("TW764", kinds=TRAINING, spec=Pointer("/env"), per_pod=True)
+@warning("TW764", kinds=TRAINING, about=_OFFLINE, spec=Pointer("/env"), per_pod=True)
 def offline_without_cache(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from trainwright.datatypes.groupkind import CONFIGMAP, EXTERNALSECRET, SEALEDSECRET, SECRET
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, leaves
-from trainwright.datatypes.tolerant import dig, mapping, mappings, text
+from trainwright.datatypes.tolerant import dig, mapping, mappings, text, words
 from trainwright.findings.credentials import RANDOM, given, kind, named, shows, suspicious
 from trainwright.kinds import OWNERS
 from trainwright.pods.template import Container
@@ -30,12 +30,21 @@ def inline_credential(subject: Subject) -> Iterator[Hit]:
         return
     if subject.kind == CONFIGMAP:
         yield from _in_files(subject)
+    containers = _containers(subject)
+    metadata = (words(above.get(field)) for _, above in _described(subject) for field in _FIELDS)
+    # A line of its own between them, which ends whatever a text before it begins.
+    if not suspicious("\n-\n".join(map("\n".join, (*metadata, *map(_texts, containers))))):
+        return
     yield from _in_metadata(subject)
-    for container in _containers(subject):
-        texts = [text(entry.get(key)) for entry in container.env for key in ("name", "value")]
-        if suspicious("\n".join((*texts, *container.command_line))):
+    for container in containers:
+        if suspicious("\n".join(_texts(container))):
             yield from _in_variables(subject, container)
             yield from _in_words(subject, container.command_line, container.pointer)
+
+
+def _texts(container: Container) -> list[str]:
+    texts = [text(entry.get(key)) for entry in container.env for key in ("name", "value")]
+    return [*texts, *container.command_line]
 
 
 def _containers(subject: Subject) -> tuple[Container, ...]:
@@ -74,12 +83,19 @@ _RENDERED = frozenset({"annotations", "args", "command", "entrypoint", "env", "f
 _CONTAINERS = ("initContainers", "sidecars")
 
 
-def _in_metadata(subject: Subject) -> Iterator[Hit]:
-    holders = [("/metadata", subject.metadata)]
+_FIELDS = {"annotations": "annotation", "labels": "label"}
+
+
+def _described(subject: Subject) -> Iterator[tuple[str, Mapping[str, Data]]]:
+    """The metadata of an object and of its pods, and where it is."""
+    yield "/metadata", subject.metadata
     for template in subject.pod_templates:
-        holders.append((f"{template.pointer}/metadata", template.metadata))
-    for above, holder in holders:
-        for field, what in (("annotations", "annotation"), ("labels", "label")):
+        yield f"{template.pointer}/metadata", template.metadata
+
+
+def _in_metadata(subject: Subject) -> Iterator[Hit]:
+    for above, holder in _described(subject):
+        for field, what in _FIELDS.items():
             for key, value in mapping(holder.get(field)).items():
                 found = kind(text(value))
                 if found or _given_away(subject, str(key), text(value)):

@@ -75,7 +75,7 @@ def rdma_without_locked_memory(subject: Subject) -> Iterator[Hit]:
 _EFA = "vpc.amazonaws.com/efa"
 
 
-@warning("TW759", kinds=TRAINING, spec=Pointer("/resources"), per_pod=True)
+@warning("TW759", kinds=TRAINING, about=(_EFA,), spec=Pointer("/resources"), per_pod=True)
 def efa_without_huge_pages(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from trainwright.datatypes.model import CONTAINER_FIELDS, POD_FIELDS, spelled
 from trainwright.datatypes.pointer import Pointer, lookup
@@ -62,10 +63,13 @@ _POD, _CONTAINER = api_server.named("PodSpec"), api_server.named("Container")
 
 def _cluster(subject: Subject) -> Cluster:
     """The cluster that an object is for, whose own schema knows the words of its own kinds."""
-    version = subject.environment.kubernetes_version
     manifest = subject.manifest
-    known = (manifest.api_version, manifest.kind) in kubernetes_schemas.kinds(version)
-    return Cluster(version, worded=known)
+    return _for(subject.environment.kubernetes_version, manifest.api_version, manifest.kind)
+
+
+@lru_cache(maxsize=256)
+def _for(version: str, api_version: str, kind: str) -> Cluster:
+    return Cluster(version, worded=(api_version, kind) in kubernetes_schemas.kinds(version))
 
 
 def _spec_of_pod(at: Pointer, template: PodTemplate) -> Pointer:
@@ -101,8 +105,10 @@ def invalid_object_field(subject: Subject) -> Iterator[Hit]:
     cluster = _cluster(subject)
     key = (subject.manifest.api_version, subject.manifest.kind)
     definition = kubernetes_schemas.kinds(cluster.version).get(key, "")
-    for at, message in api_server.problems(definition, subject.body, cluster):
+    for at, message in api_server.problems(definition, subject.body, cluster) if definition else ():
         yield Hit(at, message)
+    if "replicatedJobs" not in subject.words:
+        return
     for above in (Pointer("/spec"), Pointer("/spec/template/spec")):  # a JobSet, a runtime
         jobs = above / "replicatedJobs"
         for index in range(len(sequence(lookup(subject.body, jobs)))):

@@ -91,7 +91,7 @@ def _referred(container: Container) -> Iterator[str]:
         yield from _references(word)
 
 
-@error("TW740", spec=Pointer("/volumes"), per_pod=True)
+@error("TW740", about=("subPathExpr",), spec=Pointer("/volumes"), per_pod=True)
 def undeclared_variable_in_path(subject: Subject) -> Iterator[Hit]:
     served = SERVED.get(subject.kind)
     given = served.variables if served else ()
@@ -107,7 +107,7 @@ def undeclared_variable_in_path(subject: Subject) -> Iterator[Hit]:
                         yield Hit(at, message, volume)
 
 
-@error("TW751", spec=Pointer("/env"), per_pod=True)
+@error("TW751", about=("valueFrom",), spec=Pointer("/env"), per_pod=True)
 def variable_with_two_values(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         for container in (*template.containers, *template.ephemeral):

@@ -56,6 +56,8 @@ _IMAGES = upstream("kubernetes/image-volumes")
 
 @warning("TW730", spec=Pointer("/volumes"), per_pod=True)
 def image_volume_unavailable(subject: Subject) -> Iterator[Hit]:
+    if not any("image" in volume for t in subject.pod_templates for _, volume in t.volumes):
+        return
     version = subject.environment.kubernetes_version
     if _IMAGES.is_on(version, subject.environment.kubernetes_features):
         return

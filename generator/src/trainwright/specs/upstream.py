@@ -56,6 +56,7 @@ class Behaviour:
         return self.holds(version) and gates.get(self.gate, by_default)
 
 
+@cache
 def numbers(version: str) -> tuple[int, ...]:
     """Major and minor of a version, to compare; nothing when there is none."""
     return tuple(int(part) for part in version.removeprefix("v").split(".")[:2] if part.isdigit())

@@ -10,7 +10,7 @@ from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
 
 
-@warning("TW610", spec=Pointer("/topology"))
+@warning("TW610", about=TOPOLOGY[:2], spec=Pointer("/topology"))
 def pod_sets_not_grouped(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates[1:]:
         for name in TOPOLOGY[:2]:

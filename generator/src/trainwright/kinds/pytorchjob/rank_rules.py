@@ -71,7 +71,7 @@ def unnamed_port(subject: Subject) -> Iterator[Hit]:
                 yield Hit(where, f"port 23456 is named {name!r}, not pytorchjob-port")
 
 
-@warning("TW114", per_pod=True)
+@warning("TW114", about=("readinessProbe",), per_pod=True)
 def readiness_probe_on_ranks(subject: Subject) -> Iterator[Hit]:
     for template, container in trainers(subject):
         if "readinessProbe" in container.body:
@@ -158,7 +158,7 @@ def unrestricted_init_container(subject: Subject) -> Iterator[Hit]:
         yield Hit(f"{REPLICAS}/Worker", message)
 
 
-@warning("TW123", spec=Pointer("/readinessProbe"))
+@warning("TW123", about=("readinessProbe", "startupProbe"), spec=Pointer("/readinessProbe"))
 def rank_hidden_by_probe(subject: Subject) -> Iterator[Hit]:
     for _, container in trainers(subject) if subject.pods > 1 else ():
         for name in ("readinessProbe", "startupProbe"):

@@ -127,7 +127,7 @@ def nproc_per_node_not_string(subject: Subject) -> Iterator[Hit]:
         yield Hit("/spec/nprocPerNode", message)
 
 
-@error("TW106")
+@error("TW106", about=("elasticPolicy",))
 def nproc_per_node_set_twice(subject: Subject) -> Iterator[Hit]:
     policy = elastic(subject) or {}
     if "nProcPerNode" in policy:
@@ -136,7 +136,7 @@ def nproc_per_node_set_twice(subject: Subject) -> Iterator[Hit]:
         yield Hit("/spec/elasticPolicy/nProcPerNode", f"elasticPolicy.nProcPerNode is {what}")
 
 
-@error("TW107", spec=Pointer("/elastic"))
+@error("TW107", about=("elasticPolicy",), spec=Pointer("/elastic"))
 def invalid_elastic_range(subject: Subject) -> Iterator[Hit]:
     policy = elastic(subject)
     if policy is None:
@@ -153,7 +153,7 @@ def invalid_elastic_range(subject: Subject) -> Iterator[Hit]:
         yield Hit("/spec/elasticPolicy", message)
 
 
-@warning("TW108", spec=Pointer("/elastic"))
+@warning("TW108", about=("elasticPolicy",), spec=Pointer("/elastic"))
 def elastic_with_master(subject: Subject) -> Iterator[Hit]:
     if elastic(subject) is not None and has(subject, "Master"):
         yield Hit(f"{REPLICAS}/Master", "an elastic job has a Master")

@@ -7,16 +7,17 @@ are in `pods`, `volumes` and `objects`; what holds for every type is here.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.frozen import cached_property, dataclass
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import mapping
 from trainwright.objects.forms import is_template
 from trainwright.rules.api_server import objects, pods, volumes
-from trainwright.rules.field_checks import Check, Problem, filled
+from trainwright.rules.field_checks import Check, Problem, about, filled, is_about
 from trainwright.specs import kubernetes_schemas
 
 _TABLES = (pods, volumes, objects)
@@ -39,30 +40,79 @@ def named(type_: str) -> str:
     return f"{_CORE}{type_}"
 
 
-def problems(definition: str, body: Data, cluster: Cluster) -> Iterator[Problem]:
+def problems(definition: str, body: Data, cluster: Cluster) -> list[Problem]:
     """What is refused in a value of a type, and where in it.
 
     The pods of an object and the containers of a pod are not looked into: they may stand
     elsewhere.
     """
-    yield from _walk(definition, body, Pointer(), cluster)
+    found: list[Problem] = []
+    _walk(_type(definition, cluster), body, (), found)
+    return found
 
 
-def _walk(definition: str, body: Data, at: Pointer, cluster: Cluster) -> Iterator[Problem]:
+_Path = tuple[str | int, ...]
+
+
+def _walk(of: _Type, body: Data, path: _Path, found: list[Problem]) -> None:
     if isinstance(body, list):
         for index, item in enumerate(body):
-            yield from _walk(definition, item, at / index, cluster)
+            _walk(of, item, (*path, index), found)
     elif isinstance(body, dict):
-        for check in _checks(definition, cluster):
-            for where, message in check(body):
-                yield Pointer(at + where), message
-        below = _fields(definition, cluster.version)
-        for key, value in body.items():
-            if isinstance(value, dict | list) and (type_of := below.get(key)):
-                yield from _walk(type_of, value, at / key, cluster)
+        checks, below = of.concerning(body)
+        for check in checks:
+            found += ((Pointer(Pointer.of(*path) + at), message) for at, message in check(body))
+        for key, type_ in below:
+            value = body[key]
+            if isinstance(value, (dict, list)):
+                _walk(type_, value, (*path, key), found)
+
+
+_Concerning = tuple[tuple[Check, ...], tuple[tuple[str, "_Type"], ...]]
+_MOST = 4096
+
+
+@dataclass(frozen=True)
+class _Type:
+    """The checks of a type, and the types of its fields, by the keys that a value has.
+
+    Values of a type mostly have the same few keys: pods and their containers of one origin do.
+    """
+
+    definition: str
+    cluster: Cluster
+    _by_keys: dict[tuple[str, ...], _Concerning] = dataclasses.field(default_factory=dict)
+
+    def concerning(self, body: Mapping[str, Data]) -> _Concerning:
+        keys = tuple(body)
+        known = self._by_keys.get(keys)
+        if known is None:
+            if len(self._by_keys) >= _MOST:
+                self._by_keys.clear()
+            known = self._by_keys[keys] = self._concerning(body)
+        return known
+
+    def _concerning(self, body: Mapping[str, Data]) -> _Concerning:
+        fields = self._fields
+        return (
+            tuple(check for check in self._checks if is_about(check, body)),
+            tuple((key, _type(fields[key], self.cluster)) for key in body if key in fields),
+        )
+
+    @cached_property
+    def _checks(self) -> tuple[Check, ...]:
+        return _checks(self.definition, self.cluster)
+
+    @cached_property
+    def _fields(self) -> Mapping[str, str]:
+        return _fields(self.definition, self.cluster.version)
 
 
 @cache
+def _type(definition: str, cluster: Cluster) -> _Type:
+    return _Type(definition, cluster)
+
+
 def _checks(definition: str, cluster: Cluster) -> tuple[Check, ...]:
     minor = int(cluster.version.partition(".")[2])
     name = _short(definition)
@@ -106,6 +156,7 @@ def _words(definition: str, version: str) -> Mapping[str, tuple[Data, ...]]:
 def _among(words: Mapping[str, tuple[Data, ...]]) -> Check:
     """One of the words of a field, where the schema of the object says text."""
 
+    @about(*words)
     def check(body: Mapping[str, Data]) -> Iterator[Problem]:
         for field, known in words.items():
             value = body.get(field)
@@ -116,7 +167,6 @@ def _among(words: Mapping[str, tuple[Data, ...]]) -> Check:
     return check
 
 
-@cache
 def _fields(definition: str, version: str) -> Mapping[str, str]:
     """The fields of a type that hold mappings of another: which it is."""
     found = {}

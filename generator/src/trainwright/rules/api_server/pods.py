@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 
 from trainwright.datatypes import quantity
 from trainwright.datatypes.model import Data
@@ -16,6 +17,7 @@ from trainwright.rules.api_server.references import AMOUNTS, IN_ENV, field_of, r
 from trainwright.rules.field_checks import (
     Check,
     Problem,
+    about,
     address,
     at_most,
     at_most_one,
@@ -62,8 +64,10 @@ _ANNOTATIONS: Mapping[str, Form] = {
 
 def annotation_problems(template: PodTemplate) -> Iterator[Problem]:
     """Annotations that hold what nothing reads, or are about containers that are not there."""
-    names = {container.name for container in (*template.containers, *template.ephemeral)}
-    for key, value in template.annotations.items():
+    annotations = template.annotations
+    named = (*template.containers, *template.ephemeral) if annotations else ()
+    names = {container.name for container in named}
+    for key, value in annotations.items():
         at = Pointer.of("metadata", "annotations", key)
         name = str(key).removeprefix(_APP_ARMOR)
         if str(key).startswith(_APP_ARMOR) and name not in names and not template.partial:
@@ -107,6 +111,7 @@ def _requirement(body: Mapping[str, Data]) -> Iterator[Problem]:
         yield Pointer(), f"operator: {operator} needs one value, and has {len(values)}"
 
 
+@about("matchFields")
 def _match_fields(body: Mapping[str, Data]) -> Iterator[Problem]:
     for index, item in enumerate(mappings(body.get("matchFields"))):
         at = Pointer.of("matchFields", index)
@@ -116,6 +121,7 @@ def _match_fields(body: Mapping[str, Data]) -> Iterator[Problem]:
             yield at, "a field is compared with one value"
 
 
+@about("matchLabels")
 def _match_labels(body: Mapping[str, Data]) -> Iterator[Problem]:
     for key, value in mapping(body.get("matchLabels")).items():
         problem = forms.key_problem(str(key))
@@ -126,6 +132,7 @@ def _match_labels(body: Mapping[str, Data]) -> Iterator[Problem]:
             yield Pointer.of("matchLabels", str(key)), f'the value "{value}" of {key} {problem}'
 
 
+@about("matchLabelKeys")
 def _match_label_keys(body: Mapping[str, Data]) -> Iterator[Problem]:
     """Keys whose values the server adds to a selector, as those of the pod itself."""
     selector = body.get("labelSelector")
@@ -147,6 +154,7 @@ def _is_selected(selector: Data, key: str) -> bool:
     return key in mapping(dig(selector, "matchLabels")) or bool(said and not added)
 
 
+@about("requiredDuringSchedulingIgnoredDuringExecution")
 def _required_values(body: Mapping[str, Data]) -> Iterator[Problem]:
     """Labels that a node must have: what no label can be was only refused from a version on."""
     required = Pointer("/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms")
@@ -159,6 +167,7 @@ def _required_values(body: Mapping[str, Data]) -> Iterator[Problem]:
 _LABEL_VALUES = formed("values", forms.VALUE)
 
 
+@about("allowPrivilegeEscalation")
 def _escalation(body: Mapping[str, Data]) -> Iterator[Problem]:
     if body.get("allowPrivilegeEscalation") is not False:
         return
@@ -177,6 +186,7 @@ def _has_containers(body: Mapping[str, Data]) -> Iterator[Problem]:
         yield Pointer("/containers"), "a pod has at least one container"
 
 
+@about("hostNetwork", "hostIPC", "hostPID")
 def _host_namespaces(body: Mapping[str, Data]) -> Iterator[Problem]:
     shared = [name for name in ("hostNetwork", "hostIPC", "hostPID") if body.get(name) is True]
     if body.get("shareProcessNamespace") is True and "hostPID" in shared:
@@ -203,7 +213,10 @@ def _every(body: Mapping[str, Data]) -> Iterator[tuple[Pointer, Mapping[str, Dat
     for field in ("containers", "initContainers"):
         for index, one in enumerate(mappings(body.get(field))):
             ends = field == "initContainers" and one.get("restartPolicy") != "Always"
-            yield Pointer.of(field, index), one, ends
+            yield _at(field, index), one, ends
+
+
+_at = lru_cache(maxsize=256)(Pointer.of)
 
 
 def _block_devices(body: Mapping[str, Data]) -> Iterator[Problem]:
@@ -239,6 +252,7 @@ def _container_restarts(body: Mapping[str, Data]) -> Iterator[Problem]:
             yield at / "restartPolicy", f'restartPolicy: "{policy}" {has}'
 
 
+@about("hostnameOverride")
 def _host_name(body: Mapping[str, Data]) -> Iterator[Problem]:
     override = body.get("hostnameOverride")
     if override is None:
@@ -261,26 +275,31 @@ def _of_windows(body: Mapping[str, Data]) -> Iterator[Problem]:
         yield Pointer("/resources"), "resources of a whole pod are for Linux, and os is windows"
     for at, container, _ in _every(body):
         signal = dig(container, "lifecycle", "stopSignal")
+        if signal is None:
+            continue
         where = at / "lifecycle" / "stopSignal"
-        if signal is not None and not system:
+        if not system:
             yield where, "stopSignal needs os.name"
-        elif signal is not None and system == "windows" and signal not in _WINDOWS_SIGNALS:
+        elif system == "windows" and signal not in _WINDOWS_SIGNALS:
             yield where, f'stopSignal: "{signal}" is not one of {" and ".join(_WINDOWS_SIGNALS)}'
 
 
 _WINDOWS_SIGNALS = ("SIGKILL", "SIGTERM")
 
 
+@about("nodeName")
 def _gated(body: Mapping[str, Data]) -> Iterator[Problem]:
     if body.get("nodeName") and sequence(body.get("schedulingGates")):
         yield Pointer("/nodeName"), "nodeName and schedulingGates exclude each other"
 
 
+@about("restartPolicyRules")
 def _restart_rules(body: Mapping[str, Data]) -> Iterator[Problem]:
     if sequence(body.get("restartPolicyRules")) and body.get("restartPolicy") is None:
         yield Pointer("/restartPolicyRules"), "restartPolicyRules need a restartPolicy beside them"
 
 
+@about("valueFrom")
 def _value_once(body: Mapping[str, Data]) -> Iterator[Problem]:
     if body.get("value") and mapping(body.get("valueFrom")):
         yield Pointer("/valueFrom"), "value and valueFrom exclude each other"
@@ -289,18 +308,29 @@ def _value_once(body: Mapping[str, Data]) -> Iterator[Problem]:
 def _resources(body: Mapping[str, Data]) -> Iterator[Problem]:
     for part in ("limits", "requests"):
         for name, amount in mapping(body.get(part)).items():
-            at, number = Pointer.of(part, str(name)), quantity.read(amount)
+            number = quantity.read(amount)
             if number is not None and number < 0:
-                yield at, f"{name} is {amount}, and cannot be negative"
-            if forms.is_template(name):
-                continue
-            if not (name in AMOUNTS or "/" in name or name.startswith("hugepages-")):
-                known = "an extended resource has a domain, as nvidia.com/gpu"
-                yield at, f'"{name}" is not a resource: {known}'
-            elif problem := forms.key_problem(name):
-                yield at, f'the resource "{name}" {problem}'
-            elif "/" in name and number is not None and number != int(number):
-                yield at, f"{name} is {amount}, and is counted in whole numbers"
+                yield Pointer.of(part, str(name)), f"{name} is {amount}, and cannot be negative"
+            if problem := _resource_problem(name):
+                yield Pointer.of(part, str(name)), problem
+            elif number is not None and _is_counted(name) and number != int(number):
+                message = f"{name} is {amount}, and is counted in whole numbers"
+                yield Pointer.of(part, str(name)), message
+
+
+def _is_counted(name: str) -> bool:
+    return "/" in name and not forms.is_template(name)
+
+
+@lru_cache(maxsize=1024)
+def _resource_problem(name: str) -> str:
+    if forms.is_template(name):
+        return ""
+    if not (name in AMOUNTS or "/" in name or name.startswith("hugepages-")):
+        known = "an extended resource has a domain, as nvidia.com/gpu"
+        return f'"{name}" is not a resource: {known}'
+    problem = forms.key_problem(name)
+    return problem and f'the resource "{name}" {problem}'
 
 
 def _host_ports(body: Mapping[str, Data]) -> Iterator[Problem]:
@@ -308,19 +338,20 @@ def _host_ports(body: Mapping[str, Data]) -> Iterator[Problem]:
     seen = set()
     for index, container in enumerate(mappings(body.get("containers"))):
         for place, port in enumerate(mappings(container.get("ports"))):
-            outer, at = (
-                integer(port.get("hostPort")),
-                Pointer.of("containers", index, "ports", place),
-            )
+            outer = integer(port.get("hostPort"))
+            if not outer:
+                continue
+            at = Pointer.of("containers", index, "ports", place)
             key = (outer, text(port.get("hostIP")), text(port.get("protocol")) or "TCP")
-            if outer and key in seen:
+            if key in seen:
                 yield at / "hostPort", f"hostPort {outer} is taken twice"
             seen.add(key)
-            if outer and body.get("hostNetwork") is True and outer != port.get("containerPort"):
+            if body.get("hostNetwork") is True and outer != port.get("containerPort"):
                 message = f"hostPort is {outer}, with hostNetwork it can only be the containerPort"
                 yield at / "hostPort", message
 
 
+@about("searches")
 def _search_list(body: Mapping[str, Data]) -> Iterator[Problem]:
     length = len(" ".join(map(str, sequence(body.get("searches")))))
     if length > _SEARCH_LENGTH:
@@ -333,6 +364,7 @@ def _search_list(body: Mapping[str, Data]) -> Iterator[Problem]:
 _SEARCH_LENGTH = 2048
 
 
+@about("volumeDevices")
 def _devices(body: Mapping[str, Data]) -> Iterator[Problem]:
     """A volume is a device of a container or mounted in it."""
     mounts = mappings(body.get("volumeMounts"))
@@ -355,6 +387,7 @@ def _propagation(body: Mapping[str, Data]) -> Iterator[Problem]:
             yield at, "mountPropagation: Bidirectional needs a privileged container"
 
 
+@about("recursiveReadOnly")
 def _read_only(body: Mapping[str, Data]) -> Iterator[Problem]:
     recursive = body.get("recursiveReadOnly")
     if recursive in ("Enabled", "IfPossible") and body.get("readOnly") is not True:
