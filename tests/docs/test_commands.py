@@ -15,9 +15,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from documentation import ROOT, Block, blocks, missing, pages, steps
@@ -324,8 +326,33 @@ def _a_branch_to_publish_to(folder: Path) -> None:
     _with_a_remote(folder)
 
 
+def _a_running_team(folder: Path) -> None:
+    _environment(folder)
+    _committed(folder)
+    items = [_live("bert", "Running"), _live("llama", "Suspended"), _live("mnist", "Succeeded")]
+    live = {"apiVersion": "v1", "kind": "List", "items": items}
+    (folder / "live.yaml").write_text(json.dumps(live), encoding="utf-8")
+
+
+def _live(name: str, state: str) -> dict[str, Any]:
+    """A PyTorchJob as an API server gives it, applied by Argo CD."""
+    (body,) = yaml.safe_load_all(_KUBEFLOW)
+    tracked = f"ml-jobs:kubeflow.org/PyTorchJob:training/{name}"
+    body["metadata"] = {
+        "name": name,
+        "namespace": "training",
+        "uid": "7e1b0ef6-31b1-4a2c-9f37-5b6d2b1f6f1e",
+        "annotations": {"argocd.argoproj.io/tracking-id": tracked},
+    }
+    body["spec"]["runPolicy"] = {"suspend": True} if state == "Suspended" else {}
+    at = "2026-05-31T10:00:00Z"
+    body["status"] = {"conditions": [{"type": state, "status": "True", "lastTransitionTime": at}]}
+    return body
+
+
 PREPARED: dict[str, Callable[[Path], None]] = {
     "README.md": _without_a_repository,
+    "docs/adopting.md": _a_running_team,
     "docs/charts.md": _one_job,
     "docs/getting-started.md": _without_a_repository,
     "docs/gitops.md": _one_job,

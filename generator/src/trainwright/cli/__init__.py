@@ -39,7 +39,12 @@ _ADMIN = {
     "completion": "completion:completion",
 }
 SECTIONS: Mapping[str, Mapping[str, str | Mapping[str, str]]] = {
-    "Start": {"init": "init:init", "import": "importing:import_", "doctor": "doctor:doctor"},
+    "Start": {
+        "init": "init:init",
+        "import": "importing:import_",
+        "adopt": "adopt:adopt",
+        "doctor": "doctor:doctor",
+    },
     "Specs": {
         "check": "check:check",
         "render": "render:render",

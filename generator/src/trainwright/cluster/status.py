@@ -91,6 +91,7 @@ def run_statuses(cluster: Cluster, place: DesiredState, namespace: str) -> tuple
     """
     selector = f"{_OURS}{place.environment.name}"
     live = {(one.kind.kind, one.name): one for one in _objects(cluster, place, namespace, selector)}
+    live |= {(one.kind.kind, one.name): one for one in _unlabelled(cluster, place, namespace)}
     shown = [*_of_git(place, live), *_strays(place, live)]
     sights = _sights(cluster, place, namespace, selector, [one for _, one in shown if one])
     return tuple(
@@ -215,6 +216,17 @@ def _objects(
         yield from (LiveObject(kind, body) for body in found if not _controlled(body))
 
 
+def _unlabelled(cluster: Cluster, place: DesiredState, namespace: str) -> Iterator[LiveObject]:
+    """The objects of git that have not our labels, since they were adopted as they were."""
+    for intent in place.intents:
+        manifest, kind = intent.manifest, intent.kind
+        if manifest is None or kind is None or manifest.labels.get(JOB_LABEL):
+            continue
+        body = cluster.get(resource_of(kind), namespace, manifest.name)
+        if body is not None:
+            yield LiveObject(kind, body)
+
+
 def _controlled(body: Mapping[str, Data]) -> bool:
     return any(o.get("controller") for o in body["metadata"].get("ownerReferences") or ())
 
@@ -248,13 +260,19 @@ def _pods(
     found: dict[str, list[Data]] = {}
     for pod in cluster.all(PODS, namespace, label_selector=selector):
         found.setdefault(_label(pod, RUN_LABEL), []).append(pod)
-    for label in dict.fromkeys(one.kind.carrier for one in live if one.kind.carrier):
-        bare = [one.name for one in live if one.kind.carrier == label and _may_lack(one, found)]
+    for label in dict.fromkeys(filter(None, map(_carrier, live))):
+        bare = [one.name for one in live if _carrier(one) == label and _may_lack(one, found)]
         for start in range(0, len(bare), _NAMES):
             names = ",".join(bare[start : start + _NAMES])
             for pod in cluster.all(PODS, namespace, label_selector=f"{label} in ({names})"):
                 found.setdefault(_label(pod, label), []).append(pod)
     return found
+
+
+def _carrier(one: LiveObject) -> str:
+    """The label that names an object on pods which have none of ours; empty where all have."""
+    adopted = one.kind.name_labels[:1] if not one.job else ()
+    return one.kind.carrier or "".join(adopted)
 
 
 def _label(body: Mapping[str, Data], name: str) -> str:
@@ -339,7 +357,7 @@ def _run(
         )
     return RunStatus(
         environment=environment,
-        job=one.job,
+        job=intent.job.name if intent else one.job,
         object=one.name,
         kind=one.kind.kind,
         namespace=one.body["metadata"].get("namespace", ""),

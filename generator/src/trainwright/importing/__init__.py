@@ -35,11 +35,13 @@ _REPLACED = {
 class ImportInput:
     """What lies in files: workloads to import, what is beside them, and what cannot be read.
 
-    `values` are those of placeholders in manifests, by name.
+    `values` are those of placeholders in manifests, by name. With `whole` an object that holds or
+    stands for others is none of a kind that is read.
     """
 
-    def __init__(self, values: Mapping[str, str] | None = None) -> None:
+    def __init__(self, values: Mapping[str, str] | None = None, *, whole: bool = False) -> None:
         self._values = values or {}
+        self._whole = whole
         self.sources: list[Source] = []
         self.beside: list[NotImported] = []
         self.findings: list[Finding] = []
@@ -114,7 +116,8 @@ class ImportInput:
     def _parts(self, document: Document) -> Iterator[SourceObject]:
         for part in _objects(document):
             try:
-                yield from foreign.unwrapped(placeholders.filled(part, self._values))
+                filled = placeholders.filled(part, self._values)
+                yield from (filled,) if self._whole else foreign.unwrapped(filled)
             except ImportingError as error:
                 self.problems.append(str(error))
                 self._refused.add(id(part.body))

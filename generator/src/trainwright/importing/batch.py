@@ -68,9 +68,9 @@ def run(root: Path, found: ImportInput, options: ImportOptions) -> ImportBatch:
         try:
             if not options.new_runs:
                 refuse_live(source)
-            done = _convert(source, place, options)
+            done = converted(source, place, options)
             path = JobFile(options.environment, str(done.spec["name"])).path
-            _refuse_taken(tree, path, [taken for _, taken in imported], options)
+            refuse_taken(tree, path, [taken for _, taken in imported], options)
             imported.append((done, path))
         except ImportingError as error:
             problems.append(str(error))
@@ -85,7 +85,7 @@ def _nothing(found: ImportInput) -> str:
     return f"no training workload found in the input{f': it holds {there}' if there else ''}"
 
 
-def _convert(source: Source, place: ImportContext, options: ImportOptions) -> Imported:
+def converted(source: Source, place: ImportContext, options: ImportOptions) -> Imported:
     if options.entrypoint:
         source = with_entrypoint(source, options.entrypoint)
     if options.image:
@@ -98,7 +98,7 @@ def _convert(source: Source, place: ImportContext, options: ImportOptions) -> Im
     return convert(replace(source, name=name), there, options.pool)
 
 
-def _refuse_taken(tree: Folder, path: str, written: list[str], options: ImportOptions) -> None:
+def refuse_taken(tree: Folder, path: str, written: list[str], options: ImportOptions) -> None:
     if path in written:
         raise ImportingError(f"{path} is another workload's already: import one of them by --name")
     if options.write and not options.force and tree.kind(path):

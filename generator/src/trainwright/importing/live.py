@@ -19,17 +19,17 @@ _WRITTEN_BY_CLUSTER = ("uid", "resourceVersion", "deletionTimestamp")
 def refuse_live(source: Source) -> None:
     """Raise ImportingError for a workload that was read from a cluster, with its state there."""
     part = source.parts[0]
-    written = _written_by_cluster(part)
+    written = written_by_cluster(part)
     if not written:
         return
     raise ImportingError(
         f"{part.place(written)}: {source.title} is in a cluster{_state(source)}: its spec would "
-        "begin another run, which trains the same again. Leave it out of the input, or add "
-        "--new-runs to begin one"
+        "begin another run, which trains the same again. Let it go on as the run of its job with "
+        "`trainwright adopt`, or add --new-runs to begin another"
     )
 
 
-def _written_by_cluster(part: SourceObject) -> str:
+def written_by_cluster(part: SourceObject) -> str:
     """The pointer of what a cluster wrote into an object; empty where there is nothing."""
     status = mapping(part.body.get("status"))
     if any(status.values()):

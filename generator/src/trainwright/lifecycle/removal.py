@@ -34,10 +34,14 @@ def removal_of(subject: Subject) -> Removal:
     environment, name = subject.environment, subject.object
     if TARGETS[job.target].envelope:
         return Removal(leaving=Departure.PRUNED)
-    decided = values.build(job, then, name)
-    metadata = {key: decided.get(key) for key in ("annotations", "labels")}
+    adopted = subject.sources.adopted
+    if adopted is not None and adopted.name == name:
+        metadata = adopted.manifest.metadata
+    else:
+        decided = values.build(job, then, name)
+        metadata = {key: decided.get(key) for key in ("annotations", "labels")}
     # One engine does not read what was rendered for the other.
-    if then.gitops.engine != environment.gitops.engine:
+    if then.gitops.engine != environment.gitops.engine and not subject.is_adopted:
         metadata = {"annotations": job.annotations, "labels": job.labels}
     how = leaving(metadata, environment.gitops)
     if environment.gitops.engine == "none" or how is Departure.KEPT:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from trainwright.lifecycle import removal
 from trainwright.lifecycle.states import in_state
 from trainwright.lifecycle.subject import Step, Subject
+from trainwright.runs.decision import Step as Decided
 from trainwright.specs import editing
 
 
 def rerun(subject: Subject) -> Step:
     """Raise `run` to the next number that has not finished; a cancelled job becomes active."""
     before, path = subject.object, subject.file.path
+    if subject.decision.step is Decided.ADOPT:
+        rendered = f"`trainwright render {subject.file}`, and commit what it writes"
+        return Step(message=f"has not adopted {before} yet: first {rendered}", refused=True)
     # Who cancels a run with --orphan ends it by hand, and may not have done so.
     notes = () if subject.finished else removal.removal_of(subject).note(before)
     if subject.value("/state") == "cancelled":

@@ -8,15 +8,7 @@ from trainwright.errors import TrainwrightError
 from trainwright.findings import credentials
 from trainwright.lifecycle import removal
 from trainwright.lifecycle.subject import Step, Subject
-from trainwright.specs import editing, ledger, yamlio
-
-_HEAD = """\
-# Finished runs, which are rendered no more. `trainwright retire` adds lines here; `trainwright
-# rerun` begins another run of a job.
-apiVersion: trainwright.io/v1alpha1
-kind: Ledger
-runs:
-"""
+from trainwright.specs import ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +39,10 @@ def retire(subject: Subject, ending: Ending) -> Step:
         "finished": ending.finished,
         "reason": ending.reason,
         "note": ending.note,
+        "adopted": subject.is_adopted,
     }
-    entry = {key: value for key, value in entry.items() if value}
     path = ledger.path(subject.file.environment)
-    if subject.tree.kind(path):
-        raw = editing.put(path, subject.tree.read(path), f"/runs/{name}", entry)
-    else:
-        raw = f"{_HEAD}  {name}: {yamlio.inline(entry)}\n".encode()
+    known = subject.tree.read(path) if subject.tree.kind(path) else b""
+    raw = ledger.with_run(known, subject.file.environment, name, entry)
     notes = removal.removal_of(subject).note(name)
     return Step(message=f"retired: {name} {ending.outcome}", files={path: raw}, notes=notes)

@@ -91,7 +91,8 @@ class Subject:
     @cached_property
     def _resolved(self) -> ResolvedJob:
         document = self.workspace.loaded(self.file.environment).document
-        return resolved(LoadedJob(self.file, self.spec, (), (), ""), document, self.environment)
+        loaded = LoadedJob(self.file, self.spec, (), (), "")
+        return resolved(loaded, document, self.environment, self.workspace.adopted(self.file))
 
     @property
     def sources(self) -> Sources:
@@ -121,6 +122,13 @@ class Subject:
         """The name of the run's object in the cluster."""
         decision = self.decision
         return decision.record.object if decision.unasked and decision.record else decision.name
+
+    @property
+    def is_adopted(self) -> bool:
+        """Whether the run's object was in the cluster before the job was in git."""
+        record, adopted, name = self.record, self.sources.adopted, self.object
+        recorded = record is not None and record.adopted and record.object == name
+        return recorded or (adopted is not None and adopted.name == name)
 
     @property
     def finished(self) -> bool:

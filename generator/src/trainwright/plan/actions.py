@@ -43,6 +43,8 @@ def decide(
         return Action.UNCHANGED, ""
     if not had:
         assert after is not None
+        if after.adopted:
+            return Action.ADOPTED, "the object goes on as it is in the cluster"
         return Action.STARTED, _started(after)
     assert before is not None
     if not has:

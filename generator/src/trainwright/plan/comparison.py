@@ -37,6 +37,7 @@ from trainwright.render.policy import has_unknown_run, unknown_run
 from trainwright.reports import redacted
 from trainwright.rules import deception
 from trainwright.rules.policy import JobFindings, apply_policy
+from trainwright.runs import adopted
 from trainwright.runs import record as records
 from trainwright.runs.decide import asks, finished_as
 from trainwright.runs.decision import Decision, Step
@@ -301,7 +302,7 @@ class Comparison:
             after=after,
             causes=held
             if action is Action.HELD
-            else (() if unchanged else tuple(self._causes(file))),
+            else (() if unchanged else tuple(self._causes(file, action))),
             left=before.demand if before and stays else NOTHING,
             unrendered=action not in _AS_RENDERED
             and not self._is_rendered(file)
@@ -464,7 +465,10 @@ class Comparison:
     def _decided(side: Revision, file: JobFile) -> Decision | None:
         return side.job(file).decision if side.has(file) else None
 
-    def _causes(self, file: JobFile) -> Iterator[Cause]:
+    def _causes(self, file: JobFile, action: Action) -> Iterator[Cause]:
+        if action is Action.ADOPTED:
+            yield Cause(Pointer(), None, None, Location(adopted.path(file)), "the adopted object")
+            return
         both = self.before.has(file) and self.after.has(file)
         was, now = (side.job(file) if both else None for side in (self.before, self.after))
         if not (was and now and was.loaded.spec and now.loaded.spec):
@@ -622,7 +626,7 @@ class Comparison:
         """The changed files that a job shares with others and that made it change."""
         resolved = self.after.job(change.file) if self.after.has(change.file) else None
         read = resolved.loaded.files if resolved else ()
-        own = {change.file.path}
+        own = {change.file.path, adopted.path(change.file)}
         if resolved and resolved.sources:
             own |= {path for _, path in files.named(resolved.sources.own)}
         changed = frozenset(read) & self.changed - own

@@ -28,6 +28,7 @@ _VERBS = {
     Action.RESUMED: "resumes {}",
     Action.RETIRED: "retires {}",
     Action.IN_PLACE: "updates {} in place",
+    Action.ADOPTED: "adopts {}",
     Action.HELD: "waits for a rerun of {}",
 }
 _ENDING = frozenset({Action.DELETED, Action.CANCELLED, Action.NEW_RUN})

@@ -31,6 +31,7 @@ class Action(enum.StrEnum):
     RESUMED = "resumes"
     RETIRED = "retires"
     IN_PLACE = "in place"
+    ADOPTED = "adopted"  # the object that is there already, as it is
     HELD = "held"  # the run stays as it is; its next one takes the change up
     UNCHANGED = "unchanged"
 
@@ -62,7 +63,8 @@ class PlannedRun:
     """A job on one side: the object it is rendered to, and what that asks for.
 
     `object` is empty and `files` are none for a job that leaves nothing to apply. Files that are
-    not `believed` may be anything: nothing rendered them.
+    not `believed` may be anything: nothing rendered them. What was
+    `adopted` is in the cluster already.
     """
 
     object: str
@@ -75,6 +77,7 @@ class PlannedRun:
     demand: Demand = NOTHING
     pool: str = ""
     believed: bool = True
+    adopted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +98,9 @@ class JobChange:
 
     @property
     def delta(self) -> Demand:
-        """How the sum over all that runs changes."""
+        """How the sum over all that runs changes: by nothing that ran before its job was in git."""
+        if self.action is Action.ADOPTED:
+            return NOTHING
         before = self.before.demand if self.before else NOTHING
         after = self.after.demand if self.after else NOTHING
         return after + self.left - before

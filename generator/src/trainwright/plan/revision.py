@@ -120,7 +120,9 @@ class Revision(Workspace):
             retired=False,
             files=texts,
         )
-        return replace(bare, believed=believed, state=record.state if record else bare.state)
+        if record is None:
+            return replace(bare, believed=believed)
+        return replace(bare, believed=believed, state=record.state, adopted=record.adopted)
 
     def _is_folder(self, path: str) -> bool:
         return self.rendered_tree.kind(path) == "folder"
@@ -164,7 +166,8 @@ class Revision(Workspace):
             own = self.applied(file)
             texts = own.files if own and own.object == decision.name else _files(before)
         run = self._run(self.job(file), decision.name, rendered.target, texts)
-        return replace(run, state=decision.state, retired=decision.finished)
+        adopted = rendered.record is not None and rendered.record.adopted
+        return replace(run, state=decision.state, retired=decision.finished, adopted=adopted)
 
     def _run(
         self, resolved: ResolvedJob, name: str, target: str, texts: Mapping[str, str]

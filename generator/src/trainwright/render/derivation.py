@@ -23,6 +23,7 @@ from trainwright.render import job as render
 from trainwright.render import written
 from trainwright.runs import decide, kustomization, meaning
 from trainwright.runs import record as records
+from trainwright.runs.adopted import Adopted
 from trainwright.runs.decision import Sources, Step
 from trainwright.runs.folder import RenderedFolder, folder_of
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
@@ -30,7 +31,7 @@ from trainwright.runs.record import ENDED, RECORD_FILE, Record, Recorded
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import filetree, ledger, own_objects
 from trainwright.specs.git import GitError
-from trainwright.specs.layout import ENVIRONMENTS, RENDERED, JobFile
+from trainwright.specs.layout import ADOPTED, ENVIRONMENTS, RENDERED, JobFile
 from trainwright.specs.ledger import LEDGER_FILE, LedgerEntry
 from trainwright.specs.lineage import Lineage
 from trainwright.specs.own_objects import COPIES
@@ -443,6 +444,9 @@ class Derivation:
         base = self._committed(self._lineage.bases[0], path)
         own = (self._committed(commit, path) for commit in self._lineage.own(path))
         states = (base, self._proof(file).believed, *own, *self._earlier(file))
+        adopted = self._workspace.adopted(file)
+        if isinstance(adopted, Adopted) and adopted.name == entry.object:
+            return True
         known = [record for state in states if (record := _parsed(state))]
         if any(_is_of(entry, record) for record in known):
             return True
@@ -516,7 +520,8 @@ def finding(it: Underived) -> Finding:
 def may_decide(path: str) -> bool:
     """Whether an edit of a file may make others of the rendered ones believed, or not."""
     is_folder = path.count("/") < 2 and not path.endswith(".yaml")
-    return f"/{RENDERED}" in path or path.endswith(f"/{LEDGER_FILE}") or is_folder
+    inside = f"/{RENDERED}" in path or f"/{ADOPTED}" in path
+    return inside or path.endswith(f"/{LEDGER_FILE}") or is_folder
 
 
 _SHOWN = 80  # characters of a line

@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Environment, Job
-from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.model import Data, Environment, Job
+from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.helm.engines import ChartRefusal
 from trainwright.kinds.capabilities import unsupported
 from trainwright.runs import identity, meaning, threeway
 from trainwright.runs.decision import Sources
+from trainwright.runs.record import VALUES_FILE
 from trainwright.runs.recorded_job import CannotAdjust, RecordedJob, edited_job, edited_operation
 from trainwright.specs import editing, yamlio
 from trainwright.specs.filetree import digest
@@ -96,12 +97,36 @@ class Adjusting:
         if before == self.texts:
             return after
         files = {file for file in {*before, *after} if before.get(file) != after.get(file)}
+        if found.record.adopted:  # which was made of no values
+            files.discard(VALUES_FILE)
         if not files <= before.keys() & after.keys() & self.texts.keys():
             raise CannotAdjust(f"the edit adds or removes files of {name}")
+        lay = _laid_onto_adopted if found.record.adopted else _laid
         return {
-            file: _laid(file, text, before[file], after[file]) if file in files else text
+            file: lay(file, text, before[file], after[file]) if file in files else text
             for file, text in self.texts.items()
         }
+
+
+def _laid_onto_adopted(file: str, recorded: str, before: str, after: str) -> str:
+    """What differs between two texts, in an object that neither of them was: values by their keys,
+    and no lists, in which items of ours and of the object cannot be told apart.
+    """
+    wanted = _between(before, after)
+    lists = any(isinstance(value, list) for pair in wanted.values() for value in pair)
+    merged = None if lists else _edited(file, recorded, before, after)
+    made = _between(recorded, merged) if merged is not None else {}
+    if merged is None or any(
+        path not in wanted or value[1] != wanted[path][1] for path, value in made.items()
+    ):
+        raise CannotAdjust(f"{file} is an adopted object, which does not take the edit alone")
+    return merged
+
+
+def _between(before: str, after: str) -> dict[tuple[str, ...], tuple[Data, Data]]:
+    """The values that differ between the first objects of two texts, by their keys."""
+    was, now = yamlio.load_rendered(before)[0], yamlio.load_rendered(after)[0]
+    return {path: (old, new) for path, old, new in meaning.differences(was, now)}
 
 
 def _laid(file: str, recorded: str, before: str, after: str) -> str:
@@ -124,10 +149,10 @@ def _edited(file: str, recorded: str, before: str, after: str) -> str | None:
     try:
         for path, _, value in meaning.differences(was[0], now[0]):
             pointer = Pointer.of(*path)
-            if value is None:
-                raw = editing.drop(file, raw, pointer)
-            else:
+            if value is not None:
                 raw = editing.put(file, raw, pointer, value)
+            elif lookup(yamlio.load_rendered(raw.decode())[0], pointer) is not None:
+                raw = editing.drop(file, raw, pointer)
     except editing.EditError:
         return None
     return raw.decode()

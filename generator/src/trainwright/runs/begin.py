@@ -27,4 +27,5 @@ def begun(sources: Sources, decision: Decision, source: str) -> Record:
         inherited=meaning.inherited(stack(sources.spec.layers[:-1]).data),
         environment=identity.facts(job, sources.environment),
         replaces=decision.replaces,
+        adopted=sources.adopted is not None and decision.name == sources.adopted.name,
     )

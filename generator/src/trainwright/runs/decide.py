@@ -24,6 +24,8 @@ _APPLYING = "gitops"
 def decide(sources: Sources, record: Record | None, ledger: Ledger) -> Decision:
     """What happens to a job whose sources are sound."""
     job = sources.job
+    if record is None and sources.adopted is not None:
+        return _adopted(sources.adopted.name, job.state, ledger)
     asked = record is None or asks(sources, record)
     forgotten = record is not None and _is_forgotten(record, job.name, ledger)
     if record is not None and not (asked or forgotten):
@@ -46,10 +48,22 @@ def decide(sources: Sources, record: Record | None, ledger: Ledger) -> Decision:
     )
 
 
+def _adopted(name: str, state: State, ledger: Ledger) -> Decision:
+    """The first run of a job whose object was in the cluster before; it may have ended there."""
+    if name in ledger.runs:
+        return Decision(step=Step.END, name=name, state="finished", record=None)
+    step = Step.END if state == "cancelled" else Step.ADOPT
+    return Decision(step=step, name=name, state=state, record=None)
+
+
 def begun_after(replaced: str, decision: Decision, sources: Sources) -> Decision:
     """A run that began in place of a given object, whatever is recorded now; it may have ended."""
+    if sources.adopted is not None and not replaced:
+        return decision  # the first run, which takes nobody's place
     if decision.state == "finished":  # under a name that the ledger has
         return replace(decision, replaces=replaced)
+    if decision.step is Step.ADOPT:
+        decision = replace(decision, step=Step.BEGIN)
     return replace(decision, name=begun_name(sources, replaced), replaces=replaced)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Environment, Held, Job
 from trainwright.runs import meaning
+from trainwright.runs.adopted import Adopted
 from trainwright.runs.record import Record, State
 from trainwright.specs import layers
 from trainwright.specs.merge import BASE, Layered, stack
@@ -21,6 +22,7 @@ class Step(enum.StrEnum):
     KEEP = "keep"  # the recorded run, byte for byte
     ADJUST = "adjust"  # the recorded run, in another state, or operated otherwise
     END = "end"  # cancelled or finished: nothing to apply
+    ADOPT = "adopt"  # the object that is in the cluster already, as it is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,7 @@ class Sources:
     job: Job
     environment: Environment
     document: Document  # of environment.yaml
+    adopted: Adopted | None = None  # what the job's first run is, where that was there before
 
     @property
     def own(self) -> Mapping[str, Data]:

@@ -96,7 +96,7 @@ class RenderedFolder:
         renamed keeps its runs.
         """
         found = self._parsed(job)
-        if found is None or not identity.is_of(job, found.object) or self._is_copied(job, found):
+        if found is None or not found.is_of(job) or self._is_copied(job, found):
             return None
         return found
 

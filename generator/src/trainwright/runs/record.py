@@ -10,6 +10,7 @@ from typing import Literal
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import ORDERED, Data, Manifest
+from trainwright.runs import identity
 from trainwright.specs import schema
 from trainwright.specs.layout import ENVIRONMENTS, RENDERED
 from trainwright.specs.merge import merge
@@ -38,6 +39,7 @@ class Record:
     live object does not take. `source` is the SHA-256 of the job's own file: while it is the same,
     nothing has to be compared.
     `replaces` is the object of the run whose place it took, which its own name depends on.
+    `adopted` is a run whose object was there before its job, and has a name of its own.
     `comment` says of which file; it is empty in a record that was not read from one.
     """
 
@@ -54,11 +56,20 @@ class Record:
     objects: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     replaces: str = ""
+    adopted: bool = False
     comment: str = field(default="", compare=False)
 
     def is_written_for(self, source: str) -> bool:
         """Whether it was written for the job of a file, by its path."""
         return self.comment in ("", _COMMENT.format(source))
+
+    def is_of(self, job: str) -> bool:
+        """Whether it is of a run of a job, by the name of the run's object. What was adopted has
+        the name that it had, and only its comment says of which job it is.
+        """
+        if not self.adopted:
+            return identity.is_of(job, self.object)
+        return not self.comment or f"/jobs/{job}.yaml began with" in self.comment
 
     @property
     def spec(self) -> Mapping[str, Data]:
@@ -135,6 +146,7 @@ def text(source: str, record: Record) -> str:
         "target": record.target,
         "state": record.state,
         **({"replaces": record.replaces} if record.replaces else {}),
+        **({"adopted": True} if record.adopted else {}),
         "renderedBy": {"trainwright": record.trainwright, "chart": record.chart},
         "source": record.source,
         "job": _sorted(record.job, ORDERED),
@@ -200,5 +212,6 @@ def _record(data: Data) -> Record:
         objects=tuple(data["objects"]),
         files=data["files"],
         replaces=data.get("replaces", ""),
+        adopted=data.get("adopted", False),
         comment=data.get("$comment", ""),
     )

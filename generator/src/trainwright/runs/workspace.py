@@ -14,6 +14,7 @@ from trainwright.datatypes.model import Data, Environment, Finding, Held, Job
 from trainwright.datatypes.tolerant import identical
 from trainwright.errors import SelectionError
 from trainwright.kinds.capabilities import attempts
+from trainwright.runs import adopted as adoption
 from trainwright.runs import identity, meaning
 from trainwright.runs.begin import begun
 from trainwright.runs.decide import decide, finished_as, unchanged
@@ -77,7 +78,10 @@ class ResolvedJob:
 
 
 def resolved(
-    loaded: LoadedJob, document: Document | None, environment: Environment | None
+    loaded: LoadedJob,
+    document: Document | None,
+    environment: Environment | None,
+    adopted: adoption.Reading = None,
 ) -> ResolvedJob:
     """A job in its environment, whatever run it has."""
     if loaded.spec is None or environment is None or document is None:
@@ -85,7 +89,11 @@ def resolved(
     job = resolve.job(loaded.spec, environment, loaded.file.path)
     if not isinstance(job, Job):
         return ResolvedJob(loaded=loaded, findings=(*loaded.findings, *job))
-    sources = Sources(spec=loaded.spec, job=job, environment=environment, document=document)
+    if isinstance(adopted, tuple):
+        return ResolvedJob(loaded=loaded, findings=(*loaded.findings, *adopted))
+    sources = Sources(
+        spec=loaded.spec, job=job, environment=environment, document=document, adopted=adopted
+    )
     return ResolvedJob(loaded=loaded, findings=loaded.findings, sources=sources)
 
 
@@ -250,7 +258,8 @@ class Workspace:
         environments = {name for name in found._loaded if ledger.path(name) not in reached}
 
         def is_kept(file: JobFile, inputs: Collection[str]) -> bool:
-            kept = file.environment in environments and reached.isdisjoint(inputs)
+            deciding = {*inputs, adoption.path(file)}
+            kept = file.environment in environments and reached.isdisjoint(deciding)
             return kept and not is_anew(file)
 
         found._jobs = {
@@ -375,8 +384,15 @@ class Workspace:
     def resolve(self, file: JobFile) -> ResolvedJob:
         """A job merged and resolved, whatever run it has."""
         below = self.loaded(file.environment)
-        loaded = self.reader.job(file, below)
-        return resolved(loaded, below.document, self.sound(file.environment))
+        loaded, adopted = self.reader.job(file, below), self.adopted(file)
+        if adopted is not None:
+            loaded = replace(loaded, files=(*loaded.files, adoption.path(file)))
+        return resolved(loaded, below.document, self.sound(file.environment), adopted)
+
+    def adopted(self, file: JobFile) -> adoption.Reading:
+        """The object that the first run of a job is, where that was in the cluster before."""
+        environment = self.sound(file.environment)
+        return adoption.read(self.reader, file, environment) if environment else None
 
     def _resolved(self, file: JobFile) -> ResolvedJob:
         found, record = self.resolve(file), self.folder(file.environment).record(file.name)

@@ -12,6 +12,7 @@ NO_ENVIRONMENT = (
 )
 RENDERED = "rendered"
 OBJECTS = "objects"  # of one's own, applied beside the runs
+ADOPTED = "adopted"  # objects that were in the cluster first
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field
 from typing import Literal
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Finding, Location
+from trainwright.datatypes.model import Data, Finding, Location
 from trainwright.findings import diagnostics as dx
 from trainwright.findings.visibility import hidden
-from trainwright.specs import schema
+from trainwright.specs import editing, schema, yamlio
 from trainwright.specs.layout import ENVIRONMENTS
 from trainwright.specs.load import Reader, violations
 from trainwright.specs.merge import Layer, stack
@@ -18,6 +19,7 @@ from trainwright.specs.tree import Tree
 from trainwright.specs.yamlio import Document, Unseen
 
 LEDGER_FILE = "ledger.yaml"
+_MARK = re.compile(r"-[0-9a-f]{8}\Z")  # behind the name of the job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,7 @@ class LedgerEntry:
     finished: str = ""  # ISO date
     reason: str = ""  # the cluster's words
     note: str = ""  # people's words
+    adopted: bool = False  # its object was there before its job, and has a name of its own
     place: Location
 
 
@@ -85,6 +88,25 @@ def read(tree: Tree, environment: str) -> Ledger:
     return Ledger(runs, findings, objects, (*document.unseen, *_escaped(runs.values(), document)))
 
 
+_HEAD = """\
+# Finished runs, which are rendered no more. `trainwright retire` adds lines here; `trainwright
+# rerun` begins another run of a job.
+apiVersion: trainwright.io/v1alpha1
+kind: Ledger
+runs:
+"""
+
+
+def with_run(raw: bytes, environment: str, name: str, entry: Mapping[str, Data]) -> bytes:
+    """A ledger's text with another run, without the values that the entry leaves empty. The text
+    is empty where there is no ledger yet. Raises EditError.
+    """
+    written = {key: value for key, value in entry.items() if value}
+    if raw:
+        return editing.put(path(environment), raw, f"/runs/{name}", written)
+    return f"{_HEAD}  {name}: {yamlio.inline(written)}\n".encode()
+
+
 def _escaped(runs: Collection[LedgerEntry], document: Document) -> Iterator[tuple[Location, str]]:
     """What people do not see in words about runs, where escapes bring it in."""
     lines = {place.line for place, _ in document.unseen}
@@ -98,7 +120,7 @@ def _escaped(runs: Collection[LedgerEntry], document: Document) -> Iterator[tupl
 def _contradictions(runs: Collection[LedgerEntry], environment: str) -> Iterator[Finding]:
     for run in runs:
         named = f"{run.job}-{run.object[-8:]}"
-        if run.object != named:
+        if not run.adopted and not (run.object == named and _MARK.search(named)):
             message = f"{run.object} is not a run of this job, which would be {named}"
             yield dx.LEDGER.at(run.place, message, subject=environment)
 

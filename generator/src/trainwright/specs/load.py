@@ -19,6 +19,7 @@ from trainwright.findings import diagnostics as dx
 from trainwright.specs import engine_files, files, layers, schema
 from trainwright.specs.entry import is_ignore_file, within
 from trainwright.specs.layout import (
+    ADOPTED,
     DEFAULTS,
     ENVIRONMENT_FILE,
     ENVIRONMENTS,
@@ -39,7 +40,8 @@ _FILE_NAME = "Name it environments/<env>/jobs/<job>.yaml, in lower-case letters,
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SPEC = re.compile(rf"{_NAME.pattern}\.yaml")
 _BASE = "base"  # by convention the folder of specs that are only extended
-_ENVIRONMENT_FILES = ("ledger.yaml", "jobs", OBJECTS)  # environment.yaml is asked for by name
+# environment.yaml is asked for by name
+_ENVIRONMENT_FILES = ("ledger.yaml", "jobs", OBJECTS, ADOPTED)
 _SHARED_FILES = ("defaults.yaml", "images.lock.yaml")
 _LINE = re.compile(r"\r\n|\r|\n")  # as YAML counts lines: U+2028 begins none
 _RESERVED = frozenset({"jobs", RENDERED})

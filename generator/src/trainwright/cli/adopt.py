@@ -1,0 +1,101 @@
+"""`adopt`: objects of a cluster as the runs of jobs."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import click
+
+from trainwright.cli.common import FINDINGS, OK, Context, errors
+
+if TYPE_CHECKING:
+    from trainwright.importing import ImportInput
+    from trainwright.importing.adopting import AdoptionBatch
+
+
+@click.command()
+@click.argument(
+    "files", nargs=-1, required=True, metavar="FILE...", type=click.Path(allow_dash=True)
+)
+@click.option("--env", "environment", required=True, help="The environment to adopt into.")
+@click.option("--pool", metavar="NAME", help="The pool whose nodes the next run is to be on.")
+@click.option("--image", metavar="IMAGE", help="The image of the next run, where none is shown.")
+@click.option("--name", help="The job's name, when there is one object only.")
+@click.option("--dry-run", is_flag=True, help="Say what would become of the objects, and stop.")
+@click.pass_obj
+def adopt(
+    context: Context,
+    *,
+    files: tuple[str, ...],
+    environment: str,
+    pool: str | None,
+    image: str | None,
+    name: str | None,
+    dry_run: bool,
+) -> None:
+    """Make objects of a cluster the runs of jobs, so that none of them begins, changes or ends.
+
+    Reads what `kubectl get -o yaml` prints of PyTorchJobs, TrainJobs, TrainingJobs, JobSets and
+    Jobs: files, folders, "-" for standard input. What runs, waits or is suspended becomes the first
+    run of a job, byte for byte but for what the cluster has added; what has finished is listed in
+    the ledger. Each job's spec is that of its next run, which an edit of it begins. What that run
+    would lose is listed, and so are the steps by which Argo CD, Flux or Helm lets go of the
+    objects without pruning any.
+
+    Exits with 1 when something could not be adopted, and stays with who applies it.
+    """
+    from trainwright import importing
+    from trainwright.importing import adopting
+    from trainwright.importing.batch import ImportOptions
+
+    with errors():
+        found = importing.ImportInput(whole=True)
+        found.files(files)
+        options = ImportOptions(
+            environment=environment,
+            image=image or "",
+            pool=pool or "",
+            name=name or "",
+            write=not dry_run,
+        )
+        with nullcontext() if dry_run else context.held(), context.progress("adopting"):
+            done = adopting.run(context.root, found, options)
+        _say(context, done)
+        _say_problems(context, found, done)
+        if done.adoptions and not dry_run:
+            again = f"trainwright render {environment}"
+            click.echo(f"Run `{again}`, commit, and read `trainwright plan`.", err=True)
+        sys.exit(FINDINGS if found.findings or found.problems or done.problems else OK)
+
+
+def _say(context: Context, done: AdoptionBatch) -> None:
+    """What became of each object, and the steps around the merge."""
+    from trainwright.importing import letting_go, text
+
+    for one in done.adoptions:
+        becomes = "is in the ledger" if one.state.over else "goes on"
+        click.echo(f"{one.file}: {one.manifest.title} ({one.state.phase}) {becomes}")
+        _, *lines = text.report(one.imported, one.file.path, context.paint)
+        for line in lines:
+            click.echo(line, err=True)
+    for line in letting_go.steps(done.adoptions):
+        click.echo(line)
+    over = Counter(one.state.over for one in done.adoptions)
+    click.echo(f"{over[False]} go on, {over[True]} have finished; 0 begin, 0 end.")
+
+
+def _say_problems(context: Context, found: ImportInput, done: AdoptionBatch) -> None:
+    from trainwright.findings.credentials import redact
+
+    label = context.paint("error", "red")
+    for finding in found.findings:
+        click.echo(f"{label}[{finding.rule}] {finding.place}: {redact(finding.message)}", err=True)
+    for problem in (*found.problems, *done.problems):
+        click.echo(f"{label}: {redact(problem)}", err=True)
+    for made in done.made:
+        click.echo(f"beside: {made}, which makes it", err=True)
+    for left in found.beside:
+        click.echo(f"beside: {left}", err=True)

@@ -1,0 +1,205 @@
+"""Objects of a cluster into jobs whose runs they are: nothing begins, changes or ends by it.
+
+What runs, waits or is suspended becomes the first run of its job, what has finished an entry of the
+ledger. The spec of the job says what its next run is to be.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Environment, Manifest
+from trainwright.datatypes.tolerant import mapping, mappings, text
+from trainwright.errors import TrainwrightError
+from trainwright.findings import credentials
+from trainwright.importing import ImportInput
+from trainwright.importing import text as words
+from trainwright.importing.batch import ImportOptions, converted, refuse_taken
+from trainwright.importing.convert import Imported
+from trainwright.importing.live import written_by_cluster
+from trainwright.importing.object_as_written import as_written
+from trainwright.importing.source import Source
+from trainwright.importing.trial import ImportContext
+from trainwright.kinds import SERVED
+from trainwright.kinds.reading import ImportingError, SourceObject
+from trainwright.kinds.state import Phase, State
+from trainwright.rules.gitops import HOOKS
+from trainwright.runs import adopted
+from trainwright.runs.workspace import Workspace
+from trainwright.specs import filetree, ledger, yamlio
+from trainwright.specs.layout import ENVIRONMENTS, JobFile
+from trainwright.specs.tree import Edited, Folder, Tree
+from trainwright.tasks import progress
+
+_LONGEST = 200  # characters of a reason, by the schema of the ledger
+_WIDTH = 96
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adoption:
+    """An object as the run of a job: its state in the cluster, and what the next run is to be.
+
+    `body` is as the cluster has it, `manifest` as it is to be applied.
+    """
+
+    file: JobFile
+    body: Mapping[str, Data]
+    manifest: Manifest
+    state: State
+    imported: Imported
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptionBatch:
+    """All that was adopted, why the rest was not, and what belongs to an object among them."""
+
+    adoptions: tuple[Adoption, ...]
+    problems: tuple[str, ...]
+    made: tuple[str, ...]
+
+
+def run(root: Path, found: ImportInput, options: ImportOptions) -> AdoptionBatch:
+    """Adopt all, then write the files of all that could be adopted.
+
+    Raises ImportingError when there is nothing to adopt, SelectionError and SourceError when the
+    environment is not usable, and OutputError.
+    """
+    if options.name and len(found.sources) > 1:
+        raise ImportingError(f"--name is for one workload, and there are {len(found.sources)}")
+    tree = Folder(root)
+    place = ImportContext(tree, options.environment)
+    _ = place.environment  # whose errors are no object's
+    adoptions: list[Adoption] = []
+    problems: list[str] = []
+    made = tuple(_made(source) for source in found.sources if _owner(source.parts[0]))
+    sources = [source for source in found.sources if not _owner(source.parts[0])]
+    if not (sources or found.problems or found.findings):
+        raise ImportingError("no training workload found in the input")
+    for source in progress.counted(sources, len(sources), "workloads"):
+        try:
+            one = _adopted(source, place, options)
+            taken = [other.file.path for other in adoptions]
+            refuse_taken(tree, one.file.path, taken, options)
+            if tree.kind(adopted.path(one.file)):
+                raise ImportingError(f"{adopted.path(one.file)} is there already")
+            adoptions.append(one)
+        except ImportingError as error:
+            problems.append(str(error))
+        except TrainwrightError as error:  # of its runtime, say, which is not among the files
+            problems.append(f"{source.place}: {source.title}: {error}")
+    if options.write and adoptions:
+        _write(tree, options.environment, adoptions)
+    return AdoptionBatch(adoptions=tuple(adoptions), problems=tuple(problems), made=made)
+
+
+def _owner(part: SourceObject) -> str:
+    """The object that made another one, as a TrainJob makes a JobSet; empty for none."""
+    owners = mappings(part.metadata.get("ownerReferences"))
+    owner = next((one for one in owners if one.get("controller")), {})
+    return f"{owner.get('kind')}/{owner.get('name')}" if owner else ""
+
+
+def _made(source: Source) -> str:
+    return f"{source.place}: {source.title} belongs to {_owner(source.parts[0])}"
+
+
+def _adopted(source: Source, place: ImportContext, options: ImportOptions) -> Adoption:
+    part = source.parts[0]
+    kind = SERVED.get(Manifest(body=part.body).group_kind)
+    if kind is None or not written_by_cluster(part):
+        raise ImportingError(
+            f"{source.place}: {source.title} was not read from a cluster, which alone knows "
+            "whether it runs: adopt what `kubectl get -o yaml` prints, or import a file"
+        )
+    state = kind.status.state_of(part.body)
+    manifest = Manifest(body=as_written(part.body, kind))
+    for pointer, problem in _refusals(part, manifest, place.environment):
+        raise ImportingError(f"{part.place(pointer)}: {source.title} is not adopted: {problem}")
+    written = replace(part, body=manifest.body)
+    imported = converted(replace(source, parts=(written, *source.parts[1:])), place, options)
+    wanted = imported.spec.get("target", place.inherited["target"])
+    if wanted != kind.name:
+        raise ImportingError(
+            f"{source.place}: {source.title} is not adopted: its next run would be a {wanted}"
+        )
+    return Adoption(
+        file=JobFile(options.environment, str(imported.spec["name"])),
+        body=part.body,
+        manifest=manifest,
+        state=state,
+        imported=imported,
+    )
+
+
+def _refusals(
+    part: SourceObject, manifest: Manifest, environment: Environment
+) -> Iterator[tuple[str, str]]:
+    """What speaks against an object as a run, each with its pointer."""
+    if part.metadata.get("deletionTimestamp"):
+        yield "/metadata/deletionTimestamp", "it is being deleted"
+    if mapping(part.metadata.get("labels")).get("app.kubernetes.io/managed-by") == "trainwright":
+        yield "/metadata/labels", "it is a run of Trainwright already"
+    for key, engine in HOOKS.items():
+        if manifest.annotations.get(key):
+            yield "/metadata/annotations", f"it is a hook of {engine}, which each sync makes anew"
+    yield from adopted.unfit(manifest, environment)
+
+
+# --- what is written -----------------------------------------------------------------------------
+
+
+def _write(tree: Tree, environment: str, adoptions: list[Adoption]) -> None:
+    files = {one.file.path: words.spec(one.imported).encode() for one in adoptions}
+    files |= {adopted.path(one.file): _object(one).encode() for one in adoptions}
+    over = [one for one in adoptions if one.state.over]
+    path = ledger.path(environment)
+    before = {path: tree.read(path)} if over and tree.kind(path) else {}
+    if over:
+        files[path] = _ledger(Workspace(Edited(tree, files)), over, before.get(path, b""))
+    assert isinstance(tree, Folder)
+    filetree.write(tree.root, ENVIRONMENTS, files, before)
+
+
+def _object(one: Adoption) -> str:
+    """The object, below what its next run would not have of it."""
+    head = (
+        f"{one.manifest.title} as it was in the cluster. The first run of {one.file.path} is this "
+        "object, whatever the spec says; the spec is for the next run."
+    )
+    losses = sorted(one.imported.left, key=lambda left: -left.severity.weight)
+    others = sorted(one.imported.differing, key=lambda differing: -differing.severity.weight)
+    lines = [
+        *textwrap.wrap(head, _WIDTH, break_on_hyphens=False),
+        *(["The next run would not have:"] if losses else []),
+        *(f"  {left.severity}: {left.field}: {left.why}" for left in losses),
+        *(["It would have otherwise:"] if others else []),
+        *(f"  {differing.severity}: {differing.difference}" for differing in others),
+    ]
+    comment = "".join(f"# {credentials.redact(line)}\n" for line in lines)
+    return comment + yamlio.dump(dict(one.manifest.body), blocks=True)
+
+
+def _ledger(workspace: Workspace, over: list[Adoption], raw: bytes) -> bytes:
+    for one in over:
+        sources = workspace.resolve(one.file).sources
+        if sources is None:
+            raise TrainwrightError(f"{one.file.path} is not valid: it cannot be in the ledger")
+        entry = {
+            "job": one.file.name,
+            "own": sources.digest,
+            "outcome": "succeeded" if one.state.phase is Phase.SUCCEEDED else "failed",
+            "finished": one.state.since[:10],
+            "reason": _reason(one.state),
+            "adopted": True,
+        }
+        raw = ledger.with_run(raw, one.file.environment, one.manifest.name, entry)
+    return raw
+
+
+def _reason(state: State) -> str:
+    reason = text(state.reason)[:_LONGEST]
+    return reason if state.phase is Phase.FAILED and credentials.redact(reason) == reason else ""

@@ -1,0 +1,116 @@
+"""How what applied an object until now lets go of it, in an order in which nothing is pruned."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.tolerant import text
+from trainwright.importing.adopting import Adoption
+from trainwright.objects.sync_options import OPTIONS, sync_options
+
+_KEPT = ("Prune=false", "Delete=false")
+_PRUNE = "kustomize.toolkit.fluxcd.io/prune"
+_FLUX = "kustomize.toolkit.fluxcd.io/"
+_HELM = "meta.helm.sh/release-"
+
+
+class Holder(NamedTuple):
+    """What applies an object: an engine, and the name of its own object for it."""
+
+    engine: str
+    name: str = ""
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.engine} {where}".rstrip()
+
+
+def holder_of(body: Mapping[str, Data]) -> Holder:
+    """What applies an object, by the marks that it leaves; kubectl leaves none."""
+    manifest = Manifest(body=body)
+    labels, annotations = manifest.labels, manifest.annotations
+    tracked = text(annotations.get("argocd.argoproj.io/tracking-id")).partition(":")[0]
+    application = tracked or text(labels.get("argocd.argoproj.io/instance"))
+    if application:
+        namespace, _, name = application.rpartition("_")
+        return Holder("Argo CD", name, namespace)
+    if name := text(labels.get(f"{_FLUX}name")):
+        return Holder("Flux", name, text(labels.get(f"{_FLUX}namespace")))
+    if name := text(annotations.get(f"{_HELM}name")):
+        return Holder("Helm", name, text(annotations.get(f"{_HELM}namespace")))
+    return Holder("kubectl")
+
+
+def steps(adoptions: Iterable[Adoption]) -> Iterator[str]:
+    """For each holder what to do, in order, around the merge of what was written."""
+    held: defaultdict[Holder, list[Adoption]] = defaultdict(list)
+    for one in adoptions:
+        held[holder_of(one.body)].append(one)
+    for holder, ones in sorted(held.items()):
+        yield f"How {holder} lets go of {len(ones)} object{'s' if len(ones) > 1 else ''}:"
+        lines = _STEPS[holder.engine](holder, ones)
+        yield from (f"  {number}. {line}" for number, line in enumerate(lines, start=1))
+
+
+def _argocd(holder: Holder, ones: list[Adoption]) -> Iterator[str]:
+    app = f"{holder.namespace}/{holder.name}" if holder.namespace else holder.name
+    yield f"Stop its syncs: `argocd app set {app} --sync-policy none`"
+    yield from _annotated(ones, _argocd_mark)
+    yield "Merge what was written here, and sync it: the objects then belong to the new Application"
+    yield f"Take their manifests out of the source of {app}; whoever syncs it prunes none of them"
+    yield f"Begin its syncs again, or end it: `argocd app delete {app} --cascade=false`"
+
+
+def _flux(holder: Holder, ones: list[Adoption]) -> Iterator[str]:
+    where = f"{holder.name} --namespace {holder.namespace}" if holder.namespace else holder.name
+    yield f"Stop it: `flux suspend kustomization {where}`"
+    yield from _annotated(ones, _flux_mark)
+    yield "Merge what was written here: the new Kustomization then applies the objects"
+    yield f"Take their manifests out of the source of {holder.name}"
+    yield f"Let it go on, which prunes none of them: `flux resume kustomization {where}`"
+
+
+def _helm(holder: Holder, ones: list[Adoption]) -> Iterator[str]:
+    yield from _annotated(ones, lambda _: "helm.sh/resource-policy=keep")
+    yield "Merge what was written here"
+    yield f"Take their templates out of the release {holder.name}, or uninstall it"
+
+
+def _kubectl(_: Holder, ones: list[Adoption]) -> Iterator[str]:
+    yield "Merge what was written here: no engine has applied the objects, and none prunes them"
+    yield "Remove their old manifests, so that nobody applies or deletes the objects by them"
+
+
+_STEPS: Mapping[str, Callable[[Holder, list[Adoption]], Iterator[str]]] = {
+    "Argo CD": _argocd,
+    "Flux": _flux,
+    "Helm": _helm,
+    "kubectl": _kubectl,
+}
+
+
+def _argocd_mark(manifest: Manifest) -> str:
+    there = text(manifest.annotations.get(OPTIONS))
+    missing = [option for option in _KEPT if option not in sync_options(manifest.annotations)]
+    return f"{OPTIONS}={','.join(filter(None, (there, *missing)))}" if missing else ""
+
+
+def _flux_mark(manifest: Manifest) -> str:
+    marked = "disabled" in (manifest.annotations.get(_PRUNE), manifest.labels.get(_PRUNE))
+    return "" if marked else f"{_PRUNE}=disabled"
+
+
+def _annotated(ones: list[Adoption], mark: Callable[[Manifest], str]) -> Iterator[str]:
+    """The commands that annotate objects, one for all that get the same, of each kind."""
+    found: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for one in ones:
+        if annotation := mark(one.manifest):
+            where = one.manifest.namespace, one.manifest.kind.lower(), annotation
+            found[where].append(one.manifest.name)
+    for (namespace, kind, annotation), names in found.items():
+        command = f"kubectl --namespace {namespace} annotate {kind} {' '.join(names)}"
+        yield f"Keep them: `{command} --overwrite {annotation}`"

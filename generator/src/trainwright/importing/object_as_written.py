@@ -1,0 +1,92 @@
+"""An object of a cluster without what its API server, controllers and engines have added to it.
+
+What is left is what can be applied without a change of the object. So it keeps the node selectors
+and tolerations of Kueue: an engine that has applied others would take these out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer, lookup, with_value, without_value
+from trainwright.datatypes.tolerant import mapping
+from trainwright.kinds.kind import Kind
+from trainwright.kinds.labels import DOMAIN, OF_JOBS
+from trainwright.objects.kueue import QUEUE_LABEL
+
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+# https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/object-meta/
+_BOOKKEEPING = frozenset(
+    {
+        *("creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers"),
+        *("generation", "managedFields", "ownerReferences", "resourceVersion", "selfLink", "uid"),
+    }
+)
+# What an engine writes into each object that it applies, to know it again.
+TRACKING = frozenset(
+    {
+        *("argocd.argoproj.io/installation-id", "argocd.argoproj.io/tracking-id"),
+        *("helm.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/namespace"),
+        *("kustomize.toolkit.fluxcd.io/name", "kustomize.toolkit.fluxcd.io/namespace"),
+        *("meta.helm.sh/release-name", "meta.helm.sh/release-namespace"),
+        "argocd.argoproj.io/instance",
+    }
+)
+_ANNOTATIONS = TRACKING | {_LAST_APPLIED, f"{DOMAIN}job-tracking"}
+_KUEUE = "kueue.x-k8s.io/manager"  # of an entry in the runtimePatches of a TrainJob
+
+
+def as_written(body: Mapping[str, Data], kind: Kind) -> dict[str, Data]:
+    """The object as it would be applied: all that it has but for what was added."""
+    found = {key: _own(value) for key, value in body.items() if key != "status"}
+    found["metadata"] = _metadata(mapping(body.get("metadata")))
+    if kind.kind == "Job" and not lookup(found, "/spec/manualSelector"):
+        found = _without_selector(found)
+    if is_queued(body):
+        found = _without(found, Pointer(kind.suspend)) if kind.suspend else found
+        patches = lookup(found, "/spec/runtimePatches")
+        if isinstance(patches, list):
+            others = [patch for patch in patches if mapping(patch).get("manager") != _KUEUE]
+            at = Pointer("/spec/runtimePatches")
+            found = with_value(found, at, others) if others else _without(found, at)
+    return found
+
+
+def is_queued(body: Mapping[str, Data]) -> bool:
+    """Whether Kueue decides when an object starts, and writes into it."""
+    return bool(mapping(mapping(body.get("metadata")).get("labels")).get(QUEUE_LABEL))
+
+
+def _metadata(metadata: Mapping[str, Data]) -> dict[str, Data]:
+    found = {key: value for key, value in metadata.items() if key not in _BOOKKEEPING}
+    for field, added in (("annotations", _ANNOTATIONS), ("labels", TRACKING)):
+        kept = {key: it for key, it in mapping(found.pop(field, None)).items() if key not in added}
+        found |= {field: kept} if kept else {}
+    return found
+
+
+def _own(data: Data) -> Data:
+    """Data without the empty timestamps that templates of pods are printed with."""
+    if isinstance(data, Mapping):
+        return {
+            key: _own(value)
+            for key, value in data.items()
+            if not (key == "creationTimestamp" and value is None)
+        }
+    return [_own(item) for item in data] if isinstance(data, list) else data
+
+
+def _without_selector(found: dict[str, Data]) -> dict[str, Data]:
+    """A Job without the selector and labels that its API server makes up for each anew."""
+    for pointer in (
+        Pointer("/spec/selector"),
+        *(Pointer.of("spec", "template", "metadata", "labels", name) for name in OF_JOBS),
+    ):
+        found = _without(found, pointer)
+    return found
+
+
+def _without(found: dict[str, Data], pointer: Pointer) -> dict[str, Data]:
+    there = lookup(found, pointer) is not None
+    return dict(without_value(found, pointer)) if there else found

@@ -1,0 +1,121 @@
+"""Runs that were there before git had them: environments/<env>/adopted/<job>.yaml.
+
+Such a file holds an object of the cluster. It is a source as the job's spec is, and the first run
+of the job is the object as it stands there, whatever the spec would render: what is rendered is a
+copy, so that a reviewer sees the object in a diff, and nothing that was not derived is believed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Environment, Finding, Location, Manifest
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import dig
+from trainwright.findings import diagnostics as dx
+from trainwright.kinds import NAMED, SERVED, TARGETS
+from trainwright.specs import yamlio
+from trainwright.specs.dialect import GO
+from trainwright.specs.layout import ADOPTED, ENVIRONMENTS, JobFile
+from trainwright.specs.load import Reader
+from trainwright.specs.yamlio import Document, Unseen
+
+_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")  # of any run: that of a DNS label
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adopted:
+    """An object, the document that says it, and the lines of that with what people do not see."""
+
+    manifest: Manifest
+    document: Document
+    unseen: Unseen = ()
+
+    @property
+    def name(self) -> str:
+        return self.manifest.name
+
+    @property
+    def path(self) -> str:
+        return self.document.file
+
+    @property
+    def target(self) -> str:
+        """The target that renders objects of its kind."""
+        return SERVED[self.manifest.group_kind].name
+
+    @property
+    def suspended(self) -> bool:
+        """Whether the object itself holds its pods back."""
+        where = NAMED[self.target].suspend
+        return bool(where and dig(self.manifest.body, *Pointer(where).parts))
+
+    @property
+    def file(self) -> str:
+        """What the file is called that the target renders."""
+        return TARGETS[self.target].template
+
+    @property
+    def text(self) -> str:
+        """The object, however its file lays it out."""
+        return yamlio.dump(dict(self.manifest.body), blocks=True)
+
+
+Reading: TypeAlias = Adopted | tuple[Finding, ...] | None  # None where there is no file
+
+
+def path(file: JobFile) -> str:
+    """Where the object is that the first run of a job is."""
+    return f"{ENVIRONMENTS}/{file.environment}/{ADOPTED}/{file.name}.yaml"
+
+
+def is_adopted(path: str) -> bool:
+    """Whether a file would be such an object."""
+    return path.startswith(f"{ENVIRONMENTS}/") and path.split("/")[2:-1] == [ADOPTED]
+
+
+def read(reader: Reader, file: JobFile, environment: Environment) -> Reading:
+    """The object that a job has adopted, or what is wrong with its file."""
+    where = path(file)
+    if not reader.tree.kind(where):
+        return None
+    raw = reader.raw(where)
+    if isinstance(raw, Finding):
+        return (raw,)
+    found = tuple(yamlio.documents(where, raw, GO))
+    broken = tuple(finding for one in found if isinstance(one, tuple) for finding in one)
+    documents = [one for one in found if isinstance(one, Document) and one.data is not None]
+    if broken or len(documents) != 1 or not isinstance(documents[0].data, dict):
+        several = dx.ADOPTED.at(Location(where), "exactly one object is expected here")
+        return broken or (several,)
+    (document,) = documents
+    manifest = Manifest(body=document.data)
+    problems = tuple(
+        dx.ADOPTED.at(document.place(pointer), message)
+        for pointer, message in unfit(manifest, environment)
+    )
+    unseen = tuple(yamlio.unseen(where, raw))
+    return problems or Adopted(manifest=manifest, document=document, unseen=unseen)
+
+
+def unfit(manifest: Manifest, environment: Environment) -> Iterator[tuple[str, str]]:
+    """What keeps an object from being a run of an environment, each with its pointer."""
+    kind = SERVED.get(manifest.group_kind)
+    if kind is None:
+        yield "/kind", f"{manifest.title} is not a training workload"
+        return
+    if kind.name not in environment.targets:
+        yield "/kind", f"{environment.name} has no target {kind.name}, as a {kind} needs"
+    if environment.gitops.mode == "chart":
+        why = "an engine that renders the chart at each sync has no place for other objects"
+        yield "/kind", f"gitops.mode is chart: {why}"
+    if not _NAME.fullmatch(manifest.name):
+        expected = "lower-case letters, digits and dashes that begin with a letter"
+        yield "/metadata/name", f'"{manifest.name}" is not a valid name of a run: {expected}'
+    if manifest.namespace != environment.namespace:
+        theirs = manifest.namespace or "not set"
+        message = f"the namespace is {theirs}, that of {environment.name} {environment.namespace}"
+        yield "/metadata/namespace", message

@@ -1,0 +1,530 @@
+"""Objects of a cluster as the runs of jobs: none begins, changes or ends because of it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import Result
+
+from apiserver import ApiServer
+from cluster_objects import RUNNING, pod
+from git_repository import commit, git, init
+from repository import Copied, Repository
+from trainwright.datatypes.model import Manifest
+from trainwright.importing.object_as_written import as_written
+from trainwright.kinds import SERVED
+
+ENVIRONMENT = """\
+apiVersion: trainwright.io/v1alpha1
+kind: Environment
+namespace: training
+kubernetes: {version: "1.34"}
+podSecurity: privileged
+gitops: {engine: argocd, mode: rendered}
+targets: {pytorchjob: {version: "1.9"}, trainjob: {version: "2.3"}, jobset: {}, job: {}}
+"""
+CONTAINER = {"image": "registry.example.com/a:1", "command": ["python", "train.py"]}
+
+
+def template(name: str) -> dict[str, Any]:
+    spec = {"restartPolicy": "Never", "containers": [{"name": name, **CONTAINER}]}
+    return {"metadata": {"creationTimestamp": None}, "spec": spec}
+
+
+def condition(kind: str) -> dict[str, Any]:
+    at = "2026-11-21T03:04:37Z"
+    one = {"type": kind, "status": "True", "reason": f"Is{kind}", "lastTransitionTime": at}
+    return {"conditions": [one]}
+
+
+SPECS: dict[str, tuple[str, dict[str, Any]]] = {
+    "PyTorchJob": (
+        "kubeflow.org/v1",
+        {
+            "pytorchReplicaSpecs": {
+                "Master": {"replicas": 1, "restartPolicy": "Never", "template": template("pytorch")}
+            }
+        },
+    ),
+    "TrainJob": (
+        "trainer.kubeflow.org/v1alpha1",
+        {"runtimeRef": {"name": "torch-distributed"}, "trainer": {"numNodes": 1, **CONTAINER}},
+    ),
+    "JobSet": (
+        "jobset.x-k8s.io/v1alpha2",
+        {
+            "replicatedJobs": [
+                {
+                    "name": "node",
+                    "replicas": 1,
+                    "template": {
+                        "spec": {
+                            "backoffLimit": 0,
+                            "completionMode": "Indexed",
+                            "completions": 1,
+                            "parallelism": 1,
+                            "template": template("node"),
+                        }
+                    },
+                }
+            ]
+        },
+    ),
+    "Job": ("batch/v1", {"backoffLimit": 0, "template": template("node")}),
+}
+OVER = {
+    "PyTorchJob": ("Succeeded", "Failed"),
+    "TrainJob": ("Complete", "Failed"),
+    "JobSet": ("Completed", "Failed"),
+    "Job": ("Complete", "Failed"),
+}
+STATES = ("running", "suspended", "waiting", "queued", "succeeded", "failed")
+
+
+def live(kind: str, state: str) -> dict[str, Any]:
+    """An object as `kubectl get -o yaml` prints it."""
+    version, spec = SPECS[kind]
+    body: dict[str, Any] = {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {
+            "name": f"{kind.lower()}-{state}",
+            "namespace": "training",
+            "uid": "7e1b0ef6-31b1-4a2c-9f37-5b6d2b1f6f1e",
+            "resourceVersion": "12345",
+            "generation": 2,
+            "creationTimestamp": "2026-11-21T03:00:00Z",
+            "managedFields": [{"manager": "kubectl", "operation": "Update"}],
+            "labels": {"team": "vision"},
+            "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"},
+        },
+        "spec": copy.deepcopy(spec),
+        "status": {},
+    }
+    if kind == "Job":
+        body["spec"]["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}
+        body["spec"]["template"]["metadata"]["labels"] = {"controller-uid": "u", "job-name": "x"}
+    if state == "running":
+        body["status"] = {"active": 1, "ready": 1} if kind == "Job" else condition("Running")
+    if state in ("suspended", "queued"):
+        holder = body["spec"].setdefault("runPolicy", {}) if kind == "PyTorchJob" else body["spec"]
+        holder["suspend"] = True
+    if state == "queued":
+        body["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "vision"
+    if state in ("succeeded", "failed"):
+        body["status"] = condition(OVER[kind][state == "failed"])
+    return body
+
+
+OBJECTS = [live(kind, state) for kind in SPECS for state in STATES]
+
+
+def before(root: Path) -> None:
+    """A team's repository before the adoption."""
+    init(root)
+    file = root / "environments" / "prod" / "environment.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(f"{ENVIRONMENT}queueing: kueue\nqueues: {{vision: {{}}}}\n", encoding="utf-8")
+    commit(root, "Begin")
+
+
+def adopted_by(root: Path, *bodies: dict[str, Any], options: tuple[str, ...] = ()) -> Result:
+    listed = root.parent / f"{root.name}-live.yaml"
+    text = yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": bodies}, sort_keys=False)
+    listed.write_text(text, encoding="utf-8")
+    return Repository(root).run("adopt", str(listed), "--env", "prod", *options)
+
+
+def everything(root: Path) -> None:
+    """All of them, adopted on a branch that is not merged yet."""
+    before(root)
+    git(root, "switch", "--quiet", "--create", "adopt")
+    done = adopted_by(root, *OBJECTS)
+    assert done.exit_code == 0, done.output
+    assert "16 go on, 8 have finished; 0 begin, 0 end." in done.output
+    rendered = Repository(root).run("render")
+    assert rendered.exit_code == 0, rendered.output
+    commit(root, "Adopt")
+
+
+@pytest.fixture
+def adopted(copied: Copied, tmp_path: Path) -> Repository:
+    return copied(everything, tmp_path / "team")
+
+
+def planned(repository: Repository, against: str) -> dict[str, str]:
+    """What `plan` says of each job to which anything happens."""
+    done = repository.run("plan", "--against", against, "-o", "json")
+    changes = json.loads(done.stdout)["plan"]["changes"]
+    return {change["job"]: change["action"] for change in changes}
+
+
+def test_nothing_begins_changes_or_ends(adopted: Repository) -> None:
+    goes_on = {b["metadata"]["name"] for b in OBJECTS if not is_over(b)}
+    assert planned(adopted, "main") == {f"prod/{name}": "adopted" for name in goes_on}
+    for verb in ("check", "render --check", "gitops verify HEAD"):
+        done = adopted.run(*verb.split())
+        assert done.exit_code == 0, (verb, done.output)
+    listed = adopted.run("list", "jobs").output
+    assert listed.count(" rendered ") == 16
+    assert listed.count("retired: succeeded") == listed.count("retired: failed") == 4
+
+
+def is_over(body: dict[str, Any]) -> bool:
+    return body["metadata"]["name"].endswith(("succeeded", "failed"))
+
+
+def test_what_is_rendered_is_the_object(adopted: Repository) -> None:
+    files = adopted.tree()
+    for body in OBJECTS:
+        name, kind = body["metadata"]["name"], body["kind"].lower()
+        path = f"prod/rendered/{name}/{kind}.yaml"
+        if is_over(body):
+            assert path not in files
+            continue
+        rendered = yaml.safe_load(files[path])
+        assert set(rendered) == {"apiVersion", "kind", "metadata", "spec"}
+        assert set(rendered["metadata"]) == {"name", "namespace", "labels"}
+        assert unlike(rendered, body) == []
+        assert f"{name}/{kind}.yaml" in files["prod/rendered/kustomization.yaml"]
+
+
+def unlike(one: Any, other: Any, path: str = "") -> list[str]:
+    """Where data has what other data has not, or has otherwise: empty if applying changes nothing.
+
+    https://kubernetes.io/docs/reference/using-api/server-side-apply/
+    """
+    if isinstance(one, dict) and isinstance(other, dict):
+        return [found for key in one for found in unlike(one[key], other.get(key), f"{path}/{key}")]
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        pairs = enumerate(zip(one, other, strict=True))
+        return [found for at, pair in pairs for found in unlike(*pair, f"{path}/{at}")]
+    return [] if one == other else [path]
+
+
+def test_kueue_alone_resumes_what_waits_in_a_queue(adopted: Repository) -> None:
+    files = adopted.tree()
+    assert "suspend" not in files["prod/rendered/job-queued/job.yaml"]
+    assert "suspend: true" in files["prod/rendered/job-suspended/job.yaml"]
+    assert "state: suspended" not in job_file(adopted, "job-queued").read_text(encoding="utf-8")
+
+
+def job_file(repository: Repository, name: str) -> Path:
+    return repository.root / "environments" / "prod" / "jobs" / f"{name}.yaml"
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_what_a_controller_has_made_is_not_adopted(kind: str, tmp_path: Path) -> None:
+    before(tmp_path / "team")
+    body = live(kind, "running")
+    body["metadata"]["ownerReferences"] = [{"kind": "CronJob", "name": "all", "controller": True}]
+    done = adopted_by(tmp_path / "team", body, live("Job", "waiting"), options=("--dry-run",))
+    assert done.exit_code == 0, done.output
+    assert (
+        f"{kind}/{body['metadata']['name']} belongs to CronJob/all, which makes it" in done.output
+    )
+    assert "1 go on" in done.output
+
+
+def edited(change: Callable[[dict[str, Any]], object], kind: str = "Job") -> dict[str, Any]:
+    body = live(kind, "running")
+    change(body)
+    return body
+
+
+MPIJOB = {
+    "apiVersion": "kubeflow.org/v2beta1",
+    "kind": "MPIJob",
+    "metadata": {"name": "mpi", "uid": "u"},
+    "spec": {"mpiReplicaSpecs": {"Launcher": {"replicas": 1, "template": template("mpi")}}},
+}
+TWO_ROLES = edited(
+    lambda b: b["spec"]["replicatedJobs"].append({**b["spec"]["replicatedJobs"][0], "name": "b"}),
+    "JobSet",
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (edited(lambda b: b["metadata"].update(deletionTimestamp="2026-11-21T03:00:00Z")), "is being deleted"),
+        (edited(lambda b: b["metadata"].update(namespace="other")), "the namespace is other"),
+        (edited(lambda b: b["metadata"].update(name="1-job")), "is not a valid name of a run"),
+        (edited(lambda b: b["metadata"].update(annotations={"argocd.argoproj.io/hook": "Sync"})), "is a hook of Argo CD"),
+        (edited(lambda b: b["metadata"].update(labels={"app.kubernetes.io/managed-by": "trainwright"})), "is a run of Trainwright already"),
+        ({key: value for key, value in edited(lambda b: b.update(metadata={"name": "a"})).items() if key != "status"}, "was not read from a cluster"),
+        (MPIJOB, "MPIJob/mpi (kubeflow.org) is of a kind that is not read"),
+        (TWO_ROLES, "JobSet/jobset-running"),
+    ],
+    ids=["deleted", "namespace", "name", "hook", "ours", "file", "kind", "roles"],
+)  # fmt: skip
+def test_what_cannot_be_adopted_is_refused_by_name(
+    body: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    root = tmp_path / "team"
+    before(root)
+    done = adopted_by(root, body)
+    assert done.exit_code == 1, done.output
+    assert why in done.output
+    assert not git(root, "status", "--porcelain")
+
+
+def test_a_chart_that_the_engine_renders_has_no_place_for_an_object(tmp_path: Path) -> None:
+    root = tmp_path / "team"
+    before(root)
+    file = root / "environments" / "prod" / "environment.yaml"
+    file.write_text(ENVIRONMENT.replace("mode: rendered", "mode: chart"), encoding="utf-8")
+    done = adopted_by(root, live("Job", "running"))
+    assert done.exit_code == 1
+    assert "gitops.mode is chart" in done.output
+
+
+def test_a_credential_of_an_object_does_not_come_into_what_is_rendered(tmp_path: Path) -> None:
+    root = tmp_path / "team"
+    before(root)
+    body = live("Job", "running")
+    token = {"name": "HF_TOKEN", "value": "hf_" + "aBcDeFgHiJkLmNoPqRsTuVwXyZ01234567"}
+    body["spec"]["template"]["spec"]["containers"][0]["env"] = [token]
+    adopted_by(root, body)
+    done = Repository(root).run("render")
+    assert done.exit_code == 1
+    assert "environments/prod/adopted/job-running.yaml" in done.output
+    assert token["value"] not in done.output
+    assert not (root / "environments/prod/rendered/job-running").exists()
+
+
+# --- the life of an adopted run ------------------------------------------------------------------
+
+
+def one_running(root: Path) -> None:
+    """A running PyTorchJob, adopted and merged."""
+    before(root)
+    adopted_by(root, live("PyTorchJob", "running"))
+    assert Repository(root).run("render").exit_code == 0
+    commit(root, "Adopt")
+
+
+@pytest.fixture
+def team(copied: Copied, tmp_path: Path) -> Repository:
+    return copied(one_running, tmp_path / "team")
+
+
+JOB, OBJECT = "prod/pytorchjob-running", "pytorchjob-running"
+
+
+def merged(team: Repository) -> dict[str, str]:
+    """What the merge of the working tree comes to, and then its commit, which is proved."""
+    done = team.run("render")
+    assert done.exit_code == 0, done.output
+    plan = planned(team, "HEAD")
+    commit(team.root)
+    proved = team.run("gitops", "verify", "HEAD")
+    assert proved.exit_code == 0, proved.output
+    return plan
+
+
+def manifest_of(team: Repository) -> dict[str, Any]:
+    text = team.tree().get(f"prod/rendered/{OBJECT}/pytorchjob.yaml", "{}")
+    body: dict[str, Any] = yaml.safe_load(text)
+    return body
+
+
+def test_an_edit_of_training_begins_a_run_of_ours(team: Repository) -> None:
+    file = job_file(team, OBJECT)
+    file.write_text(file.read_text(encoding="utf-8").replace("train.py", "other.py"), "utf-8")
+    assert merged(team) == {JOB: "new run"}
+    name = manifest_of(team)["metadata"]["name"]
+    assert name != OBJECT
+    git(team.root, "revert", "--no-edit", "HEAD")
+    assert manifest_of(team)["metadata"]["name"] == OBJECT
+    assert team.run("gitops", "verify", "HEAD").exit_code == 0
+    assert team.run("render", "--check").exit_code == 0
+
+
+def test_an_adopted_run_is_suspended_and_resumed_alone(team: Repository) -> None:
+    was = manifest_of(team)
+    team.run("suspend", JOB)
+    assert merged(team) == {JOB: "suspends"}
+    assert manifest_of(team)["spec"].pop("runPolicy") == {"suspend": True}
+    team.run("resume", JOB)
+    assert merged(team) == {JOB: "resumes"}
+    now = manifest_of(team)
+    assert now["spec"].pop("runPolicy") == {"suspend": False}
+    assert now == was
+
+
+def test_an_adopted_run_is_retired_and_runs_again_under_a_name_of_ours(team: Repository) -> None:
+    assert team.run("retire", JOB, "--outcome", "succeeded").exit_code == 0
+    assert merged(team) == {JOB: "retires"}
+    assert manifest_of(team) == {}
+    done = team.run("rerun", JOB)
+    assert done.exit_code == 0, done.output
+    assert merged(team) == {JOB: "starts"}
+    assert manifest_of(team)["metadata"]["name"].startswith(f"{OBJECT}-")
+
+
+def test_an_adopted_run_is_cancelled_once_it_is_suspended(team: Repository) -> None:
+    assert "would go on" in team.run("cancel", JOB).output
+    team.run("suspend", JOB)
+    merged(team)
+    assert team.run("cancel", JOB).exit_code == 0
+    assert merged(team) == {JOB: "cancelled"}
+
+
+def test_a_lost_folder_is_the_object_again(team: Repository) -> None:
+    was = team.tree()
+    for path in was:
+        (team.root / "environments" / path).unlink()
+    assert team.run("render").exit_code == 0
+    assert team.tree() == was
+
+
+# --- what is believed ----------------------------------------------------------------------------
+
+
+def replaced(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_nothing_is_smuggled_under_rendered_files(team: Repository) -> None:
+    rendered = team.root / "environments/prod/rendered" / OBJECT / "pytorchjob.yaml"
+    replaced(rendered, "registry.example.com/a:1", "evil.example.com/a:1")
+    commit(team.root)
+    done = team.run("gitops", "verify", "HEAD", "--against", "HEAD~1")
+    assert done.exit_code == 1
+    assert "pytorchjob.yaml" in done.output
+
+
+def test_a_run_that_is_recorded_takes_nothing_more_from_its_adopted_file(team: Repository) -> None:
+    was = manifest_of(team)
+    file = team.root / "environments/prod/adopted" / f"{OBJECT}.yaml"
+    replaced(file, "registry.example.com/a:1", "evil.example.com/a:1")
+    assert merged(team) == {}
+    assert manifest_of(team) == was
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("kind: PyTorchJob", "kind: Secret", "is not a training workload"),
+        ("namespace: training", "namespace: kube-system", "the namespace is kube-system"),
+        ("apiVersion: kubeflow.org/v1\n", "---\na: 1\n---\n", "exactly one object"),
+        ("metadata:", "metadata: {", "TW001"),
+    ],
+)
+def test_an_adopted_file_is_one_object_of_the_environment(
+    old: str, new: str, why: str, tmp_path: Path
+) -> None:
+    root = tmp_path / "team"
+    before(root)
+    adopted_by(root, live("PyTorchJob", "running"))
+    replaced(root / "environments/prod/adopted" / f"{OBJECT}.yaml", old, new)
+    done = Repository(root).run("render")
+    assert done.exit_code == 1
+    assert why in done.output
+
+
+def test_the_state_of_an_object_is_that_of_its_job(tmp_path: Path) -> None:
+    root = tmp_path / "team"
+    before(root)
+    adopted_by(root, live("PyTorchJob", "running"))
+    repository = Repository(root)
+    replaced(job_file(repository, OBJECT), "launcher:", "state: suspended\nlauncher:")
+    done = repository.run("render")
+    assert done.exit_code == 1
+    assert "state is suspended, and the adopted object is not suspended" in done.output
+
+
+# --- engines and clusters ------------------------------------------------------------------------
+
+
+MARKED = {
+    "argocd": ("annotations", {"argocd.argoproj.io/tracking-id": "old:kubeflow.org/PyTorchJob:training/a"}),
+    "flux": ("labels", {"kustomize.toolkit.fluxcd.io/name": "old", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}),
+    "helm": ("annotations", {"meta.helm.sh/release-name": "old", "meta.helm.sh/release-namespace": "training"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("engine", "expected"),
+    [
+        ("argocd", ["app set old --sync-policy none", "argocd.argoproj.io/sync-options=Prune=false,Delete=false", "Merge what", "Take their manifests", "app delete old --cascade=false"]),
+        ("flux", ["flux suspend kustomization old --namespace flux-system", "kustomize.toolkit.fluxcd.io/prune=disabled", "Merge what", "Take their manifests", "flux resume kustomization old"]),
+        ("helm", ["helm.sh/resource-policy=keep", "Merge what", "release old"]),
+    ],
+)  # fmt: skip
+def test_objects_are_kept_before_their_source_lets_go(
+    engine: str, expected: list[str], tmp_path: Path
+) -> None:
+    root = tmp_path / "team"
+    before(root)
+    body = live("PyTorchJob", "running")
+    field, marks = MARKED[engine]
+    body["metadata"][field] = marks
+    done = adopted_by(root, body)
+    assert done.exit_code == 0, done.output
+    places = [done.output.index(words) for words in expected]
+    assert places == sorted(places)
+    rendered = root / "environments/prod/adopted/pytorchjob-running.yaml"
+    assert not any(mark in rendered.read_text(encoding="utf-8") for mark in marks)
+
+
+def test_what_is_kept_already_is_not_annotated_again(tmp_path: Path) -> None:
+    root = tmp_path / "team"
+    before(root)
+    body = live("PyTorchJob", "running")
+    kept = "argocd.argoproj.io/sync-options"
+    body["metadata"]["annotations"] = {**MARKED["argocd"][1], kept: "Prune=false,Delete=false"}
+    done = adopted_by(root, body)
+    assert "annotate" not in done.output
+    text = (root / "environments/prod/adopted/pytorchjob-running.yaml").read_text(encoding="utf-8")
+    assert yaml.safe_load(text)["metadata"]["annotations"] == {kept: "Prune=false,Delete=false"}
+
+
+@pytest.fixture
+def api() -> Iterator[ApiServer]:
+    server = ApiServer()
+    yield server
+    server.close()
+
+
+def test_status_finds_an_object_that_has_none_of_our_labels(
+    team: Repository, api: ApiServer, tmp_path: Path
+) -> None:
+    body = api.put(live("PyTorchJob", "running"))
+    worker = pod(body, f"{OBJECT}-master-0", **RUNNING)
+    worker["metadata"]["labels"] = {
+        "training.kubeflow.org/job-name": OBJECT,
+        "training.kubeflow.org/replica-type": "master",
+        "training.kubeflow.org/replica-index": "0",
+    }
+    api.put(worker)
+    config = api.kubeconfig(tmp_path / "kubeconfig")
+    done = team.run("status", "prod", "-o", "json", "--kubeconfig", str(config))
+    (item,) = json.loads(done.stdout)["items"]
+    assert (item["job"], item["object"], item["cluster"]) == (JOB, OBJECT, "running")
+    assert len(item["pods"]) == 1
+
+
+def recorded(folder: Path) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    for path in sorted(folder.glob("*/*.json")):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        applied = found["applied"] if isinstance(found["applied"], list) else [found["applied"]]
+        body = found["live"]
+        yield path.stem, next(a for a in applied if a["kind"] == body["kind"]), body
+
+
+def test_applied_again_a_real_object_stays_as_it_is(shared: Callable[[str], Path]) -> None:
+    for name, applied, body in recorded(shared("observed/controllers")):
+        kind = SERVED[Manifest(body=body).group_kind]
+        written = as_written(body, kind)
+        assert unlike(written, body) == [], name
+        assert set(written["spec"]) >= set(applied["spec"]) - {"suspend"}, name
