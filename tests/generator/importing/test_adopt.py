@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 import yaml
 from click.testing import Result
+from hypothesis import settings
 
 from apiserver import ApiServer
 from cluster_objects import RUNNING, pod
@@ -193,6 +196,8 @@ def test_what_is_rendered_is_the_object(adopted: Repository) -> None:
         assert set(rendered["metadata"]) == {"name", "namespace", "labels"}
         assert unlike(rendered, body) == []
         assert f"{name}/{kind}.yaml" in files["prod/rendered/kustomization.yaml"]
+        # By which an ApplicationSet finds the folders of runs.
+        assert yaml.safe_load(files[f"prod/rendered/{name}/values.yaml"])["target"] == kind
 
 
 def unlike(one: Any, other: Any, path: str = "") -> list[str]:
@@ -369,6 +374,31 @@ def test_an_adopted_run_is_retired_and_runs_again_under_a_name_of_ours(team: Rep
     assert manifest_of(team)["metadata"]["name"].startswith(f"{OBJECT}-")
 
 
+def test_what_has_finished_runs_again_though_nothing_is_rendered_of_it_yet(tmp_path: Path) -> None:
+    root = tmp_path / "team"
+    before(root)
+    adopted_by(root, live("Job", "failed"))
+    team = Repository(root)
+    done = team.run("rerun", "prod/job-failed", "--no-render")
+    assert done.exit_code == 0, done.output
+    assert team.run("render").exit_code == 0
+    body = yaml.safe_load(team.tree()["prod/rendered/job-failed/job.yaml"])
+    assert body["metadata"]["name"].startswith("job-failed-")
+
+
+def test_what_is_not_committed_is_not_run_again(tmp_path: Path) -> None:
+    root = tmp_path / "team"
+    before(root)
+    adopted_by(root, live("PyTorchJob", "running"))
+    team = Repository(root)
+    assert team.run("render").exit_code == 0
+    done = team.run("rerun", JOB)
+    assert f"has not adopted {OBJECT} yet" in done.output
+    again = adopted_by(root, live("PyTorchJob", "running"))
+    assert again.exit_code == 1
+    assert "is there already: name the job otherwise by --name" in again.output
+
+
 def test_an_adopted_run_is_cancelled_once_it_is_suspended(team: Repository) -> None:
     assert "would go on" in team.run("cancel", JOB).output
     team.run("suspend", JOB)
@@ -383,6 +413,75 @@ def test_a_lost_folder_is_the_object_again(team: Repository) -> None:
         (team.root / "environments" / path).unlink()
     assert team.run("render").exit_code == 0
     assert team.tree() == was
+
+
+SEQUENCES = settings.default.max_examples // 15  # 66 each night
+STEPS = 6
+VERBS = {
+    "suspend": ("suspends",),
+    "resume": ("resumes",),
+    "cancel": ("cancelled",),
+    "retire": ("retires",),
+    "rerun": ("new run", "starts"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(SEQUENCES))
+def test_an_object_is_what_it_was_until_its_job_begins_another(
+    seed: int, copied: Copied, tmp_path: Path
+) -> None:
+    """Random sequences of edits, verbs and reverts, each planned, merged and proved."""
+    chance, team = Random(seed), copied(one_running, tmp_path / str(seed))
+    was, log = manifest_of(team)["spec"], list[str]()
+    for _ in range(STEPS):
+        act = chance.choice([*VERBS, "edit", "revert"])
+        log.append(act)
+        before, plan = manifest_of(team).get("metadata"), _acted(team, act, len(log))
+        assert set(plan) <= {JOB}, log
+        now = manifest_of(team)
+        if now.get("metadata", {}).get("name") == OBJECT:
+            assert {key: now["spec"][key] for key in was} == was, log
+            assert before is None or before["name"] == OBJECT or act == "revert", log
+        if plan and act in VERBS:
+            assert plan[JOB] in VERBS[act], log
+
+
+def _acted(team: Repository, act: str, number: int) -> dict[str, str]:
+    """One act, merged: what the plan says of it."""
+    if act == "revert":
+        if git(team.root, "rev-list", "--count", "HEAD") == "2":
+            return {}  # the adoption itself stays
+        git(team.root, "revert", "--no-commit", "HEAD")
+    elif act == "edit":
+        file = job_file(team, OBJECT)
+        text = re.sub(r"script: \S+?}", f"script: train{number}.py}}", file.read_text("utf-8"))
+        file.write_text(text, encoding="utf-8")
+    else:
+        outcome = ("--outcome", "failed") if act == "retire" else ()
+        if team.run(act, JOB, *outcome).exit_code:
+            assert not git(team.root, "status", "--porcelain")
+            return {}
+    return merged(team)
+
+
+def test_an_adopted_run_is_published(tmp_path: Path) -> None:
+    """From a branch of specs to one of rendered files, which is proved from the former."""
+    root = tmp_path / "team"
+    before(root)
+    git(tmp_path, "init", "--quiet", "--bare", "--initial-branch=main", "remote.git")
+    git(root, "remote", "add", "origin", str(tmp_path / "remote.git"))
+    adopted_by(root, live("PyTorchJob", "running"), live("Job", "succeeded"))
+    commit(root, "Adopt")
+    git(root, "push", "--quiet", "origin", "main")
+    published = Repository(root).run("gitops", "publish", "prod", "--branch", "deploy")
+    assert published.exit_code == 0, published.output
+    branch = git(root, "for-each-ref", "--format=%(refname)", "refs/heads/*")
+    assert "deploy" in branch
+    there = git(root, "ls-tree", "-r", "--name-only", "deploy")
+    assert f"{OBJECT}/pytorchjob.yaml" in there
+    assert "job-succeeded/job.yaml" not in there
+    assert Repository(root).run("gitops", "verify", "deploy").exit_code == 0
 
 
 # --- what is believed ----------------------------------------------------------------------------

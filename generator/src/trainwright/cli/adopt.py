@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--pool", metavar="NAME", help="The pool whose nodes the next run is to be on.")
 @click.option("--image", metavar="IMAGE", help="The image of the next run, where none is shown.")
 @click.option("--name", help="The job's name, when there is one object only.")
-@click.option("--dry-run", is_flag=True, help="Say what would become of the objects, and stop.")
+@click.option("--dry-run", is_flag=True, help="Print what the objects would be, and write nothing.")
 @click.pass_obj
 def adopt(
     context: Context,

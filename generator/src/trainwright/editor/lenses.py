@@ -87,6 +87,8 @@ def _next(decision: Decision) -> str:
     was = decision.record.object if decision.record else ""
     if decision.step is Step.BEGIN:
         return f"plan: begins {decision.name}" + (f" instead of {was}" if was else "")
+    if decision.step is Step.ADOPT:
+        return f"plan: {decision.name} goes on as it is in the cluster"
     if decision.step is Step.ADJUST:
         return f"plan: {decision.name} becomes {decision.state}, in place"
     if decision.step is Step.END:

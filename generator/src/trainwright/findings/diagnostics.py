@@ -325,14 +325,6 @@ OWN_OBJECT = Diagnostic(
     effect="It is not rendered, and no GitOps engine applies it.",
     remedy="Correct it, or take it out of objects/.",
 )
-ADOPTED = Diagnostic(
-    id="TW059",
-    name="invalid-adopted-object",
-    summary="An adopted object is a training workload of its environment's namespace, in the state "
-    "of its job.",
-    effect="Nothing is rendered for the job; the object in the cluster stays as it is.",
-    remedy="Take the file from git as `trainwright adopt` wrote it, or remove it with the job.",
-)
 
 HELD = Diagnostic(
     id="TW056",
@@ -361,6 +353,14 @@ UNCOMPARED = Diagnostic(
     severity=Severity.NOTE,
 )
 
+ADOPTED = Diagnostic(
+    id="TW059",
+    name="invalid-adopted-object",
+    summary="An adopted object is a training workload of its environment's namespace, in the state "
+    "of its job.",
+    effect="Nothing is rendered for the job; the object in the cluster stays as it is.",
+    remedy="Take the file from git as `trainwright adopt` wrote it, or remove it with the job.",
+)
 SAME_AS_INHERITED = Diagnostic(
     id="TW060",
     name="redundant-value",

@@ -82,10 +82,8 @@ def run(root: Path, found: ImportInput, options: ImportOptions) -> AdoptionBatch
     for source in progress.counted(sources, len(sources), "workloads"):
         try:
             one = _adopted(source, place, options)
-            taken = [other.file.path for other in adoptions]
-            refuse_taken(tree, one.file.path, taken, options)
-            if tree.kind(adopted.path(one.file)):
-                raise ImportingError(f"{adopted.path(one.file)} is there already")
+            _refuse_there(tree, one, options)
+            refuse_taken(tree, one.file.path, [other.file.path for other in adoptions], options)
             adoptions.append(one)
         except ImportingError as error:
             problems.append(str(error))
@@ -94,6 +92,12 @@ def run(root: Path, found: ImportInput, options: ImportOptions) -> AdoptionBatch
     if options.write and adoptions:
         _write(tree, options.environment, adoptions)
     return AdoptionBatch(adoptions=tuple(adoptions), problems=tuple(problems), made=made)
+
+
+def _refuse_there(tree: Tree, one: Adoption, options: ImportOptions) -> None:
+    for path in (one.file.path, adopted.path(one.file)) if options.write else ():
+        if tree.kind(path):
+            raise ImportingError(f"{path} is there already: name the job otherwise by --name")
 
 
 def _owner(part: SourceObject) -> str:

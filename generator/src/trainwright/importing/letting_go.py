@@ -61,7 +61,7 @@ def _argocd(holder: Holder, ones: list[Adoption]) -> Iterator[str]:
     yield f"Stop its syncs: `argocd app set {app} --sync-policy none`"
     yield from _annotated(ones, _argocd_mark)
     yield "Merge what was written here, and sync it: the objects then belong to the new Application"
-    yield f"Take their manifests out of the source of {app}; whoever syncs it prunes none of them"
+    yield f"Take their manifests out of the source of {app}: a sync of it prunes none of them"
     yield f"Begin its syncs again, or end it: `argocd app delete {app} --cascade=false`"
 
 
@@ -82,7 +82,7 @@ def _helm(holder: Holder, ones: list[Adoption]) -> Iterator[str]:
 
 def _kubectl(_: Holder, ones: list[Adoption]) -> Iterator[str]:
     yield "Merge what was written here: no engine has applied the objects, and none prunes them"
-    yield "Remove their old manifests, so that nobody applies or deletes the objects by them"
+    yield "Remove their old manifests, by which the objects could be applied or deleted again"
 
 
 _STEPS: Mapping[str, Callable[[Holder, list[Adoption]], Iterator[str]]] = {

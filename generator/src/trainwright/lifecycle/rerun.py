@@ -5,6 +5,7 @@ from __future__ import annotations
 from trainwright.lifecycle import removal
 from trainwright.lifecycle.states import in_state
 from trainwright.lifecycle.subject import Step, Subject
+from trainwright.runs.decide import begun_name
 from trainwright.runs.decision import Step as Decided
 from trainwright.specs import editing
 
@@ -12,9 +13,6 @@ from trainwright.specs import editing
 def rerun(subject: Subject) -> Step:
     """Raise `run` to the next number that has not finished; a cancelled job becomes active."""
     before, path = subject.object, subject.file.path
-    if subject.decision.step is Decided.ADOPT:
-        rendered = f"`trainwright render {subject.file}`, and commit what it writes"
-        return Step(message=f"has not adopted {before} yet: first {rendered}", refused=True)
     # Who cancels a run with --orphan ends it by hand, and may not have done so.
     notes = () if subject.finished else removal.removal_of(subject).note(before)
     if subject.value("/state") == "cancelled":
@@ -25,7 +23,13 @@ def rerun(subject: Subject) -> Step:
         again = subject.edited(editing.put(path, subject.raw, "/run", run))
         if not again.finished:
             break
+    name = again.object
+    if again.decision.step is Decided.ADOPT:
+        if subject.workspace.folder(subject.file.environment).is_there:
+            rendered = f"`trainwright render {subject.file}`, and commit what it writes"
+            return Step(message=f"has not adopted {before} yet: first {rendered}", refused=True)
+        name = begun_name(again.sources, before)  # of a run that is recorded elsewhere
     if again.value("/state") == "suspended":
         notes += (f"{subject.file} is suspended: `trainwright resume {subject.file}` lets it run",)
-    message = f"runs again: {again.object} instead of {before}"
+    message = f"runs again: {name} instead of {before}"
     return Step(message=message, files={path: again.raw}, notes=notes)

@@ -35,7 +35,7 @@ from trainwright.runs.adopted import Adopted
 from trainwright.runs.begin import begun
 from trainwright.runs.decide import begun_after, decide, next_name, settled
 from trainwright.runs.decision import Decision, Sources, Step
-from trainwright.runs.record import Record, Recorded
+from trainwright.runs.record import VALUES_FILE, Record, Recorded
 from trainwright.runs.recorded_job import CannotAdjust, edited_operation, recorded_job
 from trainwright.specs import files, ledger, redundant, schema
 from trainwright.specs.filetree import digest
@@ -290,7 +290,8 @@ def _adopted(done: Rendered, work: _Work) -> Rendered:
 
 
 def _adopted_texts(file: JobFile, adopted: Adopted) -> dict[str, str]:
-    return {adopted.file: header(file, adopted.path) + adopted.text}
+    top = header(file, adopted.path)
+    return {VALUES_FILE: top + adopted.values, adopted.file: top + adopted.text}
 
 
 def _unadoptable(sources: Sources, adopted: Adopted) -> Iterator[Finding]:
@@ -306,12 +307,12 @@ def _unadoptable(sources: Sources, adopted: Adopted) -> Iterator[Finding]:
         yield dx.ADOPTED.at(sources.spec.authored(Pointer("/state")), message, remedy=remedy)
 
 
-# What must not come into git in any file, whoever runs it.
+# What must not come into git in any file.
 _OF_TEXTS = frozenset({secrets.CREDENTIAL, deception.deceptive_text.id})
 
 
 def _in_adopted(manifest: Manifest, adopted: Adopted, sources: Sources) -> Iterator[Finding]:
-    """What is wrong with the text of an adopted object; how it runs is nobody's to change."""
+    """What is wrong with the text of an adopted object; how it runs stays as it is."""
     found = []
     for rule, hit in rules.run(subject_of(manifest, sources.environment, sources.job)):
         if rule.id in _OF_TEXTS:

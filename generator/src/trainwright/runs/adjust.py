@@ -97,7 +97,7 @@ class Adjusting:
         if before == self.texts:
             return after
         files = {file for file in {*before, *after} if before.get(file) != after.get(file)}
-        if found.record.adopted:  # which was made of no values
+        if found.record.adopted:  # whose object was made of no values
             files.discard(VALUES_FILE)
         if not files <= before.keys() & after.keys() & self.texts.keys():
             raise CannotAdjust(f"the edit adds or removes files of {name}")

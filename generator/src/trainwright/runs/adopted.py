@@ -59,6 +59,11 @@ class Adopted:
         return TARGETS[self.target].template
 
     @property
+    def values(self) -> str:
+        """What of the chart's values the object has: Argo CD finds the folders of runs by them."""
+        return yamlio.dump({"target": self.target, "fullnameOverride": self.name})
+
+    @property
     def text(self) -> str:
         """The object, however its file lays it out."""
         return yamlio.dump(dict(self.manifest.body), blocks=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from trainwright.datatypes.model import Data, Held, Location
+from trainwright.datatypes.model import Data, Held, Job, Location
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.runs import identity, meaning
 from trainwright.runs.decision import Decision, Sources, Step
@@ -24,13 +24,15 @@ _APPLYING = "gitops"
 def decide(sources: Sources, record: Record | None, ledger: Ledger) -> Decision:
     """What happens to a job whose sources are sound."""
     job = sources.job
-    if record is None and sources.adopted is not None:
-        return _adopted(sources.adopted.name, job.state, ledger)
+    adopted = sources.adopted.name if record is None and sources.adopted else ""
+    if adopted and not _is_run_again(job, adopted, ledger):
+        return _adopted(adopted, job.state, ledger)
     asked = record is None or asks(sources, record)
     forgotten = record is not None and _is_forgotten(record, job.name, ledger)
     if record is not None and not (asked or forgotten):
         return _continued(sources, record, ledger)
-    name = next_name(sources, record)
+    replaced = record.object if record else adopted
+    name = begun_name(sources, replaced)
     if finished := _finished_before(sources, ledger):
         return Decision(step=Step.END, name=finished, state="finished", record=record)
     if job.state == "cancelled":
@@ -44,7 +46,7 @@ def decide(sources: Sources, record: Record | None, ledger: Ledger) -> Decision:
         state=job.state,
         record=record,
         unasked=not asked,
-        replaces=record.object if record else "",
+        replaces=replaced,
     )
 
 
@@ -56,10 +58,16 @@ def _adopted(name: str, state: State, ledger: Ledger) -> Decision:
     return Decision(step=step, name=name, state=state, record=None)
 
 
+def _is_run_again(job: Job, adopted: str, ledger: Ledger) -> bool:
+    """Whether `rerun` has raised the number of a run that was adopted, and has finished."""
+    ended = ledger.runs.get(adopted)
+    return ended is not None and job.run > ended.run
+
+
 def begun_after(replaced: str, decision: Decision, sources: Sources) -> Decision:
     """A run that began in place of a given object, whatever is recorded now; it may have ended."""
     if sources.adopted is not None and not replaced:
-        return decision  # the first run, which takes nobody's place
+        return decision  # the first run, which takes no other's place
     if decision.state == "finished":  # under a name that the ledger has
         return replace(decision, replaces=replaced)
     if decision.step is Step.ADOPT:
