@@ -525,6 +525,19 @@ print(f"process {running.process_index} of {running.num_processes}: {total.item(
 running.wait_for_everyone()
 running.end_training()
 """,
+    "ray": """\
+import ray, time
+ray.init()
+
+@ray.remote(num_cpus=1)
+def one(seconds):
+    time.sleep(seconds)
+    return ray.get_runtime_context().get_node_id()
+
+nodes = set(ray.get([one.remote(1), one.remote(1)]))
+for process, _ in enumerate(nodes):
+    print(f"process {process} of {len(nodes)}: 3", flush=True)
+""",
     "torchrun": """\
 import torch, torch.distributed as group
 group.init_process_group("gloo")
@@ -539,12 +552,16 @@ group.destroy_process_group()
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("launcher", "options"),
-    [("accelerate", "{mixed_precision: 'no'}"), ("torchrun", "{rdzv-backend: c10d, tee: '3'}")],
+    [
+        ("accelerate", "{mixed_precision: 'no'}"),
+        ("torchrun", "{rdzv-backend: c10d, tee: '3'}"),
+        ("ray", "{object-store-memory: 80Mi}"),
+    ],
 )
 def test_processes_of_two_nodes_meet(
     launcher: str, options: str, repository: Repository, tmp_path: Path
 ) -> None:
-    pytest.importorskip(launcher if launcher == "accelerate" else "torch")
+    pytest.importorskip("torch" if launcher == "torchrun" else launcher)
     code = tmp_path / "code"
     code.mkdir()
     (code / "train.py").write_text(STARTED[launcher], encoding="utf-8")

@@ -1,7 +1,7 @@
 """`--ray`: node 0 is the head of a Ray cluster and runs the program, the others join it.
 
 They end as the program does, and all together: Ray would go on without a node that is lost, and a
-node of it is not told how the program ended. Ray comes with the image.
+node of it does not learn how the program ended. Ray comes with the image.
 https://docs.ray.io/en/latest/cluster/vms/user-guides/launching-clusters/on-premises.html
 """
 
@@ -34,7 +34,7 @@ from trainwright_runtime.processes import (
     stop,
 )
 from trainwright_runtime.ray import node
-from trainwright_runtime.ray.gang import Gang, join, listen, tell_signal
+from trainwright_runtime.ray.gang import Gang, join, listen, send_signal
 from trainwright_runtime.recovery import node_processes
 from trainwright_runtime.rendezvous import wait_for
 
@@ -83,10 +83,10 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
 def _lead(run: _Run) -> int:
     where, port = run.layout.placement, free_port()
     with closing(Gang(where, run.layout.nodes.high, run.events)) as gang:
-        with gang.told_of_failures():
+        with gang.failing_together():
             gang.wait(run.options.rendezvous_timeout)
         here = node.Start(node=0, name=where.node, address=gang.address, port=port, head=True)
-        with signals_to(run.events), _started(run, here) as ray, gang.told_of_failures():
+        with signals_to(run.events), _started(run, here) as ray, gang.failing_together():
             code = _led(run, ray, gang, port)
             gang.end(code)
     return code
@@ -118,7 +118,7 @@ def _led(run: _Run, ray: node.Running, gang: Gang, port: int) -> int:
                 raise errors.Unreachable(f"Ray: {process.error}")
             case Ended() if there < run.layout.nodes.high:
                 there = run.layout.nodes.high
-                gang.tell({"port": port})
+                gang.send({"port": port})
                 running = [_joined(run, gang.names, address)]
             case Ended():
                 _log.info("Ray: all %s nodes have joined at %s", run.layout.nodes, address)
@@ -185,13 +185,13 @@ def _follow(run: _Run) -> int:
 
 
 def _followed(run: _Run, ray: node.Running, channel: Channel) -> int:
-    """What node 0 ended with. Told to stop, this node stays for the program's last checkpoint."""
+    """What node 0 ended with. After SIGTERM this node stays for the program's last checkpoint."""
     deadline, number = None, 0
     while True:
         match _before(run.events, deadline):
             case Signalled(number):
                 _log.info("%s: node 0 ends the program", signal.Signals(number).name)
-                tell_signal(channel, number)
+                send_signal(channel, number)
                 deadline = time.monotonic() + run.options.grace_period
             case Finished(code):
                 if code:

@@ -37,7 +37,7 @@ _KEEP_ALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 
 
 class Gang:
-    """Node 0's side: who is there, and what they are told."""
+    """Node 0's side: who is there, and what they are sent."""
 
     def __init__(self, where: Placement, nodes: int, events: Events) -> None:
         self._where, self._nodes, self._events = where, nodes, events
@@ -51,8 +51,8 @@ class Gang:
         try:
             return Door(own_addresses(where.master_addr), where.master_port, RAY, self._serve)
         except OSError as error:
-            told = f"port {where.master_port} of this node: {error.strerror}"
-            raise errors.Unreachable(told) from error
+            taken = f"port {where.master_port} of this node: {error.strerror}"
+            raise errors.Unreachable(taken) from error
 
     @property
     def address(self) -> str:
@@ -80,7 +80,7 @@ class Gang:
                     _log.info("still waiting for %s of %d nodes", missing, self._nodes)
             self._formed = True
 
-    def tell(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, Any]) -> None:
         """All others, but those that are gone."""
         with self._changed:
             for _, channel in self._members.values():
@@ -90,12 +90,12 @@ class Gang:
     def end(self, code: int) -> None:
         """Have the others end with this, and wait until they have stopped Ray."""
         self._ended = True
-        self.tell({"exit": code})
+        self.send({"exit": code})
         if self._door:
             self._door.wait_until_left(_LEAVE)
 
     @contextmanager
-    def told_of_failures(self) -> Iterator[None]:
+    def failing_together(self) -> Iterator[None]:
         try:
             yield
         except errors.RuntimeFailure as error:
@@ -173,24 +173,24 @@ def _joined(where: Placement, place: str, deadline: float) -> tuple[Channel, int
         _keep_alive(channel.connection)
         channel.connection.settimeout(None)  # node 0 has a bound of its own
         channel.write({"node": where.node_rank, "name": where.node})
-        told = channel.read()
-        if "exit" in told:
+        answer = channel.read()
+        if "exit" in answer:
             raise errors.Unreachable("node 0 gave up before all nodes were there: see its log")
-        return channel, int(told["port"])
+        return channel, int(answer["port"])
     except BaseException:
         channel.close()
         raise
 
 
 def listen(channel: Channel, events: Events) -> None:
-    """Put what node 0 tells on the queue, until it ends."""
+    """Put what node 0 sends on the queue, until it ends."""
     try:
         events.put(Finished(int(channel.read()["exit"])))
     except (OSError, ValueError, KeyError, TypeError) as error:
         events.put(Failed(errors.PeerLost(f"node 0 was lost: {error}")))
 
 
-def tell_signal(channel: Channel, number: int) -> None:
+def send_signal(channel: Channel, number: int) -> None:
     with suppress(OSError):
         channel.write({"signal": number})
 
