@@ -127,7 +127,7 @@ def test_a_newcomer_waits_through_steps_longer_than_others_are_waited_for(tmp_pa
         newcomer.close()
 
 
-_NOTHING = {"lineage": "", "group": 0, "formed": 0, "position": "", "state": ""}
+_NOTHING = {"view": 0, "lineage": "", "group": 0, "position": "", "declared": "", "state": ""}
 
 
 class Coordinator:
@@ -144,10 +144,10 @@ class Coordinator:
         """Who takes the next step."""
         channel = self._connected()
         request = {"replica_id": name, "step": 0, "holds": False, "unreached": []}
-        channel.write({"quorum": {**request, "data": _NOTHING}})
-        names = [member["replica_id"] for member in channel.read()["members"]]
+        channel.write({"quorum": {**request, **_NOTHING}})
+        names = sorted(channel.read()["members"]["places"])
         channel.close()
-        return sorted(names)
+        return names
 
     def beat(self, seconds: float, *names: str) -> None:
         """Be alive for so long."""

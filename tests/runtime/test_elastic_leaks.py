@@ -130,13 +130,12 @@ def _partner(port: int, address: str) -> Iterator[list[int]]:
 
 def _request_steps(port: int, address: str, ended: threading.Event, requests: list[int]) -> None:
     beats = None
-    data = {"lineage": "", "group": 0, "position": "", "state": address}
+    member = {
+        "replica_id": "z-1", "step": 0, "holds": False, "unreached": [], "view": 0,
+        "lineage": "", "group": 0, "position": "", "declared": "", "state": address,
+    }  # fmt: skip
     while not ended.is_set():
         requests.append(len(requests) + 1)
-        member = {
-            "replica_id": "z-1", "step": 0, "holds": False, "unreached": [],
-            "data": {**data, "formed": requests[-1]},
-        }  # fmt: skip
         with suppress(OSError):
             beats = beats or connected(f"127.0.0.1:{port}", 5)[0]
             beats.write({"beat": "z-1"})

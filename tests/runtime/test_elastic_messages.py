@@ -14,8 +14,10 @@ from trainwright_runtime.coordination.messages import REPORT, REQUEST, checked
 from trainwright_runtime.elastic.replica import Address, Replica
 from trainwright_runtime.timeouts import Timeouts
 
-MEMBER = {"lineage": "1/a-1", "group": 0, "formed": 0, "position": "", "state": ""}
-ASKED = {"replica_id": "z-1", "step": 0, "holds": False, "unreached": [], "data": MEMBER}
+ASKED = {
+    "replica_id": "z-1", "step": 0, "holds": False, "unreached": [], "view": 0,
+    "lineage": "1/a-1", "group": 0, "position": "", "declared": "", "state": "",
+}  # fmt: skip
 HELD = {
     "worker": "z-1", "do": "step", "lineage": "1/z-1", "phase": "holds", "sure": True,
     "doing": "program", "local_steps": 0, "after": 0,
@@ -36,11 +38,12 @@ REPORTS = [
     {**HELD, "do": "erase"},
     {**HELD, "phase": "king"},
     {**HELD, "worker": ""},
+    *({**HELD, "do": "await", "workers": o} for o in (None, "a", [1])),
 ]
 REQUESTS = [
     *_mutated(ASKED),
-    *({**ASKED, "data": data} for data in _mutated(MEMBER)),
-    {**ASKED, "data": {**MEMBER, "lineage": "x/z"}},
+    {**ASKED, "unreached": [1]},
+    {**ASKED, "lineage": "x/z"},
 ]
 
 

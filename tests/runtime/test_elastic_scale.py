@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import fields
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from trainwright_runtime.coordination import rules
+from trainwright_runtime.coordination import rules, view
+from trainwright_runtime.coordination.channel import Channel, connected
+from trainwright_runtime.coordination.quorum import Patience, Quorums
 from trainwright_runtime.coordination.registry import Registry
 from trainwright_runtime.coordination.rules import Phase, Run
+from trainwright_runtime.coordination.view import View
 from trainwright_runtime.elastic.session import Session
 
 MANY = 2000
@@ -21,7 +26,8 @@ SHORT = 1000  # bytes
 
 @pytest.fixture
 def registry() -> Iterator[Registry]:
-    with closing(Registry(0, recovery=0, silence=60)) as found:
+    patience = Patience(heartbeat=60, join=60)
+    with closing(Registry(0, recovery=0, silence=60, patience=patience)) as found:
         yield found
 
 
@@ -64,3 +70,146 @@ def test_who_reports_again_changes_nothing(phase: Phase) -> None:
     run, _ = rules.enter(Run(recovering=False), "a", "1/a", phase)
     again, _ = rules.enter(run, "a", "1/a", phase)
     assert all(getattr(again, each.name) is getattr(run, each.name) for each in fields(Run))
+
+
+# --- what the members of a step are told of each other -------------------------------------------
+
+
+def _member(name: str, known: View, **more: object) -> dict[str, Any]:
+    """What a worker requests a step with."""
+    return {
+        "replica_id": name, "step": 1, "holds": True, "unreached": [], "view": known.number,
+        "lineage": "1/w0-1", "group": 7, "position": "a", "declared": "{}", "state": f"at {name}",
+        **more,
+    }  # fmt: skip
+
+
+_MEMBERS = st.dictionaries(
+    st.sampled_from("abcdef"),
+    st.builds(
+        lambda step, group, place: _member("", View(), step=step, group=group, state=place),
+        st.integers(1, 2), st.sampled_from([0, 7]), st.sampled_from("xy"),
+    ),
+    min_size=1,
+)  # fmt: skip
+
+
+@given(st.lists(_MEMBERS, min_size=1, max_size=5), st.data())
+def test_who_is_told_the_news_knows_what_one_knows_who_is_told_all(
+    steps: list[dict[str, Mapping[str, Any]]], data: st.DataObject
+) -> None:
+    views = [View()]
+    for members in steps:
+        views.append(view.of(members, views[-1]))
+        known = data.draw(st.sampled_from(views[:-1]))
+        now = view.told(known, json.loads(json.dumps(view.news(known, views[-1]))))
+        assert now == views[-1]
+        assert view.told(known, view.news(View(), now)) == now
+        for name, member in members.items():
+            assert now.places[name] == member["state"]
+            assert now[name] == {field: member[field] for field in view.COMPARED}
+
+
+def test_news_of_something_else_are_refused() -> None:
+    first = view.of({"a": _member("a", View())}, View())
+    with pytest.raises(ValueError, match="news since 1, known is 0"):
+        view.told(View(), view.news(first, view.of({"b": _member("b", View())}, first)))
+
+
+class _Asking:
+    """Workers that request steps of a coordinator in this process."""
+
+    def __init__(self, quorums: Quorums) -> None:
+        self._quorums = quorums
+        self.views: dict[str, View] = {}
+
+    def step(self, *names: str, **more: object) -> dict[str, int]:
+        """How many bytes each of them is told."""
+        known = {name: self.views.get(name, View()) for name in names}
+        for name in names:
+            self._quorums.beat(name)  # all of them are waited for
+        requests = {
+            name: self._quorums.request(name, _member(name, known[name], **more)) for name in names
+        }
+        answers = {name: self._quorums.answer(each, 60) or b"" for name, each in requests.items()}
+        for name, answer in answers.items():
+            self.views[name] = view.told(known[name], json.loads(answer)["members"])
+        return {name: len(answer) for name, answer in answers.items()}
+
+
+@pytest.fixture
+def asking() -> Iterator[_Asking]:
+    with closing(Quorums(Patience(heartbeat=60, join=60))) as quorums:
+        yield _Asking(quorums)
+
+
+def test_a_step_in_which_nothing_changed_costs_no_more_with_thousands(asking: _Asking) -> None:
+    names = [f"w{number}-1" for number in range(MANY)]
+    assert asking.step(*names)["w0-1"] > MANY * 10
+    few = asking.step(*names, step=2, position="b")
+    assert set(few.values()) == {few["w0-1"]}
+    assert few["w0-1"] < SHORT
+    assert asking.views["w9-1"].names == tuple(sorted(names))
+
+
+def test_a_worker_more_or_less_is_one_name_more(asking: _Asking) -> None:
+    names = [f"w{number}-1" for number in range(MANY)]
+    asking.step(*names)
+    more = asking.step("z-1", *names)
+    assert more["w0-1"] < SHORT < more["z-1"]
+    for name in ("w1-1", "w2-1"):
+        asking._quorums.lost(name)
+    less = asking.step(*names[:1], *names[3:], "z-1", group=0)
+    assert set(less.values()) == {less["w0-1"]}
+    assert less["w0-1"] < SHORT
+    assert asking.views["z-1"].names == tuple(sorted({*names, "z-1"} - {"w1-1", "w2-1"}))
+
+
+def test_who_was_away_for_long_is_told_all(asking: _Asking) -> None:
+    asking.step("a-1", "b-1", "c-1")
+    asking._quorums.lost("c-1")
+    for step in range(20):
+        asking.step("a-1", "b-1", step=step)
+    told = asking.step("c-1", "a-1", "b-1")
+    assert told["c-1"] > told["a-1"]
+    assert asking.views["c-1"] == asking.views["a-1"]
+
+
+def test_groups_never_meet_under_the_same_name(asking: _Asking) -> None:
+    def number() -> int:
+        return asking._quorums._number
+
+    asking.step("a-1", "b-1")
+    first = number()
+    asking.step("a-1", "b-1")
+    assert number() == first  # they are connected
+    asking.step("a-1", "b-1", group=0)
+    asking.step("a-1", "b-1", group=0)
+    assert number() == first + 2
+
+
+def test_an_answer_of_any_size_arrives(registry: Registry) -> None:
+    """It was refused above 64 KiB, which is what 1,500 workers had."""
+    names = [f"w{number}-1" for number in range(MANY)]
+    for name in names:
+        registry._quorums.beat(name)
+    waiting = [registry._quorums.request(name, _member(name, View())) for name in names[1:]]
+    channel, _ = connected(f"127.0.0.1:{registry.port}", 60)
+    with closing(channel):
+        answer = _requested(channel, _member(names[0], View()))
+        assert len(view.told(View(), answer["members"]).names) == MANY
+    assert all(registry._quorums.answer(each, 60) for each in waiting)
+
+
+def test_a_request_says_what_has_changed_since_the_one_before(registry: Registry) -> None:
+    channel, _ = connected(f"127.0.0.1:{registry.port}", 60)
+    with closing(channel):
+        known = view.told(View(), _requested(channel, _member("a-1", View()))["members"])
+        news = _requested(channel, {"step": 2, "view": known.number})["members"]
+    assert news["common"] == {"step": 2}
+    assert view.told(known, news)["a-1"] == {**known["a-1"], "step": 2}
+
+
+def _requested(channel: Channel, request: Mapping[str, Any]) -> dict[str, Any]:
+    channel.write({"quorum": request})
+    return channel.read()

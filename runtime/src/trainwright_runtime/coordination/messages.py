@@ -32,10 +32,16 @@ REQUEST: Fields = {
     "step": int,
     "holds": bool,
     "unreached": list,
-    "data": dict,
+    "view": int,
+    "lineage": str,
+    "group": int,
+    "position": str,
+    "declared": str,
+    "state": str,
 }
-"""For the next step. It `holds` state that would be lost with it, and could not connect with those
-that are `unreached`. The others get the rest of it."""
+"""For the next step; over one connection only what is not as in the request before. The worker
+`holds` state that would be lost with it, could not connect with those that are `unreached`, and has
+a `view` of the members already. The others get the rest of it."""
 
 _OF_A_DEED: Mapping[str, Fields] = {
     "enter": {},
@@ -45,7 +51,6 @@ _OF_A_DEED: Mapping[str, Fields] = {
     "lead": {},
     "finish": {},
 }
-_OF_A_MEMBER: Fields = {"lineage": str, "group": int, "formed": int, "position": str, "state": str}
 
 
 def checked(message: object, fields: Fields) -> None:
@@ -54,8 +59,7 @@ def checked(message: object, fields: Fields) -> None:
     assert isinstance(message, dict)
     if fields is REQUEST:
         _require_texts("unreached", message["unreached"])
-        _require(message["data"], _OF_A_MEMBER)
-        _require_lineage(message["data"]["lineage"])
+        _require_lineage(message["lineage"])
     if fields is REPORT:
         if message["do"] not in _OF_A_DEED:
             raise ValueError(f"a worker does not {message['do']!r}")

@@ -14,12 +14,16 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainwright_runtime.coordination import reach
+from trainwright_runtime.coordination import reach, view
+from trainwright_runtime.coordination.view import View
 
 _TICK = 0.02  # seconds between two looks for what only time decides
 
 
-_NOBODY: Mapping[str, Any] = {"quorum": 0, "members": []}
+_KEPT = 8
+"""Views from which the news can be told: a member has mostly the last one."""
+
+_NOBODY: Mapping[str, Any] = {"quorum": 0}
 NOBODY = json.dumps(_NOBODY).encode()
 """The answer to a worker that gives up."""
 
@@ -60,29 +64,49 @@ def members(
     return ready
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
+class Request:
+    """Of a worker, for the next step."""
+
+    worker: str
+    member: Mapping[str, Any]
+    at: float
+    answer: bytes | None = None
+
+
 class Quorums:
     """The requests for the next step, and the answers."""
 
     def __init__(
-        self, patience: Patience, go_on_without: Callable[[frozenset[str]], object] = bool
+        self,
+        patience: Patience,
+        go_on_without: Callable[[frozenset[str]], object] = bool,
+        clock: Callable[[], float] | None = None,
     ) -> None:
-        """Workers that a step is to be taken without are passed to `go_on_without` before."""
+        """Workers that a step is to be taken without are passed to `go_on_without` before.
+
+        Who has another clock than this machine's calls `tick`.
+        """
         self._patience, self._go_on_without = patience, go_on_without
+        self._now = clock or time.monotonic
         self._changed = threading.Condition()
         self._beats: dict[str, float] = {}
-        self._requests: dict[str, tuple[float, object, Mapping[str, Any]]] = {}
+        self._requests: dict[str, Request] = {}
+        self._awaited: set[str] = set()  # members of the last step that have not requested this one
+        self._views: dict[int, View] = {}
+        self._view = View()
         self._reports: dict[str, reach.Report] = {}
         self._disputed = False  # whether any of them could not connect with another one
         self._before: frozenset[str] = frozenset()
         self._number = 0
-        self._answers: dict[object, bytes] = {}  # of requests that are not answered yet
         self._closed = False
-        threading.Thread(target=self._tick, daemon=True, name="quorums").start()
+        if clock is None:
+            threading.Thread(target=self._run, daemon=True, name="quorums").start()
 
     def beat(self, worker: str) -> None:
         """A worker is alive."""
         with self._changed:
-            self._beats[worker] = time.monotonic()
+            self._beats[worker] = self._now()
 
     def lost(self, worker: str) -> None:
         """A worker's sign of life has ended with its connection."""
@@ -90,26 +114,26 @@ class Quorums:
             self._beats.pop(worker, None)
             self._reports.pop(worker, None)
 
-    def request(self, worker: str, member: Mapping[str, Any]) -> object:
-        """A worker requests the next step; its ticket, for `answer`."""
-        ticket = object()
+    def request(self, worker: str, member: Mapping[str, Any]) -> Request:
+        """A worker requests the next step; for `answer`."""
         with self._changed:
-            now = time.monotonic()
-            self._beats[worker] = now
+            request = Request(worker=worker, member=member, at=self._now())
+            self._beats[worker] = request.at
             self._reports[worker] = _report(member)
             self._disputed = self._disputed or bool(member["unreached"])
-            passed_on = {name: member[name] for name in ("replica_id", "step", "data")}
-            self._requests[worker] = now, ticket, passed_on
-            self._decide()
-        return ticket
+            self._requests[worker] = request
+            self._awaited.discard(worker)
+            if self._before and not self._awaited:
+                self._decide()  # else it is time that decides
+        return request
 
-    def answer(self, ticket: object, seconds: float) -> bytes | None:
+    def answer(self, request: Request, seconds: float) -> bytes | None:
         """The members of the step, as JSON; None where it has to wait for longer than that."""
         with self._changed:
-            self._changed.wait_for(lambda: ticket in self._answers or self._closed, seconds)
+            self._changed.wait_for(lambda: request.answer or self._closed, seconds)
             if self._closed:
                 raise ConnectionAbortedError("the coordinator ends")
-            return self._answers.pop(ticket, None)
+            return request.answer
 
     def apart(self) -> frozenset[str]:
         """Workers that no step is taken with, since others cannot reach them."""
@@ -125,27 +149,32 @@ class Quorums:
                 return None
             return json.dumps({**_NOBODY, "apart": self._described(verdict), "few": few}).encode()
 
-    def withdraw(self, ticket: object) -> None:
+    def withdraw(self, request: Request) -> None:
         """Who requested it does not wait any more."""
         with self._changed:
-            self._answers.pop(ticket, None)
-            self._requests = {w: r for w, r in self._requests.items() if r[1] is not ticket}
+            if self._requests.get(request.worker) is request:
+                del self._requests[request.worker]
+                self._awaited |= {request.worker} & self._before
 
     def close(self) -> None:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
-    def _tick(self) -> None:
+    def tick(self) -> None:
+        """Time has passed."""
+        with self._changed:
+            if self._requests:
+                self._decide()
+
+    def _run(self) -> None:
         while not self._closed:
             time.sleep(_TICK)
-            with self._changed:
-                if self._requests:
-                    self._decide()
+            self.tick()
 
     def _forget(self) -> None:
         """Who is not heard of any more."""
-        now = time.monotonic()
+        now = self._now()
         self._beats = {
             w: at for w, at in self._beats.items() if now - at < self._patience.heartbeat
         }
@@ -163,26 +192,34 @@ class Quorums:
         self._forget()
         verdict = self._reach()
         out = verdict.out
-        requested = {w: at for w, (at, _, _) in self._requests.items() if w not in out}
+        requested = {w: each.at for w, each in self._requests.items() if w not in out}
         alive, before = self._beats.keys() - out, self._before - out
-        chosen = members(requested, alive, before, time.monotonic(), self._patience)
+        chosen = members(requested, alive, before, self._now(), self._patience)
         if not chosen:
             return
-        if chosen != self._before:
-            self._number += 1
-        self._before = chosen
+        self._before, self._awaited = chosen, set(chosen)
         if out:
             self._go_on_without(out)
         self._answer(chosen, verdict)
 
     def _answer(self, chosen: frozenset[str], verdict: reach.Verdict) -> None:
-        names = sorted(chosen)
-        answer = {"quorum": self._number, "members": [self._requests[name][2] for name in names]}
+        requests = [self._requests.pop(name) for name in chosen]
+        before = self._view
+        self._view = view.of({each.worker: each.member for each in requests}, before)
+        if before.names != self._view.names or not _is_one_group(self._view):
+            self._number += 1  # no two groups may meet under the same name
+        answer: dict[str, Any] = {"quorum": self._number}
         if verdict.out:
             answer["apart"] = self._described(verdict)
-        text = json.dumps(answer).encode()
-        for name in names:
-            self._answers[self._requests.pop(name)[1]] = text
+        texts: dict[int, bytes] = {}
+        for each in requests:
+            known = self._views.get(each.member["view"], View())
+            if known.number not in texts:
+                text = json.dumps({**answer, "members": view.news(known, self._view)})
+                texts[known.number] = text.encode()
+            each.answer = texts[known.number]
+        self._views[self._view.number] = self._view
+        self._views.pop(self._view.number - _KEPT, None)
         self._changed.notify_all()
 
     def _described(self, verdict: reach.Verdict) -> list[dict[str, Any]]:
@@ -199,9 +236,15 @@ class Quorums:
         ]
 
 
+def _is_one_group(members: View) -> bool:
+    """Whether they are connected with each other as they are."""
+    groups = members.values("group")
+    return len(groups) == 1 and 0 not in groups
+
+
 def _report(member: Mapping[str, Any]) -> reach.Report:
     return reach.Report(
         unreached=frozenset(member["unreached"]),
         held=member["step"] if member["holds"] else 0,
-        address=member["data"]["state"].partition(" ")[0].rpartition(":")[0],
+        address=member["state"].partition(" ")[0].rpartition(":")[0],
     )

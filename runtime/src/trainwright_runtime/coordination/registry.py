@@ -120,6 +120,7 @@ class Registry:
         """One connection, in a thread of its own: a worker's, or another candidate's."""
         channel.connection.settimeout(self._silence)
         worker = beats = ""
+        request: dict[str, Any] = {}  # the last one, of which the next says what has changed
         try:
             channel.write({"serves": self.serves, "life": self._life})
             while True:
@@ -136,22 +137,25 @@ class Registry:
                     worker = message["worker"]
                     channel.write(self._reply(message, channel))
                 else:
-                    self._serve_one(message, channel)
+                    self._serve_one(message, channel, request)
         except (OSError, ValueError, KeyError, TypeError):
             pass  # it has ended, or is not a worker
         finally:
             self._leave(worker, channel)
             self._quorums.lost(beats)
 
-    def _serve_one(self, message: Mapping[str, Any], channel: Channel) -> None:
-        """What depends on nothing that came over this connection before."""
+    def _serve_one(
+        self, message: Mapping[str, Any], channel: Channel, request: dict[str, Any]
+    ) -> None:
+        """What is neither a report nor a beat."""
         if "candidate" in message:
             channel.write(self._vote(message))
         elif "board" in message:
             channel.write(self._board.answer(message))
         elif "withdraw" not in message:  # else it was answered before
-            checked(message["quorum"], REQUEST)
-            self._put_together(message["quorum"], channel)
+            request |= message["quorum"]
+            checked(request, REQUEST)
+            self._put_together({**request}, channel)
 
     def _put_together(self, member: Mapping[str, Any], channel: Channel) -> None:
         """A worker requests the next step, and waits. It gets one answer, also if it gives up."""

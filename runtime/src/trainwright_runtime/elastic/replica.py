@@ -21,15 +21,18 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 
 import torch
 
+from trainwright_runtime.coordination import view
 from trainwright_runtime.coordination.channel import connected
 from trainwright_runtime.coordination.doing import APART, IN_PROGRAM, IN_STEP, WAITING, called
 from trainwright_runtime.coordination.door import is_own
 from trainwright_runtime.coordination.heartbeat import Heart
 from trainwright_runtime.coordination.rules import Answer, generation
+from trainwright_runtime.coordination.view import View
 from trainwright_runtime.elastic.declared import Declared, differences
 from trainwright_runtime.elastic.errors import (
     DeclaredOtherwise,
@@ -107,7 +110,7 @@ class Replica:
         self._step = 0
         self._links: _Links | None = None
         self._token = 0  # of the group that is formed; 0 when it is not to be used any more
-        self._formed = 0
+        self._declared = json.dumps(address.declared)
         self._members: Members | None = None
         self._postponed = 0.0  # since when; 0 after a commit
         self._refused: set[str] = set()
@@ -276,9 +279,8 @@ class Replica:
         links = self._links or self._connect()
         quorum = links.quorum(self._question(), newcomer=not self._session.holds)
         self._note_apart(quorum)
-        members = sorted(quorum.participants, key=lambda member: str(member.replica_id))
-        lineages = {member.data["lineage"] for member in members} - {""}
-        if lineages != {self._session.lineage}:
+        members = quorum.members
+        if not members.names or members.values("lineage") - {""} != {self._session.lineage}:
             self._admitted()  # the lineage may be a new one
             return None
         if not self._fits(members):
@@ -287,9 +289,10 @@ class Replica:
         counts = same and not self._session.uncertain
         if self._session.holds and not counts and not self._admitted():
             return None
-        if not same and not self._form(members, quorum.quorum_id):
+        if not same and not self._form(members, quorum.number):
             return None
-        self._heal(members)
+        if members.otherwise:
+            self._heal(members)
         return self._members
 
     def _admitted(self) -> bool:
@@ -319,60 +322,53 @@ class Replica:
             "step": self._step,
             "holds": self._session.holds and not self._unused,
             "unreached": self._reach.unreached,
-            "data": {
-                "lineage": self.lineage,
-                "group": self._token,
-                "formed": self._formed,
-                "position": self._position(),
-                "state": " ".join(self._states),
-                "declared": self._address.declared,
-            },
+            "lineage": self.lineage,
+            "group": self._token,
+            "position": self._position(),
+            "state": " ".join(self._states),
+            "declared": self._declared,
         }
 
-    def _fits(self, members: Sequence[Member]) -> bool:
+    def _fits(self, members: View) -> bool:
         """Whether all of them declare the same training as the first one that holds its state.
 
         Raises DeclaredOtherwise in those that do not, which leaves the others to themselves.
         """
-        first = next(member for member in members if member.data["lineage"])
+        if len(members.values("declared")) == 1:
+            return True
+        first = next(name for name in members.names if members[name]["lineage"])
         others = {
-            member.replica_id: differing
-            for member in members
-            if (differing := [*differences(_declared(first), _declared(member))])
+            name: differing
+            for name in members.names
+            if (differing := [*differences(_declared(members[first]), _declared(members[name]))])
         }
         if self._name in others:
-            raise DeclaredOtherwise(
-                called(first.replica_id), self._address.name, others[self._name]
-            )
+            raise DeclaredOtherwise(called(first), self._address.name, others[self._name])
         for name in others.keys() - self._refused:
             log.warning("refusing %s, which declares another %s", called(name), others[name][0][0])
         self._refused |= others.keys()
         return not others
 
-    def _same_group(self, members: Sequence[Any]) -> bool:
+    def _same_group(self, members: View) -> bool:
         """Whether all of them are still in the group that this worker is in."""
-        names = tuple(member.replica_id for member in members)
-        tokens = {member.data["group"] for member in members}
-        return (
-            self._members is not None and self._members.names == names and tokens == {self._token}
-        ) and self._token != 0
+        if self._members is None or self._members.names != members.names:
+            return False
+        return self._token != 0 and members.values("group") == {self._token}
 
     def _note_apart(self, quorum: Quorum) -> None:
-        members = [member.replica_id for member in quorum.participants]
-        self._apart.note(quorum.apart, members, few=quorum.few)
-        self._reach.note([*members, *(each["worker"] for each in quorum.apart)])
-        self._session.doing = APART if quorum.apart and not members else WAITING
+        names = quorum.members.names
+        self._apart.note(quorum.apart, names, few=quorum.few)
+        self._reach.note(chain(names, (each["worker"] for each in quorum.apart)))
+        self._session.doing = APART if quorum.apart and not names else WAITING
 
-    def _form(self, members: Sequence[Any], quorum: int) -> bool:
+    def _form(self, members: View, quorum: int) -> bool:
         """Connect with the members of a quorum; False where not all of them can be reached."""
-        names = tuple(str(member.replica_id) for member in members)
-        # No two groups may meet under the same name: not in one life of a coordinator, nor in two.
-        formed = [(m.replica_id, m.data["formed"]) for m in members]
-        token = zlib.crc32(json.dumps([quorum, formed]).encode()) or 1
-        self._token = 0
-        self._formed += 1
-        rank = names.index(self._name)
+        names = members.names
         assert self._links is not None
+        # No two groups may meet under the same name: not in one life of a coordinator, nor in two.
+        token = zlib.crc32(f"{quorum} {self._links.place[1]}".encode()) or 1
+        self._token = 0
+        rank = names.index(self._name)
         if not self._reach_all(members, f"{token}"):
             return False
         before, self._members = self._members, None
@@ -383,12 +379,12 @@ class Replica:
             _log_change(before.names if before else (), names)
         return True
 
-    def _reach_all(self, members: Sequence[Member], group: str) -> bool:
+    def _reach_all(self, members: View, group: str) -> bool:
         """Whether each of them can connect with all others; none waits for one that cannot."""
         others = {
-            member.replica_id: member.data["state"].partition(" ")[0]
-            for member in members
-            if member.replica_id != self._name
+            name: place.partition(" ")[0]
+            for name, place in members.places.items()
+            if name != self._name
         }
         if not others:
             return True
@@ -396,28 +392,28 @@ class Replica:
         assert self._links is not None
         coordinator, life = self._links.place
         with closing(Meeting(coordinator, group, self._address.patience, life=life)) as meeting:
-            return agreed(meeting, len(members), fine=fine)
+            return agreed(meeting, len(members.names), fine=fine)
 
-    def _heal(self, members: Sequence[Any]) -> None:
+    def _heal(self, members: View) -> None:
         """Give the state to members that are behind; take it from one that is ahead."""
-        step = max(int(member.step) for member in members)
-        ahead = [m for m in members if m.step == step]
+        step = max(members.values("step"))
+        ahead = [name for name in members.names if members[name]["step"] == step]
         # Two groups of a lineage may each have taken the step of this number: one of them counts.
-        ahead = [m for m in ahead if _position(m) == _position(ahead[0])]
-        names = {m.replica_id for m in ahead}
-        behind = [m for m in members if m.replica_id not in names]
+        position = members[ahead[0]]["position"]
+        ahead = [name for name in ahead if members[name]["position"] == position]
+        behind = sorted({*members.names} - {*ahead})
         try:
             sources = [ahead[index % len(ahead)] for index in range(len(behind))]
-            if self._name in {source.replica_id for source in sources}:
+            if self._name in sources:
                 self._peers.send(step)
-            for member, source in zip(behind, sources, strict=True):
-                if member.replica_id == self._name:
-                    self._peers.receive(source.data["state"].split(), step)
+            for name, source in zip(behind, sources, strict=True):
+                if name == self._name:
+                    self._peers.receive(members.places[source].split(), step)
                     self._peers.load()
                     self._step = step
                     self._session.hold()
             if behind:
-                self._peers.meet(step, [members.index(member) for member in behind])
+                self._peers.meet(step, [members.names.index(name) for name in behind])
         except FAILURES:
             self._give_up()
             raise
@@ -487,16 +483,18 @@ class _Links:
             self._channel.close()
             raise ConnectionResetError("the coordinator is another one now")
         self._channel.connection.settimeout(_PAUSE)
+        self._requested: dict[str, Any] = {}  # the last time
+        self._members = View()  # that the coordinator tells the news of
         self._heart = Heart(place[0], name, timeouts.heartbeat / 3)
 
     def quorum(self, question: dict[str, Any], *, newcomer: bool) -> Quorum:
         """Who takes the next step; as a newcomer again and again: see `Timeouts.join`."""
         patience = self._timeouts.newcomer if newcomer else self._timeouts.quorum
         deadline = time.monotonic() + patience
-        self._channel.write({"quorum": question})
+        self._request({**question, "view": self._members.number})
         while time.monotonic() < deadline:
             try:
-                return Quorum.of(self._channel.read())
+                return self._quorum(self._channel.read())
             except TimeoutError:
                 if self._replaced():
                     raise ConnectionResetError("the coordinator is another one now") from None
@@ -504,9 +502,28 @@ class _Links:
             raise TimeoutError(f"no step began within {patience:g} s")
         self._channel.write({"withdraw": question["replica_id"]})  # one may have begun meanwhile
         self._channel.connection.settimeout(patience)
-        quorum = Quorum.of(self._channel.read())
+        quorum = self._quorum(self._channel.read())
         self._channel.connection.settimeout(_PAUSE)
         return quorum
+
+    def _request(self, question: dict[str, Any]) -> None:
+        before, self._requested = self._requested, question
+        changed = {k: v for k, v in question.items() if k not in before or before[k] != v}
+        self._channel.write({"quorum": changed})
+
+    def _quorum(self, answer: Mapping[str, Any]) -> Quorum:
+        """Raises ConnectionError for what is not the coordinator's answer."""
+        try:
+            if "members" in answer:
+                self._members = view.told(self._members, answer["members"])
+            return Quorum(
+                number=int(answer["quorum"]),
+                members=self._members if "members" in answer else View(),
+                apart=tuple(answer.get("apart", ())),
+                few=bool(answer.get("few")),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConnectionError(f"not an answer of the coordinator: {error}") from error
 
     def close(self) -> None:
         self._channel.close()
@@ -514,46 +531,21 @@ class _Links:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """Who takes a step, and what it lets the others know."""
-
-    replica_id: str
-    step: int
-    data: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Quorum:
     """Those who take a step together."""
 
-    quorum_id: int
-    participants: tuple[Member, ...]
+    number: int
+    """Of the group that they are connected by, or are to be."""
+    members: View
     apart: tuple[Mapping[str, Any], ...] = ()
     """Workers that it is without, since they and others cannot connect."""
     few: bool = False
     """There is none, since too few are left without them."""
 
-    @classmethod
-    def of(cls, answer: Mapping[str, Any]) -> Quorum:
-        """Raises ConnectionError for what is not the coordinator's answer."""
-        try:
-            members = tuple(Member(**member) for member in answer["members"])
-            return cls(
-                quorum_id=int(answer["quorum"]),
-                participants=members,
-                apart=tuple(answer.get("apart", ())),
-                few=bool(answer.get("few")),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise ConnectionError(f"not an answer of the coordinator: {error}") from error
 
-
-def _declared(member: Member) -> Declared:
-    return member.data.get("declared") or {}
-
-
-def _position(member: Any) -> str:
-    return str(member.data.get("position", ""))
+def _declared(member: Mapping[str, Any]) -> Declared:
+    found: Declared = json.loads(member["declared"] or "{}")
+    return found
 
 
 def _own_address(peer: str) -> str:

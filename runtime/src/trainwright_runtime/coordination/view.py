@@ -1,0 +1,99 @@
+"""What the members of a step know of each other, and how it is sent: as what is new to them.
+
+Nearly all of it is the same for all members, and most of the rest is as it was in the last step. So
+a view is what most have in common, where each of them is, and what a few have otherwise; a member
+that has a view gets what another one changes. Where nothing has changed but the step that is not
+more for ten thousand members than for two.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any
+
+Fields = Mapping[str, Any]
+
+COMPARED = ("step", "lineage", "group", "position", "declared")
+"""What members mostly have in common; `state` is where each of them is."""
+
+_compared = itemgetter(*COMPARED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """Of the members of one step. What has not changed is the same object in the next one."""
+
+    number: int = 0
+    """Of all that this coordinator has put together, from 1; 0 when nothing is known."""
+    common: Fields = field(default_factory=dict)
+    otherwise: Mapping[str, Fields] = field(default_factory=dict)
+    """By name, all of the few members that do not have everything in common with most."""
+    places: Mapping[str, str] = field(default_factory=dict)
+    """By name, where each member hands out its state."""
+    names: tuple[str, ...] = ()
+    """Of all members, in their order."""
+
+    def __getitem__(self, name: str) -> Fields:
+        return self.otherwise.get(name, self.common)
+
+    def values(self, of: str) -> set[Any]:
+        """That the members have."""
+        return {self.common[of], *(each[of] for each in self.otherwise.values())}
+
+
+def of(members: Mapping[str, Fields], before: View) -> View:
+    """The view that follows that `before`, of at least one member."""
+    all_of_it = {name: _compared(member) for name, member in members.items()}
+    (most, _), *_ = Counter(all_of_it.values()).most_common(1)
+    otherwise = {
+        name: dict(zip(COMPARED, each, strict=True))
+        for name, each in all_of_it.items()
+        if each != most
+    }
+    places = {name: member["state"] for name, member in members.items()}
+    same = places == before.places
+    return View(
+        number=before.number + 1,
+        common=dict(zip(COMPARED, most, strict=True)),
+        otherwise=otherwise,
+        places=before.places if same else places,
+        names=before.names if same else tuple(sorted(places)),
+    )
+
+
+def news(known: View, now: View) -> dict[str, Any]:
+    """What makes `now` of a view that is `known`, as JSON. All of it where nothing is."""
+    found: dict[str, Any] = {
+        "view": now.number,
+        "since": known.number,
+        "common": {k: v for k, v in now.common.items() if known.common.get(k) != v},
+        "otherwise": now.otherwise,
+    }
+    if known.places is not now.places:
+        there = known.places
+        found["places"] = {name: at for name, at in now.places.items() if there.get(name) != at}
+        found["left"] = [name for name in there if name not in now.places]
+    return found
+
+
+def told(known: View, news: Mapping[str, Any]) -> View:
+    """The view that the news are of. Raises ValueError where they are none of what is `known`."""
+    if not news["since"]:
+        known = View()  # who was away for long is told all
+    elif news["since"] != known.number:
+        raise ValueError(f"news since {news['since']}, known is {known.number}")
+    places, names = known.places, known.names
+    if "places" in news:
+        left = {*news["left"]}
+        places = {name: at for name, at in places.items() if name not in left} | news["places"]
+        names = tuple(sorted(places))
+    return View(
+        number=int(news["view"]),
+        common={**known.common, **news["common"]},
+        otherwise=news["otherwise"],
+        places=places,
+        names=names,
+    )
