@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from trainwright.cluster.pods import LivePod, Termination
 from trainwright.cluster.status import LastLines, RunStatus, Unread
+from trainwright.datatypes.listing import listed
 from trainwright.datatypes.model import Data
 from trainwright.findings.visibility import visible
 from trainwright.kinds.state import Phase, State
@@ -89,8 +90,7 @@ def _why(run: RunStatus) -> Iterator[str]:
     if message:
         yield message
     if run.drift:
-        more = f" and {len(run.drift) - 1} more" if len(run.drift) > 1 else ""
-        yield f"differs from git at {run.drift[0]}{more}"
+        yield f"differs from git at {listed(run.drift, 1)}"
     if run.namespace and (run.desired.is_over or run.desired is RunState.NOT_IN_GIT):
         command = deletion(run.kind, run.namespace, run.object, None)
         ended = (

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.listing import listed
 from trainwright.datatypes.model import Data, Finding, Related, file_digest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.errors import TrainwrightError
@@ -184,14 +185,13 @@ def bump(folder: Path, against: str | None) -> tuple[Finding, ...]:
 
 
 def _unbumped(chart: Document, revision: str, differing: tuple[str, ...]) -> Finding:
-    more = f" and {len(differing) - _SHOWN} more" if len(differing) > _SHOWN else ""
     return dx.CHART_VERSION.at(
         chart.place("/version"),
         "chart version not ok: it needs a bump",
         note=f"{chart.data['version']} is the version at {revision} too, with other content",
         subject=chart.data["name"],
         path=Pointer("/version"),
-        related=(Related("differs", ", ".join(differing[:_SHOWN]) + more),),
+        related=(Related("differs", listed(differing, _SHOWN)),),
     )
 
 

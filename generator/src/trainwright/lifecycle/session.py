@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.listing import listed
 from trainwright.datatypes.model import Environment, Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.errors import OutputError, TrainwrightError
@@ -177,8 +178,7 @@ class Committing:
         ours = self._paths(outcome, environments)
         mixed = sorted(ours & self._repository.uncommitted(self._folder))
         if mixed:
-            more = f" and {len(mixed) - 1} more" if len(mixed) > 1 else ""
-            raise OutputError(f"uncommitted changes in {mixed[0]}{more}: commit them first")
+            raise OutputError(f"uncommitted changes in {listed(mixed, 1)}: commit them first")
 
     @contextmanager
     def undone_unless_committed(

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
+from trainwright.datatypes.listing import listed
 from trainwright.datatypes.model import Data, Finding
 from trainwright.datatypes.pointer import Pointer
 from trainwright.findings.credentials import HIDDEN, named, redact
@@ -175,10 +176,9 @@ def unrendered(review: Plan) -> Iterator[str]:
     """That what follows from the specs is in no rendered file yet, where any are committed."""
     names = [str(change.file) for change in review.changes if change.unrendered]
     if names:
-        jobs = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1:,} more"
         yield (
-            f"What is rendered for {jobs} is not up to date: nothing of this happens until what "
-            "`trainwright render` writes is committed."
+            f"What is rendered for {listed(names, 1)} is not up to date: nothing of this happens "
+            "until what `trainwright render` writes is committed."
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
+from trainwright.datatypes.listing import listed
 from trainwright.datatypes.model import Data, Held
 from trainwright.datatypes.pointer import Pointer
 from trainwright.findings import redaction
@@ -57,10 +58,7 @@ def item(value: str | Sequence[Held]) -> Data:
 
 def behind(held: Sequence[Held]) -> str:
     """The first value that a run is behind, at its line, and how many more there are."""
-    if not held:
-        return ""
-    more = f" and {len(held) - 1} more" if len(held) > 1 else ""
-    return f"{held[0].path.dotted} ({held[0].place}){more}"
+    return listed([f"{value.path.dotted} ({value.place})" for value in held], 1)
 
 
 def behind_lines(held: Sequence[Held]) -> Iterator[str]:

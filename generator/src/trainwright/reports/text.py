@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import click
 
+from trainwright.datatypes.listing import listed
 from trainwright.datatypes.model import Finding, Location, Severity
 from trainwright.findings.visibility import visible
 from trainwright.reports.report import Format, Report, cells
@@ -53,8 +54,7 @@ def _finding(report: Report, finding: Finding, others: list[str]) -> Iterator[st
     if finding.remedy:
         yield _label(report, pad, "help", finding.remedy)
     if others:
-        shown = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
-        yield _label(report, pad, "also in", shown)
+        yield _label(report, pad, "also in", listed(others, 5))
 
 
 def _where(place: Location) -> str:

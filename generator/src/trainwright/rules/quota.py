@@ -59,13 +59,7 @@ def pool_exceeded(subject: Subject) -> Iterator[Hit]:
 
 def _short(total: int, per_node: int, pool: Pool) -> str:
     """Why a pool is too small, or nothing."""
-    for short in pool_shortages(pool, per_node, total):
-        where = " a node" if short.per_node else ""
-        return (
-            f"needs {short.need} GPUs{where}, pool {pool.name} has {short.has}: "
-            f"short by {short.missing}"
-        )
-    return ""
+    return next((short.message() for short in pool_shortages(pool, per_node, total)), "")
 
 
 # --- queues --------------------------------------------------------------------------------------

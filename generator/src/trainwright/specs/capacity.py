@@ -20,6 +20,7 @@ def shortage(asked: int, has: int | None) -> int:
 class Shortage:
     """Accelerators that a pool does not have, on each node or altogether."""
 
+    pool: str
     need: int
     has: int
     per_node: bool
@@ -27,6 +28,12 @@ class Shortage:
     @property
     def missing(self) -> int:
         return shortage(self.need, self.has)
+
+    def message(self, how: str = "") -> str:
+        """The shortage in words; `how` says what they add up from, where it is not per node."""
+        what = " per node" if self.per_node else how
+        has = f'the pool "{self.pool}" has {self.has}'
+        return f"needs {self.need} GPUs{what}, {has}: short by {self.missing}"
 
 
 def pool_shortages(pool: Pool, per_node: int, altogether: int) -> Iterator[Shortage]:
@@ -36,7 +43,7 @@ def pool_shortages(pool: Pool, per_node: int, altogether: int) -> Iterator[Short
         (altogether, pool.capacity, False),
     ):
         if has is not None and shortage(need, has):
-            yield Shortage(need, has, per_node=one)
+            yield Shortage(pool.name, need, has, per_node=one)
 
 
 def nodes(pool: Pool) -> int | None:

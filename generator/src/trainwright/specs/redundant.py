@@ -13,6 +13,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from functools import reduce
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.listing import listed
 from trainwright.datatypes.model import DERIVED, Data, Environment, Finding, Job, Related
 from trainwright.datatypes.pointer import Pointer, leaves, lookup
 from trainwright.datatypes.tolerant import identical
@@ -288,11 +289,10 @@ def _removes_nothing(one: _Written) -> Finding:
 def _dropped(one: _Written) -> Iterator[Finding]:
     lost = [item for item in one.inherited if item not in one.value]
     if lost and one.pointer not in _COMMANDS:
-        shown = ", ".join(json.dumps(item, ensure_ascii=False) for item in lost[:3])
-        more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
+        shown = listed([json.dumps(item, ensure_ascii=False) for item in lost])
         yield dx.DROPPED_ITEMS.at(
             one.layer.place(one.pointer),
-            f"{one.pointer.dotted} replaces the inherited list and drops {shown}{more}",
+            f"{one.pointer.dotted} replaces the inherited list and drops {shown}",
             path=one.pointer,
             related=_from(one),
         )

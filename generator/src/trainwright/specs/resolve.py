@@ -281,12 +281,8 @@ def _pool_fit(job: Job, spec: Layered, pool: Pool) -> Iterator[Finding]:
         return
     nodes = max(job.nodes, job.elastic.min_nodes if job.elastic else 0)
     for short in capacity.pool_shortages(pool, gpus, nodes * gpus):
-        what = " per node" if short.per_node else f" ({nodes} nodes of {gpus})"
         path = "/resources/gpu" if short.per_node or "nodes" not in spec.data else "/nodes"
-        message = (
-            f'needs {short.need} GPUs{what}, the pool "{pool.name}" has {short.has}: '
-            f"short by {short.missing}"
-        )
+        message = short.message(f" ({nodes} nodes of {gpus})")
         yield spec.finding(dx.CAPACITY, Pointer(path), message)
 
 

@@ -12,6 +12,7 @@ from urllib.parse import urljoin
 import jsonschema_rs
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.listing import listed
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings import credentials
@@ -442,16 +443,11 @@ def _no_alternative(failure: _Failure, pointer: Pointer, ways: list[list[str]]) 
         message = f"{_name(pointer)} has {' and '.join(has)} without {' and '.join(lacks)}"
         return Violation(pointer, message, f"Add {' and '.join(lacks)}.")
     named = list(dict.fromkeys(" with ".join(way) for way in ways))
-    message = f"{_name(pointer)} needs one of: {_listed(named)}"
+    message = f"{_name(pointer)} needs one of: {listed(named, _MOST_KEYS)}"
     return Violation(pointer, message, _described(failure.schema) or f"Write {named[0]}.")
 
 
 _MOST_KEYS = 8  # that one line names
-
-
-def _listed(keys: list[str]) -> str:
-    more = f" and {len(keys) - _MOST_KEYS} more" if len(keys) > _MOST_KEYS else ""
-    return ", ".join(keys[:_MOST_KEYS]) + more
 
 
 def _closest(failure: _Failure) -> _Failure:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from trainwright.datatypes.listing import listed
 from trainwright.findings.visibility import visible
 from trainwright.reports.terminal import plural
 from trainwright.upgrade import format as words
@@ -46,9 +47,7 @@ def _lines(upgrade: Upgrade, style: Style) -> Iterator[str]:
 
 
 def _named(jobs: Sequence[str]) -> str:
-    more = len(jobs) - _SHOWN
-    names = ", ".join(jobs[:_SHOWN])
-    return visible(f"{names} and {more:,} more" if more > 0 else names)
+    return visible(listed(jobs, _SHOWN))
 
 
 def _finding(change: FindingChange, style: Style) -> str:

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.listing import listed
 from trainwright.gitops.publish import provenance
 from trainwright.gitops.publish.model import PublishError
 from trainwright.gitops.publish.provenance import METADATA
@@ -25,7 +26,6 @@ from trainwright.specs.tree import NOTHING, Edited, Tree
 
 _TRACES = frozenset({METADATA, STATEMENT})  # what says where the other files are from
 _OWN = _TRACES | {KUSTOMIZATION_FILE}
-_SHOWN = 3  # paths named in a message
 
 
 @dataclass(frozen=True)
@@ -160,9 +160,3 @@ def _files(tree: Tree, folder: str) -> Iterator[tuple[str, bytes]]:
             yield from _files(tree, path)
         else:
             yield path, tree.read(path) if entry.kind == "file" else b""
-
-
-def listed(paths: tuple[str, ...]) -> str:
-    """The first few of many paths."""
-    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
-    return ", ".join(paths[:_SHOWN]) + more

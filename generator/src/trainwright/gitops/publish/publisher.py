@@ -13,9 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from time import sleep
 
+from trainwright.datatypes.listing import listed
 from trainwright.gitops import statement
 from trainwright.gitops.publish import provenance
-from trainwright.gitops.publish.holding import Change, Holding, listed
+from trainwright.gitops.publish.holding import Change, Holding
 from trainwright.gitops.publish.model import Published, PublishError, PublishOptions, Unsound
 from trainwright.gitops.publish.provenance import Source
 from trainwright.gitops.statement import STATEMENT, RenderedSet

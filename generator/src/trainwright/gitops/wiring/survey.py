@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.listing import listed
 from trainwright.datatypes.model import Data, Environment, Finding, Location, Related, Severity
 from trainwright.datatypes.pointer import Pointer
 from trainwright.errors import SelectionError
@@ -207,15 +208,10 @@ def _unpinned(site: Site, settings: Layered) -> Iterator[Finding]:
         path = Pointer("/chart")
         yield dx.UNPINNED_CHART.at(
             settings.origin(path),
-            f"the chart with which these runs began is not recorded: {_some(jobs)}",
+            f"the chart with which these runs began is not recorded: {listed(jobs)}",
             subject=site.environment.name,
             path=Pointer(f"/gitops{path}"),
         )
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{', '.join(names[:3])}{more}"
 
 
 def _collisions(
@@ -237,7 +233,7 @@ def _collisions(
         same = sorted(objects(place.name) & objects(name))
         if same:
             namespaces = " and ".join(sorted({namespace for namespace, _ in same}))
-            what = _some([object_ for _, object_ in same])
+            what = listed([object_ for _, object_ in same])
             yield dx.SHARED_OBJECT.at(
                 loaded.document.place("/namespace"),
                 f"{name} renders the same objects into {namespaces}: {what}",

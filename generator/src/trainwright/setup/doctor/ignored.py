@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.listing import listed
 from trainwright.datatypes.model import Location
 from trainwright.reports.terminal import plural
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
@@ -63,13 +64,12 @@ def diagnoses(root: Path, repository: git.Repository) -> Iterator[Diagnosis]:
         if line := lines.get((inside / path).as_posix()):
             hidden.setdefault(line, []).append(path)
     for line, paths in hidden.items():
-        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         around = {folder for path in paths for folder in _around(inside / path) if folder in lines}
         folders = {_of_folder(folder, inside) for folder in around}
         patterns = [*sorted(folders, key=len), *sorted({needed[path] for path in paths})]
         yield Diagnosis(
             about="ignored", state=State.ERROR,
-            message=f"git ignores {paths[0]}{more} by the pattern {line.pattern}",
+            message=f"git ignores {listed(paths, 1)} by the pattern {line.pattern}",
             effect="Nothing is applied without rendered files; without records and ledgers it is "
             "not known what has run, which trains again.",
             remedy=_remedy(line, patterns, repository.folder, root / ENVIRONMENTS),

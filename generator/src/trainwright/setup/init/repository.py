@@ -11,6 +11,7 @@ from string import Template
 
 from trainwright import __version__
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.listing import listed
 from trainwright.errors import OutputError, TrainwrightError
 from trainwright.kinds import TARGETS
 from trainwright.specs import schema
@@ -187,8 +188,7 @@ def write(folder: Path, texts: Mapping[str, str]) -> None:
             raise InitError(f"{folder / parent} is a symbolic link, which could lead elsewhere")
     there = [path for path in sorted(texts) if os.path.lexists(folder / path)]
     if there:
-        more = f" and {len(there) - 3} more" if len(there) > 3 else ""
-        raise InitError(f"{', '.join(there[:3])}{more} in {folder} would be overwritten")
+        raise InitError(f"{listed(there)} in {folder} would be overwritten")
     try:
         for path, text in sorted(texts.items()):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
