@@ -166,14 +166,10 @@ def _written_address(pod: Pod) -> str:
 
 
 # The variables that tell launchers where to meet, beside their options.
+_OURS = ("PET_RDZV_ENDPOINT", "TRAINWRIGHT_MASTER_ADDR", "PET_MASTER_ADDR", "MASTER_ADDR")
 _READS: Mapping[str, tuple[str, ...]] = {
-    "trainwright": (
-        "PET_RDZV_ENDPOINT",
-        "TRAINWRIGHT_MASTER_ADDR",
-        "PET_MASTER_ADDR",
-        "MASTER_ADDR",
-    ),
+    "trainwright": _OURS,
+    "ray": _OURS,
     "accelerate": (),
     "deepspeed": (),
 }
-_READS = {**_READS, "ray": _READS["trainwright"]}

@@ -350,12 +350,10 @@ _RAY = Launcher(
         "coordinator-port": "retries",
     },
 )
+_PYTHON = Launcher(name="python")
 LAUNCHERS: Mapping[str, Launcher] = {
     launcher.name: launcher
-    for launcher in (
-        *(_TRAINWRIGHT, _TORCHRUN, Launcher(name="python"), _ACCELERATE, _DEEPSPEED),
-        _RAY,
-    )
+    for launcher in (_TRAINWRIGHT, _TORCHRUN, _PYTHON, _ACCELERATE, _DEEPSPEED, _RAY)
 }
 
 
