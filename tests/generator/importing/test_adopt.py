@@ -389,8 +389,10 @@ def test_what_has_finished_runs_again_though_nothing_is_rendered_of_it_yet(tmp_p
 def test_what_is_not_committed_is_not_run_again(tmp_path: Path) -> None:
     root = tmp_path / "team"
     before(root)
-    adopted_by(root, live("PyTorchJob", "running"))
     team = Repository(root)
+    assert team.run("render").exit_code == 0
+    commit(root, "Keep what is rendered in git")
+    adopted_by(root, live("PyTorchJob", "running"))
     assert team.run("render").exit_code == 0
     done = team.run("rerun", JOB)
     assert f"has not adopted {OBJECT} yet" in done.output
