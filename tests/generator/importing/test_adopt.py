@@ -179,6 +179,14 @@ def test_nothing_begins_changes_or_ends(adopted: Repository) -> None:
     assert listed.count("retired: succeeded") == listed.count("retired: failed") == 4
 
 
+@pytest.mark.parametrize("output", ["text", "markdown", "html"])
+def test_every_format_of_a_plan_has_what_is_adopted(output: str, team: Repository) -> None:
+    done = team.run("plan", "--against", "HEAD~1", "-o", output)
+    assert done.exit_code == 0, done.output
+    words = "</html>" if output == "html" else "the object goes on as it is in the cluster"
+    assert words in done.output
+
+
 def is_over(body: dict[str, Any]) -> bool:
     return body["metadata"]["name"].endswith(("succeeded", "failed"))
 

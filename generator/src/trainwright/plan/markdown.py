@@ -32,6 +32,7 @@ _ICONS = {
     "resumes": "▶️",
     "retires": "📦",
     "in place": "✏️",
+    "adopted": "🤝",
     "held": "⏳",
 }
 _ROOM = 600  # characters kept free for what was left out, and for the address of the page
