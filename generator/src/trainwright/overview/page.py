@@ -121,7 +121,7 @@ def _environments(found: Overview, needs: Mapping[str, tuple[str, ...]]) -> Data
     return {"heads": heads, "rows": rows}
 
 
-_HEADS = ("environment", "jobs", "need somebody", "GPUs", "GPU-hours", "cost", "ETTR", "limits")
+_HEADS = ("environment", "jobs", "need attention", "GPUs", "GPU-hours", "cost", "ETTR", "limits")
 
 
 def _environment(one: EnvironmentOverview, needing: Set[str]) -> Iterator[Data]:

@@ -1,4 +1,4 @@
-"""What needs somebody, the worst first: jobs that failed or have errors, limits, and what waits."""
+"""What needs attention, the worst first: jobs that failed or have errors, limits, and what waits."""
 
 from __future__ import annotations
 
