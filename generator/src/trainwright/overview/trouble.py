@@ -1,4 +1,4 @@
-"""What needs attention, the worst first: jobs that failed or have errors, limits, and what waits."""
+"""What needs attention, the worst first: failed jobs, jobs with errors, limits, and what waits."""
 
 from __future__ import annotations
 
