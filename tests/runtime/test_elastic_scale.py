@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainwright_runtime.coordination import rules, view
-from trainwright_runtime.coordination.channel import Channel, connected
+from trainwright_runtime.coordination.channel import (
+    COORDINATOR,
+    LONGEST_REQUEST,
+    Channel,
+    connect,
+    connected,
+)
 from trainwright_runtime.coordination.quorum import Patience, Quorums
 from trainwright_runtime.coordination.registry import Registry
 from trainwright_runtime.coordination.rules import Phase, Run
@@ -213,3 +225,124 @@ def test_a_request_says_what_has_changed_since_the_one_before(registry: Registry
 def _requested(channel: Channel, request: Mapping[str, Any]) -> dict[str, Any]:
     channel.write({"quorum": request})
     return channel.read()
+
+
+# --- connections ---------------------------------------------------------------------------------
+
+FULL = """
+import contextlib, logging, resource, socket, sys
+from trainwright_runtime.coordination import door as doors
+from trainwright_runtime.coordination.channel import COORDINATOR
+
+attempts = 0
+
+class Counting(socket.socket):
+    def accept(self):
+        global attempts
+        attempts += 1
+        return super().accept()
+
+def listener(address, port):
+    return Counting(fileno=listen(address, port).detach())
+
+def serve(channel):
+    with contextlib.suppress(OSError):
+        while True:
+            channel.write(channel.read())
+
+logging.basicConfig()
+listen, doors.listener, doors._PAUSE = doors.listener, listener, 3600.0
+resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
+door = doors.Door(["127.0.0.1"], 0, COORDINATOR, serve)
+door._listeners[0].setblocking(False)
+print(door.port, flush=True)
+sys.stdin.read()
+print(attempts, flush=True)
+"""
+
+
+def test_without_descriptors_a_port_waits_for_one_and_serves_those_it_has() -> None:
+    argv = [sys.executable, "-c", FULL]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(argv, **pipes, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        address = f"127.0.0.1:{int(process.stdout.readline())}"
+        served = _connected_until_full(address)
+        for channel in served:
+            channel.write({"a": 1})
+            assert channel.read() == {"a": 1}
+        served[0].close()
+        served.append(connect(address, COORDINATOR, 60))
+        for channel in served:
+            channel.close()
+        out, err = process.communicate("")
+    assert int(out) < 2 * len(served) + 8  # it was one each 10 ms
+    assert "Too many open files" in err
+    assert "Traceback" not in err
+
+
+def _connected_until_full(address: str) -> list[Channel]:
+    served: list[Channel] = []
+    with suppress(OSError):
+        while len(served) < 30:
+            served.append(connect(address, COORDINATOR, 5))
+    assert 0 < len(served) < 30
+    return served
+
+
+def test_a_request_has_a_bound_of_its_own(registry: Registry) -> None:
+    channel, _ = connected(f"127.0.0.1:{registry.port}", 60)
+    with closing(channel):
+        with suppress(ConnectionError):  # it ends before all is sent
+            channel.write_encoded(b" " * (LONGEST_REQUEST + 1))
+        with pytest.raises(ConnectionError):
+            channel.read()
+
+
+def test_connections_are_kept_alive(registry: Registry) -> None:
+    channel, _ = connected(f"127.0.0.1:{registry.port}", 60)
+    with closing(channel):
+        assert channel.connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+
+
+@pytest.mark.parametrize(
+    ("hard", "most", "said"),
+    [
+        (200, 1000, "the limit of 200 open files is enough for 34 workers, and there may be 1000"),
+        (4096, 0, "the limit of 4096 open files is enough for 1008 workers: raise it"),
+        (4096, 1000, ""),
+    ],
+)
+def test_a_coordinator_says_what_its_descriptors_are_enough_for(
+    hard: int, most: int, said: str
+) -> None:
+    argv = ["-u", "-m", "trainwright_runtime", "coordinator", "--port=0", f"--max-replicas={most}"]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(_limited(hard, *argv), **pipes) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline()]
+        if said:
+            lines.append(process.stdout.readline())
+        raised = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        process.terminate()
+    assert raised == (hard, hard)
+    assert said in lines[0]
+    assert "quorum of at least" in lines[-1]
+
+
+def _limited(hard: int, *arguments: str) -> list[str]:
+    """Python with a soft limit of 64 open files."""
+    shell = f'ulimit -Sn 64; ulimit -Hn {hard}; exec "$@"'
+    return ["sh", "-c", shell, "sh", sys.executable, *arguments]
+
+
+def test_a_worker_may_open_what_the_hard_limit_allows(tmp_path: Path) -> None:
+    script = tmp_path / "limits.py"
+    script.write_text("import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE))")
+    ended = subprocess.run(
+        _limited(4096, "-m", "trainwright_runtime.process", str(script)),
+        env={**os.environ, "TRAINWRIGHT_COORDINATOR": "127.0.0.1:1"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert ended.stdout.splitlines() == ["(4096, 4096)"]
+    assert "the limit of 4096 open files is enough for 3840 workers at most" in ended.stderr

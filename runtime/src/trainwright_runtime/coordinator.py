@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from trainwright_runtime import exit_codes
@@ -23,10 +21,15 @@ from trainwright_runtime.coordination.election import Election, now
 from trainwright_runtime.coordination.lease import LENGTH
 from trainwright_runtime.coordination.quorum import Patience
 from trainwright_runtime.coordination.registry import Registry
+from trainwright_runtime.machine import raise_descriptors
 from trainwright_runtime.timeouts import Timeouts
 
 DEFAULT_PORT = 29511
 RECOVERY = 1.5  # seconds in which a worker on this machine connects again
+MANY = 10_000
+"""Workers: for fewer no limit is passed over in silence."""
+_OF_A_WORKER, _OWN = 4, 64
+"""Connections: reports, requests, signs of life, and what members of a step leave each other."""
 _GRACE = 30.0
 _POLL = 0.05  # seconds between two looks for the last worker
 
@@ -136,11 +139,15 @@ def _others_train(registry: Registry, stop: _Stop, *, alone: bool) -> bool:
     return not (alone or stop.now or registry.finished) and registry.in_use()
 
 
-def _raise_descriptors() -> None:
-    """Four connections of each worker: the soft limit of 1,024 would do for 250 of them."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+def _say_what_fits(descriptors: int, most: int) -> None:
+    """Where the workers that there can be may be more than can connect."""
+    fits = (descriptors - _OWN) // _OF_A_WORKER
+    if fits < (most or MANY):
+        print(
+            f"coordinator: the limit of {descriptors} open files is enough for {max(fits, 0)} "
+            f"workers{f', and there may be {most}' if most else ''}: raise it (ulimit -n, "
+            "LimitNOFILE of the container runtime)", flush=True,
+        )  # fmt: skip
 
 
 def main(argv: Sequence[str]) -> int:
@@ -179,7 +186,7 @@ def main(argv: Sequence[str]) -> int:
         "alone, where the names add none",
     )
     options = parser.parse_args(argv)
-    _raise_descriptors()
+    _say_what_fits(raise_descriptors(), options.max_replicas)
     settings = Settings(
         port=options.port,
         min_replicas=options.min_replicas,

@@ -29,13 +29,26 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, NoReturn
 
-from trainwright_runtime import causes, cgroup, errors, exit_codes, failure, logs, metrics, stacks
+from trainwright_runtime import (
+    causes,
+    cgroup,
+    errors,
+    exit_codes,
+    failure,
+    logs,
+    machine,
+    metrics,
+    stacks,
+)
 from trainwright_runtime.coordination import guard
 from trainwright_runtime.imports import GROUPS, after_import
 
 _log = logging.getLogger(__name__)
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+_MANY, _OWN = 10_256, 256
+"""Open files that a worker of 10,000 needs, and how many of them are not connections of a step."""
 
 _RANKS = {
     "rank": "RANK",
@@ -58,6 +71,7 @@ def main(argv: Sequence[str]) -> NoReturn:
     after_import(GROUPS, keep_groups)
     if "TRAINWRIGHT_COORDINATOR" in os.environ:
         guard.refuse_other_programs()
+        _say_what_fits(machine.raise_descriptors())
     oom_kills = cgroup.oom_kills()
     try:
         _run(argv)
@@ -74,6 +88,15 @@ def _die_with_the_entrypoint() -> None:
     """A process whose entrypoint was killed would hold its GPU and hang in its next collective."""
     if "TRAINWRIGHT_SUPERVISED" in os.environ and sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _say_what_fits(descriptors: int) -> None:
+    """Of the other workers, with each of which this one is connected."""
+    if descriptors < _MANY:
+        _log.warning(
+            "the limit of %d open files is enough for %d workers at most: raise it (ulimit -n, "
+            "LimitNOFILE of the container runtime)", descriptors, max(descriptors - _OWN, 0),
+        )  # fmt: skip
 
 
 def _tell_ranks(environ: Mapping[str, str]) -> None:

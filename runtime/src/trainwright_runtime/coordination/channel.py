@@ -35,6 +35,10 @@ COORDINATOR, STATE, RENDEZVOUS, RAY = b"coordinator", b"state", b"rendezvous", b
 _TAG, _SIZE, _NUMBER = 16, 4, 8  # bytes
 LONGEST = 1 << 28
 """Bytes of a message, of which only a process of the run can send any."""
+LONGEST_REQUEST = 1 << 22
+"""Bytes of one to a port: thousands of workers have a connection each. 10,000 names fit."""
+_KEPT_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+"""Seconds, and times: the connection to a machine that is gone without a word ends in a minute."""
 _CHUNK = 1 << 16
 
 
@@ -59,6 +63,8 @@ class Channel:
     def __init__(self, connection: socket.socket, shaken: Handshake, *, serves: bool) -> None:
         self.connection = connection
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _keep_alive(connection)
+        self._longest = LONGEST_REQUEST if serves else LONGEST
         keys = shaken.proof(b"to the server"), shaken.proof(b"to the client")
         self._reads, self._writes = keys if serves else keys[::-1]
         self._read = self._written = 0
@@ -80,7 +86,7 @@ class Channel:
         """
         self._fill(_SIZE + _TAG)
         size = int.from_bytes(self._rest[:_SIZE], "big")
-        if size > LONGEST:
+        if size > self._longest:
             raise ValueError(f"a message of {size} bytes")
         self._fill(_SIZE + _TAG + size)
         tag, text = (
@@ -115,6 +121,13 @@ class Channel:
             if not more:
                 raise ConnectionResetError("closed by the other side")
             self._rest += more
+
+
+def _keep_alive(connection: socket.socket) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEPT_ALIVE.items():
+        if hasattr(socket, name):  # not on macOS, where jobs are rehearsed
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _tag(key: bytes, number: int, text: bytes) -> bytes:

@@ -7,6 +7,7 @@ takes milliseconds, so slow senders are in no one's way.
 
 from __future__ import annotations
 
+import errno
 import hmac
 import ipaddress
 import logging
@@ -36,8 +37,10 @@ PENDING = 128
 PATIENCE = 10.0
 """Seconds for it."""
 _BACKLOG = 1024
+_NO_MORE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)  # accept(2)
 _REPORTED = 64  # addresses of which a refusal is logged
-_PAUSE = 0.01  # seconds before another attempt to accept a connection
+_PAUSE = 1.0  # seconds without descriptors before another attempt, unless a connection ends
+_END, _ENDED = b"e", b"c"  # the door is to close; a connection has ended
 _WAKE = 0.5  # seconds between two looks for those whose time is over
 
 
@@ -68,6 +71,8 @@ class Door:
         self._refused: set[str] = set()
         self._listeners: list[socket.socket] = []
         self._serving = 0
+        self._full_until = 0.0  # there are no descriptors, or threads, for one more connection
+        self._full = False
         self._left = threading.Condition()
         try:
             for address in addresses:
@@ -78,8 +83,7 @@ class Door:
             raise
         self._woken, self._wake = socket.socketpair()
         self._selector.register(self._woken, selectors.EVENT_READ)
-        for each in self._listeners:
-            self._selector.register(each, selectors.EVENT_READ)
+        self._listen()
         self._thread = threading.Thread(target=self._run, daemon=True, name="door")
         self._thread.start()
 
@@ -89,7 +93,7 @@ class Door:
 
     def close(self) -> None:
         with suppress(OSError):
-            self._wake.send(b"1")
+            self._wake.send(_END)
         self._thread.join()
         self._wake.close()
         self._woken.close()
@@ -103,24 +107,46 @@ class Door:
         while True:
             for key, _ in self._selector.select(_WAKE):
                 if key.fileobj is self._woken:
-                    self._end()
-                    return
-                if key.data is None:
+                    if _END in self._woken.recv(_BACKLOG):
+                        self._end()
+                        return
+                    self._full_until = 0.0
+                elif key.data is None:
                     self._accept(key.fileobj)
                 else:
                     self._receive(key.data)
+            if self._full and time.monotonic() >= self._full_until:
+                self._listen()
             late = time.monotonic() - PATIENCE
             for caller in [each for each in self._callers if each.since < late]:
                 self._refuse(caller)
 
+    def _listen(self) -> None:
+        self._full = False
+        for each in self._listeners:
+            self._selector.register(each, selectors.EVENT_READ)
+
+    def _stop_listening(self, why: str) -> None:
+        """For a while: what waits to be accepted would keep this thread busy for nothing."""
+        if not self._full:
+            log.error(
+                "no connection more than the %d that are served: %s. Raise the limit of open "
+                "files or threads of this process", self._serving, why,
+            )  # fmt: skip
+            for each in self._listeners:
+                self._selector.unregister(each)
+        self._full, self._full_until = True, time.monotonic() + _PAUSE
+
     def _accept(self, listener: object) -> None:
         assert isinstance(listener, socket.socket)
+        if self._full:
+            return
         try:
             connection, address = listener.accept()
-        except OSError:  # it is gone already, or there are too many descriptors
-            self._refuse_oldest(0)
-            time.sleep(_PAUSE)
-            return
+        except OSError as error:
+            if error.errno in _NO_MORE and not self._refuse_oldest(0):
+                self._stop_listening(str(error))
+            return  # else it is gone already
         connection.setblocking(False)
         caller = _Caller(connection, str(address[0]))
         self._refuse_oldest(PENDING)
@@ -131,9 +157,12 @@ class Door:
         except OSError:
             self._forget(caller).close()
 
-    def _refuse_oldest(self, most: int) -> None:
-        if len(self._callers) >= max(most, 1):
-            self._refuse(next(iter(self._callers)))
+    def _refuse_oldest(self, most: int) -> bool:
+        """Whether there was one of so many that had to go."""
+        if len(self._callers) < max(most, 1):
+            return False
+        self._refuse(next(iter(self._callers)))
+        return True
 
     def _receive(self, caller: _Caller) -> None:
         if caller not in self._callers:  # it had to go for another one
@@ -166,16 +195,26 @@ class Door:
             return
         with self._left:
             self._serving += 1
-        threading.Thread(target=self._served, args=(channel,), daemon=True).start()
+        try:
+            threading.Thread(target=self._served, args=(channel,), daemon=True).start()
+        except RuntimeError as error:  # a limit of threads: see `start_new_thread`
+            self._leave(channel)
+            self._stop_listening(str(error))
 
     def _served(self, channel: Channel) -> None:
         try:
             self._serve(channel)
         finally:
-            channel.close()
-            with self._left:
-                self._serving -= 1
-                self._left.notify_all()
+            self._leave(channel)
+            if self._full:
+                with suppress(OSError):
+                    self._wake.send(_ENDED)
+
+    def _leave(self, channel: Channel) -> None:
+        channel.close()
+        with self._left:
+            self._serving -= 1
+            self._left.notify_all()
 
     def _refuse(self, caller: _Caller) -> None:
         if caller.address not in self._refused and len(self._refused) < _REPORTED:
