@@ -84,6 +84,7 @@ bench: $(VENV)/.dev ## measure against floors and peers; prints ratios
 	$(BIN)/python benchmarks/manifests.py
 	$(BIN)/python benchmarks/importing.py
 	$(BIN)/python benchmarks/elastic.py
+	$(BIN)/python benchmarks/coordination.py
 	$(BIN)/python benchmarks/schedules.py
 	$(BIN)/python benchmarks/launching.py
 	$(BIN)/python benchmarks/checkpoint.py

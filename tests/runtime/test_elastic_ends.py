@@ -171,10 +171,10 @@ def test_who_is_in_a_step_while_others_wait_is_found(
     hangs.hold()
     message = {"worker": "b-1", "lineage": hangs.lineage, "phase": "holds", "sure": True}
     message = {"do": "enter", "doing": "step", **message}
-    assert registry._answer(message, None)["waiting"] == ""
+    assert registry.answer(message, None)["waiting"] == ""
     waits.doing = "waiting"
     waits.confirm()
-    assert registry._answer(message, None)["waiting"] == "a"
+    assert registry.answer(message, None)["waiting"] == "a"
     waits.confirm()
     assert waits.late == "b"
 

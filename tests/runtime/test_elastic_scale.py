@@ -50,30 +50,30 @@ def _report(worker: str, lineage: str, **more: object) -> dict[str, Any]:
 
 
 def _all_hold(registry: Registry) -> str:
-    lineage = registry._answer(_report("w0-1", "", do="step", after=0), "w0")["lineage"]
+    lineage = registry.answer(_report("w0-1", "", do="step", after=0), "w0")["lineage"]
     for number in range(MANY):
-        registry._answer(_report(f"w{number}-1", lineage), f"w{number}")
+        registry.answer(_report(f"w{number}-1", lineage), f"w{number}")
     return lineage
 
 
 def test_answers_name_a_few_of_those_who_are_late(registry: Registry) -> None:
     lineage = _all_hold(registry)
-    waits = registry._answer(_report("w0-1", lineage, doing="waiting"), "w0")
+    waits = registry.answer(_report("w0-1", lineage, doing="waiting"), "w0")
     assert waits["late"] == "w1, w2, w3, w4, w5, others"
     assert len(json.dumps(waits)) < SHORT
     registry._stall = 0
-    assert registry._answer(_report("w1-1", lineage), "w1")["waiting"] == "w0"
+    assert registry.answer(_report("w1-1", lineage), "w1")["waiting"] == "w0"
 
 
 def test_a_worker_in_a_step_is_told_of_nobody(registry: Registry) -> None:
-    assert registry._answer(_report("w1-1", _all_hold(registry)), "w1")["late"] == ""
+    assert registry.answer(_report("w1-1", _all_hold(registry)), "w1")["late"] == ""
 
 
 def test_a_late_worker_is_known_among_many(registry: Registry) -> None:
     _all_hold(registry)
     with closing(Session([f"127.0.0.1:{registry.port}"], "z-1", 60)) as waits:
         assert waits.awaits(["w1500", "lost"])
-        registry._leave("w1500-1", registry._connections["w1500-1"])
+        registry.leave("w1500-1", registry._connections["w1500-1"])
         assert not waits.awaits(["w1500", "lost"])
 
 
@@ -204,13 +204,13 @@ def test_an_answer_of_any_size_arrives(registry: Registry) -> None:
     """It was refused above 64 KiB, which is what 1,500 workers had."""
     names = [f"w{number}-1" for number in range(MANY)]
     for name in names:
-        registry._quorums.beat(name)
-    waiting = [registry._quorums.request(name, _member(name, View())) for name in names[1:]]
+        registry.quorums.beat(name)
+    waiting = [registry.quorums.request(name, _member(name, View())) for name in names[1:]]
     channel, _ = connected(f"127.0.0.1:{registry.port}", 60)
     with closing(channel):
         answer = _requested(channel, _member(names[0], View()))
         assert len(view.told(View(), answer["members"]).names) == MANY
-    assert all(registry._quorums.answer(each, 60) for each in waiting)
+    assert all(registry.quorums.answer(each, 60) for each in waiting)
 
 
 def test_a_request_says_what_has_changed_since_the_one_before(registry: Registry) -> None:

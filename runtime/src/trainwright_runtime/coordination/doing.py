@@ -6,9 +6,8 @@ are few: with a thousand workers that named each other, answers alone would be 3
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from itertools import islice
 
@@ -30,14 +29,15 @@ class _Since:
 class Doing:
     """Of all workers, by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self._now: dict[str, _Since] = {}
         # Who began first comes first.
         self._workers: defaultdict[str, dict[str, None]] = defaultdict(dict)
 
     def note(self, worker: str, doing: str, local_steps: int) -> float:
         """For how many seconds it does this, in this one of its local steps."""
-        now, before = time.monotonic(), self._now.get(worker)
+        now, before = self._clock(), self._now.get(worker)
         if before is not None and (before.doing, before.local_steps) == (doing, local_steps):
             return now - before.began
         self.forget(worker)

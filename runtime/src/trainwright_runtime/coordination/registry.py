@@ -13,7 +13,7 @@ import select
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -35,7 +35,7 @@ _LOOK = 0.5  # seconds between two looks whether a worker still waits for the ne
 class Registry:
     """Answers the workers' `session`s until it is closed."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each by its name
         self,
         port: int,
         *,
@@ -46,18 +46,21 @@ class Registry:
         election: Election | None = None,
         patience: Patience | None = None,
         addresses: Iterable[str] = (),
+        clock: Callable[[], float] | None = None,
     ) -> None:
         """`most` is how many workers there can be, 0 if unknown; `addresses` are where it listens,
         those of this machine by its name where there are none.
 
         For `recovery` seconds no worker begins a training; one silent for `silence` seconds while
         connected is taken for lost; who is in a step for `stall` seconds while others wait hangs.
+        Who has a `clock` that is not this machine's calls `quorums.tick`.
         With an `election` it serves workers from `serve` on, while its candidate is elected.
         """
         self._election = election
         self._serving = election is None
         self._life = uuid.uuid4().hex
-        self._doing = Doing()
+        self._now = clock or time.monotonic
+        self._doing = Doing(self._now)
         self._stall = stall
         self._run = Run(most=most)
         self._lock = threading.Lock()
@@ -65,9 +68,9 @@ class Registry:
         self._ended: set[str] = set()
         self._missing: set[str] = set()
         self._patience = recovery
-        self._recovery = time.monotonic() + recovery
+        self._recovery = self._now() + recovery
         self._silence = silence
-        self._quorums = Quorums(patience or Patience(), self._go_on_without)
+        self.quorums = Quorums(patience or Patience(), self._go_on_without, clock)
         self._board = Board()
         self._door = Door(addresses or own_addresses(), port, COORDINATOR, self._serve)
 
@@ -80,7 +83,7 @@ class Registry:
         assert self._election is not None
         with self._lock:
             self._run = replace(self._run, finished=self._election.finished)
-            self._recovery = time.monotonic() + self._patience
+            self._recovery = self._now() + self._patience
             self._serving = True
 
     @property
@@ -100,7 +103,7 @@ class Registry:
     def in_use(self) -> bool:
         """Whether workers are connected, or may be about to."""
         with self._lock:
-            return bool(self._connections) or time.monotonic() < self._recovery
+            return bool(self._connections) or self._now() < self._recovery
 
     def leader(self) -> str:
         """The worker that runs the program's end; empty before and after."""
@@ -114,7 +117,7 @@ class Registry:
 
     def close(self) -> None:
         self._door.close()
-        self._quorums.close()
+        self.quorums.close()
 
     def _serve(self, channel: Channel) -> None:
         """One connection, in a thread of its own: a worker's, or another candidate's."""
@@ -127,11 +130,11 @@ class Registry:
                 try:
                     message = channel.read()
                 except TimeoutError:  # paused, or its network is lost
-                    self._leave(worker, channel)
+                    self.leave(worker, channel)
                     continue
                 if "beat" in message:
                     beats = str(message["beat"])
-                    self._quorums.beat(beats)
+                    self.quorums.beat(beats)
                 elif "worker" in message:
                     checked(message, REPORT)
                     worker = message["worker"]
@@ -141,8 +144,8 @@ class Registry:
         except (OSError, ValueError, KeyError, TypeError):
             pass  # it has ended, or is not a worker
         finally:
-            self._leave(worker, channel)
-            self._quorums.lost(beats)
+            self.leave(worker, channel)
+            self.quorums.lost(beats)
 
     def _serve_one(
         self, message: Mapping[str, Any], channel: Channel, request: dict[str, Any]
@@ -160,19 +163,19 @@ class Registry:
     def _put_together(self, member: Mapping[str, Any], channel: Channel) -> None:
         """A worker requests the next step, and waits. It gets one answer, also if it gives up."""
         self._require_serving()
-        ticket = self._quorums.request(member["replica_id"], member)
+        ticket = self.quorums.request(member["replica_id"], member)
         try:
-            while (text := self._quorums.answer(ticket, _LOOK)) is None:
+            while (text := self.quorums.answer(ticket, _LOOK)) is None:
                 self._require_serving()
                 if _has_sent(channel):
                     channel.read()  # that it withdraws, or the end of the connection
-                    text = self._quorums.answer(ticket, 0) or NOBODY
+                    text = self.quorums.answer(ticket, 0) or NOBODY
                     break
-                if (text := self._quorums.refusal(member["replica_id"])) is not None:
-                    text = self._quorums.answer(ticket, 0) or text
+                if (text := self.quorums.refusal(member["replica_id"])) is not None:
+                    text = self.quorums.answer(ticket, 0) or text
                     break
         finally:
-            self._quorums.withdraw(ticket)
+            self.quorums.withdraw(ticket)
         self._require_serving()
         channel.write_encoded(text)
 
@@ -188,7 +191,7 @@ class Registry:
     def _reply(self, message: Mapping[str, Any], connection: object) -> dict[str, str]:
         """Raises ConnectionAbortedError where another candidate may be the coordinator."""
         self._require_serving()
-        reply = self._answer(message, connection)
+        reply = self.answer(message, connection)
         if message["do"] == "finish" and not self._announced():
             raise ConnectionAbortedError("most candidates do not know yet that training is over")
         self._require_serving()  # it may have been paused
@@ -202,16 +205,17 @@ class Registry:
         """Whether training goes on, or most candidates know that it is over."""
         return self._election is None or not self.finished or self._election.finish()
 
-    def _answer(self, message: Mapping[str, Any], connection: object) -> dict[str, str]:
+    def answer(self, message: Mapping[str, Any], connection: object) -> dict[str, str]:
+        """A worker's report."""
         worker, lineage, phase = message["worker"], message["lineage"], Phase(message["phase"])
         sure = message["sure"]
         # The quorums report to this, with a lock of their own: never within its own.
-        apart = message["do"] == "step" and worker in self._quorums.apart()
+        apart = message["do"] == "step" and worker in self.quorums.apart()
         with self._lock:
             self._connections[worker] = connection
             if self._election is not None and self._election.finished:
                 self._run = replace(self._run, finished=True)
-            if time.monotonic() >= self._recovery:
+            if self._now() >= self._recovery:
                 self._run = rules.recovered(self._run)
             answer = ""
             if message["do"] != "complete":
@@ -254,7 +258,8 @@ class Registry:
             late = self._doing.names(holders, IN_STEP, IN_PROGRAM, but=worker)
         return {"waiting": waiting, "late": late}
 
-    def _leave(self, worker: str, connection: object) -> None:
+    def leave(self, worker: str, connection: object) -> None:
+        """The connection that a worker reported over has ended, or was silent for too long."""
         with self._lock:
             if self._connections.get(worker) is not connection:
                 return  # it speaks through another one by now
