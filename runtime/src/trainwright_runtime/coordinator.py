@@ -21,7 +21,7 @@ from trainwright_runtime.coordination.election import Election, now
 from trainwright_runtime.coordination.lease import LENGTH
 from trainwright_runtime.coordination.quorum import Patience
 from trainwright_runtime.coordination.registry import Registry
-from trainwright_runtime.machine import raise_descriptors
+from trainwright_runtime.descriptors import raise_limit
 from trainwright_runtime.timeouts import Timeouts
 
 DEFAULT_PORT = 29511
@@ -186,7 +186,7 @@ def main(argv: Sequence[str]) -> int:
         "alone, where the names add none",
     )
     options = parser.parse_args(argv)
-    _say_what_fits(raise_descriptors(), options.max_replicas)
+    _say_what_fits(raise_limit(), options.max_replicas)
     settings = Settings(
         port=options.port,
         min_replicas=options.min_replicas,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import resource
 import socket
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -41,15 +39,6 @@ def _affinity() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1  # macOS, where jobs are rehearsed, does not report it
-
-
-def raise_descriptors() -> int:
-    """Let this process have as many open files and connections as it may: how many."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
 
 def has_address(address: str) -> bool:

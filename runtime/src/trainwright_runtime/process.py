@@ -32,11 +32,11 @@ from typing import Any, NoReturn
 from trainwright_runtime import (
     causes,
     cgroup,
+    descriptors,
     errors,
     exit_codes,
     failure,
     logs,
-    machine,
     metrics,
     stacks,
 )
@@ -71,7 +71,7 @@ def main(argv: Sequence[str]) -> NoReturn:
     after_import(GROUPS, keep_groups)
     if "TRAINWRIGHT_COORDINATOR" in os.environ:
         guard.refuse_other_programs()
-        _say_what_fits(machine.raise_descriptors())
+        _say_what_fits(descriptors.raise_limit())
     oom_kills = cgroup.oom_kills()
     try:
         _run(argv)
@@ -90,12 +90,12 @@ def _die_with_the_entrypoint() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _say_what_fits(descriptors: int) -> None:
+def _say_what_fits(limit: int) -> None:
     """Of the other workers, with each of which this one is connected."""
-    if descriptors < _MANY:
+    if limit < _MANY:
         _log.warning(
             "the limit of %d open files is enough for %d workers at most: raise it (ulimit -n, "
-            "LimitNOFILE of the container runtime)", descriptors, max(descriptors - _OWN, 0),
+            "LimitNOFILE of the container runtime)", limit, max(limit - _OWN, 0),
         )  # fmt: skip
 
 
