@@ -209,7 +209,7 @@ class Simulation:
         key = known.number, answer
         if key not in self._read_already:
             said = json.loads(answer)
-            self._read_already[key] = said["quorum"], view.told(known, said["members"])
+            self._read_already[key] = said["quorum"], view.updated(known, said["members"])
         return self._read_already[key]
 
     def _read(self, text: bytes) -> dict[str, Any]:

@@ -114,9 +114,9 @@ def test_who_is_told_the_news_knows_what_one_knows_who_is_told_all(
     for members in steps:
         views.append(view.of(members, views[-1]))
         known = data.draw(st.sampled_from(views[:-1]))
-        now = view.told(known, json.loads(json.dumps(view.news(known, views[-1]))))
+        now = view.updated(known, json.loads(json.dumps(view.news(known, views[-1]))))
         assert now == views[-1]
-        assert view.told(known, view.news(View(), now)) == now
+        assert view.updated(known, view.news(View(), now)) == now
         for name, member in members.items():
             assert now.places[name] == member["state"]
             assert now[name] == {field: member[field] for field in view.COMPARED}
@@ -125,7 +125,7 @@ def test_who_is_told_the_news_knows_what_one_knows_who_is_told_all(
 def test_news_of_something_else_are_refused() -> None:
     first = view.of({"a": _member("a", View())}, View())
     with pytest.raises(ValueError, match="news since 1, known is 0"):
-        view.told(View(), view.news(first, view.of({"b": _member("b", View())}, first)))
+        view.updated(View(), view.news(first, view.of({"b": _member("b", View())}, first)))
 
 
 class _Asking:
@@ -145,7 +145,7 @@ class _Asking:
         }
         answers = {name: self._quorums.answer(each, 60) or b"" for name, each in requests.items()}
         for name, answer in answers.items():
-            self.views[name] = view.told(known[name], json.loads(answer)["members"])
+            self.views[name] = view.updated(known[name], json.loads(answer)["members"])
         return {name: len(answer) for name, answer in answers.items()}
 
 
@@ -209,17 +209,17 @@ def test_an_answer_of_any_size_arrives(registry: Registry) -> None:
     channel, _ = connected(f"127.0.0.1:{registry.port}", 60)
     with closing(channel):
         answer = _requested(channel, _member(names[0], View()))
-        assert len(view.told(View(), answer["members"]).names) == MANY
+        assert len(view.updated(View(), answer["members"]).names) == MANY
     assert all(registry.quorums.answer(each, 60) for each in waiting)
 
 
 def test_a_request_says_what_has_changed_since_the_one_before(registry: Registry) -> None:
     channel, _ = connected(f"127.0.0.1:{registry.port}", 60)
     with closing(channel):
-        known = view.told(View(), _requested(channel, _member("a-1", View()))["members"])
+        known = view.updated(View(), _requested(channel, _member("a-1", View()))["members"])
         news = _requested(channel, {"step": 2, "view": known.number})["members"]
     assert news["common"] == {"step": 2}
-    assert view.told(known, news)["a-1"] == {**known["a-1"], "step": 2}
+    assert view.updated(known, news)["a-1"] == {**known["a-1"], "step": 2}
 
 
 def _requested(channel: Channel, request: Mapping[str, Any]) -> dict[str, Any]:

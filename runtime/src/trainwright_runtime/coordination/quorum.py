@@ -21,7 +21,7 @@ _TICK = 0.02  # seconds between two looks for what only time decides
 
 
 _KEPT = 8
-"""Views from which the news can be told: a member has mostly the last one."""
+"""Views that news can be of: a member has mostly the last one."""
 
 _NOBODY: Mapping[str, Any] = {"quorum": 0}
 NOBODY = json.dumps(_NOBODY).encode()

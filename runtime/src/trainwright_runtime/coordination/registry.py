@@ -123,7 +123,7 @@ class Registry:
         """One connection, in a thread of its own: a worker's, or another candidate's."""
         channel.connection.settimeout(self._silence)
         worker = beats = ""
-        request: dict[str, Any] = {}  # the last one, of which the next says what has changed
+        request: dict[str, Any] = {}  # the last one: the next has what has changed
         try:
             channel.write({"serves": self.serves, "life": self._life})
             while True:

@@ -79,10 +79,10 @@ def news(known: View, now: View) -> dict[str, Any]:
     return found
 
 
-def told(known: View, news: Mapping[str, Any]) -> View:
+def updated(known: View, news: Mapping[str, Any]) -> View:
     """The view that the news are of. Raises ValueError where they are none of what is `known`."""
     if not news["since"]:
-        known = View()  # who was away for long is told all
+        known = View()  # all is sent to who was away for long
     elif news["since"] != known.number:
         raise ValueError(f"news since {news['since']}, known is {known.number}")
     places, names = known.places, known.names

@@ -484,7 +484,7 @@ class _Links:
             raise ConnectionResetError("the coordinator is another one now")
         self._channel.connection.settimeout(_PAUSE)
         self._requested: dict[str, Any] = {}  # the last time
-        self._members = View()  # that the coordinator tells the news of
+        self._members = View()  # of which the coordinator sends the news
         self._heart = Heart(place[0], name, timeouts.heartbeat / 3)
 
     def quorum(self, question: dict[str, Any], *, newcomer: bool) -> Quorum:
@@ -515,7 +515,7 @@ class _Links:
         """Raises ConnectionError for what is not the coordinator's answer."""
         try:
             if "members" in answer:
-                self._members = view.told(self._members, answer["members"])
+                self._members = view.updated(self._members, answer["members"])
             return Quorum(
                 number=int(answer["quorum"]),
                 members=self._members if "members" in answer else View(),
