@@ -327,7 +327,7 @@ def _a_branch_to_publish_to(folder: Path) -> None:
 
 
 def _a_running_team(folder: Path) -> None:
-    _environment(folder)
+    _environment(folder, "podSecurity: baseline\n")
     _committed(folder)
     items = [_live("bert", "Running"), _live("llama", "Suspended"), _live("mnist", "Succeeded")]
     live = {"apiVersion": "v1", "kind": "List", "items": items}

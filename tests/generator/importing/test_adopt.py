@@ -312,6 +312,38 @@ def test_a_credential_of_an_object_does_not_come_into_what_is_rendered(tmp_path:
     assert not (root / "environments/prod/rendered/job-running").exists()
 
 
+@pytest.mark.parametrize(
+    ("environment", "rule", "message"),
+    [
+        ("podSecurity: baseline\n", "TW707", "hostPID"),
+        ("podSecurity: privileged\nimages: {requireDigest: true}\n", "TW715", "has no digest"),
+        ("podSecurity: privileged\nimages: {registries: [ghcr.io/]}\n", "TW716", "not below ghcr"),
+    ],
+)
+def test_an_environment_takes_no_object_that_it_forbids(
+    environment: str, rule: str, message: str, tmp_path: Path
+) -> None:
+    root = tmp_path / "team"
+    before(root)
+    file = root / "environments/prod/environment.yaml"
+    text = file.read_text(encoding="utf-8").replace("podSecurity: privileged\n", "")
+    file.write_text(text + environment, encoding="utf-8")
+    body = live("Job", "running")
+    body["spec"]["template"]["spec"]["hostPID"] = True
+    adopted_by(root, body)
+    spec = root / "environments/prod/jobs/job-running.yaml"
+    done = Repository(root).run("render")
+    assert done.exit_code == 1
+    assert f"error[{rule}]" in done.output
+    assert "environments/prod/adopted/job-running.yaml:" in done.output
+    assert message in done.output
+    waivers = f"waivers: {{{rule}: {{reason: it runs already, until: '2999-01-01'}}}}\n"
+    with spec.open("a", encoding="utf-8") as more:
+        more.write(waivers)
+    waived = Repository(root).run("render").output
+    assert f"error[{rule}]" not in waived
+
+
 # --- the life of an adopted run ------------------------------------------------------------------
 
 

@@ -28,7 +28,7 @@ from trainwright.pods.flags import flag_words, is_ambiguous
 from trainwright.render import authored, objects
 from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit
-from trainwright.rules import deception, secrets
+from trainwright.rules import deception, images, secrets, security
 from trainwright.runs import meaning
 from trainwright.runs import record as records
 from trainwright.runs.adopted import Adopted
@@ -148,9 +148,7 @@ def job(found: ResolvedJob, context: Context, present: Recorded | None = None) -
         return _adopted(done, work)
     if decision.step is Step.END:
         findings = _about(loaded.file, tuple(_in_text(loaded.spec)))
-        # What else is waived was not looked for: those waivers are not without effect.
-        broken = {finding.rule for finding in findings}
-        waivers = tuple(waiver for waiver in sources.job.waivers if waiver.rule in broken)
+        waivers = _waivers_of(sources, findings)
         done = replace(done, findings=findings, waivers=waivers)
     if present is None:
         return replace(done, record=_record(work, {}, ()))
@@ -285,8 +283,15 @@ def _adopted(done: Rendered, work: _Work) -> Rendered:
     texts = _adopted_texts(work.file, adopted)
     manifests = objects.manifests(texts, adopted.target)
     said = _about(work.file, tuple(_in_adopted(manifests[0], adopted, sources)))
+    done = replace(done, waivers=done.waivers or _waivers_of(sources, said))
     record = _record(work, texts, manifests)
     return replace(done, findings=(*done.findings, *said), files=texts, record=record)
+
+
+def _waivers_of(sources: Sources, findings: tuple[Finding, ...]) -> tuple[Waiver, ...]:
+    """Waivers of what was found. What else is waived was not looked for: it is not unused."""
+    broken = {finding.rule for finding in findings}
+    return tuple(waiver for waiver in sources.job.waivers if waiver.rule in broken)
 
 
 def _adopted_texts(file: JobFile, adopted: Adopted) -> dict[str, str]:
@@ -307,15 +312,23 @@ def _unadoptable(sources: Sources, adopted: Adopted) -> Iterator[Finding]:
         yield dx.ADOPTED.at(sources.spec.authored(Pointer("/state")), message, remedy=remedy)
 
 
-# What must not come into git in any file.
-_OF_TEXTS = frozenset({secrets.CREDENTIAL, deception.deceptive_text.id})
+# What must not come into git in any file, and what an environment takes from no object.
+_OF_ANY_OBJECT = frozenset(
+    {
+        secrets.CREDENTIAL,
+        deception.deceptive_text.id,
+        security.pod_security_violation.id,
+        images.missing_digest.id,
+        images.registry_not_allowed.id,
+    }
+)
 
 
 def _in_adopted(manifest: Manifest, adopted: Adopted, sources: Sources) -> Iterator[Finding]:
-    """What is wrong with the text of an adopted object; how it runs stays as it is."""
+    """What no object may have; how it runs otherwise stays as it is."""
     found = []
     for rule, hit in rules.run(subject_of(manifest, sources.environment, sources.job)):
-        if rule.id in _OF_TEXTS:
+        if rule.id in _OF_ANY_OBJECT:
             one = _finding(rule, hit, manifest, sources.spec)
             found.append(replace(one, place=adopted.document.place(hit.pointer), related=()))
     yield from found
