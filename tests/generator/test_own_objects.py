@@ -207,7 +207,7 @@ def test_a_plan_names_each_object_and_its_line(repository: Repository) -> None:
     repository.write("dev/objects/new.yaml", HEAD.replace("settings", "new"))
     (repository.root / "environments/dev/objects/gone.yaml").unlink()
     message = _ok(repository, "plan", "--against", "main")
-    assert "objects: 1 added, 1 changed, 1 removed" in message
+    assert "Objects: 1 added, 1 changed, 1 removed" in message
     assert (
         "dev  ResourceQuota/team is changed  (environments/dev/objects/quota.yaml:4:18)" in message
     )

@@ -186,7 +186,6 @@ def main(argv: Sequence[str]) -> int:
         "alone, where the names add none",
     )
     options = parser.parse_args(argv)
-    _say_what_fits(raise_limit(), options.max_replicas)
     settings = Settings(
         port=options.port,
         min_replicas=options.min_replicas,
@@ -196,5 +195,6 @@ def main(argv: Sequence[str]) -> int:
         recovery=options.recovery,
         addresses=tuple(own_addresses(*options.bind.split(","))) if options.bind else (),
     )
+    _say_what_fits(raise_limit(), options.max_replicas)
     candidates = options.candidates.split(",") if options.candidates else []
     return serve(settings, Election(candidates, options.index) if len(candidates) > 1 else None)

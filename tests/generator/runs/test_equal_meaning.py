@@ -382,6 +382,7 @@ OF_ENVIRONMENTS: dict[str, Spec] = {
     ),
     "kueue/waitForPodsReady/enable": _over("kueue/waitForPodsReady/enable", True),
     "queues/*/multiKueue": _over("queues/team/multiKueue", False),
+    "currency": _over("currency", "USD"),
     "gitops/engine": _over("gitops/engine", "argocd"),
     "gitops/mode": _over("gitops/mode", "rendered"),
     "gitops/prune": _over("gitops/prune", "confirm"),

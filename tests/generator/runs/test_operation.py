@@ -60,7 +60,11 @@ EDITS: dict[str, list[tuple[Any, Any]]] = {
 }
 QUEUED = {"queuePriority": {"queue": "team"}}
 ALWAYS = ("changed", "added", "removed")
-_QUEUED = {"queue": ("changed",), "queuePriority": ALWAYS, "annotations": ALWAYS}
+_QUEUED = {
+    "queue": ("changed",),
+    "queuePriority": ("changed", "added"),  # Kueue lets none be taken away
+    "annotations": ALWAYS,
+}
 # What the live objects take; anything else waits for the next run. A label is one of pods, too, and
 # retries that come or go change what a failure of a pod means.
 TAKEN: dict[str, dict[str, tuple[str, ...]]] = {
