@@ -96,7 +96,7 @@ def test_the_other_way_round_and_by_each_way_to_name_a_version(
 def test_a_rule_that_weighs_more_blocks(repository: Repository, tmp_path: Path) -> None:
     """Runs stay nevertheless, and the other jobs are compared."""
     stricter = second_version.install(tmp_path / "stricter")
-    rule = '(\n    id="TW717",'
+    rule = '("TW717",'
     path = stricter.folder / "source/trainwright/rules/pods.py"
     text = path.read_text(encoding="utf-8")
     assert f"@warning{rule}" in text
