@@ -26,9 +26,13 @@ class Entrypoint:
     folder: Path
     started: list[subprocess.Popen[str]] = field(default_factory=list)
 
-    def start(self, *argv: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    def start(
+        self, *argv: str, env: Mapping[str, str] | None = None, changed: str | None = None
+    ) -> subprocess.Popen[str]:
+        """changed: a script that changes the entrypoint and then runs it."""
+        program = [changed] if changed else ["-m", "trainwright_runtime"]
         process = subprocess.Popen(
-            [sys.executable, "-m", "trainwright_runtime", *argv],
+            [sys.executable, *program, *argv],
             cwd=self.folder,
             env=clean_environment() | dict(env or {}),
             stdout=subprocess.PIPE,

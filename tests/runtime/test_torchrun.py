@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 
 import pytest
-from containers import TIMEOUT, Entrypoint, clean_environment, finish
+from containers import Entrypoint, finish
 
 from trainwright_runtime import exit_codes
 from trainwright_runtime.machine import free_port
@@ -108,50 +107,66 @@ def test_a_master_that_is_lost_while_ranks_are_exchanged_requests_a_retry(
     script = entrypoint.script("train.py", TRAIN)
     job = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
     argv = ["--recovery=restart", "--grace-period=10", "--", script, "1", "1"]
-    lost = subprocess.Popen(
-        [sys.executable, entrypoint.script("is_lost.py", IS_LOST), *argv],
-        cwd=entrypoint.folder,
-        env={**clean_environment(), **job, "RANK": "0"},
-    )
+    is_lost = entrypoint.script("is_lost.py", IS_LOST)
+    lost = entrypoint.start(*argv, env={**job, "RANK": "0"}, changed=is_lost)
     done = entrypoint.run(*argv, env={**job, "RANK": "1"})
-    assert lost.wait(TIMEOUT) == -signal.SIGKILL
+    assert finish(lost).returncode == -signal.SIGKILL
     assert done.returncode == exit_codes.UNREACHABLE, done.stderr
     assert "Traceback" not in done.stderr
     assert "the nodes could not meet at 127.0.0.1:" in done.stderr.splitlines()[-1]
 
 
 IS_SLOW = """
-import runpy, sys, time
+import pathlib, runpy, time
 from trainwright_runtime.recovery import restart
 def slow(self, shutdown=restart.StorePerAttempt.shutdown):
-    time.sleep(float(sys.argv.pop()))
+    {wait}
     return shutdown(self)
 restart.StorePerAttempt.shutdown = slow
 runpy.run_module("trainwright_runtime", run_name="__main__")
 """
 
+IS_PATIENT = """
+import runpy
+from trainwright_runtime.recovery import restart
+restart._FAREWELL = 60.0
+runpy.run_module("trainwright_runtime", run_name="__main__")
+"""
 
-@pytest.mark.parametrize("seconds", ["2", "8"])  # the node where they meet waits 5 for the others
-def test_who_is_slow_to_leave_has_succeeded_as_the_others(
-    entrypoint: Entrypoint, seconds: str
-) -> None:
+
+def _two_nodes(
+    entrypoint: Entrypoint, wait: str, first: str | None
+) -> tuple[subprocess.Popen[str], subprocess.CompletedProcess[str]]:
+    """The node that is slow to leave, and the ended one where both have met."""
     script = entrypoint.script("train.py", TRAIN)
     job = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
     argv = ["--recovery=restart", "--grace-period=10", "--", script, "0", "0"]
-    slow = subprocess.Popen(
-        [sys.executable, entrypoint.script("is_slow.py", IS_SLOW), *argv, seconds],
-        cwd=entrypoint.folder,
-        env={**clean_environment(), **job, "RANK": "1"},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    first = entrypoint.run(*argv, env={**job, "RANK": "0"})
-    assert first.returncode == 0, first.stderr
-    assert (slow.poll() is None) == (seconds == "8")
-    _, said = slow.communicate(timeout=TIMEOUT)
-    assert slow.returncode == 0, said
-    assert "ERROR" not in said
-    assert "Traceback" not in said
+    is_slow = entrypoint.script("is_slow.py", IS_SLOW.format(wait=wait))
+    slow = entrypoint.start(*argv, env={**job, "RANK": "1"}, changed=is_slow)
+    return slow, finish(entrypoint.start(*argv, env={**job, "RANK": "0"}, changed=first))
+
+
+def test_the_node_where_they_met_waits_for_who_is_slow_to_leave(entrypoint: Entrypoint) -> None:
+    is_patient = entrypoint.script("is_patient.py", IS_PATIENT)
+    wait = "time.sleep(2); pathlib.Path('leaves').touch()"
+    slow, first = _two_nodes(entrypoint, wait, is_patient)
+    assert (entrypoint.folder / "leaves").exists()
+    _assert_succeeded(first)
+    _assert_succeeded(finish(slow))
+
+
+def test_who_leaves_after_all_others_has_succeeded_as_they_have(entrypoint: Entrypoint) -> None:
+    wait = "while not pathlib.Path('all-others-left').exists(): time.sleep(0.05)"
+    slow, first = _two_nodes(entrypoint, wait, None)
+    (entrypoint.folder / "all-others-left").touch()
+    _assert_succeeded(first)
+    _assert_succeeded(finish(slow))
+
+
+def _assert_succeeded(node: subprocess.CompletedProcess[str]) -> None:
+    assert node.returncode == 0, node.stderr
+    assert "ERROR" not in node.stderr
+    assert "Traceback" not in node.stderr
 
 
 def test_an_elastic_pytorchjob_meets_through_its_first_worker(entrypoint: Entrypoint) -> None:
