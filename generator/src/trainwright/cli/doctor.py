@@ -37,8 +37,8 @@ def doctor(context: Context, output: str) -> None:
 
 
 def _text(context: Context, found: tuple[Diagnosis, ...]) -> Iterator[str]:
+    from trainwright.datatypes.listing import plural
     from trainwright.findings.visibility import visible
-    from trainwright.reports.terminal import plural
 
     for d in found:
         state = context.paint(f"{d.state.value:<8}", _COLORS[d.state.value])

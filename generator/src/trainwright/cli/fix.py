@@ -7,6 +7,7 @@ import sys
 import click
 
 from trainwright.cli.common import Context, chosen_by, today
+from trainwright.datatypes.listing import plural
 
 
 def fix(context: Context, selections: tuple[str, ...], *, yes: bool) -> None:
@@ -30,7 +31,7 @@ def fix(context: Context, selections: tuple[str, ...], *, yes: bool) -> None:
             click.echo(context.differing(line), nl=not line.endswith("\n"), color=context.color)
     rules = ", ".join(sorted({finding.rule for finding in found.findings}))
     count = len(found.findings)
-    message = f"{count} finding{'' if count == 1 else 's'} ({rules})"
+    message = f"{plural(count, 'finding')} ({rules})"
     if not yes and not sys.stdin.isatty():
         click.echo(f"{message}: nothing is written without --yes", err=True)
         return

@@ -89,9 +89,9 @@ def render(
 
 
 def _say_drift(plan: Build, selections: tuple[str, ...]) -> int:
+    from trainwright.datatypes.listing import plural
     from trainwright.findings import diagnostics as dx
     from trainwright.render import text
-    from trainwright.reports.terminal import plural
 
     lines = [line for environment in plan.environments for line in text.drift(environment)]
     for line in lines:

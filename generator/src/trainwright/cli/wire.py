@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trainwright.cli.common import FINDINGS, OK, Context, complete, errors
+from trainwright.datatypes.listing import plural
 
 if TYPE_CHECKING:
     from trainwright.gitops.wiring.survey import LoadedSites
@@ -55,7 +56,6 @@ def wire(
 
 
 def _say(out: Path, changes: Changes, check_only: bool) -> int:
-    from trainwright.reports import terminal
     from trainwright.specs import filetree
 
     states = {
@@ -68,7 +68,7 @@ def _say(out: Path, changes: Changes, check_only: bool) -> int:
     if not states:
         click.echo(f"up to date in {out}")
     elif check_only:
-        click.echo(f"{terminal.plural(len(states), 'file')} to write: run `wire`.", err=True)
+        click.echo(f"{plural(len(states), 'file')} to write: run `wire`.", err=True)
         return FINDINGS
     else:
         filetree.apply(out, changes)

@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.listing import plural
 from trainwright.datatypes.pointer import Pointer
 from trainwright.editor.navigation import naming, uses
 from trainwright.editor.place import Place, environment_of, kind_of
-from trainwright.editor.reach import counted, reach
+from trainwright.editor.reach import reach
 from trainwright.editor.text import Position
 from trainwright.errors import TrainwrightError
 from trainwright.runs.decision import Decision, Step
@@ -59,11 +60,11 @@ def _named(session: Session, path: str, key: str, name: str) -> str:
     environment, place = environment_of(session, path), Place(session, path, _START)
     lines = len(list(uses(place, environment, key, name)))
     jobs = list(naming(session, environment, key, name))
-    return reach(session, jobs).after(f"named on {counted(lines, 'line')}")
+    return reach(session, jobs).after(f"named on {plural(lines, 'line')}")
 
 
 def _reaching(session: Session, how: str, jobs: Collection[JobFile]) -> str:
-    return reach(session, jobs).after(f"{how} by {counted(len(jobs), 'job')}")
+    return reach(session, jobs).after(f"{how} by {plural(len(jobs), 'job')}")
 
 
 def _job(session: Session, file: JobFile) -> Iterator[str]:
@@ -72,7 +73,7 @@ def _job(session: Session, file: JobFile) -> Iterator[str]:
     except TrainwrightError:
         return
     if run.object:
-        behind = f", behind {counted(len(run.held), 'change')}" if run.held else ""
+        behind = f", behind {plural(len(run.held), 'change')}" if run.held else ""
         yield f"{run.object}: {run.status}{behind}"
     else:
         yield run.status

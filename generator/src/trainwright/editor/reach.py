@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.listing import plural
 from trainwright.runs.decision import Step
 from trainwright.runs.record import ENDED
 from trainwright.specs.layout import JobFile
@@ -30,9 +31,9 @@ class Reach:
         """What a change of the value does, for people; empty where it does nothing to a run."""
         parts = []
         if self.held:
-            parts.append(f"is held back for {counted(self.held, 'run')}")
+            parts.append(f"is held back for {plural(self.held, 'run')}")
         if self.started:
-            parts.append(f"starts {counted(self.started, 'run')}")
+            parts.append(f"starts {plural(self.started, 'run')}")
         return f"a change {' and '.join(parts)}" if parts else ""
 
     def after(self, reached: str) -> str:
@@ -57,8 +58,3 @@ def _step(session: Session, file: JobFile) -> Step | None:
     present = session.workspace.folder(file.environment).record(file.name)
     goes_on = present is not None and present.object == checked.record.object
     return Step.KEEP if goes_on and environment.shared_changes == "hold" else Step.BEGIN
-
-
-def counted(number: int, what: str) -> str:
-    """A number of things, in words."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from trainwright.datatypes.listing import plural
 from trainwright.datatypes.model import Data, Manifest
 from trainwright.datatypes.tolerant import text
 from trainwright.importing.adopting import Adoption
@@ -24,9 +25,12 @@ class Holder(NamedTuple):
     name: str = ""
     namespace: str = ""
 
+    @property
+    def path(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
     def __str__(self) -> str:
-        where = f"{self.namespace}/{self.name}" if self.namespace else self.name
-        return f"{self.engine} {where}".rstrip()
+        return f"{self.engine} {self.path}".rstrip()
 
 
 def holder_of(body: Mapping[str, Data]) -> Holder:
@@ -51,13 +55,13 @@ def steps(adoptions: Iterable[Adoption]) -> Iterator[str]:
     for one in adoptions:
         held[holder_of(one.body)].append(one)
     for holder, ones in sorted(held.items()):
-        yield f"How {holder} lets go of {len(ones)} object{'s' if len(ones) > 1 else ''}:"
+        yield f"How {holder} lets go of {plural(len(ones), 'object')}:"
         lines = _STEPS[holder.engine](holder, ones)
         yield from (f"  {number}. {line}" for number, line in enumerate(lines, start=1))
 
 
 def _argocd(holder: Holder, ones: list[Adoption]) -> Iterator[str]:
-    app = f"{holder.namespace}/{holder.name}" if holder.namespace else holder.name
+    app = holder.path
     yield f"Stop its syncs: `argocd app set {app} --sync-policy none`"
     yield from _annotated(ones, _argocd_mark)
     yield "Merge what was written here, and sync it: the objects then belong to the new Application"

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.listing import plural
 from trainwright.datatypes.model import (
     Environment,
     Finding,
@@ -215,7 +216,7 @@ def _nothing(gathered: Gathered) -> str:
 def _unrendered(gathered: Gathered) -> Iterator[Finding]:
     """Once per chart and kustomization: how many files are left to Helm and kustomize."""
     for whole, count in gathered.wholes.items():
-        files = f"{count} file{'' if count == 1 else 's'}"
+        files = plural(count, "file")
         message = f"skipped: {files} of the {whole.title()}, whose manifests are yet to be rendered"
         finding = dx.SHAPE.at(Location(whole.file, 1), message, remedy=whole.remedy())
         yield replace(finding, severity=Severity.NOTE)
@@ -235,7 +236,7 @@ def _unknown(
     for (api_version, kind, rule, reason), cases in found.items():
         chunk, unknown = cases[0]
         place = checking.place(chunk, unknown.at)
-        objects = f"{len(cases)} object{'' if len(cases) == 1 else 's'}"
+        objects = plural(len(cases), "object")
         if rule:
             text = " ".join(rule.split())
             yield dx.CEL_SKIPPED.at(place, f"{kind}: not evaluated: {text}: {reason}")

@@ -8,6 +8,7 @@ from datetime import timedelta
 from urllib.parse import urlencode
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.listing import plural
 from trainwright.datatypes.model import Data, Severity
 from trainwright.overview.goodput import PARTS, RunGoodput, total_ettr
 from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview
@@ -19,7 +20,6 @@ from trainwright.plan.model import Cause
 from trainwright.plan.table import columns
 from trainwright.reports.page import AuthoredLines, document, finding_data
 from trainwright.reports.report import by_weight
-from trainwright.reports.terminal import plural
 
 _NAMED = 3  # of each kind of trouble, with what is wrong; the list has all
 
@@ -88,7 +88,7 @@ def _verdict(found: Overview, errors: int) -> str:
     parts = [f"{len(found.environments):,} environments, {len(found.jobs):,} jobs"]
     parts += [f"{count:,} {state}" for state, count in sorted(states.items())]
     parts += [f"{held:,} behind what is written"] if held else []
-    parts += [f"{errors:,} error{'' if errors == 1 else 's'}"] if errors else []
+    parts += [plural(errors, "error")] if errors else []
     return " · ".join(parts)
 
 

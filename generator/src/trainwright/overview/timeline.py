@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 
+from trainwright.datatypes.listing import plural
 from trainwright.datatypes.model import Data
 from trainwright.overview.collect import outcomes
 from trainwright.overview.model import Overview
-from trainwright.reports.terminal import plural
 
 _KINDS = ("began", "succeeded", "failed", "over")
 _OVER = frozenset({"cancelled", "removed", "replaced"})

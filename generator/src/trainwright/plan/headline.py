@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from trainwright.datatypes.listing import plural
 from trainwright.datatypes.model import Severity
 from trainwright.plan import words
 from trainwright.plan.model import Action, JobChange, Plan
@@ -37,7 +38,7 @@ _ENDING = frozenset({Action.DELETED, Action.CANCELLED, Action.NEW_RUN})
 def verdict(review: Plan) -> str:
     """One line of at most 100 characters: the riskiest first, and what has no room counted."""
     forged = len({finding.place.file for finding in review.underived})
-    first = [f"{_counted(forged, 'rendered file')} that no source renders"] if forged else []
+    first = [f"{plural(forged, 'rendered file')} that no source renders"] if forged else []
     rest = list(_rest(review))
     for actions in _actions(review) or [""]:
         line = _line(first, actions, rest)
@@ -75,7 +76,7 @@ def _actions(review: Plan) -> list[str]:
 
 def _jobs(action: Action, changes: list[JobChange]) -> str:
     active = all(change.before and change.before.state == "active" for change in changes)
-    return _counted(len(changes), "running job" if action in _ENDING and active else "job")
+    return plural(len(changes), "running job" if action in _ENDING and active else "job")
 
 
 def _rest(review: Plan) -> Iterator[str]:
@@ -93,7 +94,7 @@ def _rest(review: Plan) -> Iterator[str]:
     yield from short if len(short) == 1 else ()
     errors = sum(finding.severity is Severity.ERROR for finding in review.findings)
     if errors:
-        yield _counted(errors, "error")
+        yield plural(errors, "error")
     if review.objects:
         yield words.objects(review)
 
@@ -116,7 +117,3 @@ def _requested(review: Plan) -> Iterator[str]:
     yield ", ".join(
         words.money(cost.cost, currency, sign=True) for currency, cost in costs.items() if cost.cost
     )
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.listing import plural
 from trainwright.plan import words
 from trainwright.plan.model import EnvironmentPlan, Plan, Use
 from trainwright.specs.capacity import CapacityCheck
@@ -70,7 +71,7 @@ def _at_once(use: Use, fit: CapacityCheck | None) -> str:
 def _hours(use: Use, fit: CapacityCheck | None) -> str:
     shown = _changed(use.before.hours, use.after.hours, fit)
     jobs = use.after.unbounded
-    unbounded = f"{jobs} job{'' if jobs == 1 else 's'} without maxDuration" if jobs else ""
+    unbounded = f"{plural(jobs, 'job')} without maxDuration" if jobs else ""
     return " and ".join(filter(None, (shown + _short(fit), unbounded)))
 
 

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
-from trainwright.datatypes.listing import listed
+from trainwright.datatypes.listing import listed, plural
 from trainwright.datatypes.model import Data, Finding
 from trainwright.datatypes.pointer import Pointer
 from trainwright.findings.credentials import HIDDEN, named, redact
@@ -36,10 +36,10 @@ def objects(review: Plan) -> str:
 
 def reach(blast: SharedFileImpact) -> str:
     """What a shared file does to the jobs that read it: "holds back 12 runs, 0 start"."""
-    jobs = f"{len(blast.jobs):,} job{'' if len(blast.jobs) == 1 else 's'}"
+    jobs = plural(len(blast.jobs), "job")
     if not blast.held:
         return f"reaches {jobs}, {blast.new_runs:,} of them with a new run"
-    runs = f"{blast.held:,} run{'' if blast.held == 1 else 's'}"
+    runs = plural(blast.held, "run")
     again = "`trainwright rerun` takes the change up"
     return f"holds back {runs}, {blast.new_runs:,} start: {again}"
 
@@ -81,7 +81,7 @@ def asked(demand: Demand, currency: str, *, sign: bool = False) -> Iterator[str]
     if demand.unbounded:
         jobs = abs(demand.unbounded)
         less = "no longer " if demand.unbounded < 0 else ""
-        yield f"{less}unbounded GPU-h of {jobs} job{'' if jobs == 1 else 's'} without maxDuration"
+        yield f"{less}unbounded GPU-h of {plural(jobs, 'job')} without maxDuration"
 
 
 def signed(demand: Demand, currency: str) -> str:

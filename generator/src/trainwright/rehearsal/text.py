@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING
 
+from trainwright.datatypes.listing import plural
 from trainwright.findings.credentials import HIDDEN, redact
 from trainwright.pods.pod import Pod, Restart
 from trainwright.pods.rank_prediction import Process
@@ -51,7 +52,7 @@ def _commands(pods: tuple[Pod, ...]) -> Iterator[str]:
     first, *others = dict.fromkeys(redact(shlex.join(pod.argv)) for pod in pods)
     yield f"$ {first}"
     if others:
-        yield f"  ({terminal.plural(len(others), 'other pod')} with words of their own)"
+        yield f"  ({plural(len(others), 'other pod')} with words of their own)"
 
 
 def _ranks(processes: list[Process]) -> str:
@@ -186,7 +187,7 @@ class Printer:
     def state(self, running: int, ended: int) -> None:
         """How many pods run."""
         if self._status is not None:
-            self._status.update(f"{terminal.plural(running, 'pod')} running, {ended} ended")
+            self._status.update(f"{plural(running, 'pod')} running, {ended} ended")
 
     def say(self, text: str) -> None:
         """A word about the run itself."""

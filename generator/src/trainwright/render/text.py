@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from trainwright.datatypes.listing import plural
 from trainwright.findings import redaction
 from trainwright.findings.visibility import visible
 from trainwright.render.build import Build, EnvironmentBuild
-from trainwright.reports.terminal import plural
 from trainwright.specs.filetree import Changes
 
 

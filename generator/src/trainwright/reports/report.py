@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.listing import plural
 from trainwright.datatypes.model import Data, Finding, Location, Severity
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.findings.visibility import LOG_COMMAND, UNSEEN
@@ -52,11 +53,9 @@ class Report:
     @property
     def verdict(self) -> str:
         """One line: "2 errors, 1 warning in 3 jobs", or that all is well."""
-        jobs = f"{len(self.checked)} {self.noun}{'' if len(self.checked) == 1 else 's'}"
+        jobs = plural(len(self.checked), self.noun)
         counts = [(self.count(severity), severity.value) for severity in WEIGHT]
-        parts = [
-            f"{number} {word}{'' if number == 1 else 's'}" for number, word in counts if number
-        ]
+        parts = [plural(number, word) for number, word in counts if number]
         return f"{', '.join(parts) or 'no findings'} in {jobs}"
 
 

@@ -88,10 +88,6 @@ def behind_items(held: Sequence[Held]) -> list[Data]:
     ]
 
 
-def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def explanation(found: Sequence[Explanation]) -> str:
     """The effective spec, a value a line, each with where it was set and what it overrode."""
     lines = [(f"{e.pointer.dotted}: {_value(_hidden(e.pointer, e.value))}", e) for e in found]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from trainwright.datatypes.groupkind import CLUSTERQUEUE, LOCALQUEUE, RESOURCEFLAVOR, GroupKind
+from trainwright.datatypes.listing import plural
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import mapping, text
 from trainwright.kinds import SERVED
@@ -129,7 +130,7 @@ def invalid_pod_set_group(subject: Subject) -> Iterator[Hit]:
 
 def _unfit_group(members: list[PodTemplate]) -> str:
     if len(members) != 2:
-        return f"has {len(members)} pod set{'' if len(members) == 1 else 's'}, not two"
+        return f"has {plural(len(members), 'pod set')}, not two"
     one, other = members
     if any(one.annotations.get(n) != other.annotations.get(n) for n in TOPOLOGY[:2]):
         return "requests two topologies"

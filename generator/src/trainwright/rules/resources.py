@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from trainwright.datatypes import quantity
 from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.listing import plural
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
@@ -222,7 +223,7 @@ def processes_per_gpu_mismatch(subject: Subject) -> Iterator[Hit]:
         if processes is not None and gpus != processes:
             shared = f"{processes - gpus} ranks would share a GPU with another"
             note = shared if processes > gpus else f"{gpus - processes} GPUs would stay idle"
-            message = f"{processes} processes per node, but {gpus} GPU{'' if gpus == 1 else 's'}"
+            message = f"{processes} processes per node, but {plural(gpus, 'GPU')}"
             yield Hit(pointer, message, note=note, also=(Pointer("/resources/gpu"),))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.reports.terminal import plural
+from trainwright.datatypes.listing import plural
 from trainwright.upgrade.model import FindingChange, Upgrade
 
 

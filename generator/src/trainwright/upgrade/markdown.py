@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from trainwright.datatypes.listing import plural
 from trainwright.findings.visibility import visible
 from trainwright.reports.comment import ICONS, LIMIT, cell, code, fenced, fitting, html
-from trainwright.reports.terminal import plural
 from trainwright.upgrade import format as words
 from trainwright.upgrade.format import Style
 from trainwright.upgrade.model import Difference, FindingChange, Upgrade

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from trainwright.datatypes.listing import listed
+from trainwright.datatypes.listing import listed, plural
 from trainwright.findings.visibility import visible
-from trainwright.reports.terminal import plural
 from trainwright.upgrade import format as words
 from trainwright.upgrade.format import Style
 from trainwright.upgrade.model import FindingChange, Upgrade

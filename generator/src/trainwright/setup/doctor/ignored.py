@@ -9,9 +9,8 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.listing import listed
+from trainwright.datatypes.listing import listed, plural
 from trainwright.datatypes.model import Location
-from trainwright.reports.terminal import plural
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE
 from trainwright.setup.doctor.diagnosis import Diagnosis, State

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.listing import plural
 from trainwright.datatypes.model import Severity
 from trainwright.render import build as plan
 from trainwright.render.build import BuildOptions
-from trainwright.reports.terminal import plural
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE
 from trainwright.setup.doctor import ignored
