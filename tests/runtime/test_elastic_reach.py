@@ -169,3 +169,9 @@ def test_where_too_few_are_left_all_wait_and_log_it(
     assert all(BY_NAME in training.log(worker) for worker in range(WORKERS))
     forks.ask("join", 2, [0, 1])
     training.goes_on(0, 1, 2)
+
+
+def test_a_name_that_resolves_no_more_is_not_reached() -> None:
+    from trainwright_runtime.elastic.reach import unreached
+
+    assert unreached({"w1": "no-such-host.invalid:29500"}) == {"w1": "no-such-host.invalid:29500"}

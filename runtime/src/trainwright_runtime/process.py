@@ -10,7 +10,6 @@ process ends in SIGABRT: https://github.com/pytorch/pytorch/pull/179291
 from __future__ import annotations
 
 import atexit
-import ctypes
 import functools
 import importlib.util
 import json
@@ -42,10 +41,9 @@ from trainwright_runtime import (
 )
 from trainwright_runtime.coordination import guard
 from trainwright_runtime.imports import GROUPS, after_import
+from trainwright_runtime.parent import die_with_parent
 
 _log = logging.getLogger(__name__)
-
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 _MANY, _OWN = 10_256, 256
 """Open files that a worker of 10,000 needs, and how many of them are not connections of a step."""
@@ -63,7 +61,8 @@ _OUR_FILES = (__file__, runpy.__file__, "<frozen runpy>")
 
 def main(argv: Sequence[str]) -> NoReturn:
     """Run the program; never returns. Its exit code is the process's."""
-    _die_with_the_entrypoint()
+    if "TRAINWRIGHT_SUPERVISED" in os.environ:
+        die_with_parent()  # else it would hold its GPU, and hang in its next collective
     stacks.enable()
     _hide_from_children(os.environ)
     logs.configure(os.environ.get("TRAINWRIGHT_LOG_FORMAT", "text"), logs.label_of(os.environ))
@@ -82,12 +81,6 @@ def main(argv: Sequence[str]) -> NoReturn:
     except BaseException as error:  # noqa: BLE001 - whatever a script raises is reported here
         _leave(_failed(error, oom_killed=cgroup.oom_kills() > oom_kills))
     _leave(exit_codes.DONE)
-
-
-def _die_with_the_entrypoint() -> None:
-    """A process whose entrypoint was killed would hold its GPU and hang in its next collective."""
-    if "TRAINWRIGHT_SUPERVISED" in os.environ and sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _say_what_fits(limit: int) -> None:

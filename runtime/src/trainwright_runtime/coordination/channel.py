@@ -37,8 +37,7 @@ LONGEST = 1 << 28
 """Bytes of a message, of which only a process of the run can send any."""
 LONGEST_REQUEST = 1 << 22
 """Bytes of one to a port: thousands of workers have a connection each. 10,000 names fit."""
-_KEPT_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
-"""Seconds, and times: the connection to a machine that is gone without a word ends in a minute."""
+_PROBES = 3
 _CHUNK = 1 << 16
 
 
@@ -63,12 +62,22 @@ class Channel:
     def __init__(self, connection: socket.socket, shaken: Handshake, *, serves: bool) -> None:
         self.connection = connection
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        _keep_alive(connection)
+        self.keep_alive(idle=30, interval=10)
         self._longest = LONGEST_REQUEST if serves else LONGEST
         keys = shaken.proof(b"to the server"), shaken.proof(b"to the client")
         self._reads, self._writes = keys if serves else keys[::-1]
         self._read = self._written = 0
         self._rest = bytearray()
+
+    def keep_alive(self, *, idle: int, interval: int) -> None:
+        """End the connection once its machine has been gone without a word for so many seconds:
+        `idle` and three times `interval`, a minute if nothing else is set.
+        """
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        seconds = {"TCP_KEEPIDLE": idle, "TCP_KEEPINTVL": interval, "TCP_KEEPCNT": _PROBES}
+        for name, value in seconds.items():
+            if hasattr(socket, name):  # not on macOS, where jobs are rehearsed
+                self.connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
     def write(self, message: Mapping[str, Any]) -> None:
         self.write_encoded(json.dumps(message).encode())
@@ -121,13 +130,6 @@ class Channel:
             if not more:
                 raise ConnectionResetError("closed by the other side")
             self._rest += more
-
-
-def _keep_alive(connection: socket.socket) -> None:
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _KEPT_ALIVE.items():
-        if hasattr(socket, name):  # not on macOS, where jobs are rehearsed
-            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _tag(key: bytes, number: int, text: bytes) -> bytes:

@@ -77,7 +77,11 @@ class Reach:
                 if not tried:
                     self._trying = False
                     return
-            reached = tried.keys() - unreached(tried)
+            try:
+                reached = tried.keys() - unreached(tried)
+            except OSError as error:  # as without a descriptor, for which the next attempt may do
+                log.debug("reach: %s", error)
+                reached = set()
             with self._changed:
                 gone = {n for n, at in self._heard.items() if time.monotonic() - at > _GONE}
                 self._keep(self._unreached.keys() - reached - gone, {})
@@ -117,7 +121,10 @@ def _begun(selector: selectors.BaseSelector, name: str, address: str) -> bool:
     family = socket.AF_INET6 if "[" in host else socket.AF_INET
     connection = socket.socket(family, socket.SOCK_STREAM)
     connection.setblocking(False)
-    result = connection.connect_ex((host.strip("[]"), int(port or 0)))
+    try:
+        result = connection.connect_ex((host.strip("[]"), int(port or 0)))
+    except socket.gaierror:  # a name that resolves no more, as of a pod that is gone
+        result = errno.EHOSTUNREACH
     if result == errno.EINPROGRESS:
         selector.register(connection, selectors.EVENT_WRITE, name)
     else:

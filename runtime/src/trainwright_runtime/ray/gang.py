@@ -11,7 +11,6 @@ A connection that ends before that is a node that is lost.
 from __future__ import annotations
 
 import logging
-import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -32,8 +31,8 @@ _CONNECT = 10.0  # seconds for one attempt
 _REMIND = 30.0  # seconds between lines about waiting still
 _LEAVE = 15.0  # seconds for the others to stop Ray, before node 0 does
 
-# A peer that is gone without a word, as by a network that is parted, is lost after half a minute.
-_KEEP_ALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+# Seconds: a peer that is gone without a word, as behind a broken network, is lost after 30.
+_IDLE, _INTERVAL = 15, 5
 
 
 class Gang:
@@ -115,7 +114,7 @@ class Gang:
 
     def _serve(self, channel: Channel) -> None:
         """Until it ends; what is no message of a node ends it as well."""
-        _keep_alive(channel.connection)
+        channel.keep_alive(idle=_IDLE, interval=_INTERVAL)
         with suppress(OSError, ValueError, KeyError, TypeError):
             greeting = channel.read()
             node, name = int(greeting["node"]), str(greeting["name"])
@@ -170,7 +169,7 @@ def join(where: Placement, timeout: float) -> tuple[Channel, int]:
 def _joined(where: Placement, place: str, deadline: float) -> tuple[Channel, int]:
     channel = connect(place, RAY, max(1.0, min(_CONNECT, deadline - time.monotonic())))
     try:
-        _keep_alive(channel.connection)
+        channel.keep_alive(idle=_IDLE, interval=_INTERVAL)
         channel.connection.settimeout(None)  # node 0 has a bound of its own
         channel.write({"node": where.node_rank, "name": where.node})
         answer = channel.read()
@@ -193,10 +192,3 @@ def listen(channel: Channel, events: Events) -> None:
 def send_signal(channel: Channel, number: int) -> None:
     with suppress(OSError):
         channel.write({"signal": number})
-
-
-def _keep_alive(connection: socket.socket) -> None:
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _KEEP_ALIVE.items():
-        if option := getattr(socket, name, None):  # macOS has them under other names
-            connection.setsockopt(socket.IPPROTO_TCP, option, value)

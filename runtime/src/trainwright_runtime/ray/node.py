@@ -117,13 +117,12 @@ class Running:
     `ray stop` ends every Ray of a machine, which may be other nodes' in a rehearsal.
     """
 
-    def __init__(self, begin: Callable[[str], Process], patience: float) -> None:
-        self._begin = begin
+    def __init__(self, start: Callable[[str], Process], patience: float) -> None:
+        self._start = start
         self._deadline = time.monotonic() + patience
 
     def __enter__(self) -> Running:
-        self._folder = _folder()
-        self.process = self._begin(self._folder)
+        self._begin()
         return self
 
     def __exit__(
@@ -132,6 +131,13 @@ class Running:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._end()
+
+    def _begin(self) -> None:
+        self._folder = _folder()
+        self.process = self._start(self._folder)
+
+    def _end(self) -> None:
         stop([self.process], signal.SIGTERM, _STOPPING)
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -142,8 +148,8 @@ class Running:
         ran = any(Path(self._folder).glob("session_*/logs/ray_process_exit.log"))
         if ran or time.monotonic() > self._deadline:
             return False
-        self.__exit__(None, None, None)
-        self.__enter__()
+        self._end()
+        self._begin()
         return True
 
 
