@@ -482,6 +482,35 @@ def test_a_worker_that_waits_for_a_step_outlives_a_broken_reply(
     worker.close()
 
 
+def test_a_worker_that_began_alone_and_took_no_step_is_new_again(listener: Listener) -> None:
+    """Others began meanwhile, and are gone: what it has is what it was started with."""
+    address = Address(
+        coordinator=listener.address, name="a", min_replicas=2, backend="gloo",
+        timeouts=Timeouts(),
+    )  # fmt: skip
+    worker = Replica(address, dump=dict, load=lambda _: None, stopping=lambda: False)
+    answers = iter([
+        {"answer": "found", "phase": "holds", "lineage": "1/a"},
+        {"answer": "restart", "phase": "stale", "lineage": "2/b"},
+        {"answer": "over"},
+    ])  # fmt: skip
+    asked: list[str] = []
+    with closing(worker), ThreadPoolExecutor() as threads:
+        joined = threads.submit(worker.join)
+        lines = _greet(listener, {"serves": True, "life": "1"})
+        threads.submit(lambda: listener.accept().close())  # for the quorum, which there is none of
+        reply = _REPLY
+        while len(asked) < 3 and not joined.done():
+            message = lines.read()
+            if message["do"] == "step":
+                asked.append(message["phase"])
+                reply = _REPLY | next(answers)
+            lines.write(reply | ({} if message["do"] == "step" else {"answer": ""}))
+        with pytest.raises(TrainingOver):
+            joined.result()
+    assert asked == ["new", "holds", "new"]
+
+
 def test_a_candidate_that_does_not_know_whether_it_serves_is_not_the_coordinator(
     listener: Listener,
 ) -> None:

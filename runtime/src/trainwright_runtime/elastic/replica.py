@@ -302,7 +302,11 @@ class Replica:
         if answer is Answer.OVER:
             raise TrainingOver
         if answer is Answer.RESTART:
-            raise Fenced
+            if not self._unused:
+                raise Fenced
+            self._session.forget()  # no step was taken: this worker is as new as it was before
+            self._unused = False
+            return False
         if answer is Answer.FOUND:
             # Others may have trained on, and be gone with all that the coordinator knew, since.
             if self._outdated():
@@ -409,6 +413,7 @@ class Replica:
             for name, source in zip(behind, sources, strict=True):
                 if name == self._name:
                     self._peers.receive(members.places[source].split(), step)
+                    self._unused = False
                     self._peers.load()
                     self._step = step
                     self._session.hold()

@@ -89,6 +89,11 @@ class Session:
             self._live()
             return answer
 
+    def forget(self) -> None:
+        """This worker holds nothing that was trained."""
+        with self._lock:
+            self.lineage, self.phase = "", Phase.NEW
+
     def hold(self) -> None:
         """The state of the lineage that was to be followed is here."""
         with self._lock:
