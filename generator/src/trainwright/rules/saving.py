@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM
 from trainwright.datatypes.model import Data
@@ -12,7 +12,7 @@ from trainwright.datatypes.quantity import count
 from trainwright.datatypes.tolerant import dig, mappings, sequence, text
 from trainwright.kinds import TRAINING
 from trainwright.pods.launching import launches
-from trainwright.pods.storage import mount_at, saved, settings, volume_of
+from trainwright.pods.storage import Setting, arguments, mount_at, saved, settings, volume_of
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
@@ -183,6 +183,31 @@ def gated_model_without_token(subject: Subject) -> Iterator[Hit]:
                 yield Hit(
                     model.pointer, f"{model.shown} is {model.value}, which is gated: no HF_TOKEN"
                 )
+
+
+_TRACKING = frozenset(("report_to", "log_with", "logger", "loggers", "tracker", "trackers"))
+_KEYS = {"wandb": "WANDB_API_KEY", "comet_ml": "COMET_API_KEY", "neptune": "NEPTUNE_API_TOKEN"}
+"""Services of experiment tracking, and the key that each asks a terminal for where it has none."""
+_OFF = ("offline", "dryrun", "disabled")
+
+
+@warning("TW770", kinds=TRAINING, spec=Pointer("/secrets"), per_pod=True)
+def tracking_without_key(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates:
+        for container in template.trains:
+            line = " ".join(container.command_line)
+            for option in arguments(container):
+                key = next((_KEYS[name] for name in _tracked(option) if name in _KEYS), "")
+                given = key in container.variables or container.env_from or key in line
+                off = container.variables.get("WANDB_MODE") in _OFF or "wandb login" in line
+                if key and not (given or off or _has_files(template, container)):
+                    yield Hit(container.pointer, f"{option.shown} names a service, without {key}")
+
+
+def _tracked(option: Setting) -> Iterable[str]:
+    if option.name in ("wandb", "use_wandb"):
+        return () if option.value.lower() in ("false", "0", "no") else ("wandb",)
+    return option.value.lower().split(",") if option.name in _TRACKING else ()
 
 
 RULES = defined_in(globals())

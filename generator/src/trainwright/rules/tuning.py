@@ -179,6 +179,10 @@ def more_threads_than_cpus(subject: Subject) -> Iterator[Hit]:
             cpus = read(container.limits.get("cpu", container.requests.get("cpu")))
             if cpus is None or template.partial:
                 continue
+            gpus, limit = sum(container.accelerators.values()), read(container.limits.get("cpu"))
+            if limit is not None and gpus > limit:
+                message = f"{gpus} GPUs, and {limit.normalize():f} CPUs to start their work"
+                yield Hit(container.pointer, message)
             processes = _processes(subject, container)
             for what, number in _per_process(container):
                 if number * processes > cpus:
