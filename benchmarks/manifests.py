@@ -193,6 +193,7 @@ def document(chance: random.Random, number: int, mistakes: float) -> str:
         f"  namespace: team-{number % 17}",
         "  labels:",
         f"    app: {name}",
+        f"    kueue.x-k8s.io/queue-name: team-{number % 17}",
         f'    owner: "{chance.randrange(1000)}"',
         "spec:",
         f"  nprocPerNode: {gpus if chance.random() < mistakes else repr(str(gpus))}",
