@@ -23,8 +23,8 @@ _TICK = 0.02  # seconds between two looks for what only time decides
 _KEPT = 8
 """Views that news can be of: a member has mostly the last one."""
 
-_NOBODY: Mapping[str, Any] = {"quorum": 0}
-NOBODY = json.dumps(_NOBODY).encode()
+_NO_QUORUM: Mapping[str, Any] = {"quorum": 0}
+NO_QUORUM = json.dumps(_NO_QUORUM).encode()
 """The answer to a worker that gives up."""
 
 
@@ -147,7 +147,9 @@ class Quorums:
             few = len(self._beats.keys() - verdict.out) < self._patience.least
             if not verdict.out or not (few or worker in verdict.out):
                 return None
-            return json.dumps({**_NOBODY, "apart": self._described(verdict), "few": few}).encode()
+            return json.dumps(
+                {**_NO_QUORUM, "apart": self._described(verdict), "few": few}
+            ).encode()
 
     def withdraw(self, request: Request) -> None:
         """Who requested it does not wait any more."""

@@ -24,7 +24,7 @@ from trainwright_runtime.coordination.doing import IN_PROGRAM, IN_STEP, WAITING,
 from trainwright_runtime.coordination.door import Door, own_addresses
 from trainwright_runtime.coordination.election import Election
 from trainwright_runtime.coordination.messages import REPORT, REQUEST, checked
-from trainwright_runtime.coordination.quorum import NOBODY, Patience, Quorums
+from trainwright_runtime.coordination.quorum import NO_QUORUM, Patience, Quorums
 from trainwright_runtime.coordination.rules import Answer, Phase, Run
 
 log = logging.getLogger(__name__)
@@ -169,7 +169,7 @@ class Registry:
                 self._require_serving()
                 if _has_sent(channel):
                     channel.read()  # that it withdraws, or the end of the connection
-                    text = self.quorums.answer(ticket, 0) or NOBODY
+                    text = self.quorums.answer(ticket, 0) or NO_QUORUM
                     break
                 if (text := self.quorums.refusal(member["replica_id"])) is not None:
                     text = self.quorums.answer(ticket, 0) or text
