@@ -129,6 +129,42 @@ def test_mounts_and_the_folder_of_pyxis(tmp_path: Path) -> None:
     assert made["workingDir"] == "/work"
 
 
+@pytest.mark.parametrize("name", ["apptainer", "singularity", "srun /usr/bin/apptainer"])
+def test_a_program_in_a_container_of_apptainer(name: str, tmp_path: Path) -> None:
+    options = "--nv -B /scratch:/data:ro,/out --bind=/home --env A=1,B=2 --pwd /work"
+    image = "docker://pytorch/pytorch:2.5.1"
+    made = spec(tmp_path, "-N 1", f"{name} exec {options} {image} python t.py --lr 1", image="")
+    assert (made["image"]["repository"], made["image"]["tag"]) == ("pytorch/pytorch", "2.5.1")
+    mounts = {v["mountPath"]: v.get("hostPath", {}).get("path") for v in made["volumes"].values()}
+    assert mounts == {"/data": "/scratch", "/out": "/out", "/home": "/home", "/dev/shm": None}
+    assert (made["env"], made["workingDir"]) == ({"A": "1", "B": "2"}, "/work")
+    assert (made["entrypoint"], made["flags"]) == ({"script": "t.py"}, {"lr": 1})
+
+
+def test_what_only_starts_the_program_is_left_out(tmp_path: Path) -> None:
+    """As the managers of environments are, and conda's set-up, which an image brings."""
+    body = (
+        'eval "$(conda shell.bash hook)"\ncd $SLURM_SUBMIT_DIR\n'
+        "export MASTER_PORT=$(expr 10000 + $(echo -n $SLURM_JOBID | tail -c 4))\n"
+        f"{HEAD_NODE}srun bash -c 'uv run torchrun --nnodes=$SLURM_NNODES --nproc_per_node=8 "
+        "--node_rank=$SLURM_NODEID --master_addr=$head_node_ip --master_port=$MASTER_PORT t.py'"
+    )
+    made = spec(tmp_path, TWO_NODES, body.replace("head_node_ip=", "export head_node_ip="))
+    assert (made["entrypoint"], made["launcher"]) == ({"script": "t.py"}, "torchrun")
+    ((one, _),) = imported(tmp_path, TWO_NODES, body.replace("head_node_ip=", "export head_node_ip=")).imported  # fmt: skip
+    assert {left.field for left in one.left if left.severity is Loss.BEHAVIOUR} >= {
+        "eval", "cd", "uv run",
+    }  # fmt: skip
+
+
+def test_a_launcher_that_needs_ssh_cannot_run(tmp_path: Path) -> None:
+    body = "srun deepspeed --hostfile /h --num_gpus 8 train.py"
+    ((one, _),) = imported(tmp_path, TWO_NODES, body).imported
+    assert "by ssh" in "".join(str(left) for left in one.left if left.severity is Loss.CANNOT_RUN)
+    ((one, _),) = imported(tmp_path, "-N 1 --gpus=8", body).imported
+    assert "by ssh" not in "".join(str(left) for left in one.left)
+
+
 def test_exported_variables_are_the_runs(tmp_path: Path) -> None:
     body = (
         "export NCCL_DEBUG=INFO\nLOCAL=1\nexport MASTER_PORT=29500 WORLD_SIZE=$SLURM_NTASKS\n"
@@ -153,6 +189,9 @@ REFUSED = {
     "--nodes is many": ("--nodes=many", "python a.py"),
     "has no image": ("-N 1", "srun --container-image=/x/a.sqsh python a.py"),
     "srun starts nothing": ("-N 1", "srun --label"),
+    "a heterogeneous job has groups": ("-N 1\nhetjob\n-N 2", "srun python a.py"),
+    "a job spec has one: make a script": ("-N 1", "srun --het-group=0 python a.py : python b.py"),
+    "apptainer exec starts nothing": ("-N 1", "srun apptainer exec --nv a.sif"),
     "No such option '--foo'": ("--foo 1", "python a.py"),
 }  # fmt: skip
 
@@ -172,6 +211,7 @@ CANNOT_RUN = {
     "$HOME/data": "srun python a.py --data $HOME/data",
     "${RUN_DIR}": "srun python a.py --out ${RUN_DIR}/x",
     "$(date": "srun python a.py --name run-$(date +%s)",
+    "apptainer: a pod is the container": "srun apptainer run --nv a.sif",
 }
 
 
@@ -236,6 +276,8 @@ def words(script: str, **variables: str) -> tuple[str, ...]:
         ("A=(1)\nA+=(2 3)\nx ${A[@]}", ("x", "1", "2", "3")),
         ("A=a\nA+=b\nx $A", ("x", "ab")),
         ("N=4\nx $((N * 2 + 1)) $(( $N - 1 ))", ("x", "9", "3")),
+        ("A=1\nB='2 3'\nC=\"$A $B ${A} $N\"\nx $C", ("x", "1", "2", "3", "1", "$N")),
+        ("J=llm-7b\nx $((10000 + J % 1000)) $((A$(date)))", ("x", "10000", "$((A$(date)))")),
         ("x $UNKNOWN ${UNKNOWN}/a $(cat f)", ("x", "$UNKNOWN", "${UNKNOWN}/a", "$(cat f)")),
         ("x \"a\\\"b\" \"\\$A\" a\\ b", ("x", 'a"b', "$A", "a b")),
         ("x $1 \"$@\" $*", ("x",)),

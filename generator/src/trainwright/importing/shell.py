@@ -192,7 +192,7 @@ class _Script:
         at, end = (1, len(raw) - 1) if quoted else (0, len(raw))
         found = []
         for child in node.named_children:
-            begin = child.start_byte - start
+            begin = child.start_byte - start + _blanks(child)
             found += [raw[at:begin].decode(errors="replace"), self._piece(child, quoted=quoted)]
             at = child.end_byte - start
         return "".join([*found, raw[at:end].decode(errors="replace")])
@@ -245,13 +245,13 @@ class _Script:
         text = _text(node)[3:-2] if _text(node).startswith("$((") else _text(node)
 
         def value(match: re.Match[str]) -> str:
-            known = self._variables.get(match[1], "0")
-            return _joined(known)
+            known = _joined(self._variables.get(match[1], "0"))
+            return "0" if _NAME.fullmatch(known) else known  # of a variable that there is not
 
-        number = _number(re.sub(r"\$?\{?([A-Za-z_]\w*)\}?", value, text))
-        return _text(node) if number is None else str(number)
+        return number(re.sub(r"\$?\{?([A-Za-z_]\w*)\}?", value, text)) or _text(node)
 
 
+_NAME = re.compile(r"[A-Za-z_][\w-]*")
 _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -261,10 +261,10 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
 }
 
 
-def _number(text: str) -> int | None:
+def number(text: str) -> str | None:
     """The value of whole numbers that are added, multiplied or divided; None for anything else."""
     try:
-        return _evaluated(ast.parse(text.strip().replace("/", "//")[:200], mode="eval").body)
+        return str(_evaluated(ast.parse(text.strip().replace("/", "//")[:200], mode="eval").body))
     except (SyntaxError, ValueError, ZeroDivisionError, RecursionError):
         return None
 
@@ -294,5 +294,11 @@ def _is_alone(node: Node) -> bool:
     return len(inside) == 1 and len(inside[0].text or b"") + 2 == len(node.text or b"")
 
 
+def _blanks(node: Node) -> int:
+    """How many blanks the parser counts to an expansion that stands behind another one."""
+    text = node.text or b""
+    return 0 if node.type == "string_content" else len(text) - len(text.lstrip(b" \t\n"))
+
+
 def _text(node: Node) -> str:
-    return (node.text or b"").decode(errors="replace")
+    return (node.text or b"")[_blanks(node) :].decode(errors="replace")

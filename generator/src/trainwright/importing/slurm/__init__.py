@@ -7,22 +7,27 @@ https://github.com/NVIDIA/pyxis
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from trainwright.datatypes.model import Location
 from trainwright.importing import shell
 from trainwright.importing.slurm import left, manifest
 from trainwright.importing.slurm.amounts import STEP, NodeAmounts, SlurmOutput, narrowed
+from trainwright.importing.slurm.apptainer import is_container, unpacked
 from trainwright.importing.slurm.options import headers, options
 from trainwright.importing.slurm.step import (
     in_shell,
     name_of,
     pod_command,
     training_step,
+    without_runner,
     without_wrappers,
 )
 from trainwright.importing.source import Source
 from trainwright.kinds.reading import ImportingError, SourceObject
+
+_SEVERAL = re.compile(r"^#SBATCH[ \t]+(?:het|pack)job\b|--(?:het|pack)-group\b", re.MULTILINE)
 
 
 def is_script(raw: bytes) -> bool:
@@ -40,6 +45,12 @@ def read(file: str, text: str) -> Source:
             "or one base that they extend"
         )
     amounts = NodeAmounts.of(given, place)
+    if several := _SEVERAL.search(text):
+        place = Location(file, text.count("\n", 0, several.start()) + 1)
+        raise ImportingError(
+            f"{place}: sbatch: a heterogeneous job has groups of nodes that differ, and a job spec "
+            "has one: make a script of each"
+        )
     name = str(given.get("--job-name") or PurePosixPath(file).stem)
     commands = shell.commands(text, amounts.variables(name), SlurmOutput(amounts))
     step = training_step(commands, place, file)
@@ -49,12 +60,19 @@ def read(file: str, text: str) -> Source:
         of_step = options(place, "srun", words[1:])
         words, given = of_step.words, {**given, **of_step.given}
         amounts = narrowed(amounts, of_step.given, place)
-    words = in_shell(words, amounts, name)
+    environment = dict(step.environment)
+    if is_container(words):
+        container = unpacked(words, place)
+        words, given = container.words, {**given, **container.given}
+        environment |= container.environment
+    words = in_shell(words, {**amounts.variables(name), **environment}, SlurmOutput(amounts))
     if not words:
         raise ImportingError(f"{place}: srun starts nothing")
+    runner, words = without_runner(words)
+    run = replace(step, environment=environment)
     folder = manifest.folder(given, commands, step)
     bodies = (
-        manifest.job(given, amounts, pod_command(words, amounts), step, folder),
+        manifest.job(given, amounts, pod_command(words, amounts), run, folder),
         manifest.service(),
     )
     parts = (SourceObject(body=b, place=lambda _: place, called=manifest.called) for b in bodies)
@@ -66,9 +84,11 @@ def read(file: str, text: str) -> Source:
         left=(
             *left.options(given, Location(file, 1)),
             *left.commands(file, commands, step),
-            *left.variables(step, place),
-            *left.unknown(place, (*words, *manifest.environment(step).values())),
+            *left.variables(run, place),
+            *left.unknown(place, (*words, *manifest.environment(run).values())),
+            *left.ran_by(runner, place),
             *left.launched_twice(words, amounts, place),
+            *left.not_for_pods(words, amounts, place),
         ),
         services=(STEP,),
         is_made=True,

@@ -36,6 +36,10 @@ _HARMLESS = frozenset(
 )
 # What makes the programs of a cluster available, which an image brings.
 _OF_THE_IMAGE = frozenset({"module", "ml", "source", ".", "conda", "mamba", "micromamba", "spack"})
+_CONTAINERS = frozenset({"apptainer", "singularity", "docker", "podman", "enroot", "shifter"})
+_SET_UP = re.compile(r"\b(?:conda|mamba|micromamba|pyenv|pixi|spack|modulecmd)\b")
+# The folder that sbatch was called in, which is none of the image's.
+_SUBMITTED = (("$SLURM_SUBMIT_DIR",), ("${SLURM_SUBMIT_DIR}",), ("$PWD",), (".",))
 
 
 def options(given: Mapping[str, Data], place: Location) -> Iterator[NotImported]:
@@ -53,7 +57,7 @@ def options(given: Mapping[str, Data], place: Location) -> Iterator[NotImported]
             field="--container-image",
             place=place,
             value=image,
-            why="a cluster cannot pull a file of enroot: push the image, and name it with --image",
+            why="a cluster cannot pull a file: push the image, and name it with --image",
         )
     if "--time" in given and seconds(str(given["--time"])) is None:
         yield NotImported(
@@ -71,19 +75,27 @@ def commands(
             continue
         if name == "cd" and command.words[1:] and command.words[1].startswith("/"):
             continue
-        of_image = name in _OF_THE_IMAGE
-        why = (
-            "the image has to bring what it makes available"
-            if of_image
-            else "a job spec starts one program: run it in the image, or as an init container"
-        )
+        of_image = name in _OF_THE_IMAGE or _sets_up(command.words)
+        from_there = name == "cd" and command.words[1:] in _SUBMITTED
+        why = "a job spec starts one program: run it in the image, or as an init container"
+        if of_image:
+            why = "the image has to bring what it makes available"
+        if from_there:
+            why = "the program starts in the image's folder, unless workingDir names another"
         yield NotImported(
             field=name,
             place=Location(file, command.line, command.column),
             value=shown("", " ".join(command.words[1:])),
             why=why,
-            severity=Loss.BEHAVIOUR if of_image or command.line > step.line else Loss.CANNOT_RUN,
+            severity=Loss.BEHAVIOUR
+            if of_image or from_there or command.line > step.line
+            else Loss.CANNOT_RUN,
         )
+
+
+def _sets_up(words: Sequence[str]) -> bool:
+    """Whether a command is `eval "$(conda shell.bash hook)"`, as conda's own page has it."""
+    return words[0] == "eval" and bool(_SET_UP.search(" ".join(words)))
 
 
 def variables(step: ShellCommand, place: Location) -> Iterator[NotImported]:
@@ -128,3 +140,29 @@ def launched_twice(
             "all GPUs: one per node is imported",
             severity=Loss.BEHAVIOUR,
         )
+
+
+def ran_by(runner: str, place: Location) -> Iterator[NotImported]:
+    if runner:
+        yield NotImported(
+            field=runner,
+            place=place,
+            value="",
+            why="the image has to bring what it makes available",
+            severity=Loss.BEHAVIOUR,
+        )
+
+
+def not_for_pods(
+    words: tuple[str, ...], amounts: NodeAmounts, place: Location
+) -> Iterator[NotImported]:
+    """Programs that start others where pods cannot."""
+    name = PurePosixPath(words[0]).name
+    why = ""
+    if name in _CONTAINERS:
+        why = "a pod is the container: write its program as `exec IMAGE PROGRAM`, or name --image"
+    # https://www.deepspeed.ai/getting-started/#resource-configuration-multi-node
+    if name == "deepspeed" and amounts.nodes > 1 and "--no_ssh" not in words:
+        why = "it starts the other nodes by ssh, which pods do not have: start torchrun instead"
+    if why:
+        yield NotImported(field=name, place=place, value="", why=why, severity=Loss.CANNOT_RUN)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from trainwright.datatypes.model import Location
 from trainwright.importing import shell
 from trainwright.importing.shell import ShellCommand
 from trainwright.importing.slurm.amounts import HEAD, RANK, NodeAmounts, SlurmOutput
+from trainwright.importing.slurm.apptainer import is_container
 from trainwright.kinds.reading import ImportingError
 
 _STEP_WRAPPERS = frozenset({"time", "exec", "nohup", "stdbuf", "numactl", "env"})
@@ -55,19 +56,34 @@ def without_wrappers(words: tuple[str, ...]) -> tuple[str, ...]:
     return words
 
 
+_RUNNERS = frozenset({"uv", "poetry", "pixi", "pdm", "hatch", "rye"})
+
+
+def without_runner(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """The manager of an environment in front of a program, as `uv run`, and the program."""
+    if words[0] not in _RUNNERS or words[1:2] != ("run",):
+        return "", words
+    program = words[2:]
+    while program and program[0].startswith("-") and "=" in program[0]:
+        program = program[1:]
+    return (f"{words[0]} run", program) if _is_launched(program) else ("", words)
+
+
 def _is_launched(words: tuple[str, ...]) -> bool:
     name = PurePosixPath(words[0]).name if words else ""
-    return name in LAUNCHER_NAMES or bool(_PYTHON.fullmatch(name))
+    return is_container(words) or name in LAUNCHER_NAMES or bool(_PYTHON.fullmatch(name))
 
 
 _SHELL = re.compile(r"(?:.*/)?(?:ba|da|z)?sh")
 
 
-def in_shell(words: tuple[str, ...], amounts: NodeAmounts, name: str) -> tuple[str, ...]:
+def in_shell(
+    words: tuple[str, ...], variables: Mapping[str, str], output: SlurmOutput
+) -> tuple[str, ...]:
     """The one command that a shell of the step starts: what its variables are is known here."""
     if len(words) < 3 or not _SHELL.fullmatch(words[0]) or words[1] not in ("-c", "-lc", "-xc"):
         return words
-    inside = shell.commands(words[2], amounts.variables(name), SlurmOutput(amounts))
+    inside = shell.commands(words[2], variables, output)
     alone = len(inside) == 1 and not inside[0].block and not inside[0].environment
     return without_wrappers(inside[0].words) if alone else words
 

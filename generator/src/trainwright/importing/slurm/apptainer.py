@@ -1,0 +1,82 @@
+"""Programs that a script starts in a container of Apptainer or Singularity, as pyxis has them.
+
+https://apptainer.org/docs/user/main/cli/apptainer_exec.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+
+import click
+
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Location
+from trainwright.importing.commandline import Line, parse
+from trainwright.kinds.reading import ImportingError
+
+_NAMES = frozenset({"apptainer", "singularity"})
+_SEVERAL = ("--bind,-B", "--env", "--mount")
+_VALUED = """
+--pwd --cwd --workdir,-W --home,-H --overlay,-o --scratch,-S --env-file --no-mount --hostname
+--network --network-args --security --add-caps --drop-caps --app --dns --cpus --memory --shm-size
+""".split()
+_SWITCHES = """
+--nv --nvccli --rocm --cleanenv,-e --contain,-c --containall,-C --writable,-w --writable-tmpfs
+--no-home --unsquash --fakeroot,-f --ipc,-i --pid,-p --net,-n --uts --no-init --no-privs
+--no-umask --keep-privs --allow-setuid --compat --disable-cache --no-eval --userns,-u --no-https
+--silent,-s --quiet,-q --verbose,-v --debug,-d
+""".split()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InContainer:
+    """A program, and the options of pyxis that give it the same image and mounts."""
+
+    words: tuple[str, ...]
+    given: Mapping[str, Data]
+    environment: Mapping[str, str]
+
+
+def is_container(words: tuple[str, ...]) -> bool:
+    """Whether a command starts another one in a container."""
+    return bool(words) and PurePosixPath(words[0]).name in _NAMES and "exec" in words
+
+
+def unpacked(words: tuple[str, ...], place: Location) -> InContainer:
+    """What a command starts in its container. Raises ImportingError for options of no meaning."""
+    verb = words.index("exec")
+    line = Line(words=words[verb:], place=place)
+    given, rest = parse(line, 1, _parameters(), strict=True)
+    if len(rest) < 2:
+        raise ImportingError(f"{place}: {words[0]} exec starts nothing")
+    mounts = [part for bind in _texts(given, "--bind") for part in bind.split(",")]
+    folder = given.get("--pwd") or given.get("--cwd")
+    pairs = [pair for env in _texts(given, "--env") for pair in env.split(",") if "=" in pair]
+    return InContainer(
+        words=rest[1:],
+        given={
+            "--container-image": rest[0],
+            **({"--container-mounts": ",".join(mounts)} if mounts else {}),
+            **({"--container-workdir": folder} if folder else {}),
+        },
+        environment={name: value for name, _, value in (pair.partition("=") for pair in pairs)},
+    )
+
+
+def _texts(given: Mapping[str, Data], name: str) -> list[str]:
+    return [str(value) for value in given.get(name, ())]
+
+
+def _parameters() -> list[click.Parameter]:
+    return [
+        *(_option(declared, multiple=True) for declared in _SEVERAL),
+        *(_option(declared) for declared in _VALUED),
+        *(_option(declared, is_flag=True) for declared in _SWITCHES),
+    ]
+
+
+def _option(declared: str, *, multiple: bool = False, is_flag: bool = False) -> click.Option:
+    option = click.Option(declared.split(","), multiple=multiple, is_flag=is_flag)
+    option.name = declared.split(",", maxsplit=1)[0]
+    return option
