@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.plan import words
@@ -51,8 +53,8 @@ def _split(changes: Sequence[JobChange]) -> Iterator[list[JobChange]]:
         return
     found: dict[object, list[JobChange]] = {}
     for change in changes:
-        runs = (words.image(change), *words.runs(change))
-        found.setdefault(tuple(_unnamed(text, change) for text in runs), []).append(change)
+        runs = tuple(_unnamed(text, change) for text in words.runs(change))
+        found.setdefault((words.image(change), runs), []).append(change)
     yield from found.values()
 
 
@@ -67,6 +69,13 @@ def _what(change: JobChange) -> object:
 
 
 def _unnamed(text: str, change: JobChange) -> str:
-    for run in (change.before, change.after):
-        text = text.replace(run.object, "…") if run and run.object else text
-    return text.replace(change.file.name, "…")
+    """Without the names of the job and its runs, where they stand as words of their own."""
+    names = (run.object for run in (change.before, change.after) if run and run.object)
+    for name in (*names, change.file.name):
+        text = _word(name).sub("…", text) if name in text else text
+    return text
+
+
+@lru_cache
+def _word(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![^\W_]){re.escape(name)}(?![^\W_])")

@@ -1,22 +1,36 @@
 """For pull requests: the verdict, a table, findings, and diffs that fold away.
 
 A comment holds so much and no more. What does not fit is dropped and said to be: diffs first, the
-least risky job's before all, then findings, then rows of the table.
+least risky job's before all, then findings, then rows of the table. Jobs that start, stop or
+change what runs stay in it: each part has room of its own, each text in it an end, and what many
+bring is taken by turns. So nothing that one job brings pushes out another's.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 
+from trainwright.datatypes.listing import listed
 from trainwright.datatypes.model import Finding, Location
-from trainwright.findings.visibility import visible
 from trainwright.plan import headline, words
 from trainwright.plan import table as uses
 from trainwright.plan.alike import Alike, alike
 from trainwright.plan.format import Format, Style
 from trainwright.plan.model import Action, JobChange, Plan
-from trainwright.reports.comment import ICONS, LIMIT, cell, code, fenced, fitting, html
-from trainwright.reports.report import by_weight, help_uri
+from trainwright.reports.comment import (
+    ICONS,
+    LIMIT,
+    by_turns,
+    cell,
+    code,
+    fenced,
+    fitting,
+    html,
+    shortened,
+)
+from trainwright.reports.report import by_weight, fairly, help_uri
 
 _ICONS = {
     "rejected": "⛔",
@@ -38,13 +52,19 @@ _ICONS = {
 _ROOM = 600  # characters kept free for what was left out, and for the address of the page
 _DIFF = 10_000  # characters of one job's diff
 _NAMES = 12_000  # characters of the names of jobs without a row
+_STARTED = 8_000  # characters of what these start that was not there before
 _KEPT = 6_000  # characters of the names of jobs that keep an old value
-_CAUSES = 3  # in a row of the table; the details have all
-_OBJECTS = 20  # objects of one's own that are listed
-_FORGED = 50  # rendered files that no source renders, of a few hundred characters each
+_CAUSES = 3  # in a row of the table
+_MORE_CAUSES = 20  # in the details of a job
+_OBJECTS = 4_000  # characters of objects of one's own
+_FORGED = 8_000  # characters of rendered files that no source renders
 _SHARED = 8  # values of one shared file
 _USES = 8_000  # characters of the table of pools
 _HEADS = ("job", "what happens", "because", "requests", "runs")
+_NAME = 200  # characters of a name, a place or a value
+_TEXT = 600  # characters of a sentence, a command or the images of a job
+_MOST = {"command": (3, _TEXT), "privilege": (12, 80)}  # of one sort in a row: how many, how long
+_LINK = 500  # characters of a path that is linked
 
 
 def render(review: Plan, style: Style) -> str:
@@ -54,15 +74,15 @@ def render(review: Plan, style: Style) -> str:
     head += "".join(f"\n⚠️ {cell(line)}\n" for line in words.unrendered(review))
     foot = _foot(review, style)
     head += _uses(review)
-    top, rows = _rows(groups, review, style)
-    findings = [_finding(finding, style) for finding in by_weight(review.findings)]
+    head += _objects(review, style)
+    findings = [*map(partial(_finding, style), by_weight(review.findings))]
     facts = list(_facts(review, style))
     room = LIMIT - len(head) - len(foot) - _ROOM
-    table, used = _table(top, rows, room * 7 // 10 if findings else room)
-    cut = _named(groups[max(0, len(table) - 1) :])
-    room -= used + len(cut)
-    listed, used = fitting(["\n", *findings] if findings else [], room)
-    room -= used
+    table, rows = _table(groups, review, style, room * 7 // 10 if findings else room)
+    cut = _named(groups[rows:]) + _started(groups[rows:])
+    room -= len(table) + len(cut)
+    found, left_out = _findings(review, findings, style, room)
+    room -= len(found)
     shown, used = fitting(facts, room)
     room -= used
     kept, used = fitting([_kept(review)], room)
@@ -76,12 +96,29 @@ def render(review: Plan, style: Style) -> str:
         folded.append(part)
         room -= len(part)
     left = _left(
-        (len(groups) - max(0, len(table) - 1), "row", "rows of the table"),
-        (len(findings) - max(0, len(listed) - 1), "finding", "findings"),
+        (len(groups) - rows, "row", "rows of the table"),
+        (sum(left_out.values()), "finding", f"findings ({_rules(left_out)})"),
         (len(facts) - len(shown), "paragraph", "paragraphs on shared files"),
         (len(groups) - len(folded), "diff", "diffs"),
     )
-    return "".join((head, *table, cut, *listed, *shown, *kept, *folded, left, foot))
+    return "".join((head, table, cut, found, *shown, *kept, *folded, left, foot))
+
+
+def _findings(
+    review: Plan, lines: Sequence[str], style: Style, room: int
+) -> tuple[str, Counter[str]]:
+    """Those that fit, of each file some, and the rules of the others."""
+    found = by_weight(review.findings)
+    if sum(map(len, lines)) >= room:
+        found = fairly(found)
+        lines = [_finding(style, finding) for finding in found]
+    shown, _ = fitting(["\n", *lines] if lines else [], room)
+    left = Counter(finding.rule for finding in found[max(0, len(shown) - 1) :])
+    return "".join(shown), left
+
+
+def _rules(counts: Counter[str]) -> str:
+    return listed([f"{count:,} {rule}" for rule, count in counts.most_common()], 20)
 
 
 def _uses(review: Plan) -> str:
@@ -105,32 +142,61 @@ def _heading(heads: Sequence[str]) -> str:
     return f"{_line(heads)}{'|---' * len(heads)}|\n"
 
 
-def _table(top: str, rows: Sequence[str], room: int) -> tuple[Sequence[str], int]:
-    """The rows that fit, with room for the names of those that do not."""
-    table, used = fitting([top, *rows] if rows else [], room)
-    return (
-        (table, used)
-        if not rows or len(table) > len(rows)
-        else fitting([top, *rows], room - _NAMES)
-    )
+def _table(groups: Sequence[Alike], review: Plan, style: Style, room: int) -> tuple[str, int]:
+    """The rows that fit, with room for what is said of the others, and how many these are."""
+    rows, sizes = [], list[int]()
+    for group in groups:
+        rows.append(_row(group, style, review.currency(group.first.file.environment)))
+        sizes.append(len(_line(rows[-1])))
+        if sum(sizes) > room - _ROOM:
+            break
+    if sum(sizes) > room - _ROOM:
+        while rows and sum(sizes) > room - _ROOM - _NAMES - _STARTED:
+            rows.pop()
+            sizes.pop()
+    heads, shown = uses.columns(_HEADS, rows)
+    return "".join(("\n", _heading(heads), *map(_line, shown))) if rows else "", len(rows)
 
 
 def _named(groups: Sequence[Alike]) -> str:
     """What happens to the jobs without a row, by their names as far as there is room."""
-    happens: dict[str, list[str]] = {}
+    happens: dict[str, list[JobChange]] = {}
     for change in (change for group in groups for change in group.changes):
-        happens.setdefault(change.action.value, []).append(cell(str(change.file)))
+        happens.setdefault(change.action.value, []).append(change)
     lines = []
-    for action, names in happens.items():
-        listed = _listed(names, _NAMES // len(happens) - 100)
-        lines.append(f"\n**{action}** as well, {len(names):,}: {listed}\n")
+    for action, changes in happens.items():
+        turns = by_turns(changes, lambda change: change.file.environment)
+        names = [cell(str(change.file), _NAME) for change in turns]
+        named = _listed(names, _NAMES // len(happens) - 100)
+        lines.append(f"\n**{action}** as well, {len(names):,}: {named}\n")
     return "".join(lines)
 
 
-def _listed(names: Sequence[str], room: int) -> str:
+def _started(groups: Sequence[Alike]) -> str:
+    """What the jobs without a row start that was not there before, but for their commands."""
+    found: dict[str, dict[str, list[Alike]]] = {}
+    for group in groups:
+        change = group.first
+        for what, ones in (*words.started(change), ("image", words.new_images(change))):
+            for one in ones if what != "command" else ():
+                found.setdefault(what, {}).setdefault(one, []).append(group)
+    return "".join(
+        f"\n**{what}s** of these: {_listed(parts, _STARTED // len(found) - 100, f'{what}s')}\n"
+        for what, ones in found.items()
+        if (parts := [f"{cell(one, _NAME)} ({_owners(owners)})" for one, owners in ones.items()])
+    )
+
+
+def _owners(groups: Sequence[Alike]) -> str:
+    count = sum(len(group.changes) for group in groups)
+    name = cell(str(groups[0].first.file), _NAME)
+    return f"{name} and {count - 1:,} more" if count > 1 else name
+
+
+def _listed(names: Sequence[str], room: int, what: str = "") -> str:
     shown, _ = fitting([f"{name}, " for name in names], room)
-    more = len(names) - len(shown)
-    return "".join(shown).removesuffix(", ") + (f" and {more:,} more" if more else "")
+    more = f"and {len(names) - len(shown):,} more {what}".rstrip()
+    return f"{''.join(shown)}{more}" if len(shown) < len(names) else ", ".join(names)
 
 
 def _kept(review: Plan) -> str:
@@ -152,11 +218,29 @@ def _kept(review: Plan) -> str:
 
 
 def _forged(review: Plan) -> str:
-    """What no source renders, above all that may be cut."""
-    lines = [f"- ⛔ {cell(words.forged(one))}\n" for one in review.underived[:_FORGED]]
-    more = len(review.underived) - _FORGED
-    lines += [f"- ⛔ and {more:,} more\n"] if more > 0 else []
-    return "".join(("\n", *lines)) if lines else ""
+    """What no source renders, above all that may be cut, of each folder some."""
+    turns = by_turns(review.underived, lambda finding: finding.place.file.rpartition("/")[0])
+    lines = [f"- ⛔ {cell(words.forged(one), _TEXT)}\n" for one in turns]
+    return _items(lines, _FORGED, "⛔ and {:,} more")
+
+
+def _objects(review: Plan, style: Style) -> str:
+    """Objects of one's own, of each kind some."""
+    lines = [
+        f"- {_link(one.place, style, f'{one.object} is {one.action}')} in "
+        f"{cell(one.environment, _NAME)}\n"
+        for one in by_turns(review.objects, lambda one: one.object.partition("/")[0])
+    ]
+    items = _items(lines, _OBJECTS, "and {:,} more objects")
+    return f"\nObjects of one's own:\n{items}" if items else ""
+
+
+def _items(lines: Sequence[str], room: int, rest: str) -> str:
+    """Items of a list as far as there is room, and how many more there are."""
+    shown, _ = fitting(lines, room)
+    more = len(lines) - len(shown)
+    last = f"- {rest.format(more)}\n" if more else ""
+    return "".join(("\n", *shown, last)) if lines else ""
 
 
 def _left(*dropped: tuple[int, str, str]) -> str:
@@ -166,13 +250,6 @@ def _left(*dropped: tuple[int, str, str]) -> str:
     return f"\n_Left out to fit a comment: {', '.join(parts)}._\n" if parts else ""
 
 
-def _rows(groups: Sequence[Alike], review: Plan, style: Style) -> tuple[str, Sequence[str]]:
-    """The head of the table of jobs, and its rows, without columns in which nothing is."""
-    found = [_row(it, style, review.currency(it.first.file.environment)) for it in groups]
-    heads, rows = uses.columns(_HEADS, found)
-    return f"\n{_heading(heads)}", [_line(row) for row in rows]
-
-
 def _row(group: Alike, style: Style, currency: str) -> tuple[str, ...]:
     change = group.first
     because = "<br>".join(
@@ -180,22 +257,37 @@ def _row(group: Alike, style: Style, currency: str) -> tuple[str, ...]:
     )
     more = len(change.causes) - _CAUSES
     because += f"<br>and {more} more" if more > 0 else ""
-    happens = f"**{change.action.value}**: {cell(change.why)}"
+    happens = f"**{change.action.value}**: {cell(change.why, _TEXT)}"
     asks = cell(words.signed(group.asked, currency))
-    job = f"{_ICONS[change.action.value]} {cell(group.name)}"
-    return (job, happens, because, asks, _runs(change))
+    job = f"{_ICONS[change.action.value]} {_owners([group])}"
+    return (job, happens, because, asks, "<br>".join(_runs(change)))
 
 
-def _runs(change: JobChange) -> str:
-    """What a run starts that was not there before."""
-    return "<br>".join(map(cell, filter(None, (words.image(change), *words.runs(change)))))
+def _runs(change: JobChange) -> Iterator[str]:
+    """What a run starts that was not there before, of each sort some."""
+    image, new = words.image(change), words.new_images(change)
+    if new and len(image) > _TEXT:
+        yield from _some("image", new)
+    elif image:
+        yield cell(image, _TEXT)
+    for what, found in words.started(change):
+        yield from _some(what, found)
+
+
+def _some(what: str, found: Sequence[str]) -> Iterator[str]:
+    most, size = _MOST.get(what, (6, _NAME))
+    for one in found[:most]:
+        yield cell(f"{what} {one}", size)
+    if len(found) > most:
+        yield f"and {len(found) - most:,} more {what}s"
 
 
 def _link(place: Location, style: Style, text: str) -> str:
     """Text that leads to an authored line, where the address of the repository is known."""
-    if not style.link:
-        return f"{cell(text)} ({cell(str(place))})"
-    return f"[{cell(text)}]({style.link}/{_path(place.file)}#L{place.line})"
+    path = _path(place.file)
+    if not style.link or len(path) > _LINK:
+        return f"{cell(text, _NAME)} ({cell(str(place), _NAME)})"
+    return f"[{cell(text, _NAME)}]({style.link}/{path}#L{place.line})"
 
 
 def _path(file: str) -> str:
@@ -204,25 +296,17 @@ def _path(file: str) -> str:
     return quote(file)
 
 
-def _finding(finding: Finding, style: Style) -> str:
+def _finding(style: Style, finding: Finding) -> str:
     icon = ICONS[finding.severity.value]
     rule = f"[{finding.rule}]({help_uri(finding.rule)})"
     where = (
         _link(finding.place, style, str(finding.place)) if style.link else cell(str(finding.place))
     )
-    return f"- {icon} {rule} {where}: {cell(finding.message)}. {cell(finding.remedy)}\n"
+    message, remedy = cell(finding.message, _TEXT), cell(finding.remedy, _TEXT)
+    return f"- {icon} {rule} {where}: {message}. {remedy}\n"
 
 
 def _facts(review: Plan, style: Style) -> Iterator[str]:
-    if review.objects:
-        listed = (
-            f"- {_link(one.place, style, f'{one.object} is {one.action}')} in "
-            f"{cell(one.environment)}\n"
-            for one in review.objects[:_OBJECTS]
-        )
-        more = len(review.objects) - _OBJECTS
-        rest = f"- and {more} more\n" if more > 0 else ""
-        yield f"\nObjects of one's own:\n\n{''.join(listed)}{rest}"
     for blast in review.blast:
         causes = "".join(
             f"- {_link(c.place, style, words.cause(c))}\n" for c in blast.causes[:_SHARED]
@@ -237,7 +321,10 @@ def _details(group: Alike, style: Style) -> str:
     summary = f"{html(group.name)}: {change.action.value}"
     others = _listed([*map(cell, group.others)], _KEPT)
     same = f"The same for {others}.\n\n" if others else ""
-    causes = "".join(f"- {_link(c.place, style, words.cause(c))}\n" for c in change.causes)
+    links = [_link(c.place, style, words.cause(c)) for c in change.causes[:_MORE_CAUSES]]
+    more = len(change.causes) - _MORE_CAUSES
+    links += [f"and {more:,} more"] if more > 0 else []
+    causes = "".join(f"- {link}\n" for link in links)
     inside = f"{same}{causes}\n{_fenced(change)}"
     return f"\n<details><summary>{summary}</summary>\n\n{inside}\n</details>\n"
 
@@ -246,7 +333,7 @@ def _fenced(change: JobChange) -> str:
     """The diff of the manifests, as far as there is room; nothing where they are the same."""
     lines, size = [], 0
     for line in words.diff(change):
-        shown = visible(line)
+        shown = shortened(line, _TEXT)
         size += len(shown) + 1
         if size > _DIFF:
             lines.append("... and more: run the command below")

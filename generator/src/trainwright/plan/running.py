@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -10,6 +11,7 @@ from trainwright.datatypes.model import Data
 from trainwright.kinds import TARGETS
 from trainwright.plan import actions
 from trainwright.plan.model import PlannedRun
+from trainwright.reports.comment import by_turns
 from trainwright.runs.record import VALUES_FILE
 
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
@@ -134,7 +136,8 @@ def _items(data: Data) -> Iterator[Mapping[str, Data]]:
 
 
 def _once(found: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(found))
+    """Each once; one of every sort comes first, so that many of one sort push out no other."""
+    return tuple(by_turns(dict.fromkeys(found), lambda one: re.split("[ /]", one, maxsplit=1)[0]))
 
 
 def _less(found: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:

@@ -153,18 +153,28 @@ def _short(image: str) -> str:
     return f"{repository}@{digest[:19]}" if digest else repository
 
 
-def runs(change: JobChange) -> Iterator[str]:
-    """What a run starts that was not there before, besides its image: "command python train.py"."""
+def new_images(change: JobChange) -> tuple[str, ...]:
+    """The images that a run starts and the one before did not."""
+    before = images(change.before)
+    return tuple(one for one in images(change.after) if one not in before)
+
+
+def started(change: JobChange) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """What a run starts that was not there before, besides its images: by what it is."""
     new = running(change.after).without(running(change.before))
-    for what, found in (
+    found = (
         ("command", new.commands),
         ("service account", new.accounts),
         ("privilege", new.privileges),
         ("host path", new.host_paths),
         ("object", new.objects),
-    ):
-        for one in found:
-            yield f"{what} {redact(one)}"
+    )
+    return tuple((what, tuple(map(redact, ones))) for what, ones in found)
+
+
+def runs(change: JobChange) -> Iterator[str]:
+    """What a run starts that was not there before, besides its image: "command python train.py"."""
+    return (f"{what} {one}" for what, found in started(change) for one in found)
 
 
 def forged(finding: Finding) -> str:

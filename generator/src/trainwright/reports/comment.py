@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import html as escaping
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from trainwright.findings.visibility import visible
+
+_Item = TypeVar("_Item")
 
 LIMIT = 65_536  # characters of a GitHub comment
 ICONS = {"error": "❌", "warning": "⚠️", "note": "💬"}  # by severity
@@ -22,15 +26,33 @@ def fitting(parts: Sequence[str], room: int) -> tuple[Sequence[str], int]:
     return parts, used
 
 
+def by_turns(items: Iterable[_Item], whose: Callable[[_Item], object]) -> list[_Item]:
+    """The first of each owner before the second of any: many of one push out no other."""
+    before = Counter[object]()
+    turns: list[tuple[int, _Item]] = []
+    for item in items:
+        owner = whose(item)
+        turns.append((before[owner], item))
+        before[owner] += 1
+    return [item for _, item in sorted(turns, key=lambda turn: turn[0])]
+
+
+def shortened(text: str, most: int) -> str:
+    """Text spelled out on one line; of what is longer the beginning, and how long it is."""
+    shown = visible(text[:most]).replace("\t", " ")
+    whole = len(text) <= most and len(shown) <= most
+    return shown if whole else f"{shown[:most]}… ({len(text):,} characters)"
+
+
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~>-])")
 
 
 _LINKED = re.compile(r"@|:(?=//)|www(?=\.)")  # mentions and bare addresses
 
 
-def cell(text: str) -> str:
+def cell(text: str, most: int = 1000) -> str:
     """Text that Markdown, tables, HTML and @mentions leave alone."""
-    escaped = _SPECIAL.sub(r"\\\1", visible(text[:1000]).replace("\t", " "))
+    escaped = _SPECIAL.sub(r"\\\1", shortened(text, most))
     escaped = escaped.replace("&", "&amp;").replace("<", "&lt;")
     return _LINKED.sub("\\g<0>\u2060", escaped)
 
@@ -43,9 +65,9 @@ def fenced(diff: str) -> str:
 
 
 def html(text: str) -> str:
-    escaped = escaping.escape(visible(text[:1000]).replace("\t", " "))
+    escaped = escaping.escape(shortened(text, 1000))
     return escaped.replace("@", "&#64;").replace("|", "&#124;")
 
 
 def code(text: str) -> str:
-    return visible(text[:1000]).replace("`", "'").replace("\t", " ")
+    return shortened(text, 1000).replace("`", "'")

@@ -6,7 +6,7 @@ from collections import Counter
 
 from trainwright.datatypes.model import Finding, Severity
 from trainwright.findings.visibility import visible
-from trainwright.reports.report import Format, Report
+from trainwright.reports.report import Format, Report, fairly
 
 # Annotations of one level that a step may have; the rest would be dropped without a word.
 # https://github.com/actions/toolkit/blob/main/docs/problem-matchers.md#limitations
@@ -17,7 +17,8 @@ _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE
 def render(report: Report) -> str:
     lines: list[str] = []
     shown: Counter[Severity] = Counter()
-    for finding in report.by_weight:
+    few = all(report.count(severity) <= _MOST for severity in Severity)
+    for finding in report.by_weight if few else fairly(report.findings):
         shown[finding.severity] += 1
         if shown[finding.severity] <= _MOST:
             lines.append(_annotation(finding))

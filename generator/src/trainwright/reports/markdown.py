@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainwright.datatypes.model import Finding
 from trainwright.reports.comment import ICONS, LIMIT, cell, code, fitting, html
-from trainwright.reports.report import Format, Report, help_uri
+from trainwright.reports.report import Format, Report, fairly, help_uri
 
 _ROOM = 400  # kept free for saying what was left out
 
@@ -14,6 +14,8 @@ def render(report: Report) -> str:
     foot = f"\n_Reproduce with_ `{code(report.command)}`\n"
     room = LIMIT - len(head) - len(foot) - _ROOM
     rows = [_row(finding) for finding in report.by_weight]
+    if sum(map(len, rows)) > room:
+        rows = [_row(finding) for finding in fairly(report.findings)]
     details = [_details(report, finding) for finding in report.by_weight]
     table = ["\n| | rule | where | what |\n|---|---|---|---|\n", *rows] if rows else []
     shown, used = fitting(table, room)

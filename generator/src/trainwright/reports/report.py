@@ -15,6 +15,7 @@ from trainwright.datatypes.listing import plural
 from trainwright.datatypes.model import Data, Finding, Location, Severity
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.findings.visibility import LOG_COMMAND, UNSEEN
+from trainwright.reports.comment import by_turns
 
 if TYPE_CHECKING:
     from trainwright.rule_model.edit import EditRule
@@ -71,6 +72,12 @@ class Format:
 def by_weight(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Findings with the most severe first, and by position among equals."""
     return tuple(sorted(findings, key=lambda f: (WEIGHT[f.severity], f.order)))
+
+
+def fairly(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """As by weight, but the first of each file before the second of any: for where not all fit."""
+    turns = by_turns(by_weight(findings), lambda f: (f.severity, f.place.file))
+    return tuple(sorted(turns, key=lambda f: WEIGHT[f.severity]))
 
 
 @cache
