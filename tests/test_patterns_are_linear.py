@@ -34,6 +34,7 @@ ASSEMBLED = {
     "importing/reasons.py": "patterns in our sources",
     "importing/services.py": "names of services",
     "manifests/webhooks.py": "names of fields",
+    "plan/alike.py": "names of jobs and runs",
     "pods/flags.py": "one of two quotes",
     "pods/launchers.py": "names of options",
     "rehearsal/names.py": "names of pods",

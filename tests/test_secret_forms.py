@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from credential_examples import SECRETS, encoded, looks_random
 from trainwright.findings import credentials
@@ -111,3 +114,54 @@ def test_generator_and_runtime_have_the_same_file() -> None:
     name = "credentials.py"
     ours = ROOT / "generator/src/trainwright/findings" / name
     assert ours.read_bytes() == (ROOT / "runtime/src/trainwright_runtime" / name).read_bytes()
+
+
+# What is public, what starts programs, and what begins on one line and ends on another.
+_AROUND = (
+    "ssh-rsa", "-----BEGIN CERTIFICATE-----", "machine h login", "curl -u", "mysql",
+    "wandb login", "metadata:", "  name: llm", "image: registry.example.com/ml/train:1.0",
+    "data:image/png;base64,iVBORw0KGgo", "\\n", '"', "%2F", "",
+)  # fmt: skip
+_PIECES = st.sampled_from([*(text for text, _ in SECRETS.values()), *_AROUND])
+
+
+def _plain(text: str) -> list[credentials.Found]:
+    """What is found where no line is taken for dull."""
+    text = credentials._unescaped(text)
+    return list(credentials._searched(text, text))
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_form_is_found_wherever_its_text_is_broken(name: str) -> None:
+    text = SECRETS[name][0]
+    for at in range(0, len(text), 1 + len(text) // 60):
+        for between in ("\n", '",\n  "', "\\n", "\n- "):
+            broken = f"a: b\n{text[:at]}{between}{text[at:]}\nc: d"
+            assert list(credentials.credentials(broken)) == _plain(broken)
+
+
+@given(
+    st.lists(
+        st.tuples(_PIECES, st.sampled_from(["\n", " ", ": ", "\n  - ", '", "', "/"])), max_size=8
+    )
+)
+def test_dull_lines_hide_nothing(pieces: list[tuple[str, str]]) -> None:
+    text = "".join(f"{piece}{between}" for piece, between in pieces)
+    assert list(credentials.credentials(text)) == _plain(text)
+
+
+def test_nothing_is_lost_in_what_is_rendered() -> None:
+    for path in sorted(ROOT.glob("tests/golden/*/rendered/*/*.yaml")):
+        text = path.read_text()
+        assert list(credentials.credentials(text)) == _plain(text)
+
+
+def test_forms_of_one_line_take_no_line_break() -> None:
+    """But for those that say so: whether a line is dull is told by itself."""
+    sets = re.compile(r"\[\^?(?:\\.|[^\]\\])+\]")
+    for form in credentials._FORMS:
+        taken = [one for one in sets.findall(form.pattern) if one[1] != "^"]
+        refused = [one for one in sets.findall(form.pattern) if one[1] == "^"]
+        outside = re.sub(r"\\[.$/]", "", sets.sub("", form.pattern))
+        breaks = re.search(r"\\[sWD]|\.", outside) or "\\s" in "".join(taken)
+        assert form.lines or not (breaks or [one for one in refused if "\\s" not in one]), form.kind

@@ -36,13 +36,15 @@ class Found(NamedTuple):
 class _Form(NamedTuple):
     """A known form: what each of its texts contains, and its pattern.
 
-    Hidden is the group `v`, or all of it. `whole` forms begin where a word does.
+    Hidden is the group `v`, or all of it. `whole` forms begin where a word does. One that goes over
+    several `lines` has each of its hints on one of them.
     """
 
     kind: str
     hints: str
     pattern: str
     whole: bool = True
+    lines: bool = False
 
 
 # What services put at the front of their tokens so that they are found.
@@ -54,6 +56,7 @@ _FORMS = (
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
         r"[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
         whole=False,
+        lines=True,
     ),
     _Form("AWS access key", "AKIA ASIA ABIA", r"A(?:KIA|SIA|BIA)[0-9A-Z]{16}(?![0-9A-Z])"),
     _Form("AWS API key", "ABSK", r"ABSK[0-9A-Za-z+/]{100,}={0,2}"),
@@ -196,6 +199,7 @@ _FORMS = (
         r"(?:machine|login|account|default)[\s\"',-]{1,40}(?:[^\s\"',]{1,200}[\s\"',-]{1,40})?"
         r"(?:account[\s\"',-]{1,40}[^\s\"',]{1,200}[\s\"',-]{1,40})?"
         r"password[\s\"',-]{1,40}(?P<v>[^\s\"',]{3,})",
+        lines=True,
     ),
     _Form(
         "password of a .pgpass",
@@ -248,15 +252,14 @@ _ARGUMENTS = 60  # of one command that are looked at
 _REFERENCE = re.compile(r"\$[({A-Za-z_]|-|<|\*\*\*")
 
 
-def _of_commands(text: str) -> Iterator[Found]:
+def _of_commands(text: str, telling: str) -> Iterator[Found]:
     """Passwords among the arguments of programs, on one line or as the items of a list."""
     program, words = "", list[re.Match[str]]()
-    if not any(name in text for name in _PROGRAMS):
+    if not any(name in telling for name in _PROGRAMS):
         return
     for match in _ARGUMENT.finditer(text):
         word = match.group()
-        name = word.rpartition("/")[2].rpartition("=")[2]
-        if name in _PROGRAMS:
+        if (name := _program(word)) in _PROGRAMS:
             program, words = name, []
         elif word in _ENDS:
             program = ""
@@ -265,6 +268,11 @@ def _of_commands(text: str) -> Iterator[Found]:
             yield from _of_argument(program, words)
             if word.endswith(";"):
                 program = ""
+
+
+def _program(word: str) -> str:
+    """What a word would start."""
+    return word.rpartition("/")[2].rpartition("=")[2]
 
 
 def _of_argument(program: str, words: list[re.Match[str]]) -> Iterator[Found]:
@@ -408,14 +416,18 @@ _PUBLIC = re.compile(
 
 def _of_words(text: str) -> Iterator[Found]:
     """Random words, and base64 of what is a credential, outside of what is public."""
-    public = [match.span() for match in _PUBLIC.finditer(text)]
+    words = [
+        (*match.span(), found)
+        for match in _WORD.finditer(text)
+        if (found := tuple(_of_word(match.group(), match.start())))
+    ]
+    public = [match.span() for match in _PUBLIC.finditer(text)] if words else []
     at = 0
-    for match in _WORD.finditer(text):
-        while at < len(public) and public[at][1] <= match.start():
+    for start, end, found in words:
+        while at < len(public) and public[at][1] <= start:
             at += 1
-        if at < len(public) and public[at][0] < match.end():
-            continue
-        yield from _of_word(match.group(), match.start())
+        if at == len(public) or public[at][0] >= end:
+            yield from found
 
 
 def _of_word(word: str, start: int) -> Iterator[Found]:
@@ -618,10 +630,10 @@ def _compiled(form: _Form) -> re.Pattern[str]:
 _HINTS = tuple((form, tuple(h.replace("+", " ") for h in form.hints.split())) for form in _FORMS)
 
 
-def _of_forms(text: str) -> Iterator[Found]:
+def _of_forms(text: str, telling: str) -> Iterator[Found]:
     for form, hints in _HINTS:
         for hint in hints:
-            if hint in text:
+            if hint in telling:
                 for match in _compiled(form).finditer(text):
                     yield Found(*match.span("v" if "v" in match.re.groupindex else 0), form.kind)
                 break
@@ -630,9 +642,39 @@ def _of_forms(text: str) -> Iterator[Found]:
 def credentials(text: str) -> Iterator[Found]:
     """Every credential that a text shows by its form, a command or randomness; they may overlap."""
     plain = _unescaped(text)
-    yield from _of_forms(plain)
-    yield from _of_commands(plain)
-    yield from _of_words(plain)
+    if telling := "\n".join(line for line in plain.split("\n") if not _is_dull(line)):
+        yield from _searched(plain, telling)
+
+
+def _searched(text: str, telling: str) -> Iterator[Found]:
+    """The credentials of a text, of which some lines tell which searches are worth it."""
+    yield from _of_forms(text, telling)
+    yield from _of_commands(text, telling)
+    yield from _of_words(text)
+
+
+_REPEATED = 500  # characters of a line that is worth remembering
+
+
+def _is_dull(line: str) -> bool:
+    """Whether no credential is in a line, and none of several lines begins in it or ends.
+
+    What is rendered for many jobs has the same lines again and again, of which nearly all are dull.
+    """
+    return _remembered(line) if len(line) <= _REPEATED else _looks_dull(line)
+
+
+def _looks_dull(line: str) -> bool:
+    for form, hints in _HINTS:
+        for hint in hints:
+            if hint in line and (form.lines or _compiled(form).search(line)):
+                return False
+    if any(map(_PROGRAMS.__contains__, map(_program, _ARGUMENT.findall(line)))):
+        return False
+    return not any(next(_of_word(word, 0), None) for word in _WORD.findall(line))
+
+
+_remembered = lru_cache(maxsize=1 << 16)(_looks_dull)
 
 
 def suspicious(text: str) -> bool:

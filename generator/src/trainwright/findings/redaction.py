@@ -6,6 +6,7 @@ import difflib
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import accumulate
 
 from trainwright.datatypes.frozen import dataclass
@@ -146,11 +147,16 @@ def unified_diff(
         yield line if header else line[0] + _visible(shown[int(line[1:])])
 
 
+_LINES = 1 << 14  # lines that are remembered: what is rendered has the same ones again and again
+
+
+@lru_cache(_LINES)
 def _entry(line: str) -> _Part | None:
     match = _ENTRY.match(line)
     return _part(line, match, match["key"], len(match["indent"])) if match else None
 
 
+@lru_cache(_LINES)
 def _item(line: str) -> _Part | None:
     match = _ITEM.match(line)
     return _part(line, match) if match else None
@@ -219,6 +225,12 @@ def _shown(lines: Sequence[str], number: int) -> str:
     item = _item(line)
     if item is not None and _behind_option(lines, number, item):
         return f"{item.before}{HIDDEN}{item.after}"
+    return _inline(line)
+
+
+@lru_cache(_LINES)
+def _inline(line: str) -> str:
+    """A line without the credentials that it gives a name itself."""
     for pattern in (_NAMED, _NAMED_BEHIND):
         line = pattern.sub(lambda m: _hide(m, m["name"]), line)
     return redact_names(_FLOW.sub(lambda m: _hide(m, m["key"].rpartition(".")[2]), line))
