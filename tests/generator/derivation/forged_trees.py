@@ -297,6 +297,8 @@ BY_HAND = {
     "record emptied",
     "conflict in a record",
     "facts of the environment",  # a record that cannot be read
+    "chart of any version",  # as well
+    "chart of an open version",
     "submodule",  # an entry of git's index, which rendering does not touch
     "submodule in a job's folder",
     "submodule for a manifest",
@@ -382,6 +384,8 @@ FORGED: Mapping[str, Forge] = {
     "facts of the environment": record_with(environment={"namespace": "x", "gitops": {}}),
     "digest of the job's file": stale_source,
     "version": record_with("llm", trainwright="9.9.9"),
+    "chart of any version": record_with(chart=">=0.0.0-0"),
+    "chart of an open version": record_with(chart="1.x"),
     "objects": record_with(objects=()),
     "run that nobody asked for": begun_again,
     "record of another job": record_of_another_job,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forged_trees import BY_HAND, FORGED, LIST, RENDERED, base
+from forged_trees import BY_HAND, FORGED, LIST, RENDERED, base, sealed
 
 from editing import editing
 from git_repository import commit, git
@@ -55,6 +55,24 @@ def test_a_forged_tree_is_refused(how: str, forged: Repository) -> None:
     text = forged.run("plan", "--against", "main").output.splitlines()[0]
     assert found[0]["message"].partition("\n")[0][:40] in text
     assert text.startswith("not rendered from any source: ")
+
+
+def test_the_version_of_a_new_run_decides_nothing_of_what_is_rendered(forged: Repository) -> None:
+    """It is believed where the bytes are equal: another version may have rendered them."""
+    honest = _decided(forged)
+    sealed(forged.root, trainwright="9.9.9", chart="9.9.9")
+    commit(forged.root, "More of the harmless job")
+    assert "TW057" not in forged.run("check").output
+    assert _decided(forged) == honest
+    folder = forged.root / RENDERED
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert forged.run("render").exit_code == 0
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def _decided(repository: Repository) -> object:
+    plan = json.loads(repository.run("plan", "--against", "main", "-o", "json").stdout)["plan"]
+    return {key: value for key, value in plan.items() if key not in ("base", "head")}
 
 
 @pytest.mark.parametrize("how", ["image", "hostPID", "state of a run of the base", "second file"])
