@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 import git_repository
+from documentation import ROOT, blocks
 from git_repository import git
-from repository import Repository
+from repository import ENVIRONMENT, EVERY_TARGET, Repository
+from trainwright.kinds import TARGETS
 
 QUOTA = """\
 # What the team may hold.
@@ -262,3 +266,56 @@ def test_objects_are_listed(repository: Repository) -> None:
     message = _ok(repository, "list", "objects")
     assert "ResourceQuota/team" in message
     assert "environments/dev/objects/quota.yaml:4" in message
+
+
+# --- a policy for the network --------------------------------------------------------------------
+
+
+def _policy() -> str:
+    """The one of docs/ports.md."""
+    (block,) = (b for b in blocks(ROOT / "docs/ports.md") if "kind: NetworkPolicy" in b.text)
+    return block.text
+
+
+def test_the_policy_of_the_page_of_ports_is_applied_with_the_runs(repository: Repository) -> None:
+    repository.write("dev/objects/trainings.yaml", _policy())
+    assert _findings(repository) == []
+    _ok(repository, "render")
+    assert "_objects/trainings.yaml" in _listed(repository)
+    repository.write("dev/objects/trainings.yaml", _policy().replace("podSelector:", "pods:"))
+    assert _findings(repository)
+
+
+@pytest.mark.parametrize(
+    "target", [name for name, target in TARGETS.items() if not target.envelope]
+)
+def test_the_policy_of_the_page_of_ports_selects_the_pods_of_every_target(
+    target: str, tmp_path: Path
+) -> None:
+    repository = Repository(tmp_path)
+    repository.write("prod/environment.yaml", ENVIRONMENT.partition("targets:")[0] + EVERY_TARGET)
+    repository.job("prod/llm", f"target: {target}\n")
+    _ok(repository, "render")
+    spec = yaml.safe_load(_policy())["spec"]
+    wanted = spec["podSelector"]["matchLabels"]
+    assert spec["ingress"] == [{"from": [{"podSelector": {"matchLabels": wanted}}]}]
+    found = [
+        labels
+        for name, text in repository.tree().items()
+        if not name.endswith(("kustomization.yaml", "values.yaml", "run.lock"))
+        for document in yaml.safe_load_all(text)
+        for labels in _labels_of_pods(document)
+    ]
+    assert found
+    assert all(wanted.items() <= labels.items() for labels in found)
+
+
+def _labels_of_pods(data: Any) -> Iterator[dict[str, str]]:
+    if isinstance(data, dict):
+        if "containers" in data.get("spec", {}):
+            yield data.get("metadata", {}).get("labels", {})
+        for value in data.values():
+            yield from _labels_of_pods(value)
+    elif isinstance(data, list):
+        for one in data:
+            yield from _labels_of_pods(one)
