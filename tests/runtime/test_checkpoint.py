@@ -9,6 +9,7 @@ import os
 import pickle
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -400,6 +402,21 @@ def test_a_checkpoint_of_an_early_python_3_11_is_read(tmp_path: Path) -> None:
     assert b"getattr" in file.read_bytes()
     _seal(checkpoint)
     assert load(tmp_path) == 1
+
+
+@pytest.mark.parametrize("python", ["3.11.2", "3.13.0"])
+def test_what_another_python_wrote_is_read(python: str, tmp_path: Path) -> None:
+    written = shutil.copytree(Path(__file__).parent / "checkpoints" / python, tmp_path / "written")
+    state: dict[str, Any] = {
+        "weights": torch.zeros(2, 3),
+        "half": torch.zeros(2, dtype=torch.bfloat16),
+        "cursor": None,
+    }
+    with Checkpoints(written) as checkpoints:
+        assert checkpoints.load(state) == 1
+    assert state["weights"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert state["half"].tolist() == [1, 1]
+    assert state["cursor"] == {"epoch": 2, "files": ["a", b"b", (1, 2.5, None)]}
 
 
 class _Attribute:

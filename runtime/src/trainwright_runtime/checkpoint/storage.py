@@ -146,7 +146,8 @@ class _Digest(io.IOBase):
         return self._file.fileno()
 
     def flush(self) -> None:
-        if not self._file.closed:
+        # What a signal ends before it has a file is closed all the same; Python 3.13 reports that.
+        if hasattr(self, "_file") and not self._file.closed:
             self._file.flush()
 
     def end(self) -> None:
