@@ -29,6 +29,7 @@ KINDS = {
     ("kueue.x-k8s.io/v1beta2", "Workload"): "workloads",
     ("v1", "Pod"): "pods",
     ("v1", "Event"): "events",
+    ("apps/v1", "Deployment"): "deployments",
     ("v1", "Service"): "services",
     ("v1", "Secret"): "secrets",
     ("v1", "ConfigMap"): "configmaps",

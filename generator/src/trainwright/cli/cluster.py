@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from trainwright.cluster.status import Unread
 
 _DURATION = re.compile(r"(?=\d)(\d+d)?(\d+h)?(\d+m)?(\d+s)?")
-ROLES = ("read", "dry-run")
+ROLES = ("read", "dry-run", "doctor")
 GOALS = ("succeeded", "running", "finished")
 _STYLE = re.compile(r"\x1b\[[0-9;]{0,32}m")  # colours, which a log may do without
 _COLORS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red")
@@ -63,7 +63,7 @@ def _print_rbac(context: click.Context, _: click.Parameter, role: str | None) ->
     is_eager=True,
     expose_value=False,
     callback=_print_rbac,
-    help="Print the role that these verbs need, or the one that diff --live needs, and exit.",
+    help="Print the role that these verbs need, or that of diff --live or doctor --live, and exit.",
 )
 @click.option("--watch", is_flag=True, help="Ask every five seconds, until Ctrl-C.")
 @click.pass_obj

@@ -17,18 +17,19 @@ _COLORS = {"ok": "green", "warning": "yellow", "error": "red", "skipped": "white
 
 
 @click.command()
+@click.option("--live", is_flag=True, help="Read how Kueue is configured in the clusters, too.")
 @answer_format
 @click.pass_obj
-def doctor(context: Context, output: str) -> None:
+def doctor(context: Context, output: str, *, live: bool) -> None:
     """Show what is missing or wrong, and what to do about it. Exit 1 when something is.
 
-    Looks at this machine, the specs, the clone and the workflows; uses no network.
+    Looks at this machine, the specs, the clone and the workflows; uses no network without --live.
     """
     from trainwright.reports import terminal
     from trainwright.setup.doctor.examination import examine
 
     with errors():
-        found = examine(context.root, planning(helm=None, no_cache=False))
+        found = examine(context.root, planning(helm=None, no_cache=False), live=live)
         if output == "json":
             click.echo(terminal.as_json("Diagnoses", [_item(d) for d in found]), nl=False)
         else:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from trainwright.datatypes.groupkind import CLUSTERQUEUE, LOCALQUEUE, RESOURCEFLAVOR, GroupKind
 from trainwright.datatypes.listing import plural
+from trainwright.datatypes.model import Kueue
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import mapping, text
 from trainwright.kinds import SERVED
@@ -56,13 +57,14 @@ INTEGRATIONS = {
 
 @error("TW606", kinds=tuple(INTEGRATIONS), spec=Pointer("/target"))
 def kind_not_managed_by_kueue(subject: Subject) -> Iterator[Hit]:
-    if QUEUE_LABEL in subject.labels and (why := _unmanaged(subject)):
+    if QUEUE_LABEL in subject.labels and (
+        why := unmanaged(subject.environment.kueue, INTEGRATIONS[subject.kind])
+    ):
         yield Hit(Pointer.of("metadata", "labels", QUEUE_LABEL), why)
 
 
-def _unmanaged(subject: Subject) -> str:
-    """Why Kueue does not manage an object's kind; empty where it does, or nothing says."""
-    kueue, row = subject.environment.kueue, INTEGRATIONS[subject.kind]
+def unmanaged(kueue: Kueue, row: Behaviour) -> str:
+    """Why Kueue manages no objects of an integration; empty where it does, or nothing says."""
     if kueue.version and not _integrated(row, kueue.version):
         return f"Kueue {kueue.version} has no integration {row.value}"
     if kueue.frameworks:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Environment
+from trainwright.datatypes.model import Data, Kueue
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
 from trainwright.datatypes.tolerant import dig, mapping, mappings, text
@@ -30,9 +30,9 @@ class Patience:
     later: int
 
 
-def patience(environment: Environment) -> Patience | None:
+def patience(kueue: Kueue) -> Patience | None:
     """How long Kueue waits, or None where it waits for ever or nothing says that it does not."""
-    kueue, written = environment.kueue, environment.kueue.wait_for_pods_ready
+    written = kueue.wait_for_pods_ready
     off = _OFF.is_on(kueue.version, kueue.feature_gates) or (written and not written.enable)
     if off or not (written or _BY_DEFAULT.holds(kueue.version)):
         return None
@@ -43,7 +43,7 @@ def patience(environment: Environment) -> Patience | None:
 
 
 def _queued(subject: Subject) -> Patience | None:
-    return patience(subject.environment) if QUEUE_LABEL in subject.labels else None
+    return patience(subject.environment.kueue) if QUEUE_LABEL in subject.labels else None
 
 
 _QUEUED = tuple(kind.group_kind for kind in SERVED.values() if kind.integration)
@@ -59,8 +59,8 @@ def startup_longer_than_kueue_waits(subject: Subject) -> Iterator[Hit]:
         parts = tuple(_parts(template, probed=subject.kind in _COUNTED))
         total = sum(part.seconds for part in parts)
         if total > limit.first:
-            spent = " + ".join(f"{part.what} {_clock(part.seconds)}" for part in parts)
-            message = f"{spent} = {_clock(total)}, and Kueue waits {_clock(limit.first)}"
+            spent = " + ".join(f"{part.what} {clock(part.seconds)}" for part in parts)
+            message = f"{spent} = {clock(total)}, and Kueue waits {clock(limit.first)}"
             yield Hit(f"{template.pointer}/spec", f"{template.role or 'the pod'}: {message}")
 
 
@@ -113,7 +113,7 @@ def _timeouts(words: Iterable[str]) -> int:
     return sum(int(number) * _UNITS[unit] for number, unit in found)
 
 
-def _clock(seconds: int) -> str:
+def clock(seconds: int) -> str:
     """Seconds as people write them: 1h5m."""
     hours, rest = divmod(seconds, 3600)
     minutes, left = divmod(rest, 60)
@@ -131,7 +131,7 @@ def elastic_run_evicted(subject: Subject) -> Iterator[Hit]:
             least, _, most = options(container).get("nnodes", "").partition(":")
             if most and least != most:
                 message = f"it may go on with {least} of {most} nodes, and Kueue evicts it after "
-                yield Hit(container.pointer, f"{message}{_clock(limit.later)} of that")
+                yield Hit(container.pointer, f"{message}{clock(limit.later)} of that")
 
 
 @warning("TW622", kinds=_COUNTED)
@@ -140,8 +140,8 @@ def stage_counts_as_not_ready(subject: Subject) -> Iterator[Hit]:
     for pointer, what, known in _waited_for(subject) if limit else ():
         assert limit is not None
         if known is None or known > limit.first:
-            takes = "has no deadline" if known is None else f"may take {_clock(known)}"
-            yield Hit(pointer, f"{what} {takes}, and Kueue waits {_clock(limit.first)}")
+            takes = "has no deadline" if known is None else f"may take {clock(known)}"
+            yield Hit(pointer, f"{what} {takes}, and Kueue waits {clock(limit.first)}")
 
 
 def _waited_for(subject: Subject) -> Iterator[tuple[str, str, int | None]]:

@@ -50,10 +50,12 @@ class Behaviour:
 
     def is_on(self, version: str, gates: Mapping[str, bool]) -> bool:
         """Whether a version does it with these feature gates; those left out are as by default."""
-        by_default = not self.gate or (
-            bool(self.on_since) and numbers(version) >= numbers(self.on_since)
-        )
-        return self.holds(version) and gates.get(self.gate, by_default)
+        return self.holds(version) and gates.get(self.gate, self.is_on_by_default(version))
+
+    def is_on_by_default(self, version: str) -> bool:
+        """Whether a version has it on where its gate is not set."""
+        on = bool(self.on_since) and numbers(version) >= numbers(self.on_since)
+        return not self.gate or on
 
 
 @cache

@@ -10,6 +10,7 @@ from trainwright.render.build import BuildOptions
 from trainwright.setup.doctor.charts import chart_sources
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
 from trainwright.setup.doctor.engines import engines
+from trainwright.setup.doctor.kueue import compared_kueue, kueue
 from trainwright.setup.doctor.machine import cluster, git_command, helm_engine, python
 from trainwright.setup.doctor.repository import clone, environments, hooks
 from trainwright.setup.doctor.workflows import workflows
@@ -24,14 +25,17 @@ CHECKS: dict[str, Callable[[Path, BuildOptions], Iterator[Diagnosis]]] = {
     "clone": clone,
     "hooks": hooks,
     "workflow": workflows,
+    "kueue": kueue,
     "cluster": cluster,
 }
+# Instead of those of the same name, where clusters are asked.
+LIVE = {"kueue": compared_kueue}
 
 
-def examine(root: Path, options: BuildOptions) -> tuple[Diagnosis, ...]:
+def examine(root: Path, options: BuildOptions, *, live: bool = False) -> tuple[Diagnosis, ...]:
     """Every check; one that cannot be made says so, and stops no other."""
     found: list[Diagnosis] = []
-    for about, check in CHECKS.items():
+    for about, check in {**CHECKS, **(LIVE if live else {})}.items():
         try:
             found += check(root, options)
         except TrainwrightError as error:

@@ -1,0 +1,103 @@
+"""The configuration of a cluster's Kueue, as environment.yaml would say it.
+
+Facts: kubernetes-sigs/kueue v0.19.2, apis/config/v1beta2/defaults.go, which has what is not given,
+and apis/config/v1beta1/configuration_conversion.go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from trainwright.cluster.client import Cluster, Resource
+from trainwright.cluster.errors import ClusterError
+from trainwright.datatypes.model import Data, Kueue, WaitForPodsReady
+from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
+from trainwright.specs import yamlio
+
+NAMESPACE = "kueue-system"
+ROLE = "doctor"  # that allows to read both
+_FILE = "controller_manager_config.yaml"
+_CONFIG_MAP = Resource(api_version="v1", plural="configmaps"), "kueue-manager-config"
+_DEPLOYMENT = Resource(api_version="apps/v1", plural="deployments"), "kueue-controller-manager"
+
+
+def read(cluster: Cluster) -> tuple[Kueue, str]:
+    """The configuration, and the image of what runs by it. Raises ClusterError."""
+    written = _configuration(text(dig(_get(cluster, *_CONFIG_MAP), "data", _FILE)))
+    deployment = _get(cluster, *_DEPLOYMENT)
+    pod = dig(deployment, "spec", "template", "spec", "containers")
+    container = next((one for one in mappings(pod) if one.get("name") == "manager"), {})
+    image = text(container.get("image"))
+    found = Kueue(
+        version=_version(image),
+        frameworks=_frameworks(written),
+        wait_for_pods_ready=_waits(written),
+        feature_gates=dict(sorted(_gates(written, sequence(container.get("args"))))),
+    )
+    return found, image
+
+
+def _get(cluster: Cluster, resource: Resource, name: str) -> Mapping[str, Data]:
+    found = cluster.get(resource, NAMESPACE, name, role=ROLE)
+    if found is None:
+        kind = {"configmaps": "ConfigMap", "deployments": "Deployment"}[resource.plural]
+        raise ClusterError(f"there is no {kind} {name} in {NAMESPACE} of {cluster.where}")
+    return mapping(found)
+
+
+def _configuration(written: str) -> Mapping[str, Data]:
+    found = yamlio.parse(_FILE, written.encode())
+    if isinstance(found, yamlio.Document):
+        return mapping(found.data)
+    raise ClusterError(f"the ConfigMap {_CONFIG_MAP[1]} cannot be read: {found[0].message}")
+
+
+# registry.k8s.io/kueue/kueue:v0.19.2, and the tag may have a digest behind it.
+_TAG = re.compile(r":v?(\d+\.\d+(?:\.\d+)?)[^/:@]*(?:@.*)?")
+
+
+def _version(image: str) -> str:
+    found = _TAG.search(image, image.rfind("/") + 1)
+    return found[1] if found else ""
+
+
+def _frameworks(written: Mapping[str, Data]) -> tuple[str, ...]:
+    named = sequence(dig(written, "integrations", "frameworks"))
+    return tuple(filter(None, map(text, named))) or ("batch/job",)
+
+
+def _waits(written: Mapping[str, Data]) -> WaitForPodsReady | None:
+    """How long it waits; None: as its version has it where nothing is written."""
+    block = written.get("waitForPodsReady")
+    former = text(written.get("apiVersion")).endswith("/v1beta1")
+    if former and not dig(block, "enable"):
+        return WaitForPodsReady(enable=False)
+    if not isinstance(block, dict):
+        return None
+    return WaitForPodsReady(
+        timeout=_seconds(block.get("timeout")) or (300 if former else None),
+        recovery_timeout=_seconds(block.get("recoveryTimeout")),
+    )
+
+
+# https://pkg.go.dev/time#ParseDuration
+_GO = re.compile(r"(\d+(?:\.\d*)?)(h|ms|us|ns|m|s)")
+_UNITS = {"h": 3600, "m": 60, "s": 1, "ms": 0.001, "us": 0.000_001, "ns": 0.000_000_001}
+
+
+def _seconds(duration: Data) -> int | None:
+    found = _GO.findall(text(duration))
+    return int(sum(float(number) * _UNITS[unit] for number, unit in found)) if found else None
+
+
+def _gates(written: Mapping[str, Data], arguments: Iterable[Data]) -> Iterator[tuple[str, bool]]:
+    """Gates of the configuration, and of --feature-gates: Kueue takes one of the two."""
+    for name, state in mapping(written.get("featureGates")).items():
+        yield name, state is True
+    for argument in map(text, arguments):
+        flag, _, given = argument.partition("=")
+        if flag == "--feature-gates":
+            for pair in filter(None, given.split(",")):
+                name, _, state = pair.partition("=")
+                yield name.strip(), state.strip().lower() in ("true", "t", "1")

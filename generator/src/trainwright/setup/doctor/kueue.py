@@ -1,0 +1,203 @@
+"""What an environment says of its Kueue, beside how Kueue is configured in its cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from trainwright.cluster import kueue_configuration as configuration
+from trainwright.cluster.client import Access, Cluster
+from trainwright.cluster.errors import ClusterError
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Environment, Kueue
+from trainwright.datatypes.pointer import Pointer
+from trainwright.render.build import BuildOptions
+from trainwright.rules.kueue import INTEGRATIONS, unmanaged
+from trainwright.rules.waiting import Patience, clock, patience
+from trainwright.runs.workspace import Workspace
+from trainwright.setup.doctor.diagnosis import Diagnosis, State
+from trainwright.specs.tree import Folder
+from trainwright.specs.upstream import numbers, table
+from trainwright.specs.yamlio import inline
+
+_ABOUT = "kueue"
+
+
+def kueue(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
+    """Which environments could be compared with their clusters."""
+    names = ", ".join(environment.name for environment in _queueing(Workspace(Folder(root))))
+    if not names:
+        yield _none()
+        return
+    message = f"{names}: not compared with its cluster: `doctor --live`"
+    yield Diagnosis(about=_ABOUT, state=State.SKIPPED, message=message)
+
+
+def compared_kueue(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
+    """The same, compared: what cannot be read hides no other environment."""
+    workspace = Workspace(Folder(root))
+    found = _queueing(workspace)
+    if not found:
+        yield _none()
+    for environment in found:
+        try:
+            yield from _compared(workspace, environment)
+        except ClusterError as error:
+            yield _unread(environment, error)
+
+
+def _queueing(workspace: Workspace) -> list[Environment]:
+    return [one for one in workspace.environments.values() if one.queueing == "kueue"]
+
+
+def _none() -> Diagnosis:
+    message = "no environment has queues of Kueue"
+    return Diagnosis(about=_ABOUT, state=State.OK, message=message)
+
+
+def _unread(environment: Environment, error: ClusterError) -> Diagnosis:
+    return Diagnosis(
+        about=_ABOUT,
+        state=State.WARNING,
+        place=environment.place,
+        message=f"{environment.name}: not compared: {error}",
+        effect="Rules about queues go by what environment.yaml says.",
+        remedy="Name the cluster with KUBECONFIG or kubernetes.context, and bind the role that "
+        f"`trainwright status --print-rbac {configuration.ROLE}` prints in "
+        f"{configuration.NAMESPACE}.",
+    )
+
+
+def _compared(workspace: Workspace, environment: Environment) -> Iterator[Diagnosis]:
+    live, image = configuration.read(Cluster(Access(context=environment.kube_context)))
+    found = tuple(_differences(environment.kueue, live))
+    for one in found:
+        yield _diagnosis(workspace, environment, one)
+    if not found:
+        has = f"Kueue {live.version}, as environment.yaml has it"
+        if not live.version:
+            has = f"Kueue's image {image} names no version; the rest is as environment.yaml has it"
+        yield Diagnosis(about=_ABOUT, state=State.OK, message=f"{environment.name}: {has}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Difference:
+    """What is not as environment.yaml says: the line to write, and which rules go wrong by it."""
+
+    key: str
+    line: str
+    message: str
+    effect: str
+
+
+def _diagnosis(workspace: Workspace, environment: Environment, one: _Difference) -> Diagnosis:
+    document = workspace.loaded(environment.name).document
+    assert document is not None, "the environment was read from it"
+    return Diagnosis(
+        about=_ABOUT,
+        state=State.WARNING,
+        place=document.key_place(Pointer.of("kueue", one.key)),
+        message=f"{environment.name}: {one.message}",
+        effect=one.effect,
+        remedy=f"Write `{one.line}` below `kueue`.",
+    )
+
+
+def _differences(declared: Kueue, live: Kueue) -> Iterator[_Difference]:
+    """Each field by itself: the others are taken to be as the cluster has them."""
+    if not live.version:
+        live = replace(live, version=declared.version)
+    yield from _version(declared, live)
+    yield from _frameworks(declared, live)
+    yield from _waiting(declared, live)
+    yield from _gates(declared.feature_gates, live)
+
+
+def _version(declared: Kueue, live: Kueue) -> Iterator[_Difference]:
+    if numbers(declared.version) != numbers(live.version):
+        said = f'is "{declared.version}"' if declared.version else "is not given"
+        minor = ".".join(map(str, numbers(live.version)))
+        yield _Difference(
+            key="version",
+            line=f'version: "{minor}"',
+            message=f"kueue.version {said}, and Kueue {live.version} runs",
+            effect="Rules and the table of edits are those of another version.",
+        )
+
+
+def _frameworks(declared: Kueue, live: Kueue) -> Iterator[_Difference]:
+    rows = {row.value: row for row in INTEGRATIONS.values()}
+    said = replace(declared, version=live.version)
+    other = [
+        name
+        for name, row in rows.items()
+        if (name in live.frameworks) == bool(unmanaged(said, row))
+    ]
+    if other:
+        named = ", ".join(
+            f"the integration {name} is {_switched(name in live.frameworks)} in the cluster, "
+            f"and {_switched(name not in live.frameworks)} here"
+            for name in other
+        )
+        yield _Difference(
+            key="frameworks",
+            line=f"frameworks: {inline([name for name in live.frameworks if name in rows])}",
+            message=named,
+            effect="A queued job of a kind that is off starts past every quota (TW606).",
+        )
+
+
+def _switched(on: bool) -> str:
+    return "on" if on else "off"
+
+
+def _waiting(declared: Kueue, live: Kueue) -> Iterator[_Difference]:
+    said = patience(replace(live, wait_for_pods_ready=declared.wait_for_pods_ready))
+    is_ = patience(live)
+    if is_ != said:
+        yield _Difference(
+            key="waitForPodsReady",
+            line=f"waitForPodsReady: {inline(_written(is_))}",
+            message=f"Kueue waits {_words(is_)}; by environment.yaml {_words(said)}",
+            effect="Runs that Kueue evicts again and again are not found (TW620, TW621, TW622), or "
+            "others are reported.",
+        )
+
+
+def _written(waits: Patience | None) -> dict[str, str | bool]:
+    if waits is None:
+        return {"enable": False}
+    later = {} if waits.later == waits.first else {"recoveryTimeout": clock(waits.later)}
+    return {"timeout": clock(waits.first), **later}
+
+
+def _words(waits: Patience | None) -> str:
+    if waits is None:
+        return "for no pods"
+    later = clock(waits.later) if waits.later else "for ever"
+    return f"{clock(waits.first)} for all pods of a run, later {later}"
+
+
+def _gates(declared: Mapping[str, bool], live: Kueue) -> Iterator[_Difference]:
+    """Gates whose state is not that of the version, as far as the table has it."""
+    known = {
+        row.gate: row.is_on_by_default(live.version)
+        for name, row in table().items()
+        if row.gate and name.startswith("kueue/")
+    }
+
+    def unusual(gates: Mapping[str, bool]) -> dict[str, bool]:
+        return {name: on for name, on in gates.items() if known.get(name) != on}
+
+    said, is_ = unusual(declared), unusual(live.feature_gates)
+    sets = {name: on for name, on in is_.items() if said.get(name) != on}
+    other = [f"the cluster sets {inline(sets)[1:-1]}"] if sets else []
+    other += [f"the cluster does not set {name}" for name in said if name not in is_]
+    if other:
+        yield _Difference(
+            key="featureGates",
+            line=f"featureGates: {inline(is_)}",
+            message=", ".join(other),
+            effect="Rules take a gate to be as environment.yaml or the version has it.",
+        )
