@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -165,6 +166,29 @@ def test_an_edit_begins_no_run_and_reaches_what_the_live_object_takes(
         if changed:
             taken.add((field, _edit(*values)))
     assert taken == {(field, how) for field, ways in TAKEN[target].items() for how in ways}
+
+
+@pytest.mark.parametrize(
+    ("target", "taken"),
+    [("pytorchjob", True), ("jobset", True), ("job", True), ("trainjob", False)],
+)
+def test_labels_reach_object_and_pods_together_while_a_run_is_suspended(
+    target: str, taken: bool, repository: Repository
+) -> None:
+    """One of the two alone would split what selectors, policies and cost reports find."""
+    repository.write("prod/environment.yaml", yaml.safe_dump(PLACE))
+    for label in ("a", "b"):
+        spec = _spec("llm", target, "labels", {"team": label})
+        _write(repository, "llm", {**spec, "state": "suspended"})
+        done = repository.run("render", "prod")
+        assert done.exit_code == 0, done.output
+    assert ("labels.team waits for the next run" in done.output) is not taken
+    (object_,) = [
+        text for path, text in repository.tree().items() if path.endswith(f"llm/{target}.yaml")
+    ]
+    found = re.findall(r"\"team\": \"(\w)\"", object_)
+    assert set(found) == {"b" if taken else "a"}
+    assert len(found) >= 1 + (target != "trainjob")  # whose pods are in its TrainingRuntime
 
 
 def _edit(before: Any, after: Any) -> str:

@@ -60,7 +60,10 @@ _OPERATION = (
     JobField("maxDuration", note="A lowered default ends nothing."),
     JobField("retries", note="Where there are some before and after."),
     JobField("gracePeriod", note="Of pods, which keep the one that they were made with."),
-    JobField("labels", note="Pods have them, too, and keep those that they were made with."),
+    JobField(
+        "labels",
+        note="Object and pods have the same: taken while suspended, held while there are pods.",
+    ),
     JobField("annotations", note="Those of the object alone."),
     JobField("lattice.priority"),
 )
