@@ -79,4 +79,10 @@ def test_a_namespace_that_cannot_be_read_hides_no_other(
         for row in opened.page.locator("details.row").all()
     }
     assert "in the cluster: running" in texts["prod/llm"]
-    assert "in the cluster" not in texts["other/llm"]
+    assert "in the cluster: not read" in texts["other/llm"]
+    needs = opened.page.locator("ul.trouble").inner_text()
+    assert "other: namespace closed" in needs
+    assert "not allowed to list" in needs
+    opened.page.get_by_role("button", name="cluster: not read 1").click()
+    assert opened.page.locator("details.row .job").all_inner_texts() == ["other/llm"]
+    opened.assert_quiet()

@@ -74,7 +74,7 @@ def report(
         with context.progress("checking"):
             build = context.plan(selections, planning(helm, no_cache))
             statuses, unread = _statuses(context, selections) if live else ([], [])
-            found = overview(context.root, build, statuses, goodput)
+            found = overview(context.root, build, statuses, goodput, unread)
         for one in found.unassigned:
             click.echo(f"{visible(one.file)}: {_unassigned(one)}", err=True)
         words = ["trainwright", "report", *selections, *(["--live"] if live else [])]

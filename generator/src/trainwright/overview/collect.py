@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from trainwright.cluster.status import RunStatus
+from trainwright.cluster.status import RunStatus, Unread
 from trainwright.overview.goodput import RunGoodput
 from trainwright.overview.history import events
 from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview
@@ -21,7 +21,11 @@ from trainwright.specs.ledger import LedgerEntry
 
 
 def overview(
-    root: Path, build: Build, live: Sequence[RunStatus] = (), goodput: Sequence[RunGoodput] = ()
+    root: Path,
+    build: Build,
+    live: Sequence[RunStatus] = (),
+    goodput: Sequence[RunGoodput] = (),
+    unread: Sequence[Unread] = (),
 ) -> Overview:
     """Everything that was built, with the clusters' own words and goodput where there are any."""
     seen = {(str(status), status.object): status for status in live}
@@ -35,6 +39,7 @@ def overview(
         findings=tuple(map(redacted, build.findings)),
         sources=build.sources,
         left=tuple(status for status in live if status.desired.is_over),
+        unread=tuple(unread),
     )
     return with_goodput(bare, goodput) if goodput else bare
 

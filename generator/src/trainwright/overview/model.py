@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field, replace
 
-from trainwright.cluster.status import RunStatus
+from trainwright.cluster.status import RunStatus, Unread
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Finding, Job
 from trainwright.overview.goodput import RunGoodput
@@ -61,7 +61,8 @@ class Overview:
     """A repository; `events` are the newest first.
 
     `left` are runs in clusters that git has no more. `unassigned` are reports of runs that no job
-    here has had, or jobs of several environments.
+    here has had, or jobs of several environments. `unread` are namespaces whose runs were to
+    be read from their cluster, and could not be.
     """
 
     environments: tuple[EnvironmentOverview, ...]
@@ -70,6 +71,7 @@ class Overview:
     sources: Mapping[str, tuple[str, ...]] = field(repr=False)
     unassigned: tuple[RunGoodput, ...] = ()
     left: tuple[RunStatus, ...] = ()
+    unread: tuple[Unread, ...] = ()
 
     @property
     def jobs(self) -> tuple[JobOverview, ...]:

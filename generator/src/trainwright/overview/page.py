@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.listing import plural
 from trainwright.datatypes.model import Data, Severity
+from trainwright.kinds import TARGETS
 from trainwright.overview.goodput import PARTS, RunGoodput, total_ettr
 from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview
 from trainwright.overview.timeline import timeline
@@ -44,12 +45,18 @@ def render(found: Overview, style: Style) -> str:
     errors = sum(finding.severity is Severity.ERROR for finding in found.findings)
     trouble = troubles(found)
     needs = _needs(trouble)
+    unread = {one.environment for one in found.unread}
     data = {
         "link": style.link if style.link.startswith(("https://", "http://")) else "",
         "environments": [one.name for one in found.environments],
         "hours": max((job.demand.hours.high for job in found.jobs), default=0),
         "jobs": [
-            _job(job, one.currency, needs, lines) for one in found.environments for job in one.jobs
+            {
+                **_job(job, one.currency, needs, lines),
+                "live": _live(job, unread=one.name in unread),
+            }
+            for one in found.environments
+            for job in one.jobs
         ],
         "events": [
             {
@@ -197,7 +204,6 @@ def _job(
             for entry in one.finished
         ],
         "goodput": [_goodput(report) for report in one.goodput],
-        "live": _live(one),
     }
 
 
@@ -206,8 +212,11 @@ def _team(one: JobOverview) -> str:
     return (one.job.labels.get("team") or one.job.queue or "") if one.job else ""
 
 
-def _live(one: JobOverview) -> Data:
+def _live(one: JobOverview, *, unread: bool) -> Data:
+    """How the cluster has it: None where it was not asked, or has nothing of such a job."""
     if one.live is None:
-        return None
+        target = TARGETS.get(one.run.target)
+        wanted = unread and target is not None and not target.envelope
+        return {"phase": "not read", "reason": "", "message": ""} if wanted else None
     state = one.live.state
     return {"phase": state.phase.value, "reason": state.reason, "message": state.message}

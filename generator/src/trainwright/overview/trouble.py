@@ -45,6 +45,7 @@ def troubles(found: Overview) -> tuple[Trouble, ...]:
             items=tuple(_waiting(found)),
             of_jobs=False,
         ),
+        Trouble(kind="not read", tone="warning", items=tuple(_unread(found)), of_jobs=False),
         Trouble(kind="behind", tone="warning", items=tuple(_behind(found))),
     )
     return tuple(one for one in kinds if one.items)
@@ -88,6 +89,12 @@ def _waiting(found: Overview) -> Iterator[Item]:
     for run in found.left:
         if run.state.phase not in _GONE:
             yield Item(f"{run.environment}/{run.object}", run.state.phase.value)
+
+
+def _unread(found: Overview) -> Iterator[Item]:
+    """Namespaces of which the page has no live state, though it was wanted."""
+    for one in found.unread:
+        yield Item(f"{one.environment}: namespace {one.namespace}", str(one.error))
 
 
 def _behind(found: Overview) -> Iterator[Item]:
