@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
-from functools import cache
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise, takewhile
 from re import _constants as op  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
 Node = tuple[Any, Any]
 Then = Callable[[int], bool]
+Match = Callable[[int, Then], bool]
 
 ANCHORED = ("match", "fullmatch")
 _BOUND = 600  # of a repetition that may be taken for constant
@@ -32,112 +32,169 @@ class TooMany(Exception):
 
 
 class Steps:
-    """Matches one pattern against texts, and counts."""
+    """Matches one pattern against texts, and counts.
+
+    Each part of the tree becomes a function, once: a pattern is tried on thousands of texts.
+    """
 
     def __init__(self, tree: list[Node], flags: int, way: str):
         self._way = way  # a method of patterns
-        self._flags = flags
+        self._folds, self._dot_takes_all, self._many = (
+            bool(flags & flag) for flag in (re.I, re.S, re.M)
+        )
         self.tree = _shortened(tree)
         if way == "fullmatch":
             self.tree.append((op.AT, op.AT_END_STRING))
         self.count = 0
         self._text = ""
+        self._letters: list[str] = []  # of the text, and an empty one for its end
         self._groups: dict[int, tuple[int, int]] = {}
-        self._is = cache(self._is_uncached)
-        self._nodes: dict[int, Node] = {}
+        self._match = self._sequence(self.tree)
 
     def of(self, text: str) -> int:
         """The steps to find every match, or the one at the start."""
-        self._text, self.count, at = text, 0, 0
+        self._text, self._letters, self.count, at = text, [*text, ""], 0, 0
         while at <= len(text):
             ends: list[int] = []
             self._groups = {}
-            self._run([*self.tree], 0, at, lambda end, ends=ends: ends.append(end) or True)  # type: ignore[func-returns-value]
+            self._match(at, _first(ends))
             if self._way in ANCHORED:
                 break
             at = max(at + 1, ends[0] if ends else 0)
         return self.count
 
-    def _run(self, nodes: list[Node], index: int, at: int, then: Then) -> bool:
+    def _sequence(self, nodes: Sequence[Node]) -> Match:
+        """Letters, the first part that is none, and whatever comes after it."""
+        singles = [*takewhile(_is_single, nodes)]
+        taken = [self.taken(node) for node in singles]
+        others = nodes[len(singles) :]
+        if not others:
+            return lambda at, then: (end := self._after(taken, at)) >= 0 and then(end)
+        one, rest = self._one(others[0]), self._sequence(others[1:])
+        return lambda at, then: (
+            (end := self._after(taken, at)) >= 0 and one(end, lambda reached: rest(reached, then))
+        )
+
+    def _after(self, taken: list[Taken], at: int) -> int:
+        """Where letters end that begin here, or -1; this is a step."""
         self.count += 1
         if self.count > _ENOUGH:
             raise TooMany
-        while index < len(nodes) and _is_single(nodes[index]):
-            if not (at < len(self._text) and self.takes(nodes[index], self._text[at])):
-                return False
-            index, at = index + 1, at + 1
-        if index == len(nodes):
-            return then(at)
-        return self._one(nodes[index], at, lambda end: self._run(nodes, index + 1, end, then))
+        for each in taken:
+            if not each[self._letters[at]]:
+                return -1
+            at += 1
+        return at
 
-    def _one(self, node: Node, at: int, then: Then) -> bool:
+    def _one(self, node: Node) -> Match:
         kind, argument = node
         if kind is op.AT:
-            return self._holds(argument, at) and then(at)
+            holds = self._place(argument)
+            return lambda at, then: holds(at) and then(at)
         if kind is op.BRANCH:
-            return any(self._run([*way], 0, at, then) for way in argument[1])
+            return self._branch([self._sequence(way) for way in argument[1]])
         if kind is op.SUBPATTERN:
             group, *_, inner = argument
-            return self._run([*inner], 0, at, lambda end: self._kept(group, at, end, then))
+            return self._group(group, self._sequence(inner))
         if kind in (op.ASSERT, op.ASSERT_NOT):
-            return self._around(argument, at) is (kind is op.ASSERT) and then(at)
+            around, wanted = self._around(argument), kind is op.ASSERT
+            return lambda at, then: around(at) is wanted and then(at)
         if kind is op.ATOMIC_GROUP:
-            ends: list[int] = []
-            found = self._run([*argument], 0, at, lambda end: ends.append(end) or True)  # type: ignore[func-returns-value]
-            return found and then(ends[0])
+            return self._atomic(self._sequence(argument))
         if kind is op.GROUPREF:
-            start, end = self._groups.get(argument, (0, -1))
+            return self._reference(argument)
+        if kind is op.GROUPREF_EXISTS:
+            group, *ways = argument
+            return self._conditional(group, *(self._sequence(way or ()) for way in ways))
+        low, high, inner = argument
+        if len(inner) == 1 and _is_single(inner[0]):
+            return self._repeated_letter(kind, low, high, self.taken(inner[0]))
+        if kind is op.POSSESSIVE_REPEAT:
+            return self._possessive(low, high, self._sequence(inner))
+        return self._repeated(kind, low, high, self._sequence(inner))
+
+    def _branch(self, ways: list[Match]) -> Match:
+        def match(at: int, then: Then) -> bool:
+            for way in ways:  # noqa: SIM110 - a generator takes twice as long
+                if way(at, then):
+                    return True
+            return False
+
+        return match
+
+    def _conditional(self, group: int, yes: Match, no: Match) -> Match:
+        def match(at: int, then: Then) -> bool:
+            return (yes if group in self._groups else no)(at, then)
+
+        return match
+
+    def _atomic(self, inner: Match) -> Match:
+        def match(at: int, then: Then) -> bool:
+            ends: list[int] = []
+            return inner(at, _first(ends)) and then(ends[0])
+
+        return match
+
+    def _reference(self, group: int) -> Match:
+        def match(at: int, then: Then) -> bool:
+            start, end = self._groups.get(group, (0, -1))
             word = self._text[start:end]
             return end >= start and self._text.startswith(word, at) and then(at + len(word))
-        if kind is op.GROUPREF_EXISTS:
-            group, yes, no = argument
-            return self._run([*((yes if group in self._groups else no) or ())], 0, at, then)
-        low, high, inner = argument
-        return self._repeated(kind, low, high, [*inner], at, then)
 
-    def _repeated(
-        self, kind: Any, low: int, high: int, inner: list[Node], at: int, then: Then
-    ) -> bool:
-        if len(inner) == 1 and _is_single(inner[0]):
-            return self._letters(kind, low, high, inner[0], at, then)
-        if kind is op.POSSESSIVE_REPEAT:
+        return match
+
+    def _possessive(self, low: int, high: int, inner: Match) -> Match:
+        def match(at: int, then: Then) -> bool:
             ends = [at]
-            while len(ends) <= high and self._run(
-                inner, 0, ends[-1], lambda e: e > ends[-1] and not ends.append(e)
+            while len(ends) <= high and inner(
+                ends[-1], lambda end: end > ends[-1] and not ends.append(end)
             ):
                 pass
             return len(ends) > low and then(ends[-1])
 
-        def once(count: int, here: int) -> bool:
-            def on(end: int) -> bool:
-                return (end > here or count < low) and again(count + 1, end)
+        return match
 
-            return count < high and self._run(inner, 0, here, on)
+    def _repeated(self, kind: Any, low: int, high: int, inner: Match) -> Match:
+        def match(at: int, then: Then) -> bool:
+            def once(count: int, here: int) -> bool:
+                def on(end: int) -> bool:
+                    return (end > here or count < low) and again(count + 1, end)
 
-        def again(count: int, here: int) -> bool:
-            if kind is op.MIN_REPEAT:
-                return (count >= low and then(here)) or once(count, here)
-            return once(count, here) or (count >= low and then(here))
+                return count < high and inner(here, on)
 
-        return again(0, at)
+            def again(count: int, here: int) -> bool:
+                if kind is op.MIN_REPEAT:
+                    return (count >= low and then(here)) or once(count, here)
+                return once(count, here) or (count >= low and then(here))
 
-    def _letters(self, kind: Any, low: int, high: int, node: Node, at: int, then: Then) -> bool:
-        most = at
-        while most < len(self._text) and most - at < high and self.takes(node, self._text[most]):
-            most += 1
-            self.count += 1
-        if self.count > _ENOUGH:
-            raise TooMany
-        if most - at < low:
-            return False
-        if kind is op.POSSESSIVE_REPEAT:
-            return then(most)
-        ends = range(at + low, most + 1)
-        return any(then(end) for end in (ends if kind is op.MIN_REPEAT else reversed(ends)))
+            return again(0, at)
 
-    def _kept(self, group: int | None, start: int, end: int, then: Then) -> bool:
+        return match
+
+    def _repeated_letter(self, kind: Any, low: int, high: int, taken: Taken) -> Match:
+        def match(at: int, then: Then) -> bool:
+            letters, most = self._letters, at
+            last = min(len(letters) - 1, at + high)
+            while most < last and taken[letters[most]]:
+                most += 1
+            self.count += most - at
+            if self.count > _ENOUGH:
+                raise TooMany
+            if most - at < low:
+                return False
+            if kind is op.POSSESSIVE_REPEAT:
+                return then(most)
+            ends = range(at + low, most + 1)
+            return any(map(then, ends if kind is op.MIN_REPEAT else reversed(ends)))
+
+        return match
+
+    def _group(self, group: int | None, inner: Match) -> Match:
         if group is None:
-            return then(end)
+            return inner
+        return lambda at, then: inner(at, lambda end: self._kept(group, at, end, then))
+
+    def _kept(self, group: int, start: int, end: int, then: Then) -> bool:
         before = self._groups.get(group)
         self._groups[group] = (start, end)
         if then(end):
@@ -147,41 +204,64 @@ class Steps:
             self._groups[group] = before
         return False
 
-    def _around(self, argument: Any, at: int) -> bool:
+    def _around(self, argument: Any) -> Then:
         direction, inner = argument
+        match = self._sequence([*inner])
         if direction > 0:
-            return self._run([*inner], 0, at, lambda _: True)
-        start = at - inner.getwidth()[0]
-        return start >= 0 and self._run([*inner], 0, start, lambda end: end == at)
+            return lambda at: match(at, lambda _: True)
+        width = inner.getwidth()[0]
+        return lambda at: at >= width and match(at - width, lambda end: end == at)
 
-    def _holds(self, where: Any, at: int) -> bool:
-        text, many = self._text, self._flags & re.MULTILINE
+    def _place(self, where: Any) -> Then:
         if where in (op.AT_BEGINNING, op.AT_BEGINNING_STRING):
-            return at == 0 or bool(where is op.AT_BEGINNING and many and text[at - 1] == "\n")
-        if where in (op.AT_END, op.AT_END_STRING):
-            last = at == len(text)
-            if where is op.AT_END_STRING:
-                return last
-            return last or text[at:] == "\n" or bool(many and text[at] == "\n")
-        word = [0 <= i < len(text) and bool(re.match(r"\w", text[i])) for i in (at - 1, at)]
-        return (word[0] != word[1]) is (where is op.AT_BOUNDARY)
+            many = self._many and where is op.AT_BEGINNING
+            return lambda at: at == 0 or (many and self._text[at - 1] == "\n")
+        if where is op.AT_END_STRING:
+            return lambda at: at == len(self._text)
+        if where is op.AT_END:
+            return self._is_end
+        within = where is op.AT_BOUNDARY
+        return lambda at: (self._is_word(at - 1) != self._is_word(at)) is within
 
-    def takes(self, node: Node, letter: str) -> bool:
-        self._nodes[id(node)] = node
-        return self._is(id(node), letter)
+    def _is_end(self, at: int) -> bool:
+        rest = self._letters[at]
+        return rest == "" or (rest == "\n" and (self._many or at == len(self._text) - 1))
 
-    def _is_uncached(self, key: int, letter: str) -> bool:
-        kind, argument = self._nodes[key]
-        folded = {letter, letter.lower(), letter.upper()} if self._flags & re.I else {letter}
+    def _is_word(self, at: int) -> bool:
+        return 0 <= at < len(self._text) and bool(re.match(r"\w", self._text[at]))
+
+    def taken(self, node: Node) -> Taken:
+        """Whether a node takes a letter, of those that it was asked about."""
+        return Taken(lambda letter: self._takes(node, letter))
+
+    def _takes(self, node: Node, letter: str) -> bool:
+        kind, argument = node
+        folded = {letter, letter.lower(), letter.upper()} if self._folds else {letter}
         codes = {ord(one) for one in folded if len(one) == 1}
         if kind is op.LITERAL:
             return argument in codes
         if kind is op.NOT_LITERAL:
             return argument not in codes
         if kind is op.ANY:
-            return letter != "\n" or bool(self._flags & re.S)
+            return letter != "\n" or self._dot_takes_all
         negated = argument[0][0] is op.NEGATE
         return any(_within(item, codes, letter) for item in argument) is not negated
+
+
+class Taken(dict[str, bool]):
+    """Answers about letters, each of which is asked for once. Nothing takes the end of a text."""
+
+    def __init__(self, answer: Callable[[str], bool]):
+        super().__init__({"": False})
+        self._answer = answer
+
+    def __missing__(self, letter: str) -> bool:
+        return self.setdefault(letter, self._answer(letter))
+
+
+def _first(ends: list[int]) -> Then:
+    """Ends the search where a match ends."""
+    return lambda end: not ends.append(end)  # type: ignore[func-returns-value]
 
 
 def _within(item: Node, codes: set[int], letter: str) -> bool:
@@ -303,10 +383,10 @@ def _pumps(steps: Steps) -> Iterator[tuple[str, str, str]]:
 
 def _letters(steps: Steps) -> list[str]:
     """One letter for each set of classes that take the same letters."""
-    classes = [node for node in _all(steps.tree) if _is_single(node)]
+    classes = [steps.taken(node) for node in _all(steps.tree) if _is_single(node)]
     alike: dict[tuple[bool, ...], str] = {}
     for code in (*range(32, 127), 9, 10, 0xE9, 0):
-        alike.setdefault(tuple(steps.takes(node, chr(code)) for node in classes), chr(code))
+        alike.setdefault(tuple(taken[chr(code)] for taken in classes), chr(code))
     return [letter for takes, letter in alike.items() if any(takes)][:14]
 
 
@@ -356,7 +436,7 @@ def _sample(steps: Steps, letters: list[str], tree: list[Node]) -> str:
 def _sample_of(steps: Steps, letters: list[str], node: Node) -> str:
     kind, argument = node
     if _is_single(node):
-        found = next((letter for letter in letters if steps.takes(node, letter)), "")
+        found = next(filter(steps.taken(node).__getitem__, letters), "")
         return chr(argument) if kind is op.LITERAL and not found else found
     if kind is op.BRANCH:
         return _sample(steps, letters, argument[1][0])
