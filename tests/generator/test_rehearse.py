@@ -596,14 +596,20 @@ def test_an_elastic_job_goes_on_without_a_pod_that_would_come_back(
     repository: Repository, code: Path
 ) -> None:
     (code / "train.py").write_text(
-        "import os, sys, time\n"
-        "if os.environ['HOSTNAME'].startswith('127.'): sys.exit(143)\n"
+        "import os, pathlib, sys, time\n"
+        "if os.environ['HOSTNAME'].startswith('127.'):\n"
+        "    pathlib.Path(f'ends-{os.getpid()}').touch()\n"
+        "    sys.exit(143)\n"
+        "while not (ends := [*pathlib.Path().glob('ends-*')]): time.sleep(0.05)\n"
+        "while any(pathlib.Path('/proc', path.name[5:]).exists() for path in ends): time.sleep(0.05)\n"
         "time.sleep(1); print('done')\n"
     )
     _elastic(repository, "retries: 3\n")
     done = _run(repository)
     assert done.exit_code == 0, done.output
     assert "-worker-0 | done" in done.stdout
+    for ended in code.glob("ends-*"):
+        ended.unlink()
     _elastic(repository)  # no retries: it would not
     assert _run(repository).exit_code == 143
 

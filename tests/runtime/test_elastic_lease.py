@@ -536,7 +536,7 @@ def test_a_candidate_whose_node_is_done_ends_without_the_others(finished: bool) 
     processes = []
     for index in range(COUNT):
         group = Candidates([f"127.0.0.1:{port}" for port in free_ports()])
-        group.environ = {"TRAINWRIGHT_GRACE_PERIOD": "60" if finished else "1.5"}
+        group.environ = {"TRAINWRIGHT_GRACE_PERIOD": "600" if finished else "1.5"}
         own = group.addresses[index]
         group.start(own)
         processes.append(group.processes[own])
@@ -549,7 +549,7 @@ def test_a_candidate_whose_node_is_done_ends_without_the_others(finished: bool) 
     for process in processes:
         process.send_signal(SIGINT)
     try:
-        assert [process.wait(10) for process in processes] == [0] * COUNT
+        assert [process.wait(60) for process in processes] == [0] * COUNT
     finally:
         for process in processes:
             process.kill()
@@ -621,7 +621,7 @@ def test_a_candidate_that_another_process_is_too_is_not_the_coordinator(
     while not election.holds:
         voter.write({**_granted(voter), "duplicate": False})
     voter.write({**_granted(voter), "given": False, "duplicate": True})
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while election.holds:
         voter.write({**_granted(voter), "duplicate": False})
         assert time.monotonic() < deadline

@@ -515,9 +515,14 @@ def test_restarts_are_counted(entrypoint: Entrypoint) -> None:
 
 def test_training_is_over_when_one_worker_is_done(entrypoint: Entrypoint) -> None:
     dies = """
-if replica == "host-0": sys.exit(0)
+if replica == "host-0":
+    pathlib.Path("writing").write_text(str(os.getpid()))
+    pathlib.Path("writing").rename("done")
+    sys.exit(0)
 if replica == "host-2": signal.signal(signal.SIGTERM, signal.SIG_DFL); time.sleep(1000)
-while not pathlib.Path("host-0").exists(): time.sleep(0.05)
+while not pathlib.Path("done").exists(): time.sleep(0.05)
+process = pathlib.Path("/proc", pathlib.Path("done").read_text())
+while process.exists(): time.sleep(0.05)  # until whoever started it has read its exit code
 time.sleep(1)
 os.kill(os.getpid(), 9)
 """

@@ -78,7 +78,7 @@ def test_a_node_of_another_run_does_not_meet_the_others(entrypoint: Entrypoint) 
     job = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
     nodes = [
         entrypoint.start(
-            "--recovery=restart", "--rendezvous-timeout=3", "--", script, "1", "1",
+            "--recovery=restart", "--rendezvous-timeout=10", "--", script, "1", "1",
             env={**job, "RANK": str(rank), "TRAINWRIGHT_RUN": run},
         )
         for rank, run in enumerate("ab")
