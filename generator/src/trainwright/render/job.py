@@ -25,7 +25,7 @@ from trainwright.kinds.capabilities import left_to_flavor
 from trainwright.kinds.subjects import subject_of
 from trainwright.kinds.target import Target, Unsupported
 from trainwright.pods.flags import flag_words, is_ambiguous
-from trainwright.render import authored, objects
+from trainwright.render import objects
 from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit
 from trainwright.rules import deception, images, secrets, security
@@ -37,7 +37,7 @@ from trainwright.runs.decide import begun_after, decide, next_name, settled
 from trainwright.runs.decision import Decision, Sources, Step
 from trainwright.runs.record import VALUES_FILE, Record, Recorded
 from trainwright.runs.recorded_job import CannotAdjust, edited_operation, recorded_job
-from trainwright.specs import files, ledger, redundant, schema
+from trainwright.specs import authored, files, ledger, redundant, schema
 from trainwright.specs.filetree import digest
 from trainwright.specs.layout import JobFile
 from trainwright.specs.ledger import EMPTY, Ledger

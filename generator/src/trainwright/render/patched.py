@@ -7,15 +7,13 @@ change what they read, and what a rule finds only with it is reported at its lin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, fields
 from decimal import Decimal
 from functools import cached_property
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import (
-    CONTAINER_FIELDS,
-    POD_FIELDS,
     Data,
     Environment,
     Finding,
@@ -35,6 +33,7 @@ from trainwright.pods.requests import pod_requests
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.specs import allowed, pod_patch
 from trainwright.specs.containers import UNCOUNTED
+from trainwright.specs.kubernetes_fields import CONTAINER, POD, Place
 from trainwright.specs.merge import DIRECTIVE, Layered
 from trainwright.specs.pod_patch import AT, Item
 
@@ -257,31 +256,15 @@ def _inside(template: PodTemplate, pointer: Pointer) -> Iterator[Pointer]:
 
 # --- what fields are for -------------------------------------------------------------------------
 
-_OF_PODS = {
-    **{key: spelled(name) for name, key in POD_FIELDS.items()},
-    "activeDeadlineSeconds": "maxDuration",
-    "affinity": "affinity",
-    "automountServiceAccountToken": "serviceAccountToken",
-    "imagePullSecrets": "image.pullSecrets",
-    "initContainers": "initContainers",
-    "nodeSelector": "nodeSelector",
-    "resourceClaims": "resourceClaims",
-    "serviceAccountName": "serviceAccount",
-    "terminationGracePeriodSeconds": "gracePeriod",
-    "tolerations": "tolerations",
-    "volumes": "volumes",
-}
-_OF_CONTAINERS = {
-    **{key: spelled(name) for name, key in CONTAINER_FIELDS.items()},
-    "args": "flags",
-    "command": "entrypoint",
-    "env": "env",
-    "envFrom": "envFrom",
-    "image": "image",
-    "imagePullPolicy": "image.pullPolicy",
-    "resources": "resources",
-    "volumeMounts": "volumes",
-}
+
+def _written_as(table: Mapping[str, Place], without: Collection[str]) -> dict[str, str]:
+    """The field of a job for each of a pod, but for those that are looked at by themselves."""
+    named = {key: place.at.dotted for key, place in table.items() if place.fields}
+    return {key: field for key, field in named.items() if key not in without}
+
+
+_OF_PODS = _written_as(POD, ("containers", "restartPolicy", "securityContext"))
+_OF_CONTAINERS = _written_as(CONTAINER, ("ports", "restartPolicy", "securityContext"))
 _SECURITY = {key: f"security.{key}" for key in map(spelled, (f.name for f in fields(Security)))}
 _OF_METADATA = {"labels": "podLabels", "annotations": "podAnnotations"}
 

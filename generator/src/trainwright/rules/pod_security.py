@@ -16,6 +16,7 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.rule_model.subject import Hit
+from trainwright.specs import authored
 
 BASELINE, RESTRICTED = "baseline", "restricted"
 _CAPABILITIES = Pointer("/security/capabilities")
@@ -117,17 +118,15 @@ def violations(template: PodTemplate, level: str, minor: int) -> Iterator[Hit]:
 
 def _authored(pod: _Pod, pointer: str) -> Pointer:
     """The field of a job spec that a field of a pod comes from; empty where none is known."""
-    holders = {container.pointer: _holder(container) for container in pod.containers}
-    for above, below in ((pod.pointer, Pointer()), *holders.items()):
-        inside = Pointer(pointer.removeprefix(above) if pointer.startswith(f"{above}/") else "")
-        if inside.startswith("/securityContext"):
-            return Pointer(f"{below}/security{inside.removeprefix('/securityContext')}")
-        if inside and inside.parts[0] in _GIVEN:
-            return Pointer(f"{below}{inside}")
+    inside = Pointer(pointer.removeprefix(pod.pointer) if pointer.startswith(pod.pointer) else "")
+    if inside and not inside.parts[0].endswith("ontainers"):  # a TrainJob has one beside its pod
+        return authored.of_pod(inside, pod.spec)
+    for container in pod.containers:
+        if pointer.startswith(f"{container.pointer}/"):
+            at = Pointer(pointer.removeprefix(container.pointer))
+            field = authored.of_training(at, container.body)
+            return Pointer(_holder(container) + field) if field else Pointer()
     return Pointer()
-
-
-_GIVEN = frozenset({"lifecycle", "livenessProbe", "readinessProbe", "startupProbe"})
 
 
 def _holder(container: Container) -> Pointer:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 
-from trainwright.datatypes.model import CONTAINER_FIELDS, POD_FIELDS, spelled
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.datatypes.tolerant import mapping, sequence, text
+from trainwright.datatypes.tolerant import mapping, sequence
 from trainwright.kinds import is_for_clusters
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error
@@ -15,32 +14,9 @@ from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules import api_server
 from trainwright.rules.api_server import Cluster
 from trainwright.rules.api_server.pods import annotation_problems
-from trainwright.specs import kubernetes_schemas
+from trainwright.specs import authored, kubernetes_schemas
 
-# Where a job has what a pod has, by the first field of it.
-_OF_PODS: Mapping[str, Pointer] = {
-    **{key: Pointer.of(spelled(name)) for name, key in POD_FIELDS.items()},
-    "activeDeadlineSeconds": Pointer("/maxDuration"),
-    "affinity": Pointer("/affinity"),
-    "resourceClaims": Pointer("/resourceClaims"),
-    "securityContext": Pointer("/security"),
-    "terminationGracePeriodSeconds": Pointer("/gracePeriod"),
-    "tolerations": Pointer("/tolerations"),
-    "volumes": Pointer("/volumes"),
-}
-_OF_CONTAINERS: Mapping[str, Pointer] = {
-    **{key: Pointer.of(spelled(name)) for name, key in CONTAINER_FIELDS.items()},
-    "env": Pointer("/env"),
-    "envFrom": Pointer("/envFrom"),
-    "ports": Pointer("/metrics/port"),
-    "resources": Pointer("/resources"),
-    "securityContext": Pointer("/security"),
-    "volumeDevices": Pointer("/volumes"),
-    "volumeMounts": Pointer("/volumes"),
-}
-# Lists of a pod that a job has by name; and those to which a pool adds items of its own.
-_BY_NAME = ("volumes", "volumeMounts", "volumeDevices", "env", "resourceClaims")
-_MIXED = ("tolerations", "ports", "envFrom")
+_NAME = Pointer("/name")  # of the job, where none of its fields says it
 
 
 @error("TW739", spec=Pointer("/name"), per_pod=True)
@@ -75,29 +51,17 @@ def _for(version: str, api_version: str, kind: str) -> Cluster:
 def _spec_of_pod(at: Pointer, template: PodTemplate) -> Pointer:
     field, *rest = at.parts or ("",)
     if not rest or field not in ("containers", "initContainers"):
-        return _spec(at, template.spec, _OF_PODS)
+        return authored.of_pod(at, template.spec) or _NAME
     if field != "containers" or rest[0] != "0" or template.main is None:
         return Pointer()
-    return _spec(Pointer.of(*rest[1:]), template.main.body, _OF_CONTAINERS)
+    return authored.of_training(Pointer.of(*rest[1:]), template.main.body) or _NAME
 
 
 def _in_container(container: Container, template: PodTemplate, cluster: Cluster) -> Iterator[Hit]:
     for at, message in api_server.problems(_CONTAINER, container.body, cluster):
         main = container is template.main
-        spec = _spec(at, container.body, _OF_CONTAINERS) if main else Pointer()
+        spec = (authored.of_training(at, container.body) or _NAME) if main else Pointer()
         yield Hit(f"{container.pointer}{at}", message, spec)
-
-
-def _spec(at: Pointer, body: Mapping[str, object], known: Mapping[str, Pointer]) -> Pointer:
-    """Where a job says what a pod or its container has at a position."""
-    field, *rest = at.parts
-    place = known.get(field, Pointer("/name"))
-    if field in _MIXED or not rest:
-        return place
-    if field in _BY_NAME:
-        name = text(mapping(lookup(body, Pointer.of(field, rest[0]))).get("name"))
-        return Pointer(place / name + Pointer.of(*rest[1:])) if name else place
-    return Pointer(place + Pointer.of(*rest))
 
 
 @error("TW519", spec=Pointer("/name"))

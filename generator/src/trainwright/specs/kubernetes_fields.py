@@ -1,7 +1,9 @@
 """Where a spec has what Kubernetes says of a pod: each field of a pod, a container and a mount.
 
 People who know Kubernetes write its names; an unknown one of these is answered by where it is, and
-why not where it has no place. A field that a later version adds has to be entered here.
+why not where it has no place. What is found in rendered pods and in patches is reported there, too
+(`authored`). A field that a later version adds has to be entered here, unless `datatypes/model.py`
+declares that a job has it as it is.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import CONTAINER_FIELDS, POD_FIELDS, spelled
+from trainwright.datatypes.pointer import Pointer
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,12 @@ class Place:
     fields: tuple[str, ...] = ()
     why: str = ""
     patch: bool = False
+
+    @property
+    def at(self) -> Pointer:
+        """The first of the fields, as far as its keys are known; empty where there is none."""
+        known = self.fields[0].partition(".<")[0] if self.fields else ""
+        return Pointer.of(*filter(None, known.split(".")))
 
     @property
     def remedy(self) -> str:
@@ -42,24 +52,22 @@ def _refused(why: str) -> Place:
     return Place((), why)
 
 
+def _as_they_are(fields: Mapping[str, str]) -> dict[str, Place]:
+    """Those that a job has as Kubernetes has them."""
+    return {key: _at(spelled(name)) for name, key in fields.items()}
+
+
 _NAMES = _refused("the target names its pods, by which they find each other")
 _NO_TERMINAL = _patched("no terminal is attached to it")
 
 POD: Mapping[str, Place] = {
+    **_as_they_are(POD_FIELDS),
     "activeDeadlineSeconds": _at("maxDuration", why="a run has one for all of its pods"),
     "affinity": _at("affinity"),
     "automountServiceAccountToken": _at("serviceAccountToken"),
     "containers": _at("entrypoint", "sidecars"),
-    "dnsConfig": _at("dnsConfig"),
-    "dnsPolicy": _at("dnsPolicy"),
-    "enableServiceLinks": _at("enableServiceLinks"),
     "ephemeralContainers": _refused("only pods that run can have them"),
     "evictionResponders": _patched("clusters have it behind a feature gate"),
-    "hostAliases": _at("hostAliases"),
-    "hostIPC": _at("hostIPC"),
-    "hostNetwork": _at("hostNetwork"),
-    "hostPID": _at("hostPID"),
-    "hostUsers": _at("hostUsers"),
     "hostname": _NAMES,
     "hostnameOverride": _NAMES,
     "imagePullSecrets": _at("image.pullSecrets"),
@@ -70,12 +78,10 @@ POD: Mapping[str, Place] = {
     "overhead": _refused("the RuntimeClass sets it"),
     "preemptionPolicy": _refused("the PriorityClass sets it"),
     "priority": _refused("the PriorityClass sets it"),
-    "priorityClassName": _at("priorityClass"),
     "readinessGates": _patched("no rank waits for another one to be ready"),
     "resourceClaims": _at("resourceClaims"),
     "resources": _at("resources", why="they are those of the container that trains"),
     "restartPolicy": _at("retries"),
-    "runtimeClassName": _at("runtimeClass"),
     "schedulerName": _at("schedulerName", "gang", "queue"),
     "schedulingGates": _refused("Kueue sets and removes them"),
     "schedulingGroup": _at("gang"),
@@ -83,39 +89,31 @@ POD: Mapping[str, Place] = {
     "serviceAccount": _at("serviceAccount"),
     "serviceAccountName": _at("serviceAccount"),
     "setHostnameAsFQDN": _NAMES,
-    "shareProcessNamespace": _at("shareProcessNamespace"),
     "subdomain": _NAMES,
     "terminationGracePeriodSeconds": _at("gracePeriod"),
     "tolerations": _at("tolerations"),
-    "topologySpreadConstraints": _at("topologySpread"),
     "volumes": _at("volumes"),
 }
 CONTAINER: Mapping[str, Place] = {
-    "args": _at("entrypoint.args", "flags"),
+    **_as_they_are(CONTAINER_FIELDS),
+    "args": _at("flags", "entrypoint.args"),
     "command": _at("entrypoint.argv"),
     "env": _at("env", "secrets"),
     "envFrom": _at("envFrom"),
     "image": _at("image"),
     "imagePullPolicy": _at("image.pullPolicy"),
-    "lifecycle": _at("lifecycle"),
-    "livenessProbe": _at("livenessProbe"),
     "name": _refused("the target names its container itself"),
-    "ports": _at("metrics", why="the target sets the port of the rendezvous"),
-    "readinessProbe": _at("readinessProbe"),
+    "ports": _at("metrics.port", why="the target sets the port of the rendezvous"),
     "resizePolicy": _patched(),
     "resources": _at("resources", "resourceClaims"),
     "restartPolicy": _at("retries"),
     "restartPolicyRules": _patched("clusters have it behind a feature gate"),
     "securityContext": _at("security"),
-    "startupProbe": _at("startupProbe"),
     "stdin": _NO_TERMINAL,
     "stdinOnce": _NO_TERMINAL,
-    "terminationMessagePath": _at("terminationMessagePath"),
-    "terminationMessagePolicy": _at("terminationMessagePolicy"),
     "tty": _NO_TERMINAL,
     "volumeDevices": _at("volumes.<name>.devicePath"),
     "volumeMounts": _at("volumes.<name>.mountPath", "volumes.<name>.mounts"),
-    "workingDir": _at("workingDir"),
 }
 MOUNT: Mapping[str, Place] = {
     "bindMountOptions": _patched("clusters have it behind a feature gate"),

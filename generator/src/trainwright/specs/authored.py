@@ -1,4 +1,4 @@
-"""Where a spec has what a rule finds in an init container or sidecar of a rendered pod."""
+"""Where a job spec says what a rendered pod has: the line at which that is reported."""
 
 from __future__ import annotations
 
@@ -7,6 +7,37 @@ from collections.abc import Iterator, Mapping, Sequence
 from trainwright.datatypes.model import Data, Manifest
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.tolerant import mapping, mappings, text
+from trainwright.specs.kubernetes_fields import CONTAINER, POD, Place
+
+# Lists of a pod that a job has by name; and what is not written as a pod has it, item for item.
+_BY_NAME = ("volumes", "volumeMounts", "volumeDevices", "env", "resourceClaims")
+_OTHERWISE = ("args", "command", "envFrom", "imagePullSecrets", "ports", "tolerations")
+
+
+def of_pod(at: Pointer, pod: Mapping[str, Data]) -> Pointer:
+    """Where a job has what is at a position in the spec of a pod; empty where it has no such
+    field. Containers have their own fields.
+    """
+    return _field(at, pod, POD)
+
+
+def of_training(at: Pointer, container: Mapping[str, Data]) -> Pointer:
+    """The same of a position in the container that trains."""
+    if at.within("/resources/claims"):
+        return Pointer("/resourceClaims")
+    return _field(at, container, CONTAINER)
+
+
+def _field(at: Pointer, body: Mapping[str, Data], table: Mapping[str, Place]) -> Pointer:
+    field, *rest = at.parts or ("",)
+    place = table[field].at if field in table else Pointer()
+    if not place or field in _OTHERWISE or not rest:
+        return place
+    if field in _BY_NAME:
+        name = text(mapping(lookup(body, Pointer.of(field, rest[0]))).get("name"))
+        return Pointer(place / name + Pointer.of(*rest[1:])) if name else place
+    return Pointer(place + Pointer.of(*rest))
+
 
 FIELDS = ("initContainers", "sidecars")  # of a spec
 _RENDERED = "initContainers"  # of a pod
@@ -27,7 +58,7 @@ def of_container(
     index = int(parts[at]) if parts[at].isdecimal() else -1
     for containers in (found for m in manifests for found in _containers(m.body)):
         if 0 <= index < len(containers):
-            return _written(containers[index], parts[at + 1 :], spec)
+            return of_init_container(containers[index], Pointer.of(*parts[at + 1 :]), spec)
     return None
 
 
@@ -44,15 +75,16 @@ def _containers(node: Data) -> Iterator[list[Mapping[str, Data]]]:
             yield from _containers(item)
 
 
-def _written(
-    container: Mapping[str, Data], inside: tuple[str, ...], spec: Mapping[str, Data]
+def of_init_container(
+    container: Mapping[str, Data], inside: Pointer, spec: Mapping[str, Data]
 ) -> Pointer | None:
+    """Where the spec has a part of an init container or sidecar; None where it has no such one."""
     name = text(container.get("name"))
     at = next((Pointer.of(f, name) for f in FIELDS if name in mapping(spec.get(f))), None)
     if at is None or not inside:
         return at
-    field, *rest = inside
-    item = lookup(container, Pointer.of(*inside[:2])) if rest else None
+    field, *rest = inside.parts
+    item = lookup(container, Pointer.of(*inside.parts[:2])) if rest else None
     called = text(mapping(item).get("name"))
     if field == "env" and called:
         found = at / "secrets" / called
@@ -61,4 +93,4 @@ def _written(
         return at / "mounts" / called
     if field == "securityContext":
         return Pointer(at / "security" + Pointer.of(*rest))
-    return Pointer(at + Pointer.of(*inside))
+    return Pointer(at + inside)
