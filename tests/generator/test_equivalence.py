@@ -22,6 +22,7 @@ from trainwright.equivalence.comparison import values as leaves
 from trainwright.helm import engines
 from trainwright.kinds import TARGETS
 from trainwright.kinds.capabilities import unsupported
+from trainwright.render import dropped
 from trainwright.runs import identity
 from trainwright.specs import load, resolve, schema, yamlio
 from trainwright.specs.load import Reader
@@ -84,7 +85,9 @@ class Spec:
         longest = f"{_name(job, environment)}{TARGETS[job.target].longest_suffix(job)}"
         if refused or len(longest) > identity.MAX_NAME:
             return None
-        return Spec(self.title, job, environment)
+        spec = Spec(self.title, job, environment)
+        is_dropped = any(dropped.refusals(spec.manifests, job, environment, {}))
+        return None if is_dropped else spec
 
     @property
     def manifests(self) -> tuple[Manifest, ...]:

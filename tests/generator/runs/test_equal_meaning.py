@@ -13,8 +13,10 @@ import yaml
 
 from repository import Repository
 from trainwright import values
+from trainwright.helm import engines
 from trainwright.kinds import TARGETS
 from trainwright.kinds.capabilities import unsupported
+from trainwright.render import dropped, objects
 from trainwright.runs import identity
 from trainwright.runs.decision import Sources, Step
 from trainwright.runs.workspace import Workspace
@@ -26,6 +28,7 @@ from trainwright.specs.tree import Folder
 Spec: TypeAlias = dict[str, Any]
 Pair: TypeAlias = tuple[Spec, Spec]  # what a job says, and what is laid over it
 
+ENGINE = engines.engine()
 PLACE: Spec = {
     "apiVersion": "trainwright.io/v1alpha1",
     "kind": "Environment",
@@ -413,7 +416,11 @@ def _name(number: int, target: str) -> str:
 
 
 def _is_refused(found: Sources) -> bool:
-    return any(True for _ in unsupported(found.job, found.environment))
+    job, place = found.job, found.environment
+    if any(True for _ in unsupported(job, place)):
+        return True
+    manifests = objects.manifests(objects.texts(job, place, job.name, ENGINE), job.target)
+    return any(True for _ in dropped.refusals(manifests, job, place, {}))
 
 
 def _sources(workspace: Workspace, name: str) -> Sources | None:

@@ -17,7 +17,7 @@ from trainwright.importing import companions
 from trainwright.kinds import operators
 from trainwright.kinds.reading import ImportingError
 from trainwright.kinds.target import Unsupported
-from trainwright.render import objects
+from trainwright.render import dropped, objects
 from trainwright.runs import identity
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import layers, load, resolve, schema, yamlio
@@ -92,9 +92,9 @@ class ImportContext:
         name = identity.object_name(job, identity.spec_hash(job, self.environment))
         for _, refusal in objects.refusals(job, self.environment, name):
             return refusal
-        return self._run(job, name)
+        return self._run(job, name, layered)
 
-    def _run(self, job: Job, name: str) -> NormalForm | Unsupported:
+    def _run(self, job: Job, name: str, layered: Layered) -> NormalForm | Unsupported:
         try:
             texts = objects.texts(job, self.environment, name, self._engine)
         except engines.ChartRefusal as refusal:
@@ -102,9 +102,12 @@ class ImportContext:
             where = _REFUSED.search(str(refusal))
             field = Pointer.of(where[1]) if where else Pointer()
             return Unsupported(field, f"the chart refuses it: {refusal}", "")
+        manifests = objects.manifests(texts, job.target)
+        for lost in dropped.refusals(manifests, job, self.environment, layered.data):
+            return lost
         lent = self.environment.targets[job.target].runtime
         runtimes = tuple(r for r in self.runtimes if r.name == lent) if lent else ()
-        everything = (*objects.manifests(texts, job.target), *runtimes)
+        everything = (*manifests, *runtimes)
         workload = operators.workload(everything)
         return companions.in_spec_terms(
             equivalence.normal_form(everything, name), workload, everything, name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from trainwright.datatypes.model import Environment, Job
 from trainwright.datatypes.pointer import Pointer
@@ -44,7 +44,11 @@ def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     yield from queueing.unplaceable(job, left_to_flavor(job, environment))
     yield from queueing.unlabelled(job, environment)
     yield from queueing.unschedulable(job, environment)
-    problems = target.unsupported(code.mounted(job, environment), environment)
+    yield from apart_from_code(target.unsupported(code.mounted(job, environment), environment), job)
+
+
+def apart_from_code(problems: Iterable[Unsupported], job: Job) -> Iterator[Unsupported]:
+    """Refusals, with one at `code` for those of what a job has for its code alone."""
     found = [(problem, _is_of_code(problem.path, job)) for problem in problems]
     yield from (problem for problem, of_code in found if not of_code)
     if message := next((problem.message for problem, of_code in found if of_code), ""):

@@ -112,55 +112,6 @@ def _nowhere(_job: Job, _environment: Environment, _name: str) -> Meeting:
     return Meeting(unknown, unknown, unknown)
 
 
-def sidecars(job: Job, whose: str) -> Iterator[Unsupported]:
-    """Refuses native sidecars where the definition of a kind is older than they are."""
-    placed = (c for c in job.init_containers if "restartPolicy" in c.parts)
-    written = [Pointer.of("sidecars", container.name) for container in job.sidecars]
-    written += [Pointer.of("initContainers", c.name, "restartPolicy") for c in placed]
-    for at in written:
-        yield Unsupported(
-            at,
-            f"{whose} have no sidecars: the API server would drop restartPolicy, and the training "
-            "would wait for the container's end",
-            "Remove it, or use another target.",
-        )
-
-
-def recursively_read_only(job: Job, whose: str) -> Iterator[Unsupported]:
-    """Refuses mounts that are read only below, where the definition of a kind is older than they
-    are: the API server would drop the field, and the files could be written.
-    """
-    own = (place for volume in job.volumes for place in volume.places)
-    others = (
-        (Pointer.of(field, container.name, "mounts", volume), mount)
-        for field, containers in (
-            ("initContainers", job.init_containers),
-            ("sidecars", job.sidecars),
-        )
-        for container in containers
-        for volume, mounts in container.mounts.items()
-        for mount in mounts
-    )
-    for at, mount in (*own, *others):
-        if mount.recursive_read_only == "Enabled":
-            yield Unsupported(
-                at / "recursiveReadOnly",
-                f"{whose} do not have recursiveReadOnly: the API server would drop it",
-                "Remove it, or use another target.",
-            )
-
-
-def image_volumes(job: Job, whose: str) -> Iterator[Unsupported]:
-    """Refuses volumes of OCI images where the definition of a kind is older than they are."""
-    for volume in job.volumes:
-        if "image" in volume.source:
-            yield Unsupported(
-                Pointer.of("volumes", volume.name, "image"),
-                f"{whose} have no volumes of images: the API server would drop it",
-                "Put the files into the image or a claim, or use another target.",
-            )
-
-
 POOL = "*"  # in a fact's path: the pool that the job asks for
 
 

@@ -25,7 +25,7 @@ from trainwright.kinds.capabilities import left_to_flavor
 from trainwright.kinds.subjects import subject_of
 from trainwright.kinds.target import Target, Unsupported
 from trainwright.pods.flags import flag_words, is_ambiguous
-from trainwright.render import objects
+from trainwright.render import dropped, objects
 from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit
 from trainwright.rules import deception, images, secrets, security
@@ -244,6 +244,9 @@ def _check_next_run(work: _Work, loaded: LoadedJob, layers: redundant.WrittenLay
         return _NextRun(False, _about(file, (*linted, finding)))
     manifests = objects.manifests(texts, job.target)
     patched = _patched(work, manifests, name) if job.pod_patch else None
+    problems = tuple(_dropped(work, manifests, patched))
+    if problems:
+        return _NextRun(False, (*linted, *_about(file, problems)))
     findings = tuple(_check(manifests, sources.spec, job, environment, patched))
     findings = tuple(f for f in findings if not _is_said(f, linted))
     record = _record(work, texts, manifests)
@@ -259,6 +262,16 @@ def _patched(work: _Work, manifests: tuple[Manifest, ...], name: str) -> Patched
     plain = work.texts(replace(job, pod_patch={}), environment, name)
     without = objects.manifests(plain, job.target)
     return Patched(job, sources.spec, environment, manifests, without)
+
+
+def _dropped(
+    work: _Work, manifests: tuple[Manifest, ...], patched: Patched | None
+) -> Iterator[Finding]:
+    """What an API server would drop of the pods in silence."""
+    sources = work.sources
+    job, environment, spec = sources.job, sources.environment, sources.spec
+    for problem in dropped.refusals(manifests, job, environment, spec.data, patched):
+        yield _refused(spec, TARGETS[job.target], dx.UNSUPPORTED, problem)
 
 
 def _record(work: _Work, texts: Mapping[str, str], manifests: tuple[Manifest, ...]) -> Record:
@@ -441,11 +454,15 @@ def _unfit(
     spec: Layered, job: Job, environment: Environment, target: Target, name: str
 ) -> Iterator[Finding]:
     for kind, problem in objects.refusals(job, environment, name):
-        message = problem.message
-        if kind is dx.UNSUPPORTED:
-            message = f"{target.name}: {message}"
-        place, related = _meant(spec, problem)
-        yield kind.at(place, message, remedy=problem.remedy, path=problem.path, related=related)
+        yield _refused(spec, target, kind, problem)
+
+
+def _refused(spec: Layered, target: Target, kind: dx.Diagnostic, problem: Unsupported) -> Finding:
+    message = problem.message
+    if kind is dx.UNSUPPORTED:
+        message = f"{target.name}: {message}"
+    place, related = _meant(spec, problem)
+    return kind.at(place, message, remedy=problem.remedy, path=problem.path, related=related)
 
 
 def _meant(spec: Layered, problem: Unsupported) -> tuple[Location, tuple[Related, ...]]:

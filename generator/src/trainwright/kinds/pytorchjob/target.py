@@ -17,11 +17,8 @@ from trainwright.kinds.target import (
     Target,
     Unsupported,
     fixed_nodes,
-    image_volumes,
     one_process,
     own_rendezvous,
-    recursively_read_only,
-    sidecars,
 )
 from trainwright.pods import command
 from trainwright.pods.references import Variable
@@ -98,7 +95,6 @@ def _longest_suffix(job: Job) -> str:
 
 def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     yield from queueing.unsuspendable(job, environment)
-    yield from _newer_than_its_pods(job, environment)
     yield from one_process(job)
     yield from fixed_nodes(job)
     if job.elastic:
@@ -117,21 +113,6 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
             "live recovery is the entrypoint's, and this job does not start it",
             "Use launcher: trainwright with a script or a module, or recovery: restart.",
         )
-
-
-_SIDECARS = upstream("training-operator/pods-of-1-29")
-_IMAGE_VOLUMES = upstream("training-operator/pods-of-1-31")
-
-
-def _newer_than_its_pods(job: Job, environment: Environment) -> Iterator[Unsupported]:
-    """What came to pods after the definition of PyTorchJob in this version of the operator."""
-    version = environment.targets[KIND.name].version
-    whose = f"the pods of a PyTorchJob of operator {version}"
-    if version and not _SIDECARS.holds(version):
-        yield from sidecars(job, whose)
-    if version and not _IMAGE_VOLUMES.holds(version):
-        yield from image_volumes(job, whose)
-        yield from recursively_read_only(job, whose)
 
 
 TARGET = Target(

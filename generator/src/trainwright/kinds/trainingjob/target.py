@@ -19,11 +19,8 @@ from trainwright.kinds.target import (
     Unsupported,
     argument_words,
     fixed_nodes,
-    image_volumes,
     one_process,
     own_rendezvous,
-    recursively_read_only,
-    sidecars,
 )
 from trainwright.kinds.trainingjob import KIND
 from trainwright.pods import command
@@ -144,17 +141,6 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
             "a TrainingJob has no gang: Lattice starts between minSize and maxSize pods itself",
             "Remove gang (gang: null), or use target pytorchjob.",
         )
-    newer = {
-        Pointer("/security/appArmorProfile"): job.security.app_armor_profile,
-        Pointer("/resourceClaims"): job.resource_claims,
-        Pointer("/hostUsers"): job.host_users is not None,
-    }
-    for path in (path for path, value in newer.items() if value):
-        yield Unsupported(
-            path,
-            f"the pods of a TrainingJob do not have {path.dotted}: the API server would drop it",
-            "Remove it, or use target pytorchjob.",
-        )
     rendezvous = environment.targets[job.target].rendezvous_endpoint
     if job.network and (injects(job) or rendezvous):
         yield Unsupported(
@@ -162,9 +148,6 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
             "the pods of a TrainingJob meet outside the job, in Lattice's own rendezvous",
             "Remove network (network: open), or use target pytorchjob.",
         )
-    yield from sidecars(job, "the pods of a TrainingJob")
-    yield from image_volumes(job, "the pods of a TrainingJob")
-    yield from recursively_read_only(job, "the pods of a TrainingJob")
     yield from _apart(job, rendezvous)
 
 

@@ -1,0 +1,98 @@
+"""Fields of rendered pods that an API server drops in silence, since the CRD has no such fields.
+
+The data is generated from the CRDs: pruned.json in the folder of each kind that has one.
+https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#field-pruning
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TypeAlias
+
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.pointer import Pointer
+from trainwright.kinds import OWNERS
+from trainwright.kinds.kind import Kind
+from trainwright.specs.upstream import numbers
+
+Patterns: TypeAlias = Mapping[str, "Patterns"]  # by key, `*` for any; what is pruned is empty
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """A field of a pod that an API server drops: where the spec of the pod is in the object, and
+    where the field is in that.
+    """
+
+    pod: Pointer
+    field: Pointer
+
+    @property
+    def pointer(self) -> Pointer:
+        """Where the field is in the object."""
+        return Pointer(self.pod + self.field)
+
+
+def are_versioned(manifest: Manifest) -> bool:
+    """Whether it depends on the version of an operator what is dropped."""
+    kind = OWNERS.get(manifest.group_kind)
+    return kind is not None and len(_table(kind).get(manifest.kind, {})) > 1
+
+
+def pruned(manifest: Manifest, version: str) -> Iterator[Pruned]:
+    """The fields of an object's pods that are dropped by the definition of a version of its
+    operator, or by the newest one that is known where the version is not given.
+    """
+    kind = OWNERS.get(manifest.group_kind)
+    for pods, fields in _definition(kind, manifest.kind, version) if kind else ():
+        for pod, spec in _at(manifest.body, pods, Pointer()):
+            yield from (Pruned(pod, field) for field, _ in _at(spec, fields, Pointer()))
+
+
+@cache
+def _definition(kind: Kind, name: str, version: str) -> tuple[tuple[Patterns, Patterns], ...]:
+    """Where an object has the specs of pods, and what these do not have there."""
+    by_version = _table(kind).get(name, {})
+    known = sorted(by_version, key=numbers)
+    wanted = numbers(version or known[-1]) if known else ()
+    if not known or (known[-1] and wanted > numbers(known[-1])):
+        return ()  # of a definition that is newer than those of the table nothing is known
+    used = next((v for v in reversed(known) if numbers(v) <= wanted), known[0])
+    return tuple((_tree([pods]), _tree(fields)) for pods, fields in by_version[used].items())
+
+
+@cache
+def _table(kind: Kind) -> Mapping[str, Mapping[str, Mapping[str, list[str]]]]:
+    file = Path(sys.modules[kind.package].__file__ or "").with_name("pruned.json")
+    return json.loads(file.read_bytes()) if file.is_file() else {}
+
+
+def _tree(patterns: list[str]) -> Patterns:
+    root: dict[str, Data] = {}
+    for pattern in patterns:
+        node = root
+        for key in Pointer(pattern).parts:
+            node = node.setdefault(key, {})
+    return root
+
+
+def _at(value: Data, patterns: Patterns, at: Pointer) -> Iterator[tuple[Pointer, Data]]:
+    """Every part of a value that one of the patterns is of, and where it is."""
+    if not patterns:
+        yield at, value
+        return
+    for key, below in patterns.items():
+        for name, part in _parts(value, key):
+            yield from _at(part, below, at / name)
+
+
+def _parts(value: Data, key: str) -> Iterator[tuple[str | int, Data]]:
+    if isinstance(value, Mapping):
+        yield from value.items() if key == "*" else [(key, value[key])] if key in value else ()
+    elif isinstance(value, list) and key == "*":
+        yield from enumerate(value)

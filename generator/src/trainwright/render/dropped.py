@@ -1,0 +1,99 @@
+"""What an API server would drop of rendered pods, refused at the line that asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from trainwright.datatypes.model import Data, Environment, Job, Manifest
+from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.kinds import TARGETS
+from trainwright.kinds.capabilities import apart_from_code
+from trainwright.kinds.pruned import Pruned, are_versioned, pruned
+from trainwright.kinds.target import Unsupported
+from trainwright.pods import code
+from trainwright.specs import authored
+
+if TYPE_CHECKING:
+    from trainwright.render.patched import Patched
+
+_DROPPED = "the API server would drop it"
+_REMEDY = "Remove it, or use another target."
+# What is lost with some of them says more than the name of a field.
+_WORDS: Mapping[str, tuple[str, str]] = {
+    "/initContainers/*/restartPolicy": (
+        "have no sidecars: the API server would drop restartPolicy, and the training would wait "
+        "for the container's end",
+        _REMEDY,
+    ),
+    "/volumes/*/image": (
+        f"have no volumes of images: {_DROPPED}",
+        "Put the files into the image or a claim, or use another target.",
+    ),
+}
+
+
+def refusals(
+    manifests: Sequence[Manifest],
+    job: Job,
+    environment: Environment,
+    spec: Mapping[str, Data],
+    patched: Patched | None = None,
+) -> Iterator[Unsupported]:
+    """Everything that the definition of the target does not have, each field of the spec once."""
+    version = environment.targets[job.target].version
+    plain = {
+        _place(m, one) for m in (patched.plain if patched else ()) for one in pruned(m, version)
+    }
+    found: dict[Pointer, Unsupported] = {}
+    for manifest in manifests:
+        whose = f"the pods of a {TARGETS[job.target].kind}"
+        if version and are_versioned(manifest):
+            whose += f" of operator {version}"
+        # A claim of the pod before what its containers say of it.
+        for one in sorted(pruned(manifest, version), key=lambda one: len(one.field.parts)):
+            if patched and _place(manifest, one) not in plain:
+                at = patched.at(manifest, one.pointer)
+            else:
+                at = _written(one, lookup(manifest.body, one.pod), job, spec)
+            message, remedy = _words(one.field)
+            found.setdefault(at, Unsupported(at, f"{whose} {message}", remedy))
+    yield from apart_from_code(found.values(), job)
+
+
+def _place(manifest: Manifest, one: Pruned) -> tuple[str, str, Pointer]:
+    return manifest.kind, manifest.name, one.pointer
+
+
+def _words(field: Pointer) -> tuple[str, str]:
+    known = (words for pattern, words in _WORDS.items() if field.matches(pattern))
+    return next(known, (f"do not have {_name(field)}: {_DROPPED}", _REMEDY))
+
+
+def _name(field: Pointer) -> str:
+    """As Kubernetes calls it in a pod, or in a container: lifecycle.preStop.sleep."""
+    keys = [key for key in field.parts if not key.isdecimal()]
+    return ".".join(keys[1:] if keys[0].endswith("ontainers") else keys)
+
+
+def _written(one: Pruned, pod: Mapping[str, Data], job: Job, spec: Mapping[str, Data]) -> Pointer:
+    """The field of a job that a field of a rendered pod comes from, or its name."""
+    holder, *rest = one.field.parts
+    if not holder.endswith("ontainers"):
+        return authored.of_pod(one.field, pod) or Pointer("/name")
+    container, inside = pod[holder][int(rest[0])], Pointer.of(*rest[1:])
+    if holder == "initContainers":
+        return authored.of_init_container(container, inside, spec) or Pointer.of(
+            holder, str(container.get("name"))
+        )
+    if inside.parts[0] == "volumeMounts":
+        return _mount(lookup(container, Pointer.of(*inside.parts[:2])), job) / inside.last
+    return authored.of_training(inside, container) or Pointer("/name")
+
+
+def _mount(mount: Mapping[str, Data], job: Job) -> Pointer:
+    """Where a job has what its container mounts at a path."""
+    places = chain.from_iterable(volume.places for volume in job.volumes)
+    known = (at for at, place in places if place.mount_path == mount["mountPath"])
+    return next(known, Pointer.of("volumes", code.NAME))
