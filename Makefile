@@ -52,6 +52,7 @@ check: $(VENV)/.dev ## lint, types, import contract, formatting, freshness of ev
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/chart_readme.py --check
 	$(BIN)/python scripts/merge_keys.py --check
+	$(BIN)/python scripts/chart_fields.py --check
 	$(BIN)/python scripts/pruned_fields.py --check
 	$(BIN)/python scripts/rule_pages.py --check
 	$(BIN)/python scripts/target_table.py --check

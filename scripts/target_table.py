@@ -5,6 +5,7 @@ python scripts/target_table.py [--check]
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -12,18 +13,19 @@ from pathlib import Path
 
 from generated import ROOT, main
 
-from trainwright.datatypes.model import Finding, Severity
+from trainwright.datatypes.model import POD_FIELDS, Finding, Severity, spelled
+from trainwright.datatypes.pointer import Pointer
 from trainwright.helm import engines
 from trainwright.kinds import TARGETS
 from trainwright.render import job as render
 from trainwright.runs.record import VALUES_FILE
 from trainwright.runs.workspace import resolved
-from trainwright.specs import load, resolve, schema
+from trainwright.specs import fields, load, resolve, schema
 from trainwright.specs.layout import JobFile
 from trainwright.specs.load import LoadedJob, Reader
 from trainwright.specs.merge import Layer, stack
 from trainwright.specs.tree import Folder
-from trainwright.specs.yamlio import Document, parse
+from trainwright.specs.yamlio import Document, load_rendered, parse
 
 PAGE = ROOT / "docs" / "targets.md"
 COMMAND = "python scripts/target_table.py"
@@ -87,7 +89,7 @@ volumes:
   s: {vsphereVolume: {volumePath: "[d] v.vmdk"}, mountPath: /s}
 """
 
-FEATURES = (
+_OWN_WORDS = (
     Feature(
         name="image by digest",
         spec=f"image: {{digest: 'sha256:{'5' * 64}'}}",
@@ -626,6 +628,25 @@ FEATURES = (
         shows=('"example.com/a": "b"',),
     ),
     Feature(name="Lattice's settings", spec="lattice: {priority: 5}", shows=("priority: 5",)),
+)
+
+
+def _as_it_is(name: str, key: str) -> Feature:
+    """A field that pods have as it is written, with the example of the schema."""
+    known = fields.field("job", Pointer.of(spelled(name)))
+    value = (known.examples or known.choices)[0]
+    written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return Feature(
+        name=known.title.lower(),
+        spec=json.dumps({spelled(name): value}),
+        shows=(f"{key}: {written}",),
+    )
+
+
+_NAMED = {key for feature in _OWN_WORDS for key in load_rendered(feature.spec)[0]}
+FEATURES = (
+    *_OWN_WORDS,
+    *(_as_it_is(name, key) for name, key in POD_FIELDS.items() if spelled(name) not in _NAMED),
 )
 
 VARIANTS = tuple(

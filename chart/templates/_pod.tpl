@@ -34,7 +34,7 @@ spec:
   {{- with $values.runtimeClassName }}
   runtimeClassName: {{ quote . }}
   {{- end }}
-  {{- with include "training-job.given" (dict "values" $values "fields" (list "topologySpreadConstraints" "resourceClaims" "hostNetwork" "hostIPC" "hostPID" "hostUsers" "shareProcessNamespace" "enableServiceLinks" "dnsPolicy" "dnsConfig" "hostAliases")) | trim }}
+  {{- with include "training-job.given" (dict "values" $values "fields" (splitList " " (include "training-job.podFields" .))) | trim }}
   {{- nindent 2 . }}
   {{- end }}
   {{- with $values.serviceAccountName }}

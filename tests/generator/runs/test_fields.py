@@ -14,6 +14,8 @@ import pytest
 import yaml
 
 from repository import Repository
+from trainwright.datatypes.model import POD_FIELDS, spelled
+from trainwright.datatypes.pointer import Pointer
 from trainwright.helm import engines
 from trainwright.kinds import TARGETS
 from trainwright.kinds.capabilities import unsupported
@@ -24,6 +26,7 @@ from trainwright.runs.fields import JOB, STATE, Effect
 from trainwright.runs.record import VALUES_FILE
 from trainwright.runs.same_spec import Surroundings
 from trainwright.runs.workspace import ResolvedJob, Workspace
+from trainwright.specs import fields as contract
 from trainwright.specs import schema
 from trainwright.specs.layout import JobFile
 from trainwright.specs.tree import Folder
@@ -117,7 +120,6 @@ BASE: dict[str, Any] = {
 }
 VOLUME = {"volumes": {"v": {"claim": "c", "mountPath": "/v"}}}
 PROBE = {"exec": {"command": ["true"]}}
-SPREAD = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}]
 QUEUED = {"queue": "team"}
 KUEUE = {**PLACE, "queueing": "kueue", "kueue": {"version": "0.18"}}
 OPEN = {
@@ -162,9 +164,6 @@ EDITS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "queuePriority": ("high", QUEUED, KUEUE),
     "topology": ({"preferred": "rack"}, QUEUED, KUEUE),
     "gang": (True, {"nodes": 2}, VOLCANO),
-    "priorityClass": ("batch", {}, PLACE),
-    "runtimeClass": ("nvidia", {}, PLACE),
-    "schedulerName": ("kai-scheduler", {}, PLACE),
     "maxDuration": ("3h", {}, PLACE),
     "retries": (2, {}, PLACE),
     "gracePeriod": ("90s", {}, PLACE),
@@ -173,7 +172,6 @@ EDITS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "nodeSelector": ({"zone": "a"}, {}, PLACE),
     "tolerations": ([{"key": "x", "operator": "Exists"}], {}, PLACE),
     "affinity": ({"nodeAffinity": {}}, {}, PLACE),
-    "topologySpread": (SPREAD, {}, PLACE),
     "labels": ({"team": "a"}, {}, PLACE),
     "annotations": ({"owner": "b"}, {}, PLACE),
     "podLabels": ({"team": "a"}, {}, PLACE),
@@ -188,9 +186,6 @@ EDITS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "hostUsers": (False, {}, PLACE),
     "shareProcessNamespace": (True, {}, PLACE),
     "enableServiceLinks": (False, {}, PLACE),
-    "dnsPolicy": ("Default", {}, PLACE),
-    "dnsConfig": ({"nameservers": ["10.0.0.10"]}, {}, PLACE),
-    "hostAliases": ([{"ip": "10.0.0.7", "hostnames": ["nas"]}], {}, PLACE),
     "workingDir": ("/workspace", {}, PLACE),
     "livenessProbe": (PROBE, {}, PLACE),
     "readinessProbe": (PROBE, {}, PLACE),
@@ -206,6 +201,15 @@ EDITS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "lattice": ({"framework": "generic"}, {"target": "trainingjob"}, PLACE),
     "lattice.priority": (5, {"target": "trainingjob"}, PLACE),
     "waivers": ({"TW111": {"reason": "because", "until": "2030-01-01"}}, {}, PLACE),
+}
+# What pods have as it is written, as the example of the schema says it.
+EDITS = {
+    **{
+        field: (known.examples[0], {}, PLACE)
+        for field in map(spelled, POD_FIELDS)
+        if (known := contract.field("job", Pointer.of(field))).examples
+    },
+    **EDITS,
 }
 CONSTANT = {"apiVersion", "kind", "name"}  # which have no other value in the same file
 
