@@ -57,7 +57,7 @@ GIVEN = """\
 dnsConfig: {nameservers: [10.0.0.10], options: [{name: ndots, value: "2"}]}
 hostAliases: [{ip: 10.0.0.7, hostnames: [nas]}]
 livenessProbe: {exec: {command: [sh, -c, "a < b && echo 'ü' "]}, periodSeconds: 60}
-lifecycle: {preStop: {sleep: {seconds: 5}}}
+lifecycle: {preStop: {exec: {command: [sync]}}}
 """
 
 
