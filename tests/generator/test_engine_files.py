@@ -44,6 +44,23 @@ LEFT = {
 }
 
 
+# How else git takes a line of .gitattributes: of macros, quotes, escapes and what editors begin with.
+SPELLED = (
+    "[attr]harmless eol=crlf\n*.yaml harmless\n",
+    "*.yaml outer\n[attr]outer inner\n[attr]inner -diff ident\n",
+    '"*.yaml" text eol=crlf\n',
+    '"\\052.y\\141ml"  eol=crlf\n',
+    '  "environments/**" eol=crlf\n',
+    "\ufeff*.yaml eol=crlf\n",
+)
+SPARED = (
+    "[attr]large filter=lfs\n*.png large\n",
+    '"*.png" filter=lfs\n',
+    "[attr]plain -text\n*.yaml plain\n",
+    '"*.yaml eol=crlf\n',  # quotes that nothing closes: no file is called so
+)
+
+
 @pytest.fixture
 def rendered(tmp_path: Path) -> Repository:
     made = Repository(tmp_path)
@@ -72,6 +89,24 @@ def test_what_changes_nothing_is_left_alone(path: str, rendered: Repository) -> 
     (rendered.root / path).parent.mkdir(parents=True, exist_ok=True)
     (rendered.root / path).write_text(LEFT[path])
     assert found(rendered) == []
+
+
+@pytest.mark.parametrize("text", SPELLED)
+def test_attributes_are_found_however_they_are_spelled(text: str, rendered: Repository) -> None:
+    (rendered.root / ".gitattributes").write_text(text, encoding="utf-8")
+    assert found(rendered) == [".gitattributes"]
+
+
+@pytest.mark.parametrize("text", SPARED)
+def test_attributes_of_other_files_are_left_alone(text: str, rendered: Repository) -> None:
+    (rendered.root / ".gitattributes").write_text(text, encoding="utf-8")
+    assert found(rendered) == []
+
+
+def test_a_macro_of_the_top_counts_in_every_folder(rendered: Repository) -> None:
+    (rendered.root / ".gitattributes").write_text("[attr]harmless eol=crlf\n")
+    (rendered.root / "environments/.gitattributes").write_text("*.yaml harmless\n")
+    assert found(rendered) == ["environments/.gitattributes"]
 
 
 def test_an_editor_takes_note_of_what_comes_and_goes(rendered: Repository) -> None:

@@ -12,9 +12,10 @@ Argo CD clones with git, which converts files on their way to the disk, as `.git
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
+from functools import partial
 
 from trainwright.datatypes.model import Finding, Location
 from trainwright.errors import SourceError
@@ -35,6 +36,9 @@ _READ_BY_NAME = {
 # Of a run and of what lists them; a pattern that spares these spares the others as well.
 _FILES = ("kustomization.yaml", "{job}/{job}.yaml", "{job}/{target}.yaml", "{job}/values.yaml")
 # https://git-scm.com/docs/gitattributes: of these git writes other bytes than the commit holds.
+_MACRO = "[attr]"
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*+)"(.*)')
+_ESCAPE = re.compile(r"\\([0-3][0-7]{2}|.)")
 _CONVERTS = re.compile(r"(?:filter|working-tree-encoding)=.+|ident|eol=crlf")
 
 
@@ -48,9 +52,10 @@ def findings(tree: Tree, jobs: Mapping[str, Sequence[JobFile]]) -> Iterator[Find
     for folder in there:
         yield from _by_name(tree, folder)
     around = {upper for folder in there for upper in ("", *above(folder), folder)}
+    converted = partial(_converted, _macros(tree))
     for folder in sorted(around):
         start = f"{folder}/" if folder else ""
-        for name, judged in ((_IGNORE, _ignored), (_ATTRIBUTES, _converted)):
+        for name, judged in ((_IGNORE, _ignored), (_ATTRIBUTES, converted)):
             if lines := tuple(_lines(tree, f"{start}{name}")):
                 files = [file for file in _files(there) if file.startswith(start)]
                 yield from judged(lines, start, files)
@@ -82,7 +87,7 @@ def _lines(tree: Tree, path: str) -> Iterator[tuple[Location, str]]:
     """The lines of a small file that mean something, none where there is no such file."""
     if tree.kind(path) == "file":
         with suppress(OSError, SourceError):
-            text = tree.read(path).decode("utf-8", "replace")
+            text = tree.read(path).decode("utf-8-sig", "replace")
             for number, line in enumerate(text.splitlines(), 1):
                 if line.strip() and not line.startswith("#"):
                     yield Location(path, number), line
@@ -106,16 +111,53 @@ def _ignored(
 
 
 def _converted(
-    lines: Iterable[tuple[Location, str]], start: str, files: Sequence[str]
+    macros: Collection[str],
+    lines: Iterable[tuple[Location, str]],
+    start: str,
+    files: Sequence[str],
 ) -> Iterator[Finding]:
     """The lines by which git writes other bytes than those that were rendered."""
     for place, line in lines:
-        pattern, *attributes = line.split()
-        converting = next(filter(_CONVERTS.fullmatch, attributes), None)
+        pattern, attributes = _attributes(line)
+        converting = next((it for it in attributes if _converts(it, macros)), None)
         names = (file for file in files if _names(pattern, file.removeprefix(start)))
         if converting and (file := next(names, "")):
             message = f"Argo CD applies {file} as {converting} makes it, and not as it was rendered"
             yield dx.ENGINE_FILE.at(place, message)
+
+
+def _macros(tree: Tree) -> frozenset[str]:
+    """The attributes that convert by what the file at the top defines them as."""
+    users: dict[str, list[str]] = {}
+    for _, line in _lines(tree, _ATTRIBUTES):
+        first, *attributes = line.split()
+        for attribute in attributes if first.startswith(_MACRO) else ():
+            users.setdefault(attribute, []).append(first.removeprefix(_MACRO))
+    found = set[str]()
+    reached = [attribute for attribute in users if _CONVERTS.fullmatch(attribute)]
+    while reached:
+        new = set(users.get(reached.pop(), ())) - found
+        found |= new
+        reached += new
+    return frozenset(found)
+
+
+def _converts(attribute: str, macros: Collection[str]) -> bool:
+    return attribute in macros or _CONVERTS.fullmatch(attribute) is not None
+
+
+def _attributes(line: str) -> tuple[str, Sequence[str]]:
+    """The pattern of a line, which may be in quotes as C has them, and its attributes."""
+    quoted = _QUOTED.match(line.strip())
+    if quoted is None:
+        pattern, *attributes = line.split()
+        return pattern, attributes
+    return _ESCAPE.sub(_meant, quoted[1]), quoted[2].split()
+
+
+def _meant(escape: re.Match[str]) -> str:
+    code = escape[1]
+    return chr(int(code, 8)) if code.isdigit() else code
 
 
 def _names(pattern: str, path: str) -> bool:
