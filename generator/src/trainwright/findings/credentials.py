@@ -252,10 +252,10 @@ _ARGUMENTS = 60  # of one command that are looked at
 _REFERENCE = re.compile(r"\$[({A-Za-z_]|-|<|\*\*\*")
 
 
-def _of_commands(text: str, telling: str) -> Iterator[Found]:
+def _of_commands(text: str, marked: str) -> Iterator[Found]:
     """Passwords among the arguments of programs, on one line or as the items of a list."""
     program, words = "", list[re.Match[str]]()
-    if not any(name in telling for name in _PROGRAMS):
+    if not any(name in marked for name in _PROGRAMS):
         return
     for match in _ARGUMENT.finditer(text):
         word = match.group()
@@ -630,10 +630,10 @@ def _compiled(form: _Form) -> re.Pattern[str]:
 _HINTS = tuple((form, tuple(h.replace("+", " ") for h in form.hints.split())) for form in _FORMS)
 
 
-def _of_forms(text: str, telling: str) -> Iterator[Found]:
+def _of_forms(text: str, marked: str) -> Iterator[Found]:
     for form, hints in _HINTS:
         for hint in hints:
-            if hint in telling:
+            if hint in marked:
                 for match in _compiled(form).finditer(text):
                     yield Found(*match.span("v" if "v" in match.re.groupindex else 0), form.kind)
                 break
@@ -642,14 +642,14 @@ def _of_forms(text: str, telling: str) -> Iterator[Found]:
 def credentials(text: str) -> Iterator[Found]:
     """Every credential that a text shows by its form, a command or randomness; they may overlap."""
     plain = _unescaped(text)
-    if telling := "\n".join(line for line in plain.split("\n") if not _is_dull(line)):
-        yield from _searched(plain, telling)
+    if marked := "\n".join(line for line in plain.split("\n") if not _is_dull(line)):
+        yield from _searched(plain, marked)
 
 
-def _searched(text: str, telling: str) -> Iterator[Found]:
-    """The credentials of a text, of which some lines tell which searches are worth it."""
-    yield from _of_forms(text, telling)
-    yield from _of_commands(text, telling)
+def _searched(text: str, marked: str) -> Iterator[Found]:
+    """The credentials of a text, whose marked lines decide which searches are made."""
+    yield from _of_forms(text, marked)
+    yield from _of_commands(text, marked)
     yield from _of_words(text)
 
 
