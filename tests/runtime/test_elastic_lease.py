@@ -83,7 +83,7 @@ def events(world: World) -> Iterator[tuple[str, World]]:
             fresh = Candidate(vote=lease.started(world.now), number=candidate.number)
             fresh = fresh._replace(gave_up=candidate.number)  # another connection, another life
             yield f"{index} restarts", _with(world, index, fresh, restarts=world.restarts - 1)
-    for message in world.messages:
+    for message in sorted(world.messages):  # and not in an order that each process has anew
         yield from _arrives(world, message)
 
 
