@@ -23,7 +23,13 @@ _ANY = {"type", "enum", "const", "allOf", "anyOf", "oneOf", "not", "if", "then",
 _BY_TYPE = {
     "string": {"minLength", "maxLength", "pattern", "format"},
     "number": {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},
-    "array": {"items", "minItems", "maxItems", "uniqueItems", "prefixItems", "contains"},
+    "array": {
+        *("items", "minItems", "maxItems", "uniqueItems", "prefixItems", "contains"),
+        *(
+            "x-kubernetes-list-type",
+            "x-kubernetes-list-map-keys",
+        ),  # as a CRD has them, list_maps.py
+    },
     "object": {
         *("properties", "required", "additionalProperties", "patternProperties", "propertyNames"),
         *("minProperties", "maxProperties", "dependentRequired", "unevaluatedProperties"),

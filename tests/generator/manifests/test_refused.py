@@ -38,6 +38,11 @@ def _checked(tmp_path: Path, text: str) -> list[str]:
 
 
 POD = "{{apiVersion: v1, kind: Pod, metadata: {{name: a{}}}, spec: {{{}containers: [{{name: a, image: a:1{}}}]}}}}"  # fmt: skip
+JOBSET = (
+    "{{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {{name: a}}, spec: {{replicatedJobs: "
+    "[{{name: w, template: {{spec: {{template: {{spec: {{restartPolicy: Never, containers: [{{name: a, image: a:1}}]}}}}}}}}}}, "
+    "{{name: {}, template: {{spec: {{template: {{spec: {{restartPolicy: Never, containers: [{{name: a, image: a:1}}]}}}}}}}}{}}}]}}}}"
+)
 PORTS = ", ports: [{{containerPort: 88, protocol: UDP}}, {{containerPort: 88}}, {{containerPort: {}, protocol: TCP}}]"  # fmt: skip
 
 
@@ -67,6 +72,16 @@ PORTS = ", ports: [{{containerPort: 88, protocol: UDP}}, {{containerPort: 88}}, 
             'metadata.finalizers.1 repeats item 0 of the list: "x.io/a"',
         ),
         (POD.format("", "imagePullSecrets: [{}, {}], ", ""), ""),
+        (
+            JOBSET.format("w", ""),
+            'spec.replicatedJobs.1 repeats item 0 of the list: name "w"',
+        ),
+        (
+            JOBSET.format(
+                "v", ", dependsOn: [{name: w, status: Ready}, {name: w, status: Complete}]"
+            ),
+            'spec.replicatedJobs.1.dependsOn.1 repeats item 0 of the list: name "w"',
+        ),
         (POD.format("", "restartPolicy: '', ", ""), ""),
         (POD.format("", "restartPolicy: OnFail, ", ""), 'spec.restartPolicy is "OnFail"'),
         (

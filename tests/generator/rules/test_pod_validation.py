@@ -121,6 +121,10 @@ CONTAINERS = [
     ("securityContext: {appArmorProfile: {type: Localhost, localhostProfile: 'a '}}", 'localhostProfile: "a " has white space around it'),
 ]  # fmt: skip
 SPECS = [
+    ("overhead: {cpu: 1}", "overhead is that of a RuntimeClass, and needs runtimeClassName"),
+    ("runtimeClassName: kata, overhead: {cpu: 1}", ""),
+    ("resources: {limits: {nvidia.com/gpu: 1}}", "nvidia.com/gpu is for containers: a pod as a whole has cpu, memory, huge pages"),
+    ("resources: {limits: {cpu: 1, hugepages-2Mi: 2Mi}}", ""),
     ("activeDeadlineSeconds: 0", "activeDeadlineSeconds is 0, and can be 1 to 2147483647"),
     ("nodeName: Node_1", 'nodeName: "Node_1" is not a DNS subdomain'),
     ("hostPID: true, shareProcessNamespace: true", "shareProcessNamespace and hostPID exclude each other"),
@@ -257,6 +261,22 @@ def test_fields_of_a_container(container: str, message: str) -> None:
 @pytest.mark.parametrize(("spec", "message"), SPECS)
 def test_fields_of_a_pod(spec: str, message: str) -> None:
     _only(said(spec=spec), message)
+
+
+@pytest.mark.parametrize(
+    ("container", "spec", "version", "message"),
+    [
+        ("resources: {requests: {cpu: 2}}", "resources: {requests: {cpu: 1500m}}", "1.34", "cpu is 1500m, and its containers have 2"),
+        ("resources: {limits: {memory: 2Gi}}", "resources: {limits: {memory: 1Gi}}", "1.34", "memory is 1Gi, and its containers have 2147483648"),
+        ("resources: {requests: {cpu: 2}}", "resources: {requests: {cpu: 2}}", "1.34", ""),
+        ("resources: {requests: {cpu: 2}}", "resources: {requests: {cpu: 1}}", "1.33", ""),
+        ("resources: {requests: {cpu: lots}}", "resources: {requests: {cpu: 1}}", "1.34", ""),
+    ],
+)  # fmt: skip
+def test_fields_of_a_container_and_of_its_pod(
+    container: str, spec: str, version: str, message: str
+) -> None:
+    _only(said(container, spec, version), message)
 
 
 ENVIRONMENT = """\

@@ -73,7 +73,8 @@ def _forms(
     job_set: Mapping[str, Data], jobs: Sequence[Mapping[str, Data]], above: str
 ) -> Iterator[Hit]:
     rules = mappings(dig(job_set, "failurePolicy", "rules"))
-    named = [(f"replicatedJobs/{i}/groupName", j, forms.LABEL) for i, j in enumerate(jobs)]
+    named = [(f"replicatedJobs/{i}/groupName", j, forms.LETTER_FIRST) for i, j in enumerate(jobs)]
+    named += [("network/subdomain", mapping(job_set.get("network")), forms.LETTER_FIRST)]
     named += [(f"failurePolicy/rules/{i}/name", rule, _RULE_NAME) for i, rule in enumerate(rules)]
     named += [("managedBy", job_set, forms.DOMAIN_PATH)]
     for path, holder, form in named:

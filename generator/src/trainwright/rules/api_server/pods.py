@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from functools import lru_cache
 
 from trainwright.datatypes import quantity
@@ -252,6 +253,35 @@ def _container_restarts(body: Mapping[str, Data]) -> Iterator[Problem]:
             yield at / "restartPolicy", f'restartPolicy: "{policy}" {has}'
 
 
+@about("overhead")
+def _overhead(body: Mapping[str, Data]) -> Iterator[Problem]:
+    if body.get("overhead") and not body.get("runtimeClassName"):
+        yield Pointer("/overhead"), "overhead is that of a RuntimeClass, and needs runtimeClassName"
+
+
+@about("resources")
+def _whole_pod(body: Mapping[str, Data]) -> Iterator[Problem]:
+    """What a pod has as a whole: less than its containers have is refused."""
+    for kind in ("requests", "limits"):
+        for name, amount in mapping(dig(body, "resources", kind)).items():
+            at = Pointer.of("resources", kind, name)
+            if name not in ("cpu", "memory") and not str(name).startswith("hugepages-"):
+                yield at, f"{name} is for containers: a pod as a whole has cpu, memory, huge pages"
+                continue
+            has, wanted = quantity.read(amount), _of_containers(body, kind, name)
+            if has is not None and wanted > has:
+                yield at, f"{name} is {amount}, and its containers have {wanted.normalize():f}"
+
+
+def _of_containers(body: Mapping[str, Data], kind: str, name: str) -> Decimal:
+    """The sum of the requests of containers that run together, or the greatest of their limits."""
+    found = [
+        quantity.read(dig(one, "resources", kind, name)) for one in mappings(body.get("containers"))
+    ]
+    known = [amount for amount in found if amount is not None] or [Decimal(0)]
+    return sum(known, Decimal(0)) if kind == "requests" else max(known)
+
+
 @about("hostnameOverride")
 def _host_name(body: Mapping[str, Data]) -> Iterator[Problem]:
     override = body.get("hostnameOverride")
@@ -409,6 +439,7 @@ _MODE = between("defaultMode", 0, 0o777)
 _FILE_MODE = between("mode", 0, 0o777)
 _RULES = numbers(upstream("kubernetes/container-restart-rules").since)[1]
 _REQUIRED = numbers(upstream("kubernetes/values-of-required-node-affinity").since)[1]
+_WHOLE_POD = numbers(upstream("kubernetes/resources-of-pods").since)[1]
 _STRICT = numbers(upstream("kubernetes/strict-addresses").since)[1]
 
 
@@ -442,6 +473,7 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
         _host_ports,
         _block_devices,
         _resizing,
+        _overhead,
         _host_name,
         _of_windows,
         _gated,
@@ -556,5 +588,8 @@ CHECKS_BY_MINOR: Mapping[str, tuple[Callable[[int], Check], ...]] = {
     "HostAlias": (_address("ip"),),
     "NodeAffinity": (_from(_REQUIRED, _required_values),),
     "PodDNSConfig": (_address("nameservers"),),
-    "PodSpec": (_until(_RULES, _container_restarts),),
+    "PodSpec": (
+        _until(_RULES, _container_restarts),
+        _from(_WHOLE_POD, _whole_pod),
+    ),
 }
