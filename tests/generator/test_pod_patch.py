@@ -102,7 +102,7 @@ def test_every_target_renders_the_patched_pods(repository: Repository, target: s
     patch = f"""\
 metadata: {{annotations: {{example.com/a: "yes"}}}}
 spec:
-  hostUsers: false
+  os: {{name: linux}}
   dnsConfig: {{options: [{{name: ndots, value: "2"}}]}}
   terminationGracePeriodSeconds: null
   containers:
@@ -112,7 +112,7 @@ spec:
     _job(repository, patch, target)
     pod = _pod(_rendered(repository))
     assert pod["metadata"]["annotations"]["example.com/a"] == "yes"
-    assert pod["spec"]["hostUsers"] is False
+    assert pod["spec"]["os"] == {"name": "linux"}
     assert "terminationGracePeriodSeconds" not in pod["spec"]
     assert [c["name"] for c in pod["spec"]["containers"]] == [CONTAINERS[target], "log"]
     assert pod["spec"]["containers"][0]["tty"] is True
@@ -380,7 +380,7 @@ def test_docker_has_no_pods(repository: Repository) -> None:
         ("2.3", "spec: {securityContext: {$patch: replace, supplementalGroups: [1]}}", "replace"),
         ("2.3", "spec: {containers: [{name: node, env: [{name: A, value: b}]}]}", "env"),
         ("2.3", "metadata: {annotations: {a: b}}", ""),
-        ("2.2", "spec: {preemptionPolicy: Never}", "TW011"),
+        ("2.2", "spec: {preemptionPolicy: Never}", "of operator 2.2 do not have preemptionPolicy"),
     ],
 )
 def test_a_runtime_of_the_cluster_takes_what_its_trainer_can_override(
