@@ -94,6 +94,25 @@ def test_what_was_forged_is_not_though_it_was_merged(
     verified(branch, "HEAD^1")  # which was honest
 
 
+@pytest.mark.parametrize(
+    ("path", "text", "line"),
+    [
+        (".sourceignore", "# all of it\nenvironments/prod/rendered/llm/\n", 2),
+        ("environments/.gitattributes", "*.yaml filter=x\n", 1),
+        (f"{RENDERED}/Kustomization", "resources: []\n", 1),
+    ],
+)
+def test_what_an_engine_reads_beside_is_different(
+    path: str, text: str, line: int, branch: Repository
+) -> None:
+    (branch.root / path).write_text(text)
+    merged(branch)
+    found = verified(branch, "HEAD", code=1)
+    assert (found[path]["verdict"], found[path]["line"]) == ("different", line)
+    assert found[path]["why"]
+    assert {file["verdict"] for other, file in found.items() if other != path} == {"equal"}
+
+
 def test_a_record_is_not_equal_where_its_files_are_not(branch: Repository) -> None:
     FORGED["image"](branch.root)
     merged(branch)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.model import Data, Finding
 from trainwright.errors import SelectionError, SourceError
 from trainwright.gitops import statement
 from trainwright.gitops.publish import provenance
@@ -23,10 +23,11 @@ from trainwright.render.derivation import Derivation, State, Underived, differen
 from trainwright.runs.folder import folder_of
 from trainwright.runs.record import RECORD_FILE
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import lineage
+from trainwright.specs import engine_files, lineage
 from trainwright.specs.git import Repository
 from trainwright.specs.layout import ENVIRONMENTS, RENDERED, JobFile, environment_path
 from trainwright.specs.select import environments
+from trainwright.specs.tree import Tree
 
 # What was rendered again and is not the same differs; unproved is what could not be rendered.
 Verdict: TypeAlias = Literal["equal", "different", "unproved"]
@@ -82,6 +83,7 @@ def verify(
 ) -> Verification:
     """Render what a commit holds again, each run from the sources of the commit that brought it.
 
+    A file beside these is different as well where an engine would change what it applies by it.
     Nothing is believed but what the commit `against` holds, if there is one; of a commit that was
     published, what the branch held before. Raises GitError where git lacks one of them, and
     SelectionError.
@@ -118,8 +120,11 @@ def verify(
         state = {f"{folder_of(name)}/{path}": raw for path, raw in derivation.files(name).items()}
         files = {history.path(path): raw for path, raw in state.items()}
         rendered = RenderedSet(environment=name, files=files, commit=commit, url=url, base=base)
-        compared = tuple(_compared(folder_of(name), state, underived, limits))
-        sets.append(ComparedSet(environment=name, files=compared, rendered=rendered))
+        compared = {it.path: it for it in _compared(folder_of(name), state, underived, limits)}
+        for each in engine_files.findings(specs.tree, {name: there.get(name, ())}):
+            compared.setdefault(each.place.file, _changed_beside(specs.tree, each))
+        in_order = tuple(compared[path] for path in sorted(compared))
+        sets.append(ComparedSet(environment=name, files=in_order, rendered=rendered))
     return Verification(commit=commit, base=base, sets=tuple(sets))
 
 
@@ -147,6 +152,19 @@ def _compared(
             why=f"{found.why}{limits}",
             line=found.line,
         )
+
+
+def _changed_beside(tree: Tree, found: Finding) -> Compared:
+    """A file by which an engine applies others than those that are equal."""
+    place = found.place
+    is_file = tree.kind(place.file) == "file"
+    return Compared(
+        path=place.file,
+        verdict="different",
+        sha256=statement.sum_of(tree.read(place.file)) if is_file else "",
+        why=found.message,
+        line=place.line,
+    )
 
 
 # --- commits that were published -----------------------------------------------------------------
