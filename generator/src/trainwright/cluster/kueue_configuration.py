@@ -82,7 +82,7 @@ def _waits(written: Mapping[str, Data]) -> WaitForPodsReady | None:
 
 
 # https://pkg.go.dev/time#ParseDuration
-_GO = re.compile(r"(\d+(?:\.\d*)?)(h|ms|us|ns|m|s)")
+_GO = re.compile(r"(?<![\d.])(\d++(?:\.\d*+)?+)(h|ms|us|ns|m|s)")
 _UNITS = {"h": 3600, "m": 60, "s": 1, "ms": 0.001, "us": 0.000_001, "ns": 0.000_000_001}
 
 
