@@ -81,6 +81,14 @@ def parse(
     return given, tuple(given.pop(_WORDS, ()))
 
 
+def parameter(declared: str, *, multiple: bool = False, is_flag: bool = False) -> click.Option:
+    """An option by its spellings ("--nodes,-N"), whose value is given under the first of them."""
+    names = declared.split(",")
+    made = click.Option(names, multiple=multiple, is_flag=is_flag)
+    made.name = names[0]
+    return made
+
+
 def taken_literally(line: Line, words: tuple[str, ...]) -> Iterator[NotImported]:
     """Words that a shell would have replaced; no shell has."""
     for word in words:

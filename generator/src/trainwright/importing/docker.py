@@ -7,12 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import click
 
 from trainwright.datatypes.model import Data
-from trainwright.importing.commandline import CommandReader, Line, call, parse, taken_literally
+from trainwright.importing.commandline import (
+    CommandReader,
+    Line,
+    call,
+    parameter,
+    parse,
+    taken_literally,
+)
 from trainwright.importing.source import Source
 from trainwright.kinds.compose import KIND
 from trainwright.kinds.compose.import_ import READER, services
@@ -127,17 +133,11 @@ def _parameters() -> list[click.Parameter]:
     options: list[click.Parameter] = []
     for declared in (*_SERVICE, *_STRUCTURED):
         several = _SERVICE.get(declared, ("", declared in _REPEATED))[1]
-        options.append(_option(declared.split(), multiple=several))
-    options += [_option(declared.split(","), multiple=True) for declared in _VALUED]
+        options.append(parameter(",".join(declared.split()), multiple=several))
+    options += [parameter(declared, multiple=True) for declared in _VALUED]
     switches = (*_SWITCHES, *_SERVICE_SWITCHES)
-    options += [_option(declared.split(","), is_flag=True) for declared in switches]
+    options += [parameter(declared, is_flag=True) for declared in switches]
     return options
-
-
-def _option(declared: list[str], **more: Any) -> click.Option:
-    option = click.Option(declared, **more)
-    option.name = declared[0]
-    return option
 
 
 def _structured(given: dict[str, Data]) -> Iterator[tuple[str, str, Data]]:

@@ -14,7 +14,14 @@ from collections.abc import Iterator
 import click
 
 from trainwright.datatypes.model import Data
-from trainwright.importing.commandline import CommandReader, Line, call, parse, taken_literally
+from trainwright.importing.commandline import (
+    CommandReader,
+    Line,
+    call,
+    parameter,
+    parse,
+    taken_literally,
+)
 from trainwright.importing.source import Source
 from trainwright.kinds.pytorchjob import KIND
 from trainwright.kinds.reading import ImportingError, Loss, NotImported, Reason, SourceObject, shown
@@ -52,11 +59,7 @@ _VENDOR_GPU = {"gpu": "nvidia.com/gpu", "disk": "ephemeral-storage"}
 
 
 def _read(line: Line) -> Source:
-    options: list[click.Parameter] = []
-    for name in dict.fromkeys((*_READ, *_WHY)):
-        option = click.Option([name])
-        option.name = name
-        options.append(option)
+    options: list[click.Parameter] = [*map(parameter, dict.fromkeys((*_READ, *_WHY)))]
     given, unknown = parse(line, 2, options, strict=False)
     for needed in ("--job_name", "--job_command"):
         if needed not in given:

@@ -12,7 +12,7 @@ import click
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Location
-from trainwright.importing.commandline import Line, parse
+from trainwright.importing.commandline import Line, parameter, parse
 from trainwright.kinds.reading import ImportingError
 
 _NAMES = frozenset({"apptainer", "singularity"})
@@ -70,13 +70,7 @@ def _texts(given: Mapping[str, Data], name: str) -> list[str]:
 
 def _parameters() -> list[click.Parameter]:
     return [
-        *(_option(declared, multiple=True) for declared in _SEVERAL),
-        *(_option(declared) for declared in _VALUED),
-        *(_option(declared, is_flag=True) for declared in _SWITCHES),
+        *(parameter(declared, multiple=True) for declared in _SEVERAL),
+        *(parameter(declared) for declared in _VALUED),
+        *(parameter(declared, is_flag=True) for declared in _SWITCHES),
     ]
-
-
-def _option(declared: str, *, multiple: bool = False, is_flag: bool = False) -> click.Option:
-    option = click.Option(declared.split(","), multiple=multiple, is_flag=is_flag)
-    option.name = declared.split(",", maxsplit=1)[0]
-    return option

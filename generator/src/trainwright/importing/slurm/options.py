@@ -13,7 +13,7 @@ import click
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Location
-from trainwright.importing.commandline import Line, parse
+from trainwright.importing.commandline import Line, parameter, parse
 
 _HEADER = re.compile(r"^#SBATCH[ \t]+(.*)$", re.MULTILINE)
 _COMMENT = re.compile(r"(?:^|\s)#.*")
@@ -99,13 +99,7 @@ def options(place: Location, command: str, words: Sequence[str]) -> SlurmOptions
 def _parameters() -> list[click.Parameter]:
     parameters: list[click.Parameter] = []
     for declared in (*_READ, *_WATCHED):
-        parameters.append(_option(declared, is_flag=declared.split(",")[0] in _OPTIONAL))
+        parameters.append(parameter(declared, is_flag=declared.split(",")[0] in _OPTIONAL))
     for declared in (*READ_SWITCHES, *_SWITCHES):
-        parameters.append(_option(declared, is_flag=True))
+        parameters.append(parameter(declared, is_flag=True))
     return parameters
-
-
-def _option(declared: str, *, is_flag: bool) -> click.Option:
-    option = click.Option(declared.split(","), is_flag=is_flag)
-    option.name = declared.split(",", maxsplit=1)[0]
-    return option
