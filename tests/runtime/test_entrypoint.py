@@ -522,7 +522,7 @@ if replica == "host-0":
 if replica == "host-2": signal.signal(signal.SIGTERM, signal.SIG_DFL); time.sleep(1000)
 while not pathlib.Path("done").exists(): time.sleep(0.05)
 process = pathlib.Path("/proc", pathlib.Path("done").read_text())
-while process.exists(): time.sleep(0.05)  # until whoever started it has read its exit code
+while process.exists(): time.sleep(0.05)  # until its parent has read its exit code
 time.sleep(1)
 os.kill(os.getpid(), 9)
 """

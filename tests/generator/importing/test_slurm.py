@@ -141,6 +141,15 @@ def test_a_program_in_a_container_of_apptainer(name: str, tmp_path: Path) -> Non
     assert (made["entrypoint"], made["flags"]) == ({"script": "t.py"}, {"lr": 1})
 
 
+def test_other_options_of_apptainer_are_named(tmp_path: Path) -> None:
+    options = "--nv -e --mount type=bind,src=/a,dst=/b --env-file .env -H /home/me --fakeroot"
+    body = f"apptainer exec {options} docker://a.example.com/a:1 python t.py"
+    ((one, _),) = imported(tmp_path, "-N 1", body, image="").imported
+    behaviour = {left.field for left in one.left if left.severity is Loss.BEHAVIOUR}
+    assert behaviour >= {"--mount", "--env-file", "--home", "--fakeroot"}
+    assert not {left.field for left in one.left} & {"--nv", "--cleanenv"}
+
+
 def test_what_only_starts_the_program_is_left_out(tmp_path: Path) -> None:
     """As the managers of environments are, and conda's set-up, which an image brings."""
     body = (

@@ -25,7 +25,7 @@ from trainwright.importing.slurm.step import (
     without_wrappers,
 )
 from trainwright.importing.source import Source
-from trainwright.kinds.reading import ImportingError, SourceObject
+from trainwright.kinds.reading import ImportingError, NotImported, SourceObject
 
 _SEVERAL = re.compile(r"^#SBATCH[ \t]+(?:het|pack)job\b|--(?:het|pack)-group\b", re.MULTILINE)
 
@@ -37,6 +37,12 @@ def is_script(raw: bytes) -> bool:
 
 def read(file: str, text: str) -> Source:
     """Return the one training that a script starts. Raises ImportingError."""
+    if several := _SEVERAL.search(text):
+        place = Location(file, text.count("\n", 0, several.start()) + 1)
+        raise ImportingError(
+            f"{place}: sbatch: a heterogeneous job has groups of nodes that differ, and a job spec "
+            "has one: make a script of each"
+        )
     place = Location(file, 1)
     given = headers(text, place).given
     if "--array" in given:
@@ -45,12 +51,6 @@ def read(file: str, text: str) -> Source:
             "or one base that they extend"
         )
     amounts = NodeAmounts.of(given, place)
-    if several := _SEVERAL.search(text):
-        place = Location(file, text.count("\n", 0, several.start()) + 1)
-        raise ImportingError(
-            f"{place}: sbatch: a heterogeneous job has groups of nodes that differ, and a job spec "
-            "has one: make a script of each"
-        )
     name = str(given.get("--job-name") or PurePosixPath(file).stem)
     commands = shell.commands(text, amounts.variables(name), SlurmOutput(amounts))
     step = training_step(commands, place, file)
@@ -61,10 +61,12 @@ def read(file: str, text: str) -> Source:
         words, given = of_step.words, {**given, **of_step.given}
         amounts = narrowed(amounts, of_step.given, place)
     environment = dict(step.environment)
+    left_of_container: tuple[NotImported, ...] = ()
     if is_container(words):
         container = unpacked(words, place)
         words, given = container.words, {**given, **container.given}
         environment |= container.environment
+        left_of_container = container.left
     words = in_shell(words, {**amounts.variables(name), **environment}, SlurmOutput(amounts))
     if not words:
         raise ImportingError(f"{place}: srun starts nothing")
@@ -83,6 +85,7 @@ def read(file: str, text: str) -> Source:
         parts=tuple(parts),
         left=(
             *left.options(given, Location(file, 1)),
+            *left_of_container,
             *left.commands(file, commands, step),
             *left.variables(run, place),
             *left.unknown(place, (*words, *manifest.environment(run).values())),

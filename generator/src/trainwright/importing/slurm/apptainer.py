@@ -5,7 +5,7 @@ https://apptainer.org/docs/user/main/cli/apptainer_exec.html
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 import click
@@ -13,7 +13,7 @@ import click
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Location
 from trainwright.importing.commandline import Line, parameter, parse
-from trainwright.kinds.reading import ImportingError
+from trainwright.kinds.reading import ImportingError, Loss, NotImported, shown
 
 _NAMES = frozenset({"apptainer", "singularity"})
 _SEVERAL = ("--bind,-B", "--env", "--mount")
@@ -27,15 +27,31 @@ _SWITCHES = """
 --no-umask --keep-privs --allow-setuid --compat --disable-cache --no-eval --userns,-u --no-https
 --silent,-s --quiet,-q --verbose,-v --debug,-d
 """.split()
+# The others say how a container is kept apart, which a pod is.
+_WHY = {
+    "--mount": "write it under volumes",
+    "--env-file": "write its variables under env",
+    "--home": "write a folder under volumes, and set HOME under env",
+    "--workdir": "write a folder for /tmp under volumes",
+    "--scratch": "write an emptyDir under volumes",
+    "--overlay": "the image has to hold its files",
+    "--dns": "write dnsConfig",
+    "--add-caps": "write security",
+    "--fakeroot": "security says which user a pod runs as",
+    "--cpus": "write resources",
+    "--memory": "write resources",
+    "--app": "the image's own app decides what starts: write its program",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InContainer:
-    """A program, and the options of pyxis that give it the same image and mounts."""
+    """A program, the options of pyxis that give it the same image and mounts, and the others."""
 
     words: tuple[str, ...]
     given: Mapping[str, Data]
     environment: Mapping[str, str]
+    left: tuple[NotImported, ...]
 
 
 def is_container(words: tuple[str, ...]) -> bool:
@@ -61,11 +77,22 @@ def unpacked(words: tuple[str, ...], place: Location) -> InContainer:
             **({"--container-workdir": folder} if folder else {}),
         },
         environment={name: value for name, _, value in (pair.partition("=") for pair in pairs)},
+        left=tuple(_left(given, place)),
     )
 
 
+def _left(given: Mapping[str, Data], place: Location) -> Iterator[NotImported]:
+    """What no pod has by them, and what a spec says otherwise."""
+    for name, why in _WHY.items():
+        for value in _texts(given, name):
+            yield NotImported(
+                field=name, place=place, value=shown(name, value), why=why, severity=Loss.BEHAVIOUR
+            )
+
+
 def _texts(given: Mapping[str, Data], name: str) -> list[str]:
-    return [str(value) for value in given.get(name, ())]
+    found = given.get(name, ())
+    return [str(value) for value in (found if isinstance(found, tuple) else (found,))]
 
 
 def _parameters() -> list[click.Parameter]:

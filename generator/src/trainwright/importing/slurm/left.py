@@ -37,6 +37,7 @@ _HARMLESS = frozenset(
 # What makes the programs of a cluster available, which an image brings.
 _OF_THE_IMAGE = frozenset({"module", "ml", "source", ".", "conda", "mamba", "micromamba", "spack"})
 _CONTAINERS = frozenset({"apptainer", "singularity", "docker", "podman", "enroot", "shifter"})
+_BROUGHT = "the image has to bring what it makes available"
 _SET_UP = re.compile(r"\b(?:conda|mamba|micromamba|pyenv|pixi|spack|modulecmd)\b")
 # The folder that sbatch was called in, which is none of the image's.
 _SUBMITTED = (("$SLURM_SUBMIT_DIR",), ("${SLURM_SUBMIT_DIR}",), ("$PWD",), (".",))
@@ -79,7 +80,7 @@ def commands(
         from_there = name == "cd" and command.words[1:] in _SUBMITTED
         why = "a job spec starts one program: run it in the image, or as an init container"
         if of_image:
-            why = "the image has to bring what it makes available"
+            why = _BROUGHT
         if from_there:
             why = "the program starts in the image's folder, unless workingDir names another"
         yield NotImported(
@@ -148,7 +149,7 @@ def ran_by(runner: str, place: Location) -> Iterator[NotImported]:
             field=runner,
             place=place,
             value="",
-            why="the image has to bring what it makes available",
+            why=_BROUGHT,
             severity=Loss.BEHAVIOUR,
         )
 
