@@ -108,11 +108,12 @@ def test_it_learns_what_each_step_synchronised_learns(tmp_path: Path) -> None:
 def test_a_worker_lost_between_synchronisations_loses_its_local_steps_alone(
     tmp_path: Path, how: str
 ) -> None:
-    with workers(tmp_path, "w0 w1 w2", how, "6", "12", "0.4", script=SCRIPT) as group:
+    with workers(tmp_path, "w0 w1 w2", how, "6", "12", "0.1", script=SCRIPT) as group:
         group.wait_for_commit(workers=3)
-        # After the first of the four synchronisations of an epoch: local steps of 0.8 s follow.
-        wait_for(lambda: max(agreed(tmp_path), default=0) % 4 == 1, group)
+        # In the local steps after the first of the four synchronisations of an epoch.
+        (tmp_path / "hold").touch()
         lost = group.processes["w1"]
+        wait_for((tmp_path / f"held-{lost.pid}").exists, group)
         lost.kill()
         group.hurry()
         codes = group.wait()
