@@ -178,7 +178,7 @@ class Life(Steps):
         self.step("pods as predicted", self._pods, ("apply",))
         self.step("status after apply", self._status_after_apply, ("apply",))
         self.step("second apply changes nothing", self._second_apply, ("apply",))
-        self.step("diff --live is empty", self._no_difference, ("apply",))
+        self.step("status --diff is empty", self._no_difference, ("apply",))
         self.step("edits while it runs", lambda: self._edits("running"), ("apply",))
         self.step("extend", self._extend, ("apply",))
         self.step("suspend", self._suspend, ("apply",))
@@ -242,7 +242,7 @@ class Life(Steps):
         return f"{len(bodies)} objects"
 
     def _no_difference(self) -> str:
-        self.workplace.reading("diff", "--live", f"{ENVIRONMENT}/{self.job}")
+        self.workplace.reading("status", "--diff", f"{ENVIRONMENT}/{self.job}")
         return ""
 
     def _edits(self, state: str) -> str:

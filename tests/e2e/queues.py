@@ -222,7 +222,7 @@ class Queued(Steps):
         after = {pod["metadata"]["uid"] for pod in self.pods(self.job)}
         if before != after or not self._admitted():
             raise Differs("the run was evicted")
-        self.workplace.reading("diff", "--live", f"{ENVIRONMENT}/{self.job}")
+        self.workplace.reading("status", "--diff", f"{ENVIRONMENT}/{self.job}")
         return ""
 
 

@@ -87,7 +87,6 @@ VERBS = (
     ("list", "jobs", "-o", "json"),
     ("list", "jobs"),
     ("render", "--check"),
-    ("diff",),
 )
 SELECTIONS = ((), ("prod",), ("prod/a",), ("dev/*",))
 
@@ -363,7 +362,7 @@ def test_a_check_after_a_rendering_judges_nothing_again(
     assert engine.asked == 0
     assert known.output == inheriting.run("check", "-o", "json", "--no-cache").output
     assert engine.asked > 0
-    for verb in (("render", "--check"), ("diff",), ("render",), ("render", "prod/llm"), ("check",)):
+    for verb in (("render", "--check"), ("render",), ("render", "prod/llm"), ("check",)):
         engine.asked = 0
         assert inheriting.run(*verb).exit_code == 0
         assert engine.asked == 0, verb
@@ -469,7 +468,6 @@ def test_what_was_broken_once_is_read_again(
     for verb in ("check", "render", "check"):
         assert inheriting.run(verb).exit_code == 0, verb
     assert inheriting.run("render", "--check").exit_code == 0
-    assert inheriting.run("diff").output == ""
 
 
 @pytest.mark.parametrize("path", [path for path, broken in MISTAKES.values() if broken == b"a: ["])

@@ -143,30 +143,6 @@ def test_errors_write_nothing(repository: Repository) -> None:
     assert repository.tree() == before
 
 
-def test_diff_shows_what_render_would_do(repository: Repository) -> None:
-    repository.run("render")
-    assert repository.run("diff").exit_code == 0
-    repository.job("prod/llm", "nodeSelector: {a: b}\n")
-    done = repository.run("diff", "prod")
-    assert done.exit_code == 1
-    assert "--- a/environments/prod/rendered/llm/pytorchjob.yaml" in done.stdout
-    assert "+nodeSelector:\n+  a: b\n" in done.stdout
-    names = repository.run("diff", "--name-only")
-    assert "environments/prod/rendered/llm/pytorchjob.yaml: out of date" in names.stdout
-
-
-def test_a_diff_can_be_applied(repository: Repository) -> None:
-    repository.run("render")
-    repository.job("prod/llm", "nodeSelector: {a: b}\n")
-    (repository.root / "environments/dev/jobs/mnist.yaml").unlink()
-    repository.job("dev/other")
-    patch = repository.run("diff").stdout
-    subprocess.run(
-        ["git", "apply", "--verbose", "-"], cwd=repository.root, input=patch, text=True, check=True
-    )
-    assert repository.run("render", "--check").exit_code == 0
-
-
 def test_explain_says_which_file_set_a_value_and_what_it_overrode(repository: Repository) -> None:
     repository.write(
         "defaults.yaml",

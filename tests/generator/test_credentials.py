@@ -70,7 +70,6 @@ SECRETS = (CANARY, CANARY[:20], PLAIN, "8675309123", *PIECES)
 COMMANDS = (
     *(("check", "--no-cache", "-o", output) for output in FORMATS),
     ("render",),
-    ("diff",),
     ("explain", "prod/llm"),
     ("explain", "prod/llm", "-o", "json"),
     ("list", "jobs"),
@@ -133,7 +132,7 @@ def test_every_known_form_is_in_no_output(field: str, copied: Copied, tmp_path: 
     _plant(repository, yaml.safe_dump(FIELDS[field](values), width=10**6))
     for command in (
         *(("check", "--no-cache", "-o", output) for output in FORMATS),
-        ("diff",),
+        ("plan", "--files", "--against", "main"),
         *(("plan", "--against", "main", "-o", output) for output in PLAN_FORMATS),
         ("explain", "prod/llm"),
         ("explain", "prod/llm", "-o", "json"),
@@ -168,8 +167,7 @@ def test_a_planted_secret_that_is_allowed_is_in_no_output(
     _plant(repository, place)
     for command in (
         *(("check", "--no-cache", "-o", output) for output in FORMATS),
-        ("diff",),
-        ("diff", "--against", "main"),
+        ("plan", "--files", "--against", "main"),
         *(("plan", "--against", "main", "-o", output) for output in ("text", "json", "markdown")),
         ("explain", "prod/llm"),
         ("promote", "prod/llm", "dev"),

@@ -167,7 +167,6 @@ def test_line_ends_that_git_converted_are_no_edits(converted: Repository) -> Non
         done = converted.run("render", "--check", *options)
         assert done.exit_code == 0, done.output
         assert "edited" not in done.output
-        assert converted.run("diff", *options).output == ""
         assert converted.run("render", *options).exit_code == 0
     assert _bytes(converted) == before
     assert git(converted.root, "status", "--porcelain") == ""
@@ -183,8 +182,6 @@ def test_an_edit_by_hand_is_one_whatever_the_line_ends(converted: Repository) ->
     assert done.exit_code == 1
     (line,) = done.stdout.splitlines()
     assert "edited by hand" in line
-    shown = [line for line in converted.run("diff").stdout.splitlines() if line[:1] in "+-"]
-    assert len(shown) == 4, shown  # two headers, and the line that was edited
     assert converted.run("render").exit_code == 0
     assert git(converted.root, "diff") == ""
 

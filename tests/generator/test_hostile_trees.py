@@ -24,9 +24,7 @@ _FILES = "files: {/etc/ds: {from: conf}}\n"
 READING = (
     ("check", "--no-cache"),
     ("render", "--check"),
-    ("diff",),
-    ("diff", "--against", "base"),
-    ("plan", "--against", "base"),
+    ("plan", "--files", "--against", "base"),
     ("list",),
     ("explain", "prod/llm"),
     ("report",),

@@ -57,7 +57,6 @@ def slow(tmp_path: Path) -> Path:
     [
         ("check", "--helm", "SLOW"),
         ("render", "--helm", "SLOW"),
-        ("diff", "--helm", "SLOW"),
         ("rehearse", "dev/mnist", "--python", "SLOW"),
     ],
     ids=lambda arguments: arguments[0],

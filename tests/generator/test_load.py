@@ -205,9 +205,7 @@ def test_an_environment_may_be_called_base(repository: Repository) -> None:
     assert repository.run("render", "--check").exit_code == 0
 
 
-@pytest.mark.parametrize(
-    "verb", ["check", "render", "diff", "suspend prod", "gitops wire --out wired"]
-)
+@pytest.mark.parametrize("verb", ["check", "render", "suspend prod", "gitops wire --out wired"])
 def test_nothing_to_select_from_is_said(verb: str, tmp_path: Path) -> None:
     (tmp_path / "environments").mkdir()
     done = Repository(tmp_path).run(*verb.split())

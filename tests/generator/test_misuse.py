@@ -65,10 +65,6 @@ def test_a_rehearsal_has_as_many_nodes_and_processes_as_a_spec_may(
     assert f"{most + 1} is not in the range 1<=x<={most}" in complaint
 
 
-def test_lines_of_context_are_not_negative(rendered: Repository) -> None:
-    assert "-1 is not in the range x>=0" in refused(rendered, "diff", "--unified", "-1")
-
-
 @pytest.mark.parametrize("written", ["nope", "2026-02-30", "0000-00-00"])
 def test_the_day_of_an_end_is_a_date(written: str, rendered: Repository) -> None:
     complaint = refused(rendered, "retire", "dev/mnist", "--finished", written)

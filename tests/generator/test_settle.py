@@ -66,7 +66,7 @@ def test_the_day_is_a_variable_of_our_own(
     assert _rules(repository, "prod") == ["TW030 error prod/llm", "TW709 error prod/llm"]
 
 
-@pytest.mark.parametrize("verb", ["check", "render", "diff", "plan"])
+@pytest.mark.parametrize("verb", ["check", "render", "plan"])
 def test_a_day_that_is_not_one_is_one_line(
     verb: str, repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:

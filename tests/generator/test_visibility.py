@@ -98,7 +98,7 @@ def test_no_output_hides_what_a_spec_says(place: str, copied: Copied, tmp_path: 
     spec.write_text("\n".join([*kept, line]), encoding="utf-8")
     for command in (
         *(("check", "--no-cache", "-o", output) for output in FORMATS),
-        ("diff",),
+        ("plan", "--files", "--against", "main"),
         *(("plan", "--against", "main", "-o", output) for output in PLAN_FORMATS),
         ("explain", "prod/llm"),
         ("explain", "prod/llm", "-o", "json"),

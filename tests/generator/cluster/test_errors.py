@@ -28,7 +28,12 @@ def last(done: Result) -> str:
     return lines[0].removeprefix("trainwright: ")
 
 
-VERBS = (("status", "prod"), ("logs", "prod/llm"), ("wait", "prod/llm"), ("diff", "--live", "prod"))
+VERBS = (
+    ("status", "prod"),
+    ("logs", "prod/llm"),
+    ("wait", "prod/llm"),
+    ("status", "--diff", "prod"),
+)
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
@@ -72,7 +77,7 @@ def test_what_is_forbidden_names_verb_resource_and_role(
         f"not allowed to {denied[0]} pytorchjobs.kubeflow.org in namespace training:"
     )
     assert 'User "eve"' in message
-    role = "dry-run" if verb[0] == "diff" else "read"
+    role = "dry-run" if "--diff" in verb else "read"
     assert message.endswith(
         f"`trainwright status --print-rbac {role}` prints the role that allows it"
     )

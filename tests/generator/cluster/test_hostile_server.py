@@ -24,7 +24,12 @@ from trainwright.kinds import SERVED
 from trainwright.kinds.kind import Kind
 
 Run = Callable[..., Result]
-VERBS = (("status", "prod"), ("logs", "prod/llm"), ("wait", "prod/llm"), ("diff", "--live", "prod"))
+VERBS = (
+    ("status", "prod"),
+    ("logs", "prod/llm"),
+    ("wait", "prod/llm"),
+    ("status", "--diff", "prod"),
+)
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
 

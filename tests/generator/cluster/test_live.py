@@ -1,4 +1,4 @@
-"""`trainwright diff --live`: the API server's answer to a dry run, and nothing changed."""
+"""`trainwright status --diff`: the API server's answer to a dry run, and nothing changed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Applied = Callable[..., dict[str, Any]]
 def test_what_is_there_as_git_has_it_does_not_differ(run: Run, applied: Applied) -> None:
     body = applied("prod/llm", conditions("Created", "Running"))
     body["metadata"].update(creationTimestamp="2026-11-21T03:04:30Z", generation=1)
-    done = run("diff", "--live", "prod/llm")
+    done = run("status", "--diff", "prod/llm")
     assert done.exit_code == 0, done.output
     assert done.stdout == ""
 
@@ -33,7 +33,7 @@ def test_what_an_apply_would_change_and_add(run: Run, applied: Applied, api: Api
     template = body["spec"]["pytorchReplicaSpecs"]["Worker"]
     template["replicas"] = 5
     api.put(body)
-    done = run("diff", "--live", "prod", "-U", "0")
+    done = run("status", "--diff", "prod")
     assert done.exit_code == 1, done.output
     name = body["metadata"]["name"]
     assert f"--- live/training/PyTorchJob.kubeflow.org/{name}\n" in done.stdout
@@ -41,25 +41,21 @@ def test_what_an_apply_would_change_and_add(run: Run, applied: Applied, api: Api
     assert "--- /dev/null\n+++ git/training/PyTorchJob.kubeflow.org/mnist-" in done.stdout
     for bookkeeping in ("managedFields", "resourceVersion", "uid", "status"):
         assert bookkeeping not in done.stdout
-    names = run("diff", "--live", "prod", "--name-only").stdout.splitlines()
-    assert [line.rpartition(": ")[2] for line in names] == ["differs", "missing"]
 
 
 def test_another_namespace_is_named(run: Run, api: ApiServer) -> None:
-    done = run("diff", "--live", "prod/llm", "--namespace", "elsewhere")
+    done = run("status", "--diff", "prod/llm", "--namespace", "elsewhere")
     assert "git/elsewhere/PyTorchJob" in done.stdout
     assert "training/PyTorchJob" not in done.stdout
-    names = run("diff", "--live", "prod/llm", "--name-only", "--namespace", "elsewhere")
-    assert names.stdout.startswith("elsewhere/PyTorchJob")
 
 
 def test_it_is_asked_as_who_applies(
     repository: Repository, run: Run, applied: Applied, api: ApiServer
 ) -> None:
     applied("prod/llm")
-    run("diff", "--live", "prod/llm")
+    run("status", "--diff", "prod/llm")
     repository.environment("prod", "gitops: {engine: flux}\n")
-    run("diff", "--live", "prod/llm")
+    run("status", "--diff", "prod/llm")
     asked = [r.query for r in api.requests if r.verb == "patch"]
     assert [q["fieldManager"] for q in asked] == ["argocd-controller", "kustomize-controller"]
     assert all(q["dryRun"] == "All" and q["force"] == "true" for q in asked)
@@ -71,9 +67,9 @@ def test_it_is_what_would_be_rendered_now(
 ) -> None:
     old = applied("prod/llm")["metadata"]["name"]
     repository.job("prod/llm", "run: 2\n")
-    done = run("diff", "--live", "prod/llm", "--name-only")
+    done = run("status", "--diff", "prod/llm")
     assert done.exit_code == 1
-    assert "missing" in done.stdout
+    assert "--- /dev/null\n" in done.stdout
     assert old not in done.stdout
 
 
@@ -84,7 +80,7 @@ def test_what_the_api_server_refuses_is_a_finding_in_its_words(
     message = f'PyTorchJob.kubeflow.org "{name}" is invalid: spec.nprocPerNode: Invalid value'
     field = "spec.pytorchReplicaSpecs[Master].template"
     api.refused[name] = status(422, "Invalid", message, ({"field": field},))
-    done = run("diff", "--live", "prod")
+    done = run("status", "--diff", "prod")
     assert done.exit_code == 1
     assert f"error[TW017]: the API server refuses it: {message}" in done.stderr
     assert "--> environments/prod/jobs/llm.yaml" in done.stderr
@@ -106,14 +102,14 @@ def test_a_policy_that_refuses_the_object_is_a_finding_too(
 ) -> None:
     name = applied("prod/llm")["metadata"]["name"]
     api.refused[name] = status(403, "Forbidden", message)
-    done = run("diff", "--live", "prod/llm")
+    done = run("status", "--diff", "prod/llm")
     assert done.exit_code == 1
     assert message in done.stderr
 
 
 def test_a_kind_that_the_cluster_lacks_is_a_finding(run: Run, api: ApiServer) -> None:
     del api.kinds["kubeflow.org/v1", "PyTorchJob"]
-    done = run("diff", "--live", "prod/llm")
+    done = run("status", "--diff", "prod/llm")
     assert done.exit_code == 1
     assert "knows no PyTorchJob (kubeflow.org/v1)" in done.stderr
 
@@ -123,7 +119,7 @@ def test_a_patch_that_rbac_forbids_names_the_role(
 ) -> None:
     applied("prod/llm")
     api.forbidden.add(("patch", "pytorchjobs"))
-    done = run("diff", "--live", "prod/llm")
+    done = run("status", "--diff", "prod/llm")
     assert done.exit_code == 2
     assert "--print-rbac dry-run" in done.stderr.splitlines()[-1]
 
@@ -139,7 +135,7 @@ def test_the_values_of_a_secret_never_show(api: ApiServer, tmp_path: Any) -> Non
     new = live.compare(cluster, "training", Manifest(body=wanted), "x")
     api.put(secret)
     changed = live.compare(cluster, "training", Manifest(body=wanted), "x")
-    text = "".join((*new.diff(9), *changed.diff(9)))
+    text = "".join((*new.diff(), *changed.diff()))
     assert changed.differs
     assert "*** (before)" in text
     assert "*** (after)" in text
@@ -147,6 +143,8 @@ def test_the_values_of_a_secret_never_show(api: ApiServer, tmp_path: Any) -> Non
         assert value not in text
 
 
-def test_without_live_nothing_is_asked(rendered: Repository, api: ApiServer) -> None:
-    assert rendered.run("diff").exit_code == 0
-    assert not api.requests
+@pytest.mark.parametrize("other", [("--watch",), ("-o", "json")])
+def test_differences_are_text_that_is_shown_once(run: Run, other: tuple[str, ...]) -> None:
+    done = run("status", "--diff", "prod", *other)
+    assert done.exit_code == 2
+    assert "--diff is text that is shown once" in done.stderr

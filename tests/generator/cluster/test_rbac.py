@@ -90,7 +90,7 @@ def test_dry_runs_are_allowed_for_everything_that_is_rendered(
 
 
 def test_a_dry_run_asks_for_no_more(run: Run, repository: Repository, api: ApiServer) -> None:
-    run("diff", "--live", "prod")
+    run("status", "--diff", "prod")
     asked = {(r.group, r.resource, r.verb) for r in api.requests}
     assert asked <= role(repository, "dry-run")[0]
     assert asked

@@ -67,7 +67,7 @@ def test_a_queue_is_changed_while_the_run_waits(repository: Repository) -> None:
     done = repository.run("move", "prod/llm", "other", "--commit")
     assert done.exit_code == 0, done.output
     assert "while the run waits in it" in done.stderr
-    assert "trainwright diff --live prod/llm" in done.stderr
+    assert "trainwright status --diff prod/llm" in done.stderr
     assert _record(repository)["object"] == before
     assert _labels(repository, "pytorchjob.yaml")["kueue.x-k8s.io/queue-name"] == "other"
     plan = repository.run("plan", "--against", "HEAD~1").stdout

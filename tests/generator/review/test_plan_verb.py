@@ -742,17 +742,17 @@ def test_nothing_in_a_value_gets_out_of_its_cell(text: str, changes: int) -> Non
     assert len(rows) >= changes
 
 
-def test_the_diff_alone_against_another_branch(cloned: Repository) -> None:
+def test_the_diff_of_rendered_files_follows_the_text(cloned: Repository) -> None:
     edit(cloned, "prod/jobs/llm.yaml", "nodes: 2", "nodes: 3")
-    shown = cloned.run("diff", "--against", "main", "-U", "0")
-    assert shown.exit_code == 1
-    assert "+++ b/environments/prod/rendered/llm/pytorchjob.yaml\n" in shown.output
-    assert "-      replicas: 1\n+      replicas: 2\n" in shown.output
-    named = cloned.run("diff", "--against", "main", "--name-only")
-    assert named.output == "prod/llm: new run\n"
+    without = cloned.run("plan", "--against", "main").stdout
+    shown = cloned.run("plan", "--against", "main", "--files").stdout
+    assert shown.startswith(without)
+    diff = shown.removeprefix(without)
+    assert "+++ b/environments/prod/rendered/llm/pytorchjob.yaml\n" in diff
+    assert "-      replicas: 1\n+      replicas: 2\n" in diff
     git_repository.commit(cloned.root)
-    assert cloned.run("diff", "--against", "change").exit_code == 0
-    assert cloned.run("diff", "--against", "main", "--live").exit_code == 2
+    against_itself = ("plan", "--against", "change")
+    assert cloned.run(*against_itself, "--files").output == cloned.run(*against_itself).output
 
 
 def test_a_broken_ledger_blocks_the_merge(cloned: Repository) -> None:

@@ -26,7 +26,6 @@ ODD: list[Any] = [
 VERBS = [
     ("render", "--check"),
     ("list", "jobs"),
-    ("diff",),
     ("check", "--no-cache"),
     ("suspend", "prod/llm", "--dry-run"),
     ("rerun", "prod/llm", "--dry-run"),

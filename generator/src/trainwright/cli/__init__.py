@@ -48,7 +48,6 @@ SECTIONS: Mapping[str, Mapping[str, str | Mapping[str, str]]] = {
     "Specs": {
         "check": "check:check",
         "render": "render:render",
-        "diff": "render:diff",
         "plan": "plan:plan",
         "explain": "explain:explain",
         "list": "explain:list_",

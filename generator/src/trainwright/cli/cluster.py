@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,15 +18,20 @@ from trainwright.cli.common import (
     answer_format,
     complete,
     errors,
+    planning,
+    report,
     selections,
 )
 from trainwright.cli.reach import Reach, name_unread, reaching
 from trainwright.cli.suggestions import Choice
 
 if TYPE_CHECKING:
+    from trainwright.cluster.live import Comparison
     from trainwright.cluster.logs import LogLine
     from trainwright.cluster.pods import LivePod
     from trainwright.cluster.status import Unread
+    from trainwright.render.build import Build
+    from trainwright.specs.layout import JobFile
 
 _DURATION = re.compile(r"(?=\d)(\d+d)?(\d+h)?(\d+m)?(\d+s)?")
 ROLES = ("read", "dry-run", "doctor")
@@ -63,9 +69,14 @@ def _print_rbac(context: click.Context, _: click.Parameter, role: str | None) ->
     is_eager=True,
     expose_value=False,
     callback=_print_rbac,
-    help="Print the role that these verbs need, or that of diff --live or doctor --live, and exit.",
+    help="Print the role that these verbs need, or that of --diff or doctor --live, and exit.",
 )
 @click.option("--watch", is_flag=True, help="Ask every five seconds, until Ctrl-C.")
+@click.option(
+    "--diff",
+    is_flag=True,
+    help="Show how an apply would change objects instead, by a server-side dry run.",
+)
 @click.pass_obj
 def status(
     context: Context,
@@ -75,6 +86,7 @@ def status(
     namespace: str | None,
     output: str,
     watch: bool,
+    diff: bool,
 ) -> None:
     """Show the state of rendered jobs: desired (git) against live (cluster).
 
@@ -82,9 +94,16 @@ def status(
     the rank that failed first; runs that only the cluster has come last. A single ENV/JOB shows
     its pods and the last lines of the failed rank too. A namespace or cluster that cannot be read
     hides no other: it is named, and the exit code is 2.
+
+    With --diff: what the API server answers to the objects as they would be rendered now. Nothing
+    is changed there. Exits with 1 when an object differs, or would be refused.
     """
+    if diff and (watch or output == "json"):
+        raise click.UsageError("--diff is text that is shown once: leave --watch and --output out")
     reach = Reach(kubeconfig, kube_context, namespace)
     with errors():
+        if diff:
+            sys.exit(_diff(context, selections, reach))
         if watch:
             from trainwright.cli.watch import in_place
 
@@ -121,6 +140,46 @@ def _status(
     for part, cluster, where, own in readings:
         last = asking.last_lines(cluster, where, own) if part.intents else last
     return text.detail(runs, last, color=context.color), unread
+
+
+def _diff(context: Context, selections: tuple[str, ...], reach: Reach) -> int:
+    """Differences to stdout, what the API server refuses to stderr."""
+    from trainwright.cluster import live
+
+    options = replace(planning(None, no_cache=False), check_next_runs=False, recover=True)
+    with context.progress("rendering"):
+        build = context.plan(selections, options)
+    if build.failed:
+        click.echo(report(context, build, "text", selections), err=True)
+        return FINDINGS
+    findings, differ = [], False
+    for job, found in _compared(context, build, reach):
+        differ = differ or found.differs
+        if found.refused:
+            findings.append(live.finding(job, found))
+        for line in found.diff():
+            click.echo(context.differing(line), nl=False, color=context.color)
+    if findings:
+        refused = replace(build, findings=tuple(findings), sources={})
+        click.echo(report(context, refused, "text", selections), err=True)
+    return FINDINGS if findings or differ else OK
+
+
+def _compared(context: Context, build: Build, reach: Reach) -> Iterator[tuple[JobFile, Comparison]]:
+    from trainwright.cluster import live
+    from trainwright.runs.workspace import Workspace
+    from trainwright.specs.tree import Folder
+
+    workspace = Workspace(Folder(context.root))
+    for environment in build.environments:
+        objects = list(live.rendered(context.root, environment))
+        if not objects:
+            continue
+        place = workspace.environment(environment.name)
+        cluster, namespace = reach(place)
+        for job, manifest in objects:
+            where = reach.namespace or manifest.identity[2] or namespace
+            yield job, live.compare(cluster, where, manifest, live.MANAGERS[place.gitops.engine])
 
 
 @click.command()

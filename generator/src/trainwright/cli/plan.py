@@ -51,6 +51,11 @@ FORMATS = ("text", "json", "markdown", "html")
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the same plan into this file as well, as a page for a browser.",
 )
+@click.option(
+    "--files",
+    is_flag=True,
+    help="Show how each rendered file changes, too; markdown and html always do.",
+)
 @click.option("--watch", is_flag=True, help="Plan again whenever a file changes, until Ctrl-C.")
 @helm_binary
 @click.pass_obj
@@ -64,6 +69,7 @@ def plan(  # noqa: PLR0913 - an option each
     output: str,
     link: str | None,
     page: Path | None,
+    files: bool,
     watch: bool,
     helm: str | None,
 ) -> None:
@@ -90,7 +96,9 @@ def plan(  # noqa: PLR0913 - an option each
             link=github_link() if link is None else link.rstrip("/"),
             marker=" ".join(("trainwright-plan", *selections)),
             paint=context.paint,
+            differing=context.differing,
             color=context.color,
+            files=files,
         )
 
         options = PlanOptions(against=against, head=head, today=today(), helm=helm, crds=crds)

@@ -47,7 +47,7 @@ class Comparison:
         group, kind, namespace, name = self.manifest.identity
         return "/".join(filter(None, (namespace, f"{kind}.{group}" if group else kind, name)))
 
-    def diff(self, context: int) -> Iterator[str]:
+    def diff(self) -> Iterator[str]:
         """A unified diff from the live object to what it would be, without credentials."""
         if self.after is None:
             return
@@ -56,7 +56,6 @@ class Comparison:
             self.after.splitlines(keepends=True),
             old=f"live/{self.title}" if self.before is not None else "/dev/null",
             new=f"git/{self.title}",
-            context=context,
         )
 
 

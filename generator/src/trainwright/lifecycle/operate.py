@@ -36,7 +36,7 @@ def move(subject: Subject, queue: str) -> Step:
         return Step(message="is in no queue: write `queue` for its next run", refused=True)
     if _is_over(subject):
         return Step(message=f"{_OVER} move", refused=True)
-    shown = f"`trainwright diff --live {subject.file}` looks whether the API server takes it"
+    shown = f"`trainwright status --diff {subject.file}` looks whether the API server takes it"
     note = f"a queue is changed while the run waits in it, and not once it is admitted: {shown}"
     return _edited(subject, "queue", queue, "queue", (note,))
 

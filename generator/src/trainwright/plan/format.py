@@ -14,7 +14,8 @@ class Style:
 
     `against` is the branch as the user named it, `command` what gives the same review again,
     `link` an address that a path and `#L<line>` are added to (empty: no links), and `marker` what
-    tells the comment of this review from those of others.
+    tells the comment of this review from those of others. `differing` colours a line of a diff, and
+    `files` has the text show the diffs of rendered files, which other formats always do.
     """
 
     against: str
@@ -22,7 +23,9 @@ class Style:
     link: str = ""
     marker: str = "trainwright-plan"
     paint: Callable[[str, str], str] = lambda text, _color: text
+    differing: Callable[[str], str] = str
     color: bool = False
+    files: bool = False
 
 
 @dataclass(frozen=True, slots=True)

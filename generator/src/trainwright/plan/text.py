@@ -28,7 +28,8 @@ _COLORS = {
 
 
 def render(review: Plan, style: Style) -> str:
-    return "".join(f"{line}\n" for line in _lines(review, style))
+    files = _files(review, style) if style.files else ()
+    return "".join(f"{line}\n" for line in (*_lines(review, style), *files))
 
 
 def _lines(review: Plan, style: Style) -> Iterator[str]:
@@ -61,6 +62,11 @@ def _lines(review: Plan, style: Style) -> Iterator[str]:
         for blast in review.blast:
             yield visible(f"{blast.file} {words.reach(blast)}")
             yield from _causes(blast.causes)
+
+
+def _files(review: Plan, style: Style) -> Iterator[str]:
+    for change in review.changes:
+        yield from map(style.differing, words.diff(change))
 
 
 def _objects(review: Plan) -> Iterator[str]:

@@ -192,16 +192,16 @@ def unrendered(review: Plan) -> Iterator[str]:
         )
 
 
-def diff(change: JobChange, context: int = 3) -> Iterator[str]:
+def diff(change: JobChange) -> Iterator[str]:
     """A unified diff of the rendered manifests, values files left out, credentials hidden.
 
     Nothing for a job with errors: nothing of it would be written.
     """
-    for _, lines in diffs(change, context):
+    for _, lines in diffs(change):
         yield from lines
 
 
-def diffs(change: JobChange, context: int = 3) -> Iterator[tuple[str, list[str]]]:
+def diffs(change: JobChange) -> Iterator[tuple[str, list[str]]]:
     """The diff of each manifest that changes, two lines of header first, by its path."""
     if change.action is Action.BROKEN:
         return
@@ -214,7 +214,6 @@ def diffs(change: JobChange, context: int = 3) -> Iterator[tuple[str, list[str]]
             after.get(name, "").splitlines(),
             old=f"a/{path}" if name in before else "/dev/null",
             new=f"b/{path}" if name in after else "/dev/null",
-            context=context,
         )
         if found := list(lines):
             yield path, found

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from trainwright.datatypes.listing import plural
-from trainwright.findings import redaction
 from trainwright.findings.visibility import visible
 from trainwright.render.build import Build, EnvironmentBuild
 from trainwright.specs.filetree import Changes
@@ -66,27 +64,3 @@ def drift(environment: EnvironmentBuild) -> Iterator[str]:
         else:
             state = "left over"
         yield visible(f"{environment.folder}/{path}: {state}")
-
-
-def diff(root: Path, environment: EnvironmentBuild, context: int) -> Iterator[str]:
-    """A unified diff from what is on disk to what would be rendered, without credentials."""
-    changes = environment.changes or Changes({}, {}, ())
-    written = changes.written
-    for path in sorted({*written, *changes.removed}):
-        full = f"{environment.folder}/{path}"
-        old = _lines(root / full) if path not in changes.added else []
-        new = written[path].splitlines(keepends=True) if path in written else []
-        yield from redaction.unified_diff(
-            old,
-            new,
-            old=f"a/{full}" if path not in changes.added else "/dev/null",
-            new=f"b/{full}" if path in written else "/dev/null",
-            context=context,
-        )
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-    except OSError:
-        return []
