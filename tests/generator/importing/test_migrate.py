@@ -14,6 +14,8 @@ BOTH = ENVIRONMENT.replace(
     '"1.9", restrictedInitContainer: true}', '"1.9", restrictedInitContainer: true}, trainjob: {version: "2.3"}'
 )  # fmt: skip
 
+MOVE = ("import", "--to", "trainjob")
+
 
 @pytest.fixture
 def place(tmp_path: object) -> Repository:
@@ -38,7 +40,7 @@ def test_only_the_target_changes_byte_for_byte(style: str, place: Repository) ->
     path = place.write(f"prod/jobs/{style}.yaml", "")
     before = STYLES[style].replace("NAME", style).encode()
     path.write_bytes(before)
-    done = place.run("migrate", f"prod/{style}", "--write")
+    done = place.run(*MOVE, f"prod/{style}")
     assert done.exit_code == 0, done.output
     after = path.read_bytes()
     assert yaml.safe_load(after) == {**yaml.safe_load(before), "target": "trainjob"}
@@ -51,23 +53,23 @@ def test_only_the_target_changes_byte_for_byte(style: str, place: Repository) ->
     assert (place.root / f"environments/prod/rendered/{style}/trainjob.yaml").exists()
 
 
-def test_without_write_only_the_diff_is_shown(place: Repository) -> None:
+def test_a_dry_run_only_shows_the_diff(place: Repository) -> None:
     path = place.job("prod/llm", "target: pytorchjob\nretries: 2\n")
     before = path.read_bytes()
-    done = place.run("migrate", "prod")
+    done = place.run(*MOVE, "prod", "--dry-run")
     assert done.exit_code == 0, done.output
     assert path.read_bytes() == before
     assert "-target: pytorchjob\n+target: trainjob\n" in done.stdout
     assert "Success (pytorchjob): The master alone decides" in done.stderr
     assert "Retries (trainjob): All pods are started anew" in done.stderr
-    assert "1 to move: use --write, 0 refused" in done.stderr
+    assert "1 to move, 0 refused" in done.stderr
 
 
 def test_an_elastic_job_is_refused_by_name_and_left_alone(place: Repository) -> None:
     path = place.job("prod/elastic", "elastic: {minNodes: 1, maxNodes: 4}\n")
     other = place.job("prod/fixed")
     before = path.read_bytes()
-    done = place.run("migrate", "prod", "--write")
+    done = place.run(*MOVE, "prod")
     assert done.exit_code == 1
     assert path.read_bytes() == before
     assert b"target: trainjob" in other.read_bytes()
@@ -79,7 +81,7 @@ def test_what_the_old_minor_cannot_say_is_refused(place: Repository) -> None:
     environment = BOTH.replace('"2.3"', '"2.1", runtime: torch-distributed')
     place.write("prod/environment.yaml", environment)
     place.job("prod/llm", "retries: 3\n")
-    done = place.run("migrate", "prod/llm")
+    done = place.run(*MOVE, "prod/llm", "--dry-run")
     assert done.exit_code == 1
     assert "a job cannot set retries in a runtime of the cluster" in done.stderr
 
@@ -87,7 +89,7 @@ def test_what_the_old_minor_cannot_say_is_refused(place: Repository) -> None:
 def test_a_cluster_without_the_successor_is_named(place: Repository) -> None:
     place.write("prod/environment.yaml", ENVIRONMENT)
     place.job("prod/llm")
-    done = place.run("migrate", "prod")
+    done = place.run(*MOVE, "prod", "--dry-run")
     assert done.exit_code == 2
     assert "trainjob is not installed in prod" in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -97,7 +99,7 @@ def test_jobs_of_other_targets_and_migrated_ones_are_passed_over(place: Reposito
     place.write("prod/environment.yaml", BOTH.replace("}}", "}, jobset: {}}"))
     place.job("prod/there", "target: trainjob\n")
     place.job("prod/jobset", "target: jobset\n")
-    done = place.run("migrate", "prod")
+    done = place.run(*MOVE, "prod", "--dry-run")
     assert done.exit_code == 0, done.output
     assert done.stdout == ""
     assert "0 to move" in done.stderr
@@ -110,14 +112,14 @@ def test_a_target_that_a_base_says_is_set_in_the_job(place: Repository) -> None:
         "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: llm\nextends: base/common\n",
     )
     before = base.read_bytes()
-    assert place.run("migrate", "prod/llm", "--write").exit_code == 0
+    assert place.run(*MOVE, "prod/llm").exit_code == 0
     assert path.read_text().endswith("extends: base/common\ntarget: trainjob\n")
     assert base.read_bytes() == before
 
 
 def test_a_diff_shows_no_credential(place: Repository) -> None:
     place.job("prod/llm", "env: {DB_PASSWORD: hunter22x}\ntarget: pytorchjob\n")
-    done = place.run("migrate", "prod")
+    done = place.run(*MOVE, "prod", "--dry-run")
     assert "+target: trainjob" in done.stdout
     assert "hunter22x" not in done.output
 
@@ -125,12 +127,29 @@ def test_a_diff_shows_no_credential(place: Repository) -> None:
 def test_a_broken_job_is_refused_and_the_others_are_moved(place: Repository) -> None:
     place.job("prod/broken", "procsPerNode: many\n")
     place.job("prod/llm")
-    done = place.run("migrate", "prod")
+    done = place.run(*MOVE, "prod", "--dry-run")
     assert done.exit_code == 1
     assert "run `trainwright check prod/broken`" in done.stderr
-    assert "1 to move: use --write, 1 refused" in done.stderr
+    assert "1 to move, 1 refused" in done.stderr
     assert "Traceback" not in done.output
 
 
 def test_there_is_one_successor() -> None:
     assert {old: new.name for old, new in successors().items()} == {"PyTorchJob": "trainjob"}
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("--to", "jobset", "prod"), '"jobset" succeeds no other target; there is trainjob'),
+        (("--to", "trainjob"), "name the jobs to move: ENV or ENV/JOB"),
+        (("--to", "trainjob", "prod", "--pool", "h100"), "--to moves specs, and takes no --pool"),
+        (("job.yaml",), "Missing option '--env'"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    words: tuple[str, ...], complaint: str, place: Repository
+) -> None:
+    done = place.run("import", *words)
+    assert done.exit_code == 2
+    assert complaint in done.stderr

@@ -54,7 +54,6 @@ SECTIONS: Mapping[str, Mapping[str, str | Mapping[str, str]]] = {
         "rehearse": "rehearse:rehearse",
         "promote": "lifecycle:promote",
         "pin": "lifecycle:pin",
-        "migrate": "migrate:migrate",
     },
     "Runs": {
         "suspend": "lifecycle:suspend",

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from trainwright.cli.common import FINDINGS, OK, Context, errors, output_format
 
@@ -25,9 +26,18 @@ def _values(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> di
     return {name: value for name, _, value in (text.partition("=") for text in given)}
 
 
+def _refuse_others(context: click.Context) -> None:
+    """Refuse options that a moved spec has no use for."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if source is ParameterSource.COMMANDLINE and name not in ("files", "to", "dry_run"):
+            raise click.UsageError(f"--to moves specs, and takes no {parameter.opts[0]}")
+
+
 @click.command("import")
 @click.argument("files", nargs=-1, metavar="FILE...", type=click.Path(allow_dash=True))
-@click.option("--env", "environment", required=True, help="The environment to import into.")
+@click.option("--env", "environment", help="The environment to import into.")
 @click.option(
     "--command",
     "commands",
@@ -57,6 +67,11 @@ def _values(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> di
     is_flag=True,
     help="Import what was read from a cluster, too: its next run begins when it is rendered.",
 )
+@click.option(
+    "--to",
+    metavar="TARGET",
+    help="Move specs to this target, which succeeds theirs: ENV or ENV/JOB in place of FILE.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the specs instead of writing them.")
 @output_format(("text", "json"), "output")
 @click.pass_obj
@@ -64,7 +79,7 @@ def import_(  # noqa: PLR0913 - an option each
     context: Context,
     *,
     files: tuple[str, ...],
-    environment: str,
+    environment: str | None,
     commands: tuple[str, ...],
     entrypoint: str | None,
     image: str | None,
@@ -73,6 +88,7 @@ def import_(  # noqa: PLR0913 - an option each
     name: str | None,
     force: bool,
     new_runs: bool,
+    to: str | None,
     dry_run: bool,
     output: str,
 ) -> None:
@@ -87,8 +103,19 @@ def import_(  # noqa: PLR0913 - an option each
     An object that was read from a cluster, by its status or uid, is refused: its spec would begin
     another run of the same training.
 
+    With `--to trainjob`: PyTorchJob specs of this repository move to TrainJob. Only `target`
+    changes in a file, and what changes for the training is listed. A job that the new target cannot
+    express is refused, such as an elastic one. A moved job is a new run: review it as such.
+
     Exits with 1 when something could not be imported, or cannot run as it is imported.
     """
+    if to is not None:
+        from trainwright.cli.migrate import migrate
+
+        _refuse_others(click.get_current_context())
+        migrate(context, files, to, dry_run=dry_run)
+    if environment is None:
+        raise click.UsageError("Missing option '--env'.")
     from trainwright import importing
     from trainwright.importing import json
     from trainwright.importing.batch import ImportOptions, run

@@ -1,4 +1,4 @@
-"""`migrate`: job specs to the target that succeeds theirs."""
+"""`import --to`: job specs to the target that succeeds theirs."""
 
 from __future__ import annotations
 
@@ -6,50 +6,45 @@ import sys
 from contextlib import nullcontext
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from trainwright.cli.common import FINDINGS, OK, Context, complete, errors
+from trainwright.cli.common import FINDINGS, OK, Context, errors
 
 if TYPE_CHECKING:
     from trainwright.importing.migration import Migration
 
 
-@click.command()
-@click.argument(
-    "selections", nargs=-1, required=True, metavar="ENV|ENV/JOB...", shell_complete=complete
-)
-@click.option("--write", is_flag=True, help="Change the files; otherwise only show how.")
-@click.pass_obj
-def migrate(context: Context, selections: tuple[str, ...], write: bool) -> None:
-    """Move PyTorchJob specs to TrainJob, and list what changes for the training.
-
-    Only `target` changes in a file. The environment must have the new target, with its version.
-    A job that the new target cannot express is refused, with the reason, such as an elastic one. A
-    migrated job is a new run under a new name; render and review it as any other change.
-
-    Exits with 1 when a job was refused.
-    """
+def migrate(context: Context, selections: tuple[str, ...], to: str, *, dry_run: bool) -> NoReturn:
+    """Show how the selected specs change, write them unless it is a dry run, and exit."""
     from trainwright.importing import migration
     from trainwright.importing.trial import ImportContext
     from trainwright.specs import load
     from trainwright.specs.select import select
     from trainwright.specs.tree import Folder, Snapshot
 
-    with errors(), context.held() if write else nullcontext():
+    successors = sorted(target.name for target in migration.successors().values())
+    if to not in successors:
+        raise click.BadParameter(
+            f'"{to}" succeeds no other target; there is {", ".join(successors)}',
+            param_hint="--to",
+        )
+    if not selections:
+        raise click.UsageError("name the jobs to move: ENV or ENV/JOB")
+    with errors(), nullcontext() if dry_run else context.held():
         tree = Snapshot(Folder(context.root))
         found: list[Migration] = []
         for selection in select(selections, load.discover(tree).jobs):
             place = ImportContext(tree, selection.environment)
-            done = (migration.migrate(place, file) for file in selection.jobs)
+            done = (migration.migrate(place, file, to) for file in selection.jobs)
             found += [migrated for migrated in done if migrated is not None]
         for migrated in found:
             _say(context, migrated)
-        if write:
+        if not dry_run:
             _write(context.root, [migrated for migrated in found if not migrated.refused])
         refused = sum(bool(migrated.refused) for migrated in found)
-        moved = "moved" if write else "to move: use --write"
+        moved = "to move" if dry_run else "moved"
         click.echo(f"{len(found) - refused} {moved}, {refused} refused", err=True)
         sys.exit(FINDINGS if refused else OK)
 

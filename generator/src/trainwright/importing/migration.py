@@ -36,23 +36,23 @@ def successors() -> dict[str, Target]:
     return {target.succeeds: target for target in TARGETS.values() if target.succeeds}
 
 
-def migrate(place: ImportContext, file: JobFile) -> Migration | None:
-    """The job on the target that succeeds its own; None for a job whose target has no successor.
+def migrate(place: ImportContext, file: JobFile, to: str) -> Migration | None:
+    """The job on the target `to`; None for a job whose own target that one does not succeed.
 
     Raises ImportingError when the environment does not have the successor.
     """
     before = place.tree.read(file.path)
     try:
-        return _migrated(place, file, before)
+        return _migrated(place, file, before, to)
     except (SourceError, EditError) as error:
         return _refused(file, before, str(error), "")
 
 
-def _migrated(place: ImportContext, file: JobFile, before: bytes) -> Migration | None:
+def _migrated(place: ImportContext, file: JobFile, before: bytes, to: str) -> Migration | None:
     spec = place.written(file, before)
     old = TARGETS[spec.data["target"]]
     new = successors().get(old.kind)
-    if new is None:
+    if new is None or new.name != to:
         return None
     _require(place, new)
     after = editing.put(file.path, before, "/target", new.name)
