@@ -25,7 +25,7 @@ from trainwright.cli import main
         (("list", "job"), "jobs"),
         (("init", "x", "--engine", "argo", "--target", "job"), "argocd"),
         (("init", "x", "--engine", "none", "--target", "trainjobs"), "trainjob"),
-        (("wait", "prod/llm", "--for", "runing"), "running"),
+        (("status", "prod/llm", "--for", "runing"), "running"),
         (("admin", "completion", "bsh"), "bash"),
         (("wire", "prod"), "gitops wire"),
         (("complation", "bash"), "admin completion"),

@@ -31,7 +31,7 @@ def last(done: Result) -> str:
 VERBS = (
     ("status", "prod"),
     ("logs", "prod/llm"),
-    ("wait", "prod/llm"),
+    ("status", "prod/llm", "--for", "succeeded"),
     ("status", "--diff", "prod"),
 )
 
@@ -193,7 +193,12 @@ def test_an_environment_that_is_broken(repository: Repository, run: Run) -> None
     assert "run `trainwright check prod`" in last(run("status", "prod"))
 
 
-@pytest.mark.parametrize("verb", ["logs", "wait"])
-def test_one_job_is_one(run: Run, verb: str) -> None:
-    assert last(run(verb, "prod")).endswith("name one as ENV/JOB")
-    assert "did you mean" in last(run(verb, "prod/lm"))
+@pytest.mark.parametrize("verb", [("logs",), ("status", "--for", "running")], ids=" ".join)
+def test_one_job_is_one(run: Run, verb: tuple[str, ...]) -> None:
+    assert last(run(*verb, "prod")).endswith("name one as ENV/JOB")
+    assert "did you mean" in last(run(*verb, "prod/lm"))
+
+
+def test_a_wait_is_for_one_job(run: Run) -> None:
+    assert "name it as ENV/JOB" in run("status", "--for", "running").stderr
+    assert "--timeout is for --for" in run("status", "prod", "--timeout", "1m").stderr

@@ -27,7 +27,7 @@ Run = Callable[..., Result]
 VERBS = (
     ("status", "prod"),
     ("logs", "prod/llm"),
-    ("wait", "prod/llm"),
+    ("status", "prod/llm", "--for", "succeeded"),
     ("status", "--diff", "prod"),
 )
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"

@@ -143,8 +143,8 @@ def test_the_values_of_a_secret_never_show(api: ApiServer, tmp_path: Any) -> Non
         assert value not in text
 
 
-@pytest.mark.parametrize("other", [("--watch",), ("-o", "json")])
+@pytest.mark.parametrize("other", [("--watch",), ("-o", "json"), ("--for", "running")])
 def test_differences_are_text_that_is_shown_once(run: Run, other: tuple[str, ...]) -> None:
     done = run("status", "--diff", "prod", *other)
     assert done.exit_code == 2
-    assert "--diff is text that is shown once" in done.stderr
+    assert "do not go together" in done.stderr

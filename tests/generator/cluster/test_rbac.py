@@ -45,7 +45,10 @@ def test_the_role_is_exactly_what_is_asked_for(
     repository.run("render", "prod")
     body = manifest(repository, "prod/llm")
     api.put({**body, "status": conditions("Created")})
-    for verb in (("status", "prod"), ("wait", "prod/llm", "--timeout", "1s")):
+    for verb in (
+        ("status", "prod"),
+        ("status", "prod/llm", "--for", "succeeded", "--timeout", "1s"),
+    ):
         run(*verb)
     name = f"{body['metadata']['name']}-master-0"
     api.put(pod(body, name, **RUNNING))

@@ -265,7 +265,10 @@ def test_what_no_cluster_runs_needs_none(repository: Repository) -> None:
     done = repository.run("render", "prod")
     assert done.exit_code == 0, done.output
     assert repository.run("status", "prod").exit_code == 0
-    assert "not a job that a cluster runs" in repository.run("wait", "prod/llm").stderr
+    assert (
+        "not a job that a cluster runs"
+        in repository.run("status", "prod/llm", "--for", "succeeded").stderr
+    )
 
 
 def test_one_job_shows_its_pods_and_the_last_lines(

@@ -1,4 +1,4 @@
-"""`trainwright wait`: how it ends, and that neither a broken watch nor a forgotten version ends it."""
+"""`trainwright status --for`: how it ends, and that neither a broken watch nor a forgotten version ends it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def then(api: ApiServer, *steps: Step) -> Iterator[None]:
 )
 def test_how_it_ends(run: Run, applied: Applied, goal: str, state: str, code: int) -> None:
     name = applied("prod/llm", conditions("Created", state))["metadata"]["name"]
-    done = run("wait", "prod/llm", "--for", goal, "--timeout", "1m")
+    done = run("status", "prod/llm", "--for", goal, "--timeout", "1m")
     assert done.exit_code == code, done.output
     assert done.stdout.startswith(f"prod/llm: {name} is {state.lower()}")
 
@@ -67,7 +67,7 @@ def test_it_waits_for_the_sync_and_says_each_change(
         lambda: applied("prod/llm", conditions("Created", "Running")),
         lambda: applied("prod/llm", conditions("Created", "Succeeded")),
     ):
-        done = run("wait", "prod/llm", "--timeout", "1m")
+        done = run("status", "prod/llm", "--for", "succeeded", "--timeout", "1m")
     assert done.exit_code == 0, done.output
     message = [line.split(" is ", 1)[1] for line in done.stderr.splitlines()[1:]]
     assert message == [
@@ -96,7 +96,7 @@ def test_trouble_with_the_watch_is_survived(
         *forget,
         lambda: applied("prod/llm", conditions("Created", "Succeeded")),
     ):
-        done = run("wait", "prod/llm", "--timeout", "1m")
+        done = run("status", "prod/llm", "--for", "succeeded", "--timeout", "1m")
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("prod/llm: llm-")
     assert done.stdout.splitlines()[-1].endswith(" is succeeded")
@@ -112,7 +112,7 @@ def test_running_means_every_rank(
     waiting = pod(body, f"{name}-worker-0", phase="Pending")
     api.put(waiting)
     with then(api, lambda: None, lambda: api.put(pod(body, f"{name}-worker-0", **RUNNING))):
-        done = run("wait", "prod/llm", "--for", "running", "--timeout", "1m")
+        done = run("status", "prod/llm", "--for", "running", "--timeout", "1m")
     assert done.exit_code == 0, done.output
     assert "is running 1/2: rank 1: Pending" in done.stderr
     assert "is running 2/2" in done.stdout
@@ -121,14 +121,14 @@ def test_running_means_every_rank(
 def test_what_is_deleted_will_not_succeed(run: Run, applied: Applied, api: ApiServer) -> None:
     body = applied("prod/llm", conditions("Created", "Running"))
     with then(api, lambda: api.remove(body)):
-        done = run("wait", "prod/llm", "--timeout", "1m")
+        done = run("status", "prod/llm", "--for", "succeeded", "--timeout", "1m")
     assert done.exit_code == 1
     assert done.stdout == f"prod/llm: {body['metadata']['name']} was deleted\n"
 
 
 def test_the_time_out_says_what_it_waited_for(run: Run, applied: Applied) -> None:
     name = applied("prod/llm", conditions("Created"))["metadata"]["name"]
-    done = run("wait", "prod/llm", "--timeout", "1s")
+    done = run("status", "prod/llm", "--for", "succeeded", "--timeout", "1s")
     assert done.exit_code == 2
     assert done.stderr.splitlines()[-1] == (
         f"trainwright: timed out waiting until it succeeded: prod/llm: {name} is pending 0/2: "
@@ -138,7 +138,7 @@ def test_the_time_out_says_what_it_waited_for(run: Run, applied: Applied) -> Non
 
 @pytest.mark.parametrize("written", ["soon", "1m1h", "", "-5s"])
 def test_durations_are_those_of_specs(run: Run, written: str) -> None:
-    done = run("wait", "prod/llm", "--timeout", written)
+    done = run("status", "prod/llm", "--for", "succeeded", "--timeout", written)
     assert done.exit_code == 2
     assert "is not a duration such as" in done.stderr
 
@@ -167,5 +167,5 @@ def test_an_api_server_that_is_away_for_a_while_is_waited_for(
         lambda: applied("prod/llm", conditions("Created", "Succeeded")),
         answering.set,
     ):
-        done = run("wait", "prod/llm", "--timeout", "1m")
+        done = run("status", "prod/llm", "--for", "succeeded", "--timeout", "1m")
     assert done.exit_code == 0, done.output

@@ -68,7 +68,6 @@ SECTIONS: Mapping[str, Mapping[str, str | Mapping[str, str]]] = {
     "Cluster": {
         "status": "cluster:status",
         "logs": "cluster:logs",
-        "wait": "cluster:wait",
         "report": "report:report",
     },
     "Platform": {"gitops": _GITOPS, "admin": _ADMIN, "editor": _EDITOR},

@@ -1,4 +1,4 @@
-"""`status`, `logs` and `wait`: what became of rendered jobs in the cluster. They change nothing."""
+"""`status` and `logs`: what became of rendered jobs in the cluster. They change nothing."""
 
 from __future__ import annotations
 
@@ -77,9 +77,21 @@ def _print_rbac(context: click.Context, _: click.Parameter, role: str | None) ->
     is_flag=True,
     help="Show how an apply would change objects instead, by a server-side dry run.",
 )
+@click.option(
+    "--for", "goal", type=Choice(GOALS),
+    help="Wait until one ENV/JOB has succeeded, is running with every rank ready, or is finished: "
+    "succeeded or failed.",
+)  # fmt: skip
+@click.option(
+    "--timeout",
+    callback=_seconds,
+    metavar="DURATION",
+    help="How long to wait, such as 10m. By default without a limit.",
+)
 @click.pass_obj
-def status(
+def status(  # noqa: PLR0913 - an option each
     context: Context,
+    *,
     selections: tuple[str, ...],
     kubeconfig: Path | None,
     kube_context: str | None,
@@ -87,6 +99,8 @@ def status(
     output: str,
     watch: bool,
     diff: bool,
+    goal: str | None,
+    timeout: int | None,
 ) -> None:
     """Show the state of rendered jobs: desired (git) against live (cluster).
 
@@ -97,13 +111,20 @@ def status(
 
     With --diff: what the API server answers to the objects as they would be rendered now. Nothing
     is changed there. Exits with 1 when an object differs, or would be refused.
+
+    With --for: from before the run is applied until it is in that state. Exits with 1 when it never
+    will be, since it failed or was deleted, and with 2 when the time is up.
     """
-    if diff and (watch or output == "json"):
-        raise click.UsageError("--diff is text that is shown once: leave --watch and --output out")
+    _refuse_together(watch=watch, json=output == "json", diff=diff, goal=goal, timeout=timeout)
     reach = Reach(kubeconfig, kube_context, namespace)
     with errors():
         if diff:
             sys.exit(_diff(context, selections, reach))
+        if goal is not None:
+            session = reach.run(context, _only(selections))
+            reached, message = session.wait(goal, timeout, lambda text: click.echo(text, err=True))
+            click.echo(message)
+            sys.exit(OK if reached else FINDINGS)
         if watch:
             from trainwright.cli.watch import in_place
 
@@ -111,6 +132,23 @@ def status(
         answer, unread = _status(context, selections, reach, output)
         click.echo(answer, nl=False)
         name_unread(unread)
+
+
+def _refuse_together(
+    *, watch: bool, json: bool, diff: bool, goal: str | None, timeout: int | None
+) -> None:
+    given = {"--watch": watch, "--output json": json, "--diff": diff, "--for": goal is not None}
+    named = [option for option, value in given.items() if value]
+    if len(named) > 1 and named != ["--watch", "--output json"]:
+        raise click.UsageError(f"{' and '.join(named)} do not go together")
+    if timeout is not None and goal is None:
+        raise click.UsageError("--timeout is for --for")
+
+
+def _only(selections: tuple[str, ...]) -> str:
+    if len(selections) != 1:
+        raise click.UsageError("--for waits for one job: name it as ENV/JOB")
+    return selections[0]
 
 
 def _with_unread(answer: tuple[str, list[Unread]]) -> str:
@@ -245,39 +283,3 @@ def _print(context: Context, lines: Iterator[LogLine]) -> None:
 
 def _label(pod: LivePod) -> str:
     return f"{pod.label:<9}"
-
-
-@click.command()
-@click.argument("job", metavar="ENV/JOB", shell_complete=complete)
-@reaching
-@click.option(
-    "--for", "goal", type=Choice(GOALS), default="succeeded", show_default=True,
-    help="succeeded; running: every rank is ready; finished: succeeded or failed.",
-)  # fmt: skip
-@click.option(
-    "--timeout",
-    callback=_seconds,
-    metavar="DURATION",
-    help="How long, such as 10m. By default without a limit.",
-)
-@click.pass_obj
-def wait(
-    context: Context,
-    job: str,
-    kubeconfig: Path | None,
-    kube_context: str | None,
-    namespace: str | None,
-    goal: str,
-    timeout: int | None,
-) -> None:
-    """Wait for a job's run, from before it is applied until it is in the wanted state.
-
-    Exit codes: 0 it is; 1 it will not be, since it failed or was deleted; 2 not within the
-    time-out, or the cluster cannot be reached.
-    """
-
-    with errors():
-        session = Reach(kubeconfig, kube_context, namespace).run(context, job)
-        reached, message = session.wait(goal, timeout, lambda text: click.echo(text, err=True))
-        click.echo(message)
-        sys.exit(OK if reached else FINDINGS)
