@@ -165,14 +165,14 @@ class Queued(Steps):
         return found[0]
 
     def _priority(self) -> str:
-        self.verb("prioritize", self.job, self.queues.priority("high"))
+        self.verb("set", self.job, "--priority", self.queues.priority("high"))
         self.apply(self.job)
         high = _PRIORITIES["high"]
         self.until(f"priority {high}", lambda: self._workload()["spec"].get("priority") == high)
         return ""
 
     def _move(self) -> str:
-        self.verb("move", self.job, _SECOND)
+        self.verb("set", self.job, "--queue", _SECOND)
         self.apply(self.job)
         self.until("the other queue", lambda: self._workload()["spec"]["queueName"] == _SECOND)
         return ""

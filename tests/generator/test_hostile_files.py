@@ -218,7 +218,7 @@ def test_every_verb_that_compares_agrees_in_crlf(converted: Repository) -> None:
 
 VERBS = (
     ("suspend", "prod/llm"), ("cancel", "prod/llm", "--orphan"), ("rerun", "prod/llm"),
-    ("extend", "prod/llm", "7h"),
+    ("set", "prod/llm", "--max-duration", "7h"),
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from trainwright.cli import main
     [
         (("rendr",), "render"),
         (("chek", "prod"), "check"),
-        (("extnd", "prod/llm", "+6h"), "extend"),
+        (("supend", "prod/llm"), "suspend"),
         (("admin", "chart", "pakage"), "package"),
         (("admin", "crds", "pul"), "pull"),
         (("render", "--chek"), "--check"),
@@ -62,3 +62,16 @@ def test_every_choice_and_group_does() -> None:
         plain = [p.name for p in command.params if type(p.type) is click.Choice]
         assert not plain, command.name
         assert type(command) is not click.Group, command.name
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_help_has_a_whole_sentence_for_each_of_few_verbs(width: int) -> None:
+    assert len(main.list_commands(click.Context(main))) <= 24
+    for command in _commands(main):
+        if isinstance(command, click.Group):
+            shown = command.get_help(click.Context(command, terminal_width=width))
+            assert "..." not in shown.partition("Commands:")[2]
+    words = " ".join(CliRunner().invoke(main, ["--help"], terminal_width=width).stdout.split())
+    assert (
+        "Take finished runs out of the rendered files and into the environment's ledger." in words
+    )

@@ -166,7 +166,7 @@ def test_a_run_of_another_version_stays_and_a_new_one_is_rendered_again(tmp_path
     job = made.root / "environments/prod/jobs/mnist.yaml"
     job.write_text(job.read_text(encoding="utf-8") + "# A comment.\n", encoding="utf-8")
     for verb in (
-        ("extend", "prod/llm", "+1h"),
+        ("set", "prod/llm", "--max-duration", "+1h"),
         ("suspend", "prod/mnist"),
         ("resume", "prod/mnist"),
     ):

@@ -114,8 +114,10 @@ class History:
         self.finish()
 
     def verb(self) -> None:
-        verb = self.chance.choice(("suspend", "resume", "cancel", "rerun", "extend", "retire"))
-        more = {"extend": ["+1h"], "retire": ["--outcome", "succeeded"]}.get(verb, [])
+        verb = self.chance.choice(("suspend", "resume", "cancel", "rerun", "set", "retire"))
+        more = {"set": ["--max-duration", "+1h"], "retire": ["--outcome", "succeeded"]}.get(
+            verb, []
+        )
         self.repository.run(verb, f"prod/{self.job()}", *more)
         self.finish()
 

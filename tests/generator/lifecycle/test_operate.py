@@ -1,4 +1,4 @@
-"""`prioritize`, `move` and edits by hand of how a run is operated: the run goes on."""
+"""`set --priority`, `set --queue` and edits by hand of how a run is operated: the run goes on."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _labels(repository: Repository, file: str) -> dict[str, str]:
 def test_a_priority_in_a_queue_reaches_the_run(target: str, repository: Repository) -> None:
     _begin(repository, f"target: {target}\nqueue: team\nqueuePriority: low # for now\n")
     before = _record(repository)
-    done = repository.run("prioritize", "prod/llm", "high", "--commit")
+    done = repository.run("set", "prod/llm", "--priority", "high", "--commit")
     assert done.exit_code == 0, done.output
     assert "prod/llm has priority high instead of low" in done.stderr
     assert "queuePriority: high # for now\n" in _spec(repository).read_text()
@@ -57,14 +57,14 @@ def test_a_priority_in_a_queue_reaches_the_run(target: str, repository: Reposito
     assert _labels(repository, f"{target}.yaml")["kueue.x-k8s.io/priority-class"] == "high"
     assert git(repository.root, "status", "--porcelain") == ""
     assert repository.run("render", "--check").exit_code == 0
-    again = repository.run("prioritize", "prod/llm", "high")
+    again = repository.run("set", "prod/llm", "--priority", "high")
     assert "has priority high already" in again.stderr
 
 
 def test_a_queue_is_changed_while_the_run_waits(repository: Repository) -> None:
     _begin(repository, "queue: team\n")
     before = _record(repository)["object"]
-    done = repository.run("move", "prod/llm", "other", "--commit")
+    done = repository.run("set", "prod/llm", "--queue", "other", "--commit")
     assert done.exit_code == 0, done.output
     assert "while the run waits in it" in done.stderr
     assert "trainwright status --diff prod/llm" in done.stderr
@@ -76,28 +76,32 @@ def test_a_queue_is_changed_while_the_run_waits(repository: Repository) -> None:
 
 def test_a_number_is_the_priority_of_lattice(repository: Repository) -> None:
     _begin(repository, "target: trainingjob\n", "")
-    assert "high" in repository.run("prioritize", "prod/llm", "high").stderr
-    done = repository.run("prioritize", "prod/llm", "5", "--commit")
+    assert "high" in repository.run("set", "prod/llm", "--priority", "high").stderr
+    done = repository.run("set", "prod/llm", "--priority", "5", "--commit")
     assert done.exit_code == 0, done.output
     folder = repository.root / "environments/prod/rendered/llm"
     assert yaml.safe_load((folder / "trainingjob.yaml").read_text())["spec"]["priority"] == 5
 
 
 REFUSED = {
-    "no queue": ("", ("move", "prod/llm", "other"), "is in no queue"),
-    "pods": ("", ("prioritize", "prod/llm", "high"), "priorityClass waits for the next run"),
+    "no queue": ("", ("set", "prod/llm", "--queue", "other"), "is in no queue"),
+    "pods": ("", ("set", "prod/llm", "--priority", "high"), "priorityClass waits for the next run"),
     "cancelled": (
         "queue: team\nstate: cancelled\n",
-        ("prioritize", "prod/llm", "high"),
+        ("set", "prod/llm", "--priority", "high"),
         "is over",
     ),
     "cancelled queue": (
         "queue: team\nstate: cancelled\n",
-        ("move", "prod/llm", "other"),
+        ("set", "prod/llm", "--queue", "other"),
         "is over",
     ),
-    "unknown queue": ("queue: team\n", ("move", "prod/llm", "third"), "third"),
-    "deadline": ("target: jobset\n", ("extend", "prod/llm", "+1h"), "maxDuration waits for the"),
+    "unknown queue": ("queue: team\n", ("set", "prod/llm", "--queue", "third"), "third"),
+    "deadline": (
+        "target: jobset\n",
+        ("set", "prod/llm", "--max-duration", "+1h"),
+        "maxDuration waits for the",
+    ),
 }
 
 
@@ -110,6 +114,14 @@ def test_what_would_not_reach_the_run_is_refused(case: str, repository: Reposito
     assert done.exit_code in (1, 2)
     assert message in done.stderr
     assert _spec(repository).read_bytes() == before
+
+
+@pytest.mark.parametrize("options", [(), ("--queue", "other", "--priority", "high")])
+def test_one_value_is_set_at_a_time(options: tuple[str, ...], repository: Repository) -> None:
+    _begin(repository, "queue: team\n")
+    done = repository.run("set", "prod/llm", *options)
+    assert done.exit_code == 2
+    assert "give one of --max-duration, --priority and --queue" in done.stderr
 
 
 # --- by hand ------------------------------------------------------------------------------------

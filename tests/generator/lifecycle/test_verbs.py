@@ -318,7 +318,7 @@ def test_what_the_api_server_would_refuse_is_not_written(repository: Repository)
     repository.job("prod/llm", "target: trainjob\n")
     assert repository.run("render").exit_code == 0
     git_repository.commit(repository.root)
-    message = refused(repository, "extend", "prod/llm", "+1h")
+    message = refused(repository, "set", "prod/llm", "--max-duration", "+1h")
     assert "prod/llm cannot be changed while it runs: maxDuration waits for the" in message
     assert "immutable (/spec/activeDeadlineSeconds)" in message
     assert "may run" not in message
@@ -343,7 +343,7 @@ def test_a_deadline_that_the_run_keeps_is_not_extended(
     repository.job("prod/llm", f"target: {target}\nstate: {state}\n")
     assert repository.run("render").exit_code == 0
     git_repository.commit(repository.root)
-    message = refused(repository, "extend", "prod/llm", "+6h")
+    message = refused(repository, "set", "prod/llm", "--max-duration", "+6h")
     assert "prod/llm cannot be changed while it runs: maxDuration waits for the" in message
     assert f"({pointer}" in message
     assert "may run" not in message
@@ -358,7 +358,9 @@ def test_a_deadline_that_is_read_from_the_object_is_extended(
     path.write_text(f"{text}\ntargets: {{{target}: {{}}}}\n")
     repository.job("prod/llm", f"target: {target}\n")
     assert repository.run("render").exit_code == 0
-    assert "may run 8h instead of 2h" in fine(repository, "extend", "prod/llm", "+6h")
+    assert "may run 8h instead of 2h" in fine(
+        repository, "set", "prod/llm", "--max-duration", "+6h"
+    )
 
 
 # --- rerun, extend -------------------------------------------------------------------------------
@@ -389,27 +391,32 @@ def test_extend(before: str, by: str, after: str, repository: Repository) -> Non
     path.write_text(path.read_text().replace("2h", f"{before} # enough"))
     assert repository.run("render").exit_code == 0
     name = rendered(repository, "prod/llm")["metadata"]["name"]
-    fine(repository, "extend", "prod/llm", by)
+    fine(repository, "set", "prod/llm", "--max-duration", by)
     assert f"maxDuration: {after} # enough\n" in path.read_text()
     assert rendered(repository, "prod/llm")["metadata"]["name"] == name
 
 
-def test_extend_takes_the_duration_first_or_last(repository: Repository) -> None:
-    last = fine(repository, "extend", "prod/llm", "+6h", "--dry-run")
-    assert fine(repository, "extend", "+6h", "prod/llm", "--dry-run") == last
+def test_a_duration_is_what_is_added_or_all_of_it(repository: Repository) -> None:
+    last = fine(repository, "set", "prod/llm", "--max-duration", "+6h", "--dry-run")
     assert "may run 8h instead of 2h" in last
-    assert "8h instead of 2h" in fine(repository, "extend", "8h", "prod/llm", "--dry-run")
+    assert "8h instead of 2h" in fine(
+        repository, "set", "prod/llm", "--max-duration", "8h", "--dry-run"
+    )
 
 
 def test_extend_never_shortens_and_reads_only_durations(repository: Repository) -> None:
-    assert "may run 2h, which is more than 1h" in refused(repository, "extend", "prod/llm", "1h")
-    assert "is not a duration" in refused(repository, "extend", "prod/llm", "tomorrow")
-    assert "is not a duration" in refused(repository, "extend", "prod/llm", "+-1h")
+    assert "may run 2h, which is more than 1h" in refused(
+        repository, "set", "prod/llm", "--max-duration", "1h"
+    )
+    assert "is not a duration" in refused(
+        repository, "set", "prod/llm", "--max-duration", "tomorrow"
+    )
+    assert "is not a duration" in refused(repository, "set", "prod/llm", "--max-duration", "+-1h")
     repository.job("prod/llm", "").write_text(
         spec(repository, "prod/llm").read_text().replace("maxDuration: 2h\n", "")
     )
     assert repository.run("render").exit_code == 0
-    assert "has no maxDuration" in refused(repository, "extend", "prod/llm", "+1h")
+    assert "has no maxDuration" in refused(repository, "set", "prod/llm", "--max-duration", "+1h")
 
 
 # --- retire --------------------------------------------------------------------------------------
@@ -442,7 +449,7 @@ def test_retiring_again_changes_nothing_and_a_change_of_the_spec_is_a_new_run(
     assert "is retired already" in fine(repository, "retire", "prod/llm")
     for verb in ("suspend", "cancel"):
         assert "in the ledger" in refused(repository, verb, "prod/llm")
-    assert "is over" in refused(repository, "extend", "prod/llm", "+1h")
+    assert "is over" in refused(repository, "set", "prod/llm", "--max-duration", "+1h")
     path = spec(repository, "prod/llm")
     text = path.read_text()
     path.write_text(text.replace("maxDuration: 2h", "maxDuration: 3h # and a comment"))

@@ -164,7 +164,7 @@ def unrecorded(tmp_path: Path) -> Repository:
 
 WRITING = [
     ("render",), ("render", "--check"), ("rerun", "prod/llm"), ("retire", "prod/llm"),
-    ("suspend", "prod/llm"), ("cancel", "prod/llm", "--orphan"), ("extend", "prod/llm", "+1h"),
+    ("suspend", "prod/llm"), ("cancel", "prod/llm", "--orphan"), ("set", "prod/llm", "--max-duration", "+1h"),
 ]  # fmt: skip
 
 

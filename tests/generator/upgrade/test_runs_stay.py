@@ -94,7 +94,9 @@ def test_suspended_and_resumed_by_it_only_that_line_changes(
 
 def test_extended_by_it_only_that_line_changes(repository: Repository, later: Version) -> None:
     before = repository.tree()
-    run(later, repository, "extend", *(f"prod/{target}" for target in EXTENDED), "5h")
+    run(
+        later, repository, "set", *(f"prod/{target}" for target in EXTENDED), "--max-duration", "5h"
+    )
     after = repository.tree()
     line = ["- activeDeadlineSeconds: 7200", "+ activeDeadlineSeconds: 18000"]
     files = [f"prod/rendered/{t}/{file}.yaml" for t in EXTENDED for file in (t, "values")]

@@ -60,9 +60,7 @@ SECTIONS: Mapping[str, Mapping[str, str | Mapping[str, str]]] = {
         "resume": "lifecycle:resume",
         "cancel": "lifecycle:cancel",
         "rerun": "lifecycle:rerun",
-        "extend": "lifecycle:extend",
-        "prioritize": "lifecycle:prioritize",
-        "move": "lifecycle:move",
+        "set": "lifecycle:set_",
         "retire": "lifecycle:retire",
     },
     "Cluster": {

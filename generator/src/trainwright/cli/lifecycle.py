@@ -82,59 +82,43 @@ def rerun(context: Context, /, selections: tuple[str, ...], **options: Any) -> N
     carry_out(context, "rerun", selections, each(act), Writing(**options))
 
 
-@click.command()
+@click.command("set")
 @jobs
-@click.argument("duration", metavar="DURATION")
+@click.option(
+    "--max-duration", metavar="DURATION", help="More time: 12h in all, or +6h more than now."
+)
+@click.option(
+    "--priority",
+    metavar="PRIORITY",
+    help="A class of their queue, or a number for Lattice.",
+)
+@click.option("--queue", metavar="QUEUE", help="Another queue, for runs that still wait.")
 @writes
 @click.pass_obj
-def extend(context: Context, /, selections: tuple[str, ...], duration: str, **options: Any) -> None:
-    """Give runs more time: DURATION is 12h in all, or +6h more. They keep running.
-
-    DURATION may also come first, as in `extend +6h prod/llm`.
-    """
-    from trainwright.datatypes.quantity import is_duration
-    from trainwright.lifecycle.extend import extend as act
-
-    first, *others = selections
-    if is_duration(first.removeprefix("+")) and not is_duration(duration.removeprefix("+")):
-        selections, duration = (*others, duration), first
-    acts = each(lambda subject: act(subject, duration))
-    carry_out(context, "extend", selections, acts, Writing(**options))
-
-
-@click.command()
-@jobs
-@click.argument("priority", metavar="PRIORITY")
-@writes
-@click.pass_obj
-def prioritize(
-    context: Context, /, selections: tuple[str, ...], priority: str, **options: Any
+def set_(
+    context: Context,
+    /,
+    *,
+    selections: tuple[str, ...],
+    max_duration: str | None,
+    priority: str | None,
+    queue: str | None,
+    **options: Any,
 ) -> None:
-    """Give runs another priority: PRIORITY is a class, or a number for Lattice. They train on.
+    """Change the time, the priority or the queue of runs, one at a time. They keep running.
 
-    In a queue that is its `queuePriority`. Without one it is the `priorityClass` of pods, which
-    only the next run takes up: that is refused.
+    Where the API server would refuse it, or only the next run would have it, nothing is written.
     """
-    from trainwright.lifecycle.operate import prioritize as act
+    from trainwright.lifecycle import operate
+    from trainwright.lifecycle.extend import extend
 
-    acts = each(lambda subject: act(subject, priority))
-    carry_out(context, "prioritize", selections, acts, Writing(**options))
-
-
-@click.command()
-@jobs
-@click.argument("queue", metavar="QUEUE")
-@writes
-@click.pass_obj
-def move(context: Context, /, selections: tuple[str, ...], queue: str, **options: Any) -> None:
-    """Put runs that wait into another queue. They keep their names, and train no second time.
-
-    Kueue changes the queue of what it has not admitted yet, and refuses any other.
-    """
-    from trainwright.lifecycle.operate import move as act
-
-    acts = each(lambda subject: act(subject, queue))
-    carry_out(context, "move", selections, acts, Writing(**options))
+    wanted = ((extend, max_duration), (operate.prioritize, priority), (operate.move, queue))
+    given = [(act, value) for act, value in wanted if value is not None]
+    if len(given) != 1:
+        raise click.UsageError("give one of --max-duration, --priority and --queue")
+    ((act, value),) = given
+    acts = each(lambda subject: act(subject, value))
+    carry_out(context, "set", selections, acts, Writing(**options))
 
 
 @click.command(cls=Command)

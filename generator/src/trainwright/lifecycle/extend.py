@@ -1,4 +1,4 @@
-"""`extend`: more time for a run that is going on."""
+"""`set --max-duration`: more time for a run that is going on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`prioritize` and `move`: when a run gets its turn. It keeps its name, and trains on."""
+"""`set --priority` and `set --queue`: when a run gets its turn. It trains on."""
 
 from __future__ import annotations
 

@@ -45,7 +45,5 @@ def cluster(_root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
     """Only the verbs that look at a cluster need one, and this is none of them."""
     configured = os.environ.get("KUBECONFIG", str(Path.home() / ".kube" / "config"))
     there = [path for path in configured.split(os.pathsep) if path and Path(path).is_file()]
-    message = (
-        ", ".join(there) if there else "no kubeconfig: status and logs cannot reach a cluster"
-    )
+    message = ", ".join(there) if there else "no kubeconfig: status and logs cannot reach a cluster"
     yield Diagnosis(about="cluster", state=State.OK if there else State.SKIPPED, message=message)
