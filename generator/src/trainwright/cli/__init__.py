@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -101,23 +101,12 @@ class Verbs(Group):
         command: click.Command = getattr(import_module(f"{__name__}.{module}"), attribute)
         return command
 
-    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        """The first sentence of each command, whole at every width."""
-        whole = {"Commands": self._places}
-        for title, names in (SECTIONS if self._places is _VERBS else whole).items():
-            found = {name: self.get_command(context, name) for name in names}
-            rows = [(name, _sentence(command)) for name, command in found.items() if command]
-            with formatter.section(title):
-                formatter.write_dl(rows)
-
-
-def _sentence(command: click.Command) -> str:
-    first = " ".join((command.help or "").partition("\n\n")[0].split())
-    return f"{first.partition('. ')[0].rstrip('.')}."
-
 
 class Main(Verbs):
     """All of them."""
+
+    def sections(self, _context: click.Context) -> Mapping[str, Iterable[str]]:
+        return SECTIONS
 
     def invoke(self, context: click.Context) -> Any:
         try:

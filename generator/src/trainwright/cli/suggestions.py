@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -65,6 +66,18 @@ class Group(click.Group):
             context.fail(f"No such command '{words[0]}'.{found}")
         return super().resolve_command(context, words)
 
+    def sections(self, context: click.Context) -> Mapping[str, Iterable[str]]:
+        """The names of the commands, by the title above them in --help."""
+        return {"Commands": self.list_commands(context)}
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the first sentence of each command, whole at every width; click cuts it."""
+        for title, names in self.sections(context).items():
+            found = {name: self.get_command(context, name) for name in names}
+            rows = [(name, _sentence(command)) for name, command in found.items() if command]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
     def _paths(self, context: click.Context) -> dict[str, str]:
         """What is typed for a command, by its name alone: "gitops wire" for "wire"."""
         groups = {
@@ -77,3 +90,8 @@ class Group(click.Group):
             for name, group in groups.items()
             for inner in group.list_commands(context)
         } | {name: name for name in self.list_commands(context)}
+
+
+def _sentence(command: click.Command) -> str:
+    first = " ".join((command.help or "").partition("\n\n")[0].split())
+    return f"{first.partition('. ')[0].rstrip('.')}."
