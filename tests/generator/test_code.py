@@ -247,7 +247,7 @@ def test_a_rehearsal_runs_exactly_the_commit(
     # A folder that is given is the code, whatever the commit has.
     (tmp_path / "own").mkdir()
     (tmp_path / "own/train.py").write_text("print('my own')")
-    exit_code, output = _run(repository, "--root", str(tmp_path / "own"))
+    exit_code, output = _run(repository, "--code", str(tmp_path / "own"))
     assert exit_code == 0, output
     assert "my own" in output
 
@@ -279,7 +279,7 @@ def test_a_commit_that_is_not_there_is_one_line(
     exit_code, output = _run(repository)
     assert exit_code == 2
     assert f"{URL} at {COMMIT} cannot be checked out" in output
-    assert "--root DIR" in output
+    assert "--code DIR" in output
 
 
 def test_the_code_of_an_image_has_to_be_given(repository: Repository) -> None:
@@ -287,7 +287,7 @@ def test_the_code_of_an_image_has_to_be_given(repository: Repository) -> None:
     _job(repository, f"{{image: '{IMAGE}'}}")
     exit_code, output = _run(repository)
     assert exit_code == 2
-    assert "images are not run here; name a folder that holds it with --root DIR" in output
+    assert "images are not run here; name a folder that holds it with --code DIR" in output
 
 
 def test_the_record_of_a_run_names_its_commit(repository: Repository) -> None:

@@ -568,7 +568,7 @@ def test_processes_of_two_nodes_meet(
     text = f"launcher: {launcher}\nlauncherOptions: {options}\nnodes: 2\n"
     _written(repository, "pytorchjob", text)
     done = subprocess.run(
-        [sys.executable, "-m", "trainwright", "rehearse", "prod/llm", "--root", str(code)],
+        [sys.executable, "-m", "trainwright", "rehearse", "prod/llm", "--code", str(code)],
         cwd=repository.root, capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

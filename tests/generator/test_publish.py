@@ -535,7 +535,7 @@ WRONG = [
     (("--branch", "x", "--path", "../up"), "leads out of the branch"),
     (("--branch", "x", "--path", "one"), "in one place: put {env} into"),
     (("prod/llm",), "environments are published whole"),
-    (("--branch", "x", "--repo", "/nowhere.git"), "has to be pushed: add --push"),
+    (("--branch", "x", "--repository", "/nowhere.git"), "has to be pushed: add --push"),
     (("--branch", "x", "--push", "--remote", "nowhere"), "`git remote add nowhere URL`"),
     (("stagging",), "nothing matches"),
 ]
@@ -624,7 +624,15 @@ def test_another_repository(remote: Path, tmp_path: Path, monkeypatch: pytest.Mo
     other = tmp_path / "manifests.git"
     git(tmp_path, "init", "--quiet", "--bare", str(other))
     monkeypatch.chdir(tmp_path)
-    arguments = ("--repo", "../manifests.git", "--branch", "main", "--path", "{env}", "--push")
+    arguments = (
+        "--repository",
+        "../manifests.git",
+        "--branch",
+        "main",
+        "--path",
+        "{env}",
+        "--push",
+    )
     publish(here, *arguments)
     source = git(here.root, "rev-parse", "HEAD")
     held = files(other, "main", "prod")

@@ -37,7 +37,7 @@ def test_created_updated_unchanged(api: Api) -> None:
 
 
 def test_a_page_is_linked_at_the_end(api: Api) -> None:
-    post(f"{MARKER}\none\n", "--page", "https://example.com/artifacts/2")
+    post(f"{MARKER}\none\n", "--page-url", "https://example.com/artifacts/2")
     assert api.bodies(7) == [
         f"{MARKER}\none\n\n[The plan as a page](https://example.com/artifacts/2)\n"
     ]
@@ -45,7 +45,7 @@ def test_a_page_is_linked_at_the_end(api: Api) -> None:
 
 @pytest.mark.parametrize("page", ["javascript:alert(1)", "https://example.com/) [x](y"])
 def test_what_is_not_an_address_is_not_linked(api: Api, page: str) -> None:
-    refused = post(f"{MARKER}\none\n", "--page", page)
+    refused = post(f"{MARKER}\none\n", "--page-url", page)
     assert (refused.exit_code, api.bodies(7)) == (2, [])
     assert "must be an https:// or http:// address" in refused.output
 

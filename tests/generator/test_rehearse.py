@@ -301,7 +301,7 @@ def test_secrets_reach_the_process_and_no_output(
     )
     keep = repository.root / "kept"
     for given in ("TOKEN", f"TOKEN={SECRET}"):
-        done = _run(repository, "--nodes", "1", "--env", given, "--keep", str(keep))
+        done = _run(repository, "--nodes", "1", "--variable", given, "--keep", str(keep))
         assert done.exit_code == 1
         assert f"| {len(SECRET)} *** ['--token=***']" in done.stdout
         assert SECRET not in done.output
@@ -316,10 +316,10 @@ def test_a_variable_that_is_not_in_this_shell_is_no_value(
     repository: Repository, code: Path
 ) -> None:
     _job(repository)
-    done = _run(repository, "--env", "NOT_SET_HERE")
+    done = _run(repository, "--variable", "NOT_SET_HERE")
     assert done.exit_code == 2
     assert _last(done) == (
-        "trainwright: --env NOT_SET_HERE: the variable is not set here; write NAME=VALUE"
+        "trainwright: --variable NOT_SET_HERE: the variable is not set here; write NAME=VALUE"
     )
 
 
@@ -418,15 +418,15 @@ def test_code_that_is_only_in_the_image_is_named_and_can_be_mapped(
     assert done.exit_code == 2
     assert _last(done) == (
         "trainwright: /srv/app/src/train.py is in the image, and this machine has no such file; "
-        f"name the folder that holds the code with --root {code}"
+        f"name the folder that holds the code with --code {code}"
     )
-    done = _run(repository, "--root", str(code))
+    done = _run(repository, "--code", str(code))
     assert done.exit_code == 0, done.output
     assert f"/srv/app/src/train.py of the image is {code}/train.py" in done.stderr
     (code / "src").mkdir()
     (code / "src/train.py").write_text("print('the nearer one')")
-    assert "the nearer one" in _run(repository, "--root", str(code)).stdout
-    done = _run(repository, "--root", str(repository.root / "environments"))
+    assert "the nearer one" in _run(repository, "--code", str(code)).stdout
+    done = _run(repository, "--code", str(repository.root / "environments"))
     assert done.exit_code == 2
     assert "was not found in" in _last(done)
 
@@ -441,7 +441,7 @@ def test_modules_are_found_below_the_root_or_missed_at_once(
     assert f"{sys.executable} finds no module pkg.train; install it there" in _last(done)
     (code / "sub/pkg").mkdir(parents=True)
     (code / "sub/pkg/train.py").write_text(MEET)
-    done = _run(repository, "--root", "code/sub")
+    done = _run(repository, "--code", "code/sub")
     assert done.exit_code == 0, done.output
 
 
@@ -462,7 +462,7 @@ def test_code_of_the_image_is_found_in_the_repository(repository: Repository, co
     assert done.exit_code == 2
     assert _last(done) == (
         f"trainwright: pkg.train is in 2 folders of {repository.root}; choose one: "
-        f"--root {repository.root}/src or --root {package.parent}"
+        f"--code {repository.root}/src or --code {package.parent}"
     )
 
 
@@ -475,7 +475,7 @@ def test_the_folder_of_a_script_is_named(script: str, repository: Repository, co
     (folder / "main.py").write_text(MEET)
     done = _run(repository)
     assert done.exit_code == 2
-    assert _last(done).endswith(f"with --root {folder}")
+    assert _last(done).endswith(f"with --code {folder}")
 
 
 @pytest.mark.parametrize("job", ["mnist-gloo", "elastic-mnist"])
@@ -514,7 +514,7 @@ def test_a_script_on_a_volume_is_looked_for_there(repository: Repository, code: 
     ("arguments", "message"),
     [
         (("--python", "no-such-python"), "--python no-such-python is not a program"),
-        (("--env", "=x"), '--env is "=x", expected NAME=VALUE or NAME'),
+        (("--variable", "=x"), '--variable is "=x", expected NAME=VALUE or NAME'),
     ],
 )
 def test_wrong_options_are_one_line(
@@ -840,7 +840,7 @@ def test_rehearsals_side_by_side_have_a_coordinator_each(
     ports = [{line.split()[-1] for line in _run(repository).stdout.splitlines()} for _ in range(2)]
     assert [len(found) for found in ports] == [1, 1]  # all pods of one agree on it
     assert ports[0] != ports[1]
-    (reported,) = (line.split()[-1] for line in _run(repository, "--nodes=1", "--env", "TRAINWRIGHT_COORDINATOR_PORT=4000").stdout.splitlines())  # fmt: skip
+    (reported,) = (line.split()[-1] for line in _run(repository, "--nodes=1", "--variable", "TRAINWRIGHT_COORDINATOR_PORT=4000").stdout.splitlines())  # fmt: skip
     assert reported == "4000"
 
 
@@ -953,7 +953,7 @@ def test_help_says_what_it_does_and_imports_nothing_for_it(repository: Repositor
     done = repository.run("rehearse", "--help")
     assert done.exit_code == 0
     assert "Rehearse a rendered job on this machine" in done.stdout
-    for option in ("--nodes", "--procs", "--root", "--python", "--volumes", "--keep", "--env"):
+    for option in ("--nodes", "--procs", "--code", "--python", "--volumes", "--keep", "--variable"):
         assert option in done.stdout
     source = (
         "import sys; from click.testing import CliRunner; from trainwright.cli import main;"

@@ -36,9 +36,9 @@ RUNS = {
         "https://example.com/r.git",
     ),
     ("plan", "crds"): ("plan", "--against", "main", "--crds", "given"),
-    ("rehearse", "code"): ("rehearse", "prod/llm", "--dry-run", "--root", "given"),
-    ("rehearse", "volumes"): ("rehearse", "prod/llm", "--dry-run", "--root", "given", "--volumes", "given"),
-    ("rehearse", "keep"): ("rehearse", "prod/llm", "--dry-run", "--root", "given", "--keep", "kept"),
+    ("rehearse", "code"): ("rehearse", "prod/llm", "--dry-run", "--code", "given"),
+    ("rehearse", "volumes"): ("rehearse", "prod/llm", "--dry-run", "--code", "given", "--volumes", "given"),
+    ("rehearse", "keep"): ("rehearse", "prod/llm", "--dry-run", "--code", "given", "--keep", "kept"),
     ("gitops publish", "to"): ("gitops", "publish", "--to", "given"),
 }  # fmt: skip
 

@@ -41,10 +41,18 @@ _ADDRESS = re.compile(r"https?://[^\s()<>\"']+")  # what Markdown takes between 
     help="Who posts: the user of the token.",
 )
 @click.option(
-    "--page", metavar="URL", help="Where the same plan is as a page: the comment ends with a link."
+    "--page-url",
+    metavar="URL",
+    help="Where the same plan is as a page: the comment ends with a link.",
 )
 def comment(
-    file: IO[str], *, pull_request: int, repository: str, api: str, author: str, page: str | None
+    file: IO[str],
+    *,
+    pull_request: int,
+    repository: str,
+    api: str,
+    author: str,
+    page_url: str | None,
 ) -> None:
     """Post FILE (- for standard input) on a pull request, or update what was posted before.
 
@@ -56,13 +64,13 @@ def comment(
     from trainwright.gitops.comment import Access, CommentError
     from trainwright.gitops.comment import comment as post
 
-    if page is not None and not _ADDRESS.fullmatch(page):
-        raise click.BadParameter("must be an https:// or http:// address", param_hint="--page")
+    if page_url is not None and not _ADDRESS.fullmatch(page_url):
+        raise click.BadParameter("must be an https:// or http:// address", param_hint="--page-url")
     with errors():
         token = os.environ.get("GITHUB_TOKEN", "")
         if not token:
             raise CommentError("GITHUB_TOKEN is not set")
         access = Access(api=api.rstrip("/"), repository=repository, token=token)
-        link = f"\n[The plan as a page]({page})\n" if page else ""
+        link = f"\n[The plan as a page]({page_url})\n" if page_url else ""
         made = post(access, pull_request, file.read() + link, author)
         click.echo(f"{made.outcome} {made.url}")

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 )
 @click.option("--push", is_flag=True, help="Push, and render again when another push was faster.")
 @click.option("--remote", default="origin", show_default=True, help="The remote to push to.")
-@click.option("--repo", metavar="URL", help="Push to another repository, by URL or path.")
+@click.option("--repository", metavar="URL", help="Push to another repository, by URL or path.")
 @click.option("--discard-edits", is_flag=True, help="Replace what was edited by hand.")
 @click.option(
     "--new-runs",
@@ -64,7 +64,7 @@ def publish(  # noqa: PLR0913 - an option each
     path: str,
     push: bool,
     remote: str,
-    repo: str | None,
+    repository: str | None,
     discard_edits: bool,
     new_runs: bool,
     dry_run: bool,
@@ -88,8 +88,8 @@ def publish(  # noqa: PLR0913 - an option each
             ),
             branch=branch,
             path=path,
-            remote=_absolute(repo) if repo else remote,
-            elsewhere=bool(repo),
+            remote=_absolute(repository) if repository else remote,
+            elsewhere=bool(repository),
             push=push,
             discard_edits=discard_edits,
             dry_run=dry_run,

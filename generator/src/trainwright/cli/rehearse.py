@@ -20,8 +20,7 @@ from trainwright.cli.common import FINDINGS, OK, Context, complete, errors, plan
     help="Processes per node. By default the spec's, and 1 where it counts GPUs.",
 )
 @click.option(
-    "--root",
-    "code",
+    "--code",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="The folder that replaces the code in the image. By default the one where you are.",
 )
@@ -37,8 +36,8 @@ from trainwright.cli.common import FINDINGS, OK, Context, complete, errors, plan
     help="Keep logs, reports of ranks and volumes in this folder.",
 )
 @click.option(
-    "--env",
-    "-e",
+    "--variable",
+    "variables",
     multiple=True,
     metavar="NAME[=VALUE]",
     help="Set a variable, such as a secret. Without a value it is taken from this shell.",
@@ -56,7 +55,7 @@ def rehearse(  # noqa: PLR0913 - an option each
     python: str | None,
     volumes: Path | None,
     keep: Path | None,
-    env: tuple[str, ...],
+    variables: tuple[str, ...],
     dry_run: bool,
 ) -> None:
     """Rehearse a rendered job on this machine, on CPU, with local processes as its nodes.
@@ -77,7 +76,7 @@ def rehearse(  # noqa: PLR0913 - an option each
         here=context.started,
         volumes=volumes,
         keep=keep,
-        env=env,
+        env=variables,
         extra=extra,
     )
     with errors():

@@ -18,7 +18,7 @@ def folder(code: Code, root: Path, work: Path) -> Path:
     if code.git is None:
         raise RehearsalError(
             f"the code is in {code.image}, and images are not run here; name a folder that holds "
-            "it with --root DIR"
+            "it with --code DIR"
         )
     made = work / "code" / code.git.commit
     if made.exists():  # of an earlier rehearsal, which may have written there
@@ -49,5 +49,5 @@ def _check_out(code: GitCode, root: Path, made: Path) -> None:
     except git.GitError as error:
         raise RehearsalError(
             f"{code.url} at {code.commit} cannot be checked out: {error}; name a folder that holds "
-            "the code with --root DIR"
+            "the code with --code DIR"
         ) from error

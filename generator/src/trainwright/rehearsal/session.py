@@ -229,9 +229,9 @@ def _interpreter(written: str | None) -> str:
 def _given(written: str) -> tuple[str, str]:
     name, equals, value = written.partition("=")
     if not name:
-        raise RehearsalError(f'--env is "{written}", expected NAME=VALUE or NAME')
+        raise RehearsalError(f'--variable is "{written}", expected NAME=VALUE or NAME')
     if not equals and name not in os.environ:
-        raise RehearsalError(f"--env {name}: the variable is not set here; write NAME=VALUE")
+        raise RehearsalError(f"--variable {name}: the variable is not set here; write NAME=VALUE")
     return name, value if equals else os.environ[name]
 
 
@@ -292,13 +292,13 @@ def _packages(missing: tuple[str, ...], machine: Machine) -> Mapping[str, Path]:
     if nowhere := [module for module, folders in found.items() if not folders]:
         raise RehearsalError(
             f"{machine.python} finds no module {' or '.join(nowhere)}; install it there, choose "
-            f"another interpreter with --python, or name the folder it is in with --root DIR "
+            f"another interpreter with --python, or name the folder it is in with --code DIR "
             f"(now {machine.code})"
         )
     for module, folders in found.items():
         if len(folders) > 1:
             raise RehearsalError(
                 f"{module} is in {len(folders)} folders of {base}; choose one: "
-                + " or ".join(f"--root {folder}" for folder in folders)
+                + " or ".join(f"--code {folder}" for folder in folders)
             )
     return {module: folders[0] for module, folders in found.items()}

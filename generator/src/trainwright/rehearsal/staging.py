@@ -266,7 +266,7 @@ class _Staged:
         raise RehearsalError(self._missing(script))
 
     def _candidates(self, script: str) -> Iterator[Path]:
-        """With --root the image's path, then ever shorter ends of it, below that folder."""
+        """With --code the image's path, then ever shorter ends of it, below that folder."""
         code, path = self._machine.code, Path(script)
         if not path.is_absolute():
             yield code / path
@@ -281,14 +281,14 @@ class _Staged:
     def _missing(self, script: str) -> str:
         code = self._machine.code
         if self._machine.code_given:
-            return f"{script} of the image was not found in {code}, given with --root"
+            return f"{script} of the image was not found in {code}, given with --code"
         root = self._root_of(script)
         if Path(script).is_absolute():
             return (
                 f"{script} is in the image, and this machine has no such file; name the folder "
-                f"that holds the code with --root {root}"
+                f"that holds the code with --code {root}"
             )
-        return f"{code / script} does not exist; name the folder that holds it with --root {root}"
+        return f"{code / script} does not exist; name the folder that holds it with --code {root}"
 
     def _root_of(self, script: str) -> str:
         """The one folder of the repository that holds the script, or a placeholder."""
@@ -344,5 +344,5 @@ class _Staged:
         elif not (self._pod.agent and variable.name.startswith("LATTICE_")):
             yield (
                 f"env: {variable.name} is not set, on the cluster {variable.source}; "
-                f"give it with --env {variable.name}"
+                f"give it with --variable {variable.name}"
             )
