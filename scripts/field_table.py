@@ -27,8 +27,8 @@ does. A field stands for all that is below it.
 |---|---|
 | new run | another object under another name; the one before leaves |
 | in place | the same run, with exactly that place of its manifest changed |
-| operation | no other run: *in place* where live objects take it ([edits](edits.md)), else *held* |
-| held | the run stays; `list`, `plan` and `status` name what it is behind. `rerun` takes it up |
+| operation | *in place* where live objects take it ([edits](edits.md)), else *next run* |
+| next run | the run stays, and `list`, `plan` and `status` call it outdated until a `rerun` |
 | no effect | the run stays as it is, and so will its next one |
 | refused | the field cannot be written there |
 

@@ -558,5 +558,5 @@ def test_another_fabric_holds_the_runs_of_the_pool(tmp_path: Path) -> None:
     assert made.run("render").exit_code == 0
     assert made.tree() == before
     (listed,) = json.loads(made.run("list", "-o", "json").output)["items"]
-    (behind,) = listed["behind"]
+    (behind,) = listed["outdated"]
     assert (behind["path"], behind["after"]) == ('resources.extended["vpc.amazonaws.com/efa"]', 4)

@@ -86,7 +86,7 @@ def test_another_spelling_is_the_same_run(spellings: list[str], repository: Repo
     assert len(set(_names(repository, spellings))) == 1
     assert repository.run("render", "--check", "prod").exit_code == 0
     listed = json.loads(repository.run("list", "jobs", "-o", "json").stdout)
-    assert not any(job["behind"] for job in listed["items"])
+    assert not any(job["outdated"] for job in listed["items"])
 
 
 def test_another_number_is_another_run(repository: Repository) -> None:

@@ -139,7 +139,7 @@ def test_the_account_of_the_environment_is_no_fact_of_a_job_with_its_own(
     )
     listed = repository.run("list", "jobs", "-o", "json")
     (job,) = json.loads(listed.stdout)["items"]
-    assert "inPlaceRestart" not in json.dumps(job.get("behind", []))
+    assert "inPlaceRestart" not in json.dumps(job.get("outdated", []))
 
 
 @pytest.mark.parametrize(
@@ -171,6 +171,6 @@ def test_a_run_that_there_is_takes_it_up_with_its_next_one(repository: Repositor
     assert _rendered(repository) == before
     listed = repository.run("list", "jobs", "-o", "json")
     (job,) = json.loads(listed.stdout)["items"]
-    assert "targets.jobset.inPlaceRestart.image" in json.dumps(job["behind"])
+    assert "targets.jobset.inPlaceRestart.image" in json.dumps(job["outdated"])
     again = _rendered(repository, "run: 2\n")
     assert again["spec"]["failurePolicy"]["restartStrategy"] == "InPlaceRestart"

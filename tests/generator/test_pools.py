@@ -228,7 +228,7 @@ def test_an_edit_of_it_holds_the_runs_of_the_pool(repository: Repository) -> Non
     repository.environment("prod", POOLS.replace("64Gi", "96Gi"))
     assert _rendered(repository) == before  # also by what the first rendering remembered
     listed = json.loads(repository.run("list", "-o", "json").output)["items"]
-    assert {item["job"]: item["behind"] for item in listed} == {
+    assert {item["job"]: item["outdated"] for item in listed} == {
         "prod/llm": [
             {
                 "path": "shm",

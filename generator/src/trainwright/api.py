@@ -100,7 +100,7 @@ class Repository:
         return cls(find_root(Path(start).expanduser().absolute()), today=today)
 
     def jobs(self) -> dict[str, JobRun]:
-        """The run of every job by "env/job": its object, its state, and what it is behind."""
+        """The run of every job by "env/job": its object, its state, and what outdates it."""
         from trainwright.runs.workspace import Workspace
         from trainwright.specs.tree import Folder
 

@@ -746,10 +746,10 @@ def test_what_a_run_is_behind_is_said_with_the_line_and_without_credentials(
     run: Run, rendered: Repository, applied: Applied
 ) -> None:
     applied("prod/llm", conditions("Created", "Running"))
-    assert the(run("status", "prod", "-o", "json"))["behind"] == []
+    assert the(run("status", "prod", "-o", "json"))["outdated"] == []
     path = rendered.environment("prod", SHARED)
     line = path.read_text(encoding="utf-8").splitlines().index(SHARED.strip()) + 1
-    behind = the(run("status", "prod", "-o", "json"))["behind"]
+    behind = the(run("status", "prod", "-o", "json"))["outdated"]
     file = "environments/prod/environment.yaml"
     assert [item["path"] for item in behind] == ["gracePeriod", "env.HF_TOKEN"]
     grace, token = behind
@@ -758,10 +758,10 @@ def test_what_a_run_is_behind_is_said_with_the_line_and_without_credentials(
     assert (token["before"], token["after"]) == (None, "***")
     many = run("status", "prod").stdout
     row = next(x for x in many.splitlines() if x.startswith("prod/llm"))
-    assert f"behind gracePeriod ({file}:{line}:" in row
+    assert f"outdated: gracePeriod ({file}:{line}:" in row
     assert " and 1 more" in row
     one = run("status", "prod/llm").stdout
-    assert "behind what is written now, until `trainwright rerun prod/llm`:\n" in one
+    assert "outdated until `trainwright rerun prod/llm`:\n" in one
     assert f'  gracePeriod: "60s" → "5m" ({file}:{line}:' in one
     assert "  env.HF_TOKEN: (unset) → *** (" in one
     assert "hunter2" not in many + one

@@ -46,7 +46,7 @@ def found(repository: Repository, path: str) -> list[str]:
 def test_a_shared_value_starts_runs_that_have_not_begun_and_is_held_back_from_others(written):
     assert found(written, "defaults.yaml") == ["inherited by 3 jobs: a change starts 3 runs"]
     assert written.run("render", "dev/one", "dev/two").exit_code == 0
-    sentence = "3 jobs: a change is held back for 2 runs and starts 1 run"
+    sentence = "3 jobs: a change outdates 2 runs and starts 1 run"
     assert found(written, "defaults.yaml") == [f"inherited by {sentence}"]
     assert found(written, "base/jobs/shared.yaml") == [f"extended by {sentence}"]
     assert f"inherited by {sentence}" in found(written, "dev/environment.yaml")
@@ -65,7 +65,7 @@ def test_a_job_whose_own_file_asks_for_another_run_starts_it_with_the_change(wri
     written.run("render")
     written.job("dev/one", "extends: base/shared\nflags: {lr: 1}\n")
     assert found(written, "defaults.yaml") == [
-        "inherited by 3 jobs: a change is held back for 2 runs and starts 1 run"
+        "inherited by 3 jobs: a change outdates 2 runs and starts 1 run"
     ]
 
 
@@ -80,7 +80,7 @@ def test_a_pool_reaches_the_jobs_that_a_shared_layer_puts_there(written):
     written.write("base/jobs/shared.yaml", f"{BASE}pool: h100\n")
     written.run("render", "dev/one")
     assert found(written, "dev/environment.yaml")[-1] == (
-        "named on 3 lines: a change is held back for 1 run and starts 2 runs"
+        "named on 3 lines: a change outdates 1 run and starts 2 runs"
     )
 
 

@@ -73,7 +73,7 @@ def test_a_repository(visit: Visit, repository: Repository) -> None:
         ("prod/done", "retired: succeeded"), ("prod/llm", "rendered"), ("prod/old", "cancelled"),
     ]  # fmt: skip
     assert "8 of 16 GPUs: fits" in page.locator(".measure").first.inner_text()
-    page.get_by_role("button", name="behind 1").click()
+    page.get_by_role("button", name="outdated 1").click()
     assert rows.locator(".job").all_inner_texts() == ["prod/llm"]
     rows.locator("summary").click()
     rows.locator(".causes").wait_for()
@@ -209,12 +209,12 @@ def test_trouble_comes_first_and_leads_to_its_jobs(visit: Visit) -> None:
     headings = page.locator("h2").all_inner_texts()
     assert [it.split()[0] for it in headings[:4]] == ["Needs", "Jobs", "Environments", "Timeline"]
     lines = page.locator(".trouble li")
-    assert lines.locator(".badge").all_inner_texts() == ["failed 10", "too small 2", "behind 10"]
+    assert lines.locator(".badge").all_inner_texts() == ["failed 10", "too small 2", "outdated 10"]
     assert (
         "env-0/llm-0 2026-01-11; env-0/llm-5 2026-06-11; env-0/llm-10" in lines.first.inner_text()
     )
     assert 'env.MODE: (unset) → "fast"' in lines.last.inner_text()
-    page.get_by_role("link", name="behind 10").click()
+    page.get_by_role("link", name="outdated 10").click()
     page.locator('[aria-pressed="true"]').wait_for()
     assert page.locator("#shown").inner_text() == "10 of 50"
 

@@ -78,7 +78,7 @@ def causes(repository: Repository, against: str = "HEAD") -> dict[str, tuple[str
 def test_another_order_of_containers_in_a_base(repository: Repository) -> None:
     edit(repository, "base/jobs/llm.yaml", beside("x", "y"), beside("y", "x"))
     place = "base/jobs/llm.yaml:5 initContainers"
-    assert causes(repository) == {"prod/a": ("held", [place])}
+    assert causes(repository) == {"prod/a": ("outdated", [place])}
     listed = repository.run("list", "jobs").output
     assert "initContainers (environments/base/jobs/llm.yaml:5:1)" in listed
 
@@ -92,7 +92,7 @@ def test_another_order_of_containers_of_its_own(repository: Repository) -> None:
 def test_one_container_more_is_no_other_order(repository: Repository) -> None:
     edit(repository, "base/jobs/llm.yaml", beside("x", "y"), beside("w", "x", "y"))
     assert causes(repository) == {
-        "prod/a": ("held", ["base/jobs/llm.yaml:6 initContainers.w.image"])
+        "prod/a": ("outdated", ["base/jobs/llm.yaml:6 initContainers.w.image"])
     }
 
 

@@ -40,7 +40,7 @@ STYLE = Style(
     command="trainwright plan --against main",
     link="https://github.com/acme/jobs/blob/abc",
 )
-ACTIONS = [action for action in Action if action not in (Action.HELD, Action.UNCHANGED)]
+ACTIONS = [action for action in Action if action not in (Action.OUTDATED, Action.UNCHANGED)]
 WIDE = "名🔥é`<details>|@team\u202e~~~"  # of several bytes, and of several characters when shown
 
 

@@ -105,7 +105,7 @@ def test_without_crds_nothing_is_asked(cloned: Repository) -> None:
 def test_what_is_held_is_asked_of_no_definition(cloned: Repository, trainjobs: str) -> None:
     edit(cloned, "llm", "maxDuration: 2h", "maxDuration: 3h")
     found = plan(cloned, "--crds", trainjobs, code=0)
-    assert [change["action"] for change in found["changes"]] == ["held"]
+    assert [change["action"] for change in found["changes"]] == ["outdated"]
     assert found["findings"] == []
 
 

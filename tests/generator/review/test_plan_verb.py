@@ -172,10 +172,10 @@ def test_an_edit_that_the_api_server_refuses_waits_for_the_next_run(cloned: Repo
     git(cloned.root, "branch", "--force", "main", "HEAD")
     job("maxDuration: 2h", "maxDuration: 3h")(cloned)
     found = changed(cloned)
-    assert found["action"] == "held"
+    assert found["action"] == "outdated"
     assert found["why"] == (
         "maxDuration waits for the next run: the API server refuses it: the field is immutable "
-        "(/spec/activeDeadlineSeconds); `trainwright rerun` takes it up"
+        "(/spec/activeDeadlineSeconds); `trainwright rerun` applies it"
     )
     assert [cause["path"] for cause in found["causes"]] == ["maxDuration"]
 
@@ -191,7 +191,10 @@ def test_a_run_leaves_as_it_was_applied(cloned: Repository) -> None:
     cloned.environment("prod", POOLS + "gitops: {prune: immediate}\n")
     add("state: cancelled")(cloned)
     found = {change["job"]: change for change in plan(cloned)["changes"]}
-    assert (found["prod/llm"]["action"], found["prod/idle"]["action"]) == ("left running", "held")
+    assert (found["prod/llm"]["action"], found["prod/idle"]["action"]) == (
+        "left running",
+        "outdated",
+    )
     assert (
         "stays in the cluster until `kubectl --namespace training delete pytorchjob/llm-"
         in found["prod/llm"]["why"]
@@ -383,7 +386,7 @@ def test_resuming(cloned: Repository) -> None:
     assert changed(cloned, "prod/idle")["action"] == "resumes"
 
 
-@pytest.mark.parametrize(("setting", "action"), [("", "held"), ("start", "new run")])
+@pytest.mark.parametrize(("setting", "action"), [("", "outdated"), ("start", "new run")])
 def test_an_edit_of_what_is_shared_names_its_line_and_reach(
     setting: str, action: str, cloned: Repository
 ) -> None:
@@ -411,13 +414,13 @@ def test_an_edit_of_what_is_shared_names_its_line_and_reach(
     ]
     (shared, _) = found["sharedFiles"]
     assert shared["file"] == "environments/defaults.yaml"
-    assert (shared["newRuns"], shared["held"]) == ((0, 2) if action == "held" else (2, 0))
+    assert (shared["newRuns"], shared["outdated"]) == ((0, 2) if action == "outdated" else (2, 0))
     assert len(shared["jobs"]) == 3
-    assert [cause["path"] for cause in shared["causes"]] == ["shm"] * (action == "held")
+    assert [cause["path"] for cause in shared["causes"]] == ["shm"] * (action == "outdated")
     text = cloned.run("plan", "--against", "main").output
     message = (
-        "holds back 2 runs, 0 start"
-        if action == "held"
+        "outdates 2 runs, 0 start"
+        if action == "outdated"
         else "reaches 3 jobs, 2 of them with a new run"
     )
     assert message in text
@@ -598,7 +601,7 @@ def test_links_lead_to_authored_lines(cloned: Repository) -> None:
 TEXTS = st.text(max_size=80)
 
 
-SHOWN = [action for action in Action if action not in (Action.HELD, Action.UNCHANGED)]
+SHOWN = [action for action in Action if action not in (Action.OUTDATED, Action.UNCHANGED)]
 
 
 def _change(number: int, text: str = "") -> JobChange:
@@ -672,7 +675,7 @@ def test_what_is_held_back_is_a_line_for_each_shared_file_and_not_for_each_job()
     held = _review(3000, 0)
     (environment,) = held.environments
     causes = environment.changes[1].causes
-    changes = tuple(replace(c, action=Action.HELD, causes=causes) for c in environment.changes)
+    changes = tuple(replace(c, action=Action.OUTDATED, causes=causes) for c in environment.changes)
     environments = (replace(environment, changes=changes),)
     blast = (replace(held.blast[0], jobs=tuple(change.file for change in changes)),)
     whole = markdown.render(replace(held, environments=environments, blast=blast), STYLE)
@@ -682,7 +685,7 @@ def test_what_is_held_back_is_a_line_for_each_shared_file_and_not_for_each_job()
     assert "<summary>3,000 jobs keep their old values until the next run</summary>" in folded
     assert re.search(r"\n- nodes: prod/job.*-00000, .* and [0-9,]+ more\n", folded)
     assert "Waits for a rerun of 3,000 jobs" in text
-    assert "holds back 5 runs, 3 start" in text
+    assert "outdates 5 runs, 3 start" in text
 
 
 def test_a_comment_names_jobs_that_keep_an_old_value(cloned: Repository) -> None:
@@ -807,7 +810,7 @@ def test_an_edit_of_a_pool_is_about_its_jobs(cloned: Repository) -> None:
     git(cloned.root, "checkout", "--quiet", "-B", "change")
     edit(cloned, "prod/environment.yaml", "shm: 2Gi", "shm: 4Gi")
     (change,) = plan(cloned)["changes"]
-    assert (change["job"], change["action"]) == ("prod/small", "held")
+    assert (change["job"], change["action"]) == ("prod/small", "outdated")
     assert change["causes"] == [
         {
             "path": "shm",

@@ -35,7 +35,7 @@ def behind(repository: Repository) -> list[str]:
     done = repository.run("list", "jobs", "-o", "json")
     assert done.exit_code == 0, done.output
     (item,) = json.loads(done.stdout)["items"]
-    return [value["path"] for value in item["behind"]]
+    return [value["path"] for value in item["outdated"]]
 
 
 def edit(repository: Repository, old: str, new: str) -> None:

@@ -244,7 +244,7 @@ def _effect(decision: Decision, field: str) -> Effect:
     if decision.step is Step.ADJUST:
         assert not held
         return Effect.IN_PLACE if field == STATE else Effect.OPERATION
-    return Effect.HELD if held else Effect.NONE
+    return Effect.NEXT_RUN if held else Effect.NONE
 
 
 def test_there_is_an_edit_of_every_field() -> None:
@@ -525,8 +525,8 @@ def test_an_edit_of_an_environment_does_what_the_table_says(
             also = {"pools"} if name == "queueing" else set()
             also |= LAYERS.get(name, set())
             assert held <= {name.partition(".")[0]} | also
-            seen |= {Effect.HELD if held else Effect.NONE}
-    assert (Effect.HELD in seen) == (row.effect is Effect.HELD)
+            seen |= {Effect.NEXT_RUN if held else Effect.NONE}
+    assert (Effect.NEXT_RUN in seen) == (row.effect is Effect.NEXT_RUN)
 
 
 def test_a_pool_by_another_name_is_the_same_pool(tmp_path: Path) -> None:

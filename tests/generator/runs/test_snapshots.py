@@ -411,12 +411,12 @@ def test_jobs_are_listed_with_what_their_runs_are_behind(repository: Repository)
     edit(repository, "prod/environment.yaml", "{pool: h100}", "{pool: b200}")
     done = repository.run("list", "jobs", "-o", "json")
     (item,) = json.loads(done.stdout)["items"]
-    assert [(one["path"], one["before"], one["after"]) for one in item["behind"]] == [
+    assert [(one["path"], one["before"], one["after"]) for one in item["outdated"]] == [
         ("flags.epochs", 3, 5),
         ("flags.hub_token", None, "***"),
         ("pools.h100.nodeSelector.pool", "h100", "b200"),
     ]
-    places = [(one["place"]["file"], one["place"]["line"]) for one in item["behind"]]
+    places = [(one["place"]["file"], one["place"]["line"]) for one in item["outdated"]]
     assert places[0] == ("environments/base/jobs/llm.yaml", 4)
     assert places[2][0] == "environments/prod/environment.yaml"
     assert "hunter2" not in done.stdout + repository.run("list").stdout

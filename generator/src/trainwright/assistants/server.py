@@ -59,13 +59,13 @@ def _explained(tool: Callable[P, T]) -> Callable[P, T]:
 
 def _tools(repository: Repository) -> tuple[Callable[..., Data], ...]:
     def list_jobs() -> dict[str, Data]:
-        """Every job ("env/job") with its run: object, state, target, and what it is behind."""
+        """Every job ("env/job") with its run: object, state, target, and what outdates it."""
         return {
             name: {
                 "object": run.object,
                 "state": run.status,
                 "target": run.target,
-                "behind": [held.path.dotted for held in run.held],
+                "outdated": [held.path.dotted for held in run.held],
             }
             for name, run in repository.jobs().items()
         }

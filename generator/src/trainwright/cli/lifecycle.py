@@ -76,7 +76,7 @@ def cancel(context: Context, /, selections: tuple[str, ...], orphan: bool, **opt
 @writes
 @click.pass_obj
 def rerun(context: Context, /, selections: tuple[str, ...], **options: Any) -> None:
-    """Begin another run, with all that was held back. The run before it is removed."""
+    """Begin another run, with all that was changed meanwhile. The run before it is removed."""
     from trainwright.lifecycle.rerun import rerun as act
 
     carry_out(context, "rerun", selections, each(act), Writing(**options))

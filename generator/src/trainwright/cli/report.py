@@ -58,7 +58,7 @@ def report(
     no_cache: bool,
     helm: str | None,
 ) -> None:
-    """Write a page with every environment and run: active, behind, finished, by git's history.
+    """Write a page with every environment and run: active, outdated, finished, by git's history.
 
     Capacity and budget of each environment, a timeline, findings, and a search whose filters are in
     the address. One HTML file that loads nothing.

@@ -42,8 +42,8 @@ def detail(runs: Sequence[RunStatus], last: LastLines, *, color: bool) -> str:
     for run in runs:
         parts += [f"\n{visible(line)}\n" for line in _why(run) if len(line) > _WIDE]
         if run.held:
-            parts.append(f"\nbehind what is written now, until `trainwright rerun {run}`:\n")
-            parts += [f"  {line}\n" for line in terminal.behind_lines(run.held)]
+            parts.append(f"\noutdated until `trainwright rerun {run}`:\n")
+            parts += [f"  {line}\n" for line in terminal.outdated_lines(run.held)]
         if run.pods:
             parts.append("\n" + _pods(run.pods, color=color))
     if last.lines:
@@ -98,7 +98,7 @@ def _why(run: RunStatus) -> Iterator[str]:
         )
         yield f"{ended}: `{command}` ends it"
     if run.held:
-        yield f"behind {terminal.behind(run.held)}"
+        yield f"outdated: {terminal.outdated(run.held)}"
 
 
 _NOT_GIT = "git does not have it"
@@ -141,7 +141,7 @@ def items(runs: Sequence[RunStatus]) -> list[Data]:
             "restarts": run.state.restarts,
             "since": run.state.since,
             "drift": list(run.drift),
-            "behind": terminal.behind_items(run.held),
+            "outdated": terminal.outdated_items(run.held),
             "pods": [_pod_item(pod) for pod in run.pods],
         }
         for run in runs

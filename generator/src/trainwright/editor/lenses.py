@@ -73,8 +73,8 @@ def _job(session: Session, file: JobFile) -> Iterator[str]:
     except TrainwrightError:
         return
     if run.object:
-        behind = f", behind {plural(len(run.held), 'change')}" if run.held else ""
-        yield f"{run.object}: {run.status}{behind}"
+        outdated = f", outdated by {plural(len(run.held), 'change')}" if run.held else ""
+        yield f"{run.object}: {run.status}{outdated}"
     else:
         yield run.status
     if found.decision is not None:

@@ -31,7 +31,7 @@ class Reach:
         """What a change of the value does, for people; empty where it does nothing to a run."""
         parts = []
         if self.held:
-            parts.append(f"is held back for {plural(self.held, 'run')}")
+            parts.append(f"outdates {plural(self.held, 'run')}")
         if self.started:
             parts.append(f"starts {plural(self.started, 'run')}")
         return f"a change {' and '.join(parts)}" if parts else ""

@@ -328,9 +328,9 @@ OWN_OBJECT = Diagnostic(
 
 HELD = Diagnostic(
     id="TW056",
-    name="edit-held",
+    name="edit-for-the-next-run",
     summary="An edit of how a run is operated reaches the run.",
-    effect="The run stays as it is, and its next one takes the edit up.",
+    effect="The run stays as it is, and only its next one has the edit.",
     remedy="Begin another run with `trainwright rerun` if it cannot wait, or take the edit back.",
     severity=Severity.NOTE,
     waivable=True,

@@ -15,13 +15,13 @@ from trainwright.specs import fabrics, load
 from trainwright.specs.layout import environment_path
 from trainwright.specs.tree import Tree
 
-Cell: TypeAlias = str | tuple[Held, ...]  # the latter is what a run is behind
+Cell: TypeAlias = str | tuple[Held, ...]  # the latter is what outdates a run
 Rows: TypeAlias = tuple[tuple[str, ...], Sequence[tuple[Cell, ...]]]
 Files: TypeAlias = Callable[[], Tree]  # asked only by lists that need the repository
 
 
 def _jobs(files: Files) -> Rows:
-    return ("job", "object", "state", "target", "behind", "source"), list(_job_rows(files()))
+    return ("job", "object", "state", "target", "outdated", "source"), list(_job_rows(files()))
 
 
 def _job_rows(tree: Tree) -> Iterator[tuple[Cell, ...]]:

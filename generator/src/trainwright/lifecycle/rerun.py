@@ -1,4 +1,4 @@
-"""`rerun`: another run of the job, which takes up what was held back."""
+"""`rerun`: another run of the job, which has what was changed meanwhile."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def _verdict(found: Overview, errors: int) -> str:
     held = sum(bool(job.run.held) for job in found.jobs)
     parts = [f"{len(found.environments):,} environments, {len(found.jobs):,} jobs"]
     parts += [f"{count:,} {state}" for state, count in sorted(states.items())]
-    parts += [f"{held:,} behind what is written"] if held else []
+    parts += [f"{held:,} outdated"] if held else []
     parts += [plural(errors, "error")] if errors else []
     return " · ".join(parts)
 

@@ -46,7 +46,7 @@ def troubles(found: Overview) -> tuple[Trouble, ...]:
             of_jobs=False,
         ),
         Trouble(kind="not read", tone="warning", items=tuple(_unread(found)), of_jobs=False),
-        Trouble(kind="behind", tone="warning", items=tuple(_behind(found))),
+        Trouble(kind="outdated", tone="warning", items=tuple(_outdated(found))),
     )
     return tuple(one for one in kinds if one.items)
 
@@ -97,7 +97,7 @@ def _unread(found: Overview) -> Iterator[Item]:
         yield Item(f"{one.environment}: namespace {one.namespace}", str(one.error))
 
 
-def _behind(found: Overview) -> Iterator[Item]:
+def _outdated(found: Overview) -> Iterator[Item]:
     for job in found.jobs:
         if job.run.held:
             held = job.run.held[0]

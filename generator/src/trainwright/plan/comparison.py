@@ -288,8 +288,8 @@ class Comparison:
         held = self._held(file) if action in (Action.UNCHANGED, Action.IN_PLACE) else ()
         waiting = "; ".join(dict.fromkeys(self._untaken(file))) if held else ""
         if held and action is Action.UNCHANGED:
-            why = f"{waiting or 'the run stays as it is'}; `trainwright rerun` takes it up"
-            action = Action.HELD
+            why = f"{waiting or 'the run stays as it is'}; `trainwright rerun` applies it"
+            action = Action.OUTDATED
         elif waiting:
             why = f"{why}; {waiting}"
         unchanged = action is Action.UNCHANGED
@@ -301,7 +301,7 @@ class Comparison:
             before=before,
             after=after,
             causes=held
-            if action is Action.HELD
+            if action is Action.OUTDATED
             else (() if unchanged else tuple(self._causes(file, action))),
             left=before.demand if before and stays else NOTHING,
             unrendered=action not in _AS_RENDERED
@@ -437,7 +437,7 @@ class Comparison:
         return self.before.after(file, rendered, None)
 
     def _held(self, file: JobFile) -> tuple[Cause, ...]:
-        """What the run of a job is behind after the merge, and was not before."""
+        """What outdates the run of a job after the merge, and was not before."""
         new = self._settled(file)
         if new is None:
             return ()
@@ -608,7 +608,9 @@ class Comparison:
                 readers.setdefault(path, []).append(change)
         for path, changes in sorted(readers.items()):
             counts = Counter(change.action for change in changes)
-            held = (c for change in changes if change.action is Action.HELD for c in change.causes)
+            held = (
+                c for change in changes if change.action is Action.OUTDATED for c in change.causes
+            )
             distinct = {
                 (c.pointer, repr(c.after)): c
                 for c in held
@@ -618,7 +620,7 @@ class Comparison:
                 file=path,
                 jobs=tuple(change.file for change in changes),
                 new_runs=counts[Action.NEW_RUN],
-                held=counts[Action.HELD],
+                held=counts[Action.OUTDATED],
                 causes=tuple(distinct.values()),
             )
 
@@ -630,7 +632,7 @@ class Comparison:
         if resolved and resolved.sources:
             own |= {path for _, path in files.named(resolved.sources.own)}
         changed = frozenset(read) & self.changed - own
-        if change.action is not Action.HELD:
+        if change.action is not Action.OUTDATED:
             return changed
         return changed & {cause.place.file for cause in change.causes} or changed
 
@@ -703,7 +705,7 @@ def _by_environment(found: Iterable[tuple[JobFile, _Value]]) -> Mapping[str, lis
 
 
 # What needs no other files.
-_AS_RENDERED = frozenset({Action.UNCHANGED, Action.HELD, Action.BROKEN})
+_AS_RENDERED = frozenset({Action.UNCHANGED, Action.OUTDATED, Action.BROKEN})
 # Of an edit of an object that is there.
 _API_ANSWERS = {Action.REJECTED: "refused by the API", Action.IGNORED: "ignored"}
 

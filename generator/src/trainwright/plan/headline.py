@@ -30,7 +30,7 @@ _VERBS = {
     Action.RETIRED: "retires {}",
     Action.IN_PLACE: "updates {} in place",
     Action.ADOPTED: "adopts {}",
-    Action.HELD: "waits for a rerun of {}",
+    Action.OUTDATED: "waits for a rerun of {}",
 }
 _ENDING = frozenset({Action.DELETED, Action.CANCELLED, Action.NEW_RUN})
 

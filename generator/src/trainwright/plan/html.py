@@ -25,7 +25,7 @@ _DIFFS = 4_000_000
 _DANGER = frozenset(
     {Action.REJECTED, Action.BROKEN, Action.DELETED, Action.LEFT, Action.MIXED, Action.IGNORED}
 )
-_WARNING = frozenset({Action.CANCELLED, Action.NEW_RUN, Action.HELD})
+_WARNING = frozenset({Action.CANCELLED, Action.NEW_RUN, Action.OUTDATED})
 
 
 def render(review: Plan, style: Style) -> str:

@@ -148,7 +148,7 @@ def _shared_file(blast: SharedFileImpact) -> Data:
     return {
         "file": blast.file,
         "newRuns": blast.new_runs,
-        "held": blast.held,
+        "outdated": blast.held,
         "causes": [_cause(cause) for cause in blast.causes],
         "jobs": [str(file) for file in blast.jobs],
     }

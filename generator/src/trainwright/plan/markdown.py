@@ -47,7 +47,7 @@ _ICONS = {
     "retires": "📦",
     "in place": "✏️",
     "adopted": "🤝",
-    "held": "⏳",
+    "outdated": "⏳",
 }
 _ROOM = 600  # characters kept free for what was left out, and for the address of the page
 _DIFF = 10_000  # characters of one job's diff
@@ -204,7 +204,7 @@ def _kept(review: Plan) -> str:
     rows = {change.file for change in review.listed}
     fields: dict[str, list[str]] = {}
     for change in review.changes:
-        if change.action is Action.HELD and change.file not in rows:
+        if change.action is Action.OUTDATED and change.file not in rows:
             paths = dict.fromkeys(cause.pointer.dotted for cause in change.causes)
             fields.setdefault(", ".join(paths), []).append(cell(str(change.file)))
     if not (count := sum(map(len, fields.values()))):

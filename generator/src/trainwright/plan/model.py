@@ -32,7 +32,7 @@ class Action(enum.StrEnum):
     RETIRED = "retires"
     IN_PLACE = "in place"
     ADOPTED = "adopted"  # the object that is there already, as it is
-    HELD = "held"  # the run stays as it is; its next one takes the change up
+    OUTDATED = "outdated"  # the run stays as it is; the change waits for its next one
     UNCHANGED = "unchanged"
 
     @property
@@ -171,7 +171,7 @@ class SharedFileImpact:
     """A shared file that changed, and the jobs that read it and that something happens to.
 
     `new_runs` counts those that get a new run, `held` those whose run stays as it is; `causes` are
-    the values in the file that these are behind, each once.
+    the values in the file that these do not have yet, each once.
     """
 
     file: str
@@ -216,12 +216,12 @@ class Plan:
 
     @property
     def listed(self) -> tuple[JobChange, ...]:
-        """Those that are shown one by one: what a shared file holds back is one line of it."""
+        """Those that are shown one by one: runs that a shared file outdates are one line of it."""
         shared = {job for file in self.blast for job in file.jobs}
         return tuple(
             change
             for change in self.changes
-            if change.action is not Action.HELD or change.file not in shared
+            if change.action is not Action.OUTDATED or change.file not in shared
         )
 
     @property

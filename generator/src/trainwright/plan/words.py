@@ -35,13 +35,13 @@ def objects(review: Plan) -> str:
 
 
 def reach(blast: SharedFileImpact) -> str:
-    """What a shared file does to the jobs that read it: "holds back 12 runs, 0 start"."""
+    """What a shared file does to the jobs that read it: "outdates 12 runs, 0 start"."""
     jobs = plural(len(blast.jobs), "job")
     if not blast.held:
         return f"reaches {jobs}, {blast.new_runs:,} of them with a new run"
     runs = plural(blast.held, "run")
-    again = "`trainwright rerun` takes the change up"
-    return f"holds back {runs}, {blast.new_runs:,} start: {again}"
+    again = "`trainwright rerun` applies the change"
+    return f"outdates {runs}, {blast.new_runs:,} start: {again}"
 
 
 def number(value: float) -> str:

@@ -1,4 +1,4 @@
-"""Tables, what runs are behind, explanations: for a terminal, or as data for `-o json`."""
+"""Tables, what outdates runs, explanations: for a terminal, or as data for `-o json`."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
 
 def cell(value: str | Sequence[Held]) -> str:
     """What a table shows of a value in a list."""
-    return value if isinstance(value, str) else behind(value)
+    return value if isinstance(value, str) else outdated(value)
 
 
 def item(value: str | Sequence[Held]) -> Data:
     """The same value as data."""
-    return value if isinstance(value, str) else behind_items(value)
+    return value if isinstance(value, str) else outdated_items(value)
 
 
-def behind(held: Sequence[Held]) -> str:
-    """The first value that a run is behind, at its line, and how many more there are."""
+def outdated(held: Sequence[Held]) -> str:
+    """The first value that outdates a run, at its line, and how many more there are."""
     return listed([f"{value.path.dotted} ({value.place})" for value in held], 1)
 
 
-def behind_lines(held: Sequence[Held]) -> Iterator[str]:
-    """Each value that a run is behind: what it began with, what is written now, and where."""
+def outdated_lines(held: Sequence[Held]) -> Iterator[str]:
+    """Each value that outdates a run: what it began with, what is written now, and where."""
     for one in held:
         before, after = (_shown(one.path, value) for value in (one.before, one.after))
         yield visible(f"{one.path.dotted}: {before} → {after} ({one.place})")
@@ -75,7 +75,7 @@ def _shown(path: Pointer, value: Data) -> str:
     return _value(hidden)
 
 
-def behind_items(held: Sequence[Held]) -> list[Data]:
+def outdated_items(held: Sequence[Held]) -> list[Data]:
     """The same as data; null is a value that is not there."""
     return [
         {

@@ -5,5 +5,5 @@
     record of the run ─────────────┘      ├─ yes: rendered anew, under a new name
                                           └─ no: the recorded bytes; `state`, `maxDuration` in place
 
-Only a line of the job's own file starts a run. What changed around it is held back until `rerun`.
+Only a line of the job's own file starts a run. What changed around it waits for a `rerun`.
 """

@@ -38,7 +38,7 @@ def _facts() -> Iterator[EnvironmentField]:
             kinds.setdefault(fact.path, []).append(f"`{target.name}`")
     for path, names in kinds.items():
         written = tuple(ANY if key == POOL else key for key in path)
-        yield EnvironmentField(written, Effect.HELD, f"In the names of {', '.join(names)}.")
+        yield EnvironmentField(written, Effect.NEXT_RUN, f"In the names of {', '.join(names)}.")
 
 
 _ELSEWHERE = "In no name: only where the object is."
@@ -49,12 +49,12 @@ _PLANNED = "Decides a plan's cost and capacity."
 
 ENVIRONMENT = (
     *_facts(),
-    EnvironmentField(("namespace",), Effect.HELD, _ELSEWHERE),
-    EnvironmentField(("gitops", "engine"), Effect.HELD, _APPLYING),
-    EnvironmentField(("gitops", "mode"), Effect.HELD, _APPLYING),
-    EnvironmentField(("gitops", "prune"), Effect.HELD, _APPLYING),
+    EnvironmentField(("namespace",), Effect.NEXT_RUN, _ELSEWHERE),
+    EnvironmentField(("gitops", "engine"), Effect.NEXT_RUN, _APPLYING),
+    EnvironmentField(("gitops", "mode"), Effect.NEXT_RUN, _APPLYING),
+    EnvironmentField(("gitops", "prune"), Effect.NEXT_RUN, _APPLYING),
     *(
-        EnvironmentField(("gitops", "chart", key), Effect.HELD, _CHART)
+        EnvironmentField(("gitops", "chart", key), Effect.NEXT_RUN, _CHART)
         for key in ("oci", "version", "path", "url", "revision")
     ),
     EnvironmentField(("gitops", "chart", "secret")),
@@ -93,12 +93,12 @@ ENVIRONMENT = (
     EnvironmentField(("pools", ANY, "spot"), note=_CHECKED),
     EnvironmentField(
         ("pools", ANY, "fabric"),
-        Effect.HELD,
+        Effect.NEXT_RUN,
         "A shared layer of the pool's jobs, below the pool's defaults.",
     ),
     EnvironmentField(
         ("pools", ANY, "defaults"),
-        Effect.HELD,
+        Effect.NEXT_RUN,
         "A shared layer of the pool's jobs: as *shared* above.",
     ),
     EnvironmentField(("kueue",), note=_CHECKED),
@@ -106,7 +106,7 @@ ENVIRONMENT = (
     EnvironmentField(("secrets",), note=_CHECKED),
     EnvironmentField(
         ("sharedChanges",),
-        note="With `start`, what is held starts new runs, but for `gitops` and `maxDuration`.",
+        note="With `start`, what waits for a run begins one, but for `gitops` and `maxDuration`.",
     ),
     EnvironmentField(("allow",), note=_CHECKED),
     EnvironmentField(("budget",), note=_PLANNED),

@@ -21,7 +21,7 @@ class Effect(enum.StrEnum):
     NEW_RUN = "new run"
     IN_PLACE = "in place"  # the same run, with that place of its manifest changed
     OPERATION = "operation"  # in place where the live object takes the edit, else held
-    HELD = "held"  # the run stays as it is, and its next one takes the edit up
+    NEXT_RUN = "next run"  # the run stays as it is, and its next one has the edit
     NONE = "no effect"
     REFUSED = "refused"  # the field cannot be written there
 
@@ -35,7 +35,7 @@ class JobField:
 
     name: str
     own: Effect = Effect.NEW_RUN
-    shared: Effect = Effect.HELD
+    shared: Effect = Effect.NEXT_RUN
     note: str = ""
 
 
@@ -62,14 +62,14 @@ _OPERATION = (
     JobField("gracePeriod", note="Of pods, which keep the one that they were made with."),
     JobField(
         "labels",
-        note="Object and pods have the same: taken while suspended, held while there are pods.",
+        note="Object and pods have the same: in place while suspended, else not.",
     ),
     JobField("annotations", note="Those of the object alone."),
     JobField("lattice.priority"),
 )
 # What an edit of any other field does not do: begin a new run, and hold where the line is shared.
 _UNLIKE_OTHERS = (
-    *(JobField(row.name, Effect.OPERATION, Effect.HELD, row.note) for row in _OPERATION),
+    *(JobField(row.name, Effect.OPERATION, Effect.NEXT_RUN, row.note) for row in _OPERATION),
     JobField("files", note="So does an edit of a file that is named there with `from`."),
     JobField("pool", note="By another name for the same nodes: no effect."),
     JobField("run", note="What `rerun` raises."),

@@ -1,4 +1,4 @@
-// Every job with its run, what that is behind, its finished runs, and what happened in git.
+// Every job with its run, what outdates that, its finished runs, and what happened in git.
 
 const tones = { rendered: "good", active: "good", suspended: "warning", "not rendered": "warning", unreadable: "danger" };
 
@@ -47,7 +47,7 @@ function details(job, link) {
 }
 
 function row(job, report) {
-  const why = job.held.length ? `behind ${job.held[0].text}${job.held.length > 1 ? `, and ${job.held.length - 1} more` : ""}` : "";
+  const why = job.held.length ? `outdated: ${job.held[0].text}${job.held.length > 1 ? `, and ${job.held.length - 1} more` : ""}` : "";
   const live = job.live ? `in the cluster: ${job.live.phase}` : null;
   const present = job.goodput.find((run) => run.object === job.object);
   return folded(element("summary", {},
