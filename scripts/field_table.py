@@ -44,8 +44,8 @@ pool or of `environment.yaml`, or those of `environments/defaults.yaml`.
 _ENVIRONMENT = """\
 ## An environment
 
-`environment.yaml`, and for `gitops` also `environments/defaults.yaml`. A fact of an environment is
-in the name of a run that begins if it changes a byte that is rendered for its kind, and only then.
+`environment.yaml`, and for `gitops` also `environments/defaults.yaml`. A setting is in the
+name of a run that begins if it changes a byte that is rendered for its kind, and only then.
 """
 
 

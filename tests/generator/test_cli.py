@@ -85,7 +85,7 @@ def test_drift_is_named_file_by_file(repository: Repository, cache: bool) -> Non
         "environments/dev/rendered/mnist/pytorchjob.yaml: out of date",
         "environments/dev/rendered/mnist/run.lock: out of date",
         "environments/dev/rendered/mnist/values.yaml: out of date",
-        "environments/prod/rendered/left/over.yaml: left over",
+        "environments/prod/rendered/left/over.yaml: no longer rendered",
         "environments/prod/rendered/llm/pytorchjob.yaml: edited by hand",
         "environments/prod/rendered/mnist/values.yaml: missing",
     ]

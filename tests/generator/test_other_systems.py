@@ -48,7 +48,7 @@ def test_an_engine_that_cannot_be_loaded_is_one_line(
     done = _run(repository, broken, "render")
     assert (done.returncode, done.stderr) == (
         2,
-        "trainwright: the Helm engine cannot be loaded: built for another processor\n",
+        "trainwright: Helm cannot be loaded: built for another processor\n",
     )
 
 

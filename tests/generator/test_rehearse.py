@@ -119,7 +119,7 @@ def test_ranks_meet_and_are_those_that_were_foreseen(repository: Repository, cod
     assert done.exit_code == 0, done.output
     name = _object(repository)
     assert done.stdout == f"{name}-master-0 | sum 1 of 2 ['--epochs=2']\n"
-    assert "ranks: 2 foreseen, 2 reported, all as foreseen" in done.stderr
+    assert "ranks: 2 expected, 2 reported, all as expected" in done.stderr
     assert _last(done) == "trainwright: dev/mnist succeeded"
 
 
@@ -163,7 +163,7 @@ def test_fewer_nodes_are_a_smaller_world(repository: Repository, code: Path) -> 
     assert done.exit_code == 0, done.output
     assert "| sum 3 of 3 " in done.stdout
     assert "nodes: 3 instead of 5" in done.stderr
-    assert "3 reported, all as foreseen" in done.stderr
+    assert "3 reported, all as expected" in done.stderr
 
 
 def test_gpus_are_replaced_by_one_process_and_nccl_by_gloo(
@@ -202,7 +202,7 @@ def test_ranks_meet_on_every_target(target: str, repository: Repository, code: P
     done = _run(repository)
     assert done.exit_code == 0, done.output
     assert "| sum 1 of 2 []" in done.stdout
-    assert "ranks: 2 foreseen, 2 reported, all as foreseen" in done.stderr
+    assert "ranks: 2 expected, 2 reported, all as expected" in done.stderr
 
 
 def test_one_machine_needs_no_peers(repository: Repository, code: Path) -> None:
@@ -219,7 +219,7 @@ def test_an_agent_s_processes_get_the_env_of_their_rank(repository: Repository, 
     done = _run(repository)
     assert done.exit_code == 0, done.output
     assert "-worker-0/0 | sum 6 of 4 []" in done.stdout
-    assert "ranks: 4 foreseen, 4 reported, all as foreseen" in done.stderr
+    assert "ranks: 4 expected, 4 reported, all as expected" in done.stderr
 
 
 @pytest.mark.slow
@@ -622,19 +622,19 @@ def test_ranks_that_are_not_as_foreseen_are_told_and_fail_it(
     done = _run(repository)
     name = _object(repository)
     assert done.exit_code == 1
-    assert "ranks: 2 foreseen, 2 reported, not as foreseen" in done.stderr
-    assert f"{name}-worker-0, local rank 0: rank 1 was foreseen, 0 reported" in done.stderr
+    assert "ranks: 2 expected, 2 reported, not as expected" in done.stderr
+    assert f"{name}-worker-0, local rank 0: rank 1 was expected, 0 reported" in done.stderr
     assert "rank 0 was reported by" in done.stderr
-    assert _last(done).endswith("succeeded, but not with the ranks that were foreseen")
+    assert _last(done).endswith("succeeded, but not with the ranks that were expected")
 
 
 @pytest.mark.parametrize(
     ("report", "message"),
     [
-        ("{'rank': r, 'local_rank': 0, 'world_size': 9}", "world_size 2 was foreseen, 9 reported"),
+        ("{'rank': r, 'local_rank': 0, 'world_size': 9}", "world_size 2 was expected, 9 reported"),
         ("{'rank': r, 'local_rank': r, 'world_size': 2}", "worker-0, local rank 0: not reported"),
         ("{'rank': r, 'local_rank': r, 'world_size': 2}", "local rank 1: reported, but not"),
-        ("{'rank': r, 'local_rank': 0, 'world_size': 2}", "2 reported, all as foreseen"),
+        ("{'rank': r, 'local_rank': 0, 'world_size': 2}", "2 reported, all as expected"),
         ("[]", "not reported by what was started"),
     ],
 )
@@ -669,7 +669,7 @@ def test_what_is_kept(repository: Repository, code: Path) -> None:
     keep = repository.root / "kept"
     for _ in range(2):  # reports of the run before do not count again
         done = _run(repository, "--keep", str(keep))
-        assert "2 foreseen, 2 reported, all as foreseen" in done.stderr
+        assert "2 expected, 2 reported, all as expected" in done.stderr
     name = _object(repository)
     assert (keep / f"logs/{name}-master-0.log").read_text() == "sum 1 of 2 []\n"
     assert len(list((keep / "reports").glob("*/*.json"))) == 2

@@ -58,7 +58,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """How rendered files differ from those on disk, by path from the root: new texts, left-overs.
+    """How rendered files differ from those on disk, by path from the root: texts, and what goes.
 
     Both are empty where there are errors.
     """

@@ -86,7 +86,7 @@ def test_check_writes_nothing_and_names_every_difference(wired: Repository, tmp_
     done = wired.run("gitops", "wire", "--out", str(out), "--check")
     assert done.exit_code == 1
     assert done.stdout.splitlines() == [
-        f"{out}/prod/application.yaml: left over",
+        f"{out}/prod/application.yaml: no longer needed",
         f"{out}/prod/appproject.yaml: out of date",
     ]
     wired.run("gitops", "wire", "--out", str(out))

@@ -141,7 +141,7 @@ def _version(context: click.Context, _option: click.Parameter, given: bool) -> N
     is_eager=True,
     expose_value=False,
     callback=_version,
-    help="Show the version, also that of the Helm engine, and exit.",
+    help="Show the version, also that of Helm, and exit.",
 )
 @click.option(
     "--root",

@@ -26,7 +26,7 @@ plain_http = click.option(
 
 @click.group(cls=Group)
 def chart() -> None:
-    """Package, push and verify the chart, with the Helm engine that renders it."""
+    """Package, push and verify the chart, with the Helm that renders it."""
 
 
 @chart.command()

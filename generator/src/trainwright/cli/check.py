@@ -59,7 +59,7 @@ VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # kube.VERSIONS, whic
     "input. May be given several times.",
 )
 @click.option(
-    "--env", metavar="ENV", help="With --manifests: the environment whose facts and rules apply."
+    "--env", metavar="ENV", help="With --manifests: the environment whose settings and rules apply."
 )
 @click.option(
     "--crds",

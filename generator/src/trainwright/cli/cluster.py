@@ -236,7 +236,7 @@ def _compared(context: Context, build: Build, reach: Reach) -> Iterator[tuple[Jo
     "--since", callback=_seconds, metavar="DURATION", help="Only what is newer, such as 10m."
 )
 @click.option("--tail", type=click.IntRange(min=0), help="Only so many last lines of each pod.")
-@click.option("--run", "object_", metavar="OBJECT", help="An older run, by the name of its object.")
+@click.option("--run", "object_", metavar="NAME", help="An older run, by its name in the cluster.")
 @click.pass_obj
 def logs(  # noqa: PLR0913 - an option each
     context: Context,

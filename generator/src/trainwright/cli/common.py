@@ -106,7 +106,7 @@ def output_format(formats: Sequence[str], of: str) -> Callable[[FC], FC]:
 
 answer_format = output_format(("text", "json"), "answer")
 helm_binary = click.option(
-    "--helm", metavar="BINARY", help="Render with this helm binary instead of the embedded engine."
+    "--helm", metavar="BINARY", help="Render with this helm binary instead of the embedded Helm."
 )
 
 

@@ -64,7 +64,7 @@ def rehearse(  # noqa: PLR0913 - an option each
     first in what that differs from the cluster. Arguments after -- are added to the command.
 
     Exits with the code of the pod that failed, 130 after Ctrl-C, and 0 when the operator would call
-    the job succeeded; 1 as well when ranks are not as foreseen.
+    the job succeeded; 1 as well when ranks are not as expected.
     """
     from trainwright.rehearsal import session, text
 

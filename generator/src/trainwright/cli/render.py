@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     "--check",
     "check_only",
     is_flag=True,
-    help="Write nothing; exit 1 when a rendered file is stale, edited by hand or left over.",
+    help="Write nothing; exit 1 when a file is stale, edited by hand or no longer rendered.",
 )
 @click.option(
     "--new-runs",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     "--check",
     "check_only",
     is_flag=True,
-    help="Write nothing; exit 1 when a file below --out is stale, edited by hand or left over.",
+    help="Write nothing; exit 1 when a file is stale, edited by hand or no longer needed.",
 )
 @click.pass_obj
 def wire(
@@ -61,7 +61,7 @@ def _say(out: Path, changes: Changes, check_only: bool) -> int:
     states = {
         **dict.fromkeys(changes.added, "missing" if check_only else "added"),
         **dict.fromkeys(changes.changed, "out of date" if check_only else "changed"),
-        **dict.fromkeys(changes.removed, "left over" if check_only else "removed"),
+        **dict.fromkeys(changes.removed, "no longer needed" if check_only else "removed"),
     }
     for path, state in sorted(states.items()):
         click.echo(f"{out / path}: {state}")

@@ -22,7 +22,7 @@ def load() -> ModuleType:
         try:
             import helm_python  # 50 ms, and only commands that render need it
         except Exception as error:  # its own kind too, for a library of another processor
-            raise EngineError(f"the Helm engine cannot be loaded: {error}") from error
+            raise EngineError(f"Helm cannot be loaded: {error}") from error
     return helm_python
 
 

@@ -36,7 +36,7 @@ def compare(pods: tuple[Pod, ...], foreseen: tuple[Process, ...], work: Path) ->
     differences = [line for process in foreseen for line in _check(process, reports[process.pod])]
     expected = {(process.pod, process.local_rank) for process in foreseen}
     differences += [
-        f"{pod}, local rank {local}: reported, but not foreseen"
+        f"{pod}, local rank {local}: reported, but not expected"
         for pod, found in reports.items()
         for local in found
         if (pod, local) not in expected
@@ -68,7 +68,7 @@ def _check(process: Process, found: Mapping[int, Mapping[str, Data]]) -> Iterato
     for key in _KEYS:
         expected = getattr(process, key)
         if expected is not None and report.get(key) not in (None, expected):
-            yield f"{where}: {key} {expected} was foreseen, {report[key]} reported"
+            yield f"{where}: {key} {expected} was expected, {report[key]} reported"
 
 
 def _shared_ranks(reports: Mapping[str, Mapping[int, Mapping[str, Data]]]) -> Iterator[str]:

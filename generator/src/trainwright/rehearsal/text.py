@@ -99,15 +99,15 @@ def conclusion(rehearsal: Rehearsal, outcome: Outcome, comparison: Comparison) -
 
 def _match(comparison: Comparison) -> str:
     if not comparison.reported:
-        return f"ranks: {comparison.foreseen} foreseen, not reported by what was started"
-    how = "not as foreseen" if comparison.differences else "all as foreseen"
-    return f"ranks: {comparison.foreseen} foreseen, {comparison.reported} reported, {how}"
+        return f"ranks: {comparison.foreseen} expected, not reported by what was started"
+    how = "not as expected" if comparison.differences else "all as expected"
+    return f"ranks: {comparison.foreseen} expected, {comparison.reported} reported, {how}"
 
 
 def _verdict(rehearsal: Rehearsal, outcome: Outcome, comparison: Comparison) -> str:
     job = rehearsal.file
     if outcome.succeeded and comparison.differences:
-        return f"{job} succeeded, but not with the ranks that were foreseen"
+        return f"{job} succeeded, but not with the ranks that were expected"
     if outcome.succeeded:
         return f"{job} succeeded"
     if outcome.signal:

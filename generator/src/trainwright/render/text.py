@@ -62,5 +62,5 @@ def drift(environment: EnvironmentBuild) -> Iterator[str]:
         elif path in changes.changed:
             state = "out of date"
         else:
-            state = "left over"
+            state = "no longer rendered"
         yield visible(f"{environment.folder}/{path}: {state}")

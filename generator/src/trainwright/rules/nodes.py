@@ -47,7 +47,7 @@ def _short(asked: Amounts, pool: Pool) -> dict[str, str]:
     """What of a pod no node of a pool has, by resource, and how much is missing."""
     return {
         name: f"a pod requests {_amount(name, asked[name])}, a node of the pool {pool.name} has "
-        f"{_plain(name, has)}: short by {_plain(name, asked[name] - has)}"
+        f"{_plain(name, has)}: {_plain(name, asked[name] - has)} missing"
         for name, has in _has(pool).items()
         if asked.get(name, Decimal()) > has
     }
@@ -100,7 +100,7 @@ def _crowded(asked: Amounts, pods: int, pool: Pool) -> str:
     needed = -(-pods // least)
     return (
         f"{pods} pods, of which a node holds {least} by {name}, need {needed} nodes; the pool "
-        f"{pool.name} has {there}: short by {needed - there}"
+        f"{pool.name} has {there}: {needed - there} missing"
     )
 
 

@@ -118,7 +118,7 @@ def queue_quota_exceeded(subject: Subject) -> Iterator[Hit]:
         missing = shortage(number, max(known))
         if missing:
             has = f"{queue.name} has {max(known)}"
-            message = f"needs {number} {resource}, {has}: short by {missing}"
+            message = f"needs {number} {resource}, {has}: {missing} missing"
             yield Hit(Pointer.of("metadata", "labels", QUEUE_LABEL), message)
 
 
@@ -146,7 +146,7 @@ def namespace_quota_exceeded(subject: Subject) -> Iterator[Hit]:
             has = count(dig(quota.spec, "hard", f"requests.{resource}"))
             missing = shortage(number, has)
             if missing:
-                what = f"the quota {quota.name} has {has}: short by {missing}"
+                what = f"the quota {quota.name} has {has}: {missing} missing"
                 yield Hit("/spec", f"needs {number} {resource}, {what}")
 
 

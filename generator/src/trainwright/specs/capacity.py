@@ -33,7 +33,7 @@ class Shortage:
         """The shortage in words; `how` says what they add up from, where it is not per node."""
         what = " per node" if self.per_node else how
         has = f'the pool "{self.pool}" has {self.has}'
-        return f"needs {self.need} GPUs{what}, {has}: short by {self.missing}"
+        return f"needs {self.need} GPUs{what}, {has}: {self.missing} missing"
 
 
 def pool_shortages(pool: Pool, per_node: int, altogether: int) -> Iterator[Shortage]:
