@@ -41,14 +41,18 @@ class Hostile:
         self.written = 0
         self._write = write
         self._socket = socket.create_server(("127.0.0.1", 0))
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._accepting = threading.Thread(target=self._serve, daemon=True)
+        self._accepting.start()
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._socket.getsockname()[1]}"
 
     def close(self) -> None:
+        """And wait for who accepts: stopped and continued, it would accept for the next server."""
         self.closed.set()
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._accepting.join()
         self._socket.close()
 
     def _serve(self) -> None:
@@ -186,6 +190,15 @@ def test_what_an_error_says_reaches_no_terminal(
     assert not {"\x1b", "\x07", "\u202e", "\r"} & {*done.output}
     assert "\n::error" not in done.output
     assert "##[" not in done.output
+    assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
+def test_an_error_may_say_nothing(verb: tuple[str, ...], answering: Run) -> None:
+    """As that of a proxy in front of an API server that is away."""
+    done = answering(verb, b"", "502 Bad Gateway")
+    assert done.exit_code == 2, done.output
+    assert "Bad Gateway" in done.output
     assert "Traceback" not in done.output
 
 

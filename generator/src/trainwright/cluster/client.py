@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import partial
+from io import BytesIO
 from math import inf
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
@@ -368,7 +369,8 @@ def _bounded(request: Callable[..., Any]) -> Callable[..., Any]:
         with closing(response):  # also where the rest does not come
             while len(body) < _LARGEST_ERROR and (chunk := response.read1(_CHUNK)):
                 body += chunk
-        return HTTPResponse(body=body, status=response.status, reason=response.reason)
+        # Of empty bytes it would have no data at all, which the library takes for a mistake.
+        return HTTPResponse(body=BytesIO(body), status=response.status, reason=response.reason)
 
     return bounded
 
