@@ -1,7 +1,8 @@
 """A small elastic training on the digits that `workers` lays beside it, for tests to disturb.
 
 It takes its time until a file named `hurry` lies in the working folder, so that a test can do what
-it wants to do while training goes on. At the end it prints one JSON line.
+it wants to do while training goes on; in the last epoch it takes a second for each step, for a test
+that is late. At the end it prints one JSON line.
 """
 
 import json
@@ -49,13 +50,16 @@ def main(epochs: int, pause: float, options: dict[str, object]) -> None:
         totals=("loss", "correct"),
         **options,
     ) as run:
-        for _ in run.epochs():
+        for epoch in run.epochs():
+            if pause and epoch == epochs - 1:
+                pause = max(pause, 1)
             for images, labels in run.batches():
                 loss = functional.cross_entropy(model(images), labels)
                 run.backward(loss)
                 run.add(loss=loss.item() * len(labels))
-                if not hurry.exists():
-                    time.sleep(pause)
+                end = time.monotonic() + pause
+                while not hurry.exists() and time.monotonic() < end:
+                    time.sleep(min(pause, 0.05))
             losses.append(run.totals()["loss"] / TRAINED)
             with torch.no_grad():
                 for images, labels in run.batches("validation"):

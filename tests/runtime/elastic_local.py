@@ -1,6 +1,8 @@
 """A small training with local steps, by any number of processes, for tests to disturb.
 
-Each process notes a digest of what all must hold after each synchronisation. With `ddp` it is an
+It takes its time until a file named `hurry` lies in the working folder; in the last epoch it takes a
+second for each step, for a test that is late. Each process notes a digest of what all must hold
+after each synchronisation. With `ddp` it is an
 ordinary DistributedDataParallel over the same batches.
 """
 
@@ -108,12 +110,15 @@ def main(how: str, every: int, epochs: int, pause: float) -> None:
         model, inner, data, batch_size=BATCH, epochs=epochs, totals=("right", "local"),
         synchronize=synchronize, states={"ema": ema, "counters": counters}, on_step=after_step,
     ) as run:  # fmt: skip
-        for _ in run.epochs():
+        for epoch in run.epochs():
+            if pause and epoch == epochs - 1:
+                pause = max(pause, 1)
             for inputs, targets in run.batches():
                 run.backward(functional.cross_entropy(model(inputs), targets))
                 run.add(local=len(targets))
-                if not Path("hurry").exists():
-                    time.sleep(pause)
+                end = time.monotonic() + pause
+                while not Path("hurry").exists() and time.monotonic() < end:
+                    time.sleep(min(pause, 0.05))
                 held_after(counters["synchronisations"])
             with torch.no_grad():
                 for inputs, targets in run.batches("validation"):

@@ -38,7 +38,8 @@ with elastic.training(model, optimizer, data, batch_size=4, epochs=60) as run:
     for epoch in run.epochs():
         for batch in run.batches():
             run.backward(model(batch).square().mean() * 1e-4)
-            time.sleep(0 if hurry.exists() else 0.05)
+            end = time.monotonic() + (3 if epoch == 59 else 0.05)  # for a test that is late
+            while not hurry.exists() and time.monotonic() < end: time.sleep(0.05)
 if run.rank == 0:
     with open("ends", "a") as file: file.write(f"{run.step} ")
 """

@@ -148,7 +148,7 @@ def test_a_newcomer_takes_over_outer_momentum_and_states(tmp_path: Path) -> None
 def test_workers_killed_at_any_time_come_back(tmp_path: Path) -> None:
     """Every second one during a synchronisation: as soon as it has written what it adds."""
     chance = random.Random(5)
-    with workers(tmp_path, "w0 w1 w2", "local-sgd", "3", "60", "0.02", script=SCRIPT) as group:
+    with workers(tmp_path, "w0 w1 w2", "local-sgd", "3", "60", "0.05", script=SCRIPT) as group:
         for number in range(8):
             group.wait_for_commit(workers=2)
             name = chance.choice(sorted(group.commits()))
@@ -172,14 +172,16 @@ def test_told_to_stop_between_synchronisations_all_keep_their_local_steps(tmp_pa
     environ = {
         "TRAINWRIGHT_CHECKPOINT_DIR": str(tmp_path / "checkpoints"),
         "TRAINWRIGHT_CHECKPOINT_EVERY": "1000",
+        "TRAINWRIGHT_MIN_REPLICAS": "2",
     }
     arguments = ("diloco", "100000", "4", "0.05")  # a synchronisation per epoch
+    (tmp_path / "hold").touch()
     with workers(tmp_path, "w0 w1", *arguments, script=SCRIPT, environ=environ) as group:
-        group.wait_for_commit(workers=2)
-        local_steps = 5
-        time.sleep(0.05 * local_steps)
+        for process in group.processes.values():
+            wait_for((tmp_path / f"held-{process.pid}").exists, group)
         for process in group.processes.values():
             process.send_signal(signal.SIGTERM)
+        (tmp_path / "hold").unlink()
         assert group.wait() == {"w0": 143, "w1": 143}, group.logs()
         stopped = max(group.committed(), key=lambda line: int(line["step"]))
         assert 0 < stopped["records"] < 1408
