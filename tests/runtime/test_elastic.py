@@ -7,9 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +21,14 @@ import torch
 from workers import SCRIPT, digits, workers
 
 from trainwright_runtime import elastic
-from trainwright_runtime.coordination.channel import Channel, connected
+from trainwright_runtime.coordination.channel import connected
+from trainwright_runtime.coordination.quorum import Patience, Request
+from trainwright_runtime.coordination.registry import Registry
+from trainwright_runtime.coordination.rules import Answer
 from trainwright_runtime.elastic import audit
 from trainwright_runtime.elastic.membership import StoppedWaiting
 from trainwright_runtime.elastic.replica import Address, Replica
+from trainwright_runtime.elastic.session import Session
 from trainwright_runtime.machine import free_port
 from trainwright_runtime.timeouts import Timeouts
 
@@ -78,50 +85,52 @@ def test_a_newcomer_to_long_steps_shuts_no_other_out(tmp_path: Path) -> None:
     assert taken.count(3) >= 7, taken  # whose heartbeats a busy machine delays misses a step
 
 
-def test_a_step_waits_for_all_its_members_though_a_newcomer_has_waited_long(tmp_path: Path) -> None:
-    with (
-        ThreadPoolExecutor() as threads,
-        workers(tmp_path, "") as group,
-        closing(Coordinator(group.port)) as client,
-    ):
-        client.beat(0.1, "a", "b")
-        first, second = threads.submit(client.ask, "a"), threads.submit(client.ask, "b")
+def test_a_step_waits_for_all_its_members_though_a_newcomer_has_waited_long() -> None:
+    with ThreadPoolExecutor() as threads, closing(Coordinator(Patience(heartbeat=inf))) as group:
+        first, second = group.ask(threads, "a"), group.ask(threads, "b")
+        group.let_pass(0)
         assert first.result() == second.result() == ["a", "b"]
-        newcomer = threads.submit(client.ask, "c")
-        client.beat(1, "a", "b", "c")  # a step of a second
-        first = threads.submit(client.ask, "a")
-        client.beat(0.2, "a", "b", "c")
-        assert not first.done()
-        second = threads.submit(client.ask, "b")
+        newcomer = group.ask(threads, "c")
+        group.let_pass(1)
+        first = group.ask(threads, "a")
+        group.let_pass(0.2)
+        assert not group.answered("a")
+        second = group.ask(threads, "b")
         assert first.result() == second.result() == newcomer.result() == ["a", "b", "c"]
 
 
-def test_a_newcomer_waits_through_steps_longer_than_others_are_waited_for(tmp_path: Path) -> None:
-    environ = {"TRAINWRIGHT_QUORUM_TIMEOUT": "3"}  # a member that is alive is waited for for 2 s
+def test_a_newcomer_waits_through_steps_longer_than_others_are_waited_for() -> None:
+    patience, stopping = Patience(heartbeat=inf, join=2), threading.Event()
     with (
         ThreadPoolExecutor() as threads,
-        workers(tmp_path, "", environ=environ) as group,
-        closing(Coordinator(group.port)) as client,
+        closing(Coordinator(patience)) as group,
+        closing(Session([group.address], "a-1", silence=600)) as trains,
     ):
-        client.beat(0.1, "a", "b")
-        first, second = threads.submit(client.ask, "a"), threads.submit(client.ask, "b")
+        assert trains.request_step(0) is Answer.FOUND
+        first, second = group.ask(threads, "a"), group.ask(threads, "b")
+        group.let_pass(0)
         assert first.result() == second.result() == ["a", "b"]
         newcomer = Replica(
             Address(
-                coordinator=f"127.0.0.1:{group.port}", name="c", min_replicas=1, backend="gloo",
-                timeouts=Timeouts.of(environ),
+                coordinator=group.address, name="c", min_replicas=1, backend="gloo",
+                timeouts=Timeouts(quorum=1),
             ),
-            dump=dict, load=print, stopping=lambda: True,
+            dump=dict, load=print, stopping=stopping.is_set,
         )  # fmt: skip
         joined = threads.submit(newcomer.join)
-        client.beat(2.8, "a", "b")  # a step
-        first = threads.submit(client.ask, "a")
-        client.beat(0.2, "a", "b")
-        assert not first.done()
-        second = threads.submit(client.ask, "b")
-        assert [name[0] for name in first.result()] == ["a", "b", "c"]
-        assert first.result() == second.result()
-        # The others are no workers, and are gone: it asks on until it may stop.
+        taken: list[str] = []
+        while len(taken) < 3:  # it may be about to ask again, and comes with the next step then
+            for _ in range(4):  # a step of 2.8 s, in which it asks again and again
+                group.let_pass(0.7)
+                name = group.asking(since=group.now)
+            first = group.ask(threads, "a")
+            group.let_pass(0.2)
+            assert not group.answered("a")
+            second = group.ask(threads, "b")
+            taken = first.result()
+            assert second.result() == taken
+        assert taken == ["a", "b", name]
+        stopping.set()  # the others are no workers: it asks on until it is to stop
         assert isinstance(joined.exception(90), StoppedWaiting)
         newcomer.leave()
         newcomer.close()
@@ -130,40 +139,53 @@ def test_a_newcomer_waits_through_steps_longer_than_others_are_waited_for(tmp_pa
 _NOTHING = {"view": 0, "lineage": "", "group": 0, "position": "", "declared": "", "state": ""}
 
 
-class Coordinator:
-    """What workers send to the coordinator."""
+def _until(happens: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not happens():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
 
-    def __init__(self, port: int) -> None:
-        self._address = f"127.0.0.1:{port}"
-        self._beats = self._connected()
+
+class Coordinator:
+    """One whose time the test lets pass, and workers that do nothing but request steps."""
+
+    def __init__(self, patience: Patience) -> None:
+        self.now = 0.0
+        self._registry = Registry(
+            0, recovery=0, silence=600, patience=patience, clock=lambda: self.now
+        )
+        self.address = f"127.0.0.1:{self._registry.port}"
 
     def close(self) -> None:
-        self._beats.close()
+        self._registry.close()
 
-    def ask(self, name: str) -> list[str]:
-        """Who takes the next step."""
-        channel = self._connected()
-        request = {"replica_id": name, "step": 0, "holds": False, "unreached": []}
-        channel.write({"quorum": {**request, **_NOTHING}})
-        names = sorted(channel.read()["members"]["places"])
-        channel.close()
-        return names
+    def let_pass(self, seconds: float) -> None:
+        self.now += seconds
+        self._registry.quorums.tick()
 
-    def beat(self, seconds: float, *names: str) -> None:
-        """Be alive for so long."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            for name in names:
-                self._beats.write({"beat": name})
-            time.sleep(0.05)
+    def ask(self, threads: ThreadPoolExecutor, name: str) -> Future[list[str]]:
+        """Who takes the next step, which has been requested by then."""
+        asked = threads.submit(self._request, name)
+        _until(lambda: not self.answered(name) or asked.done())
+        return asked
 
-    def _connected(self) -> Channel:
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                return connected(self._address, 20)[0]
-            except OSError:
-                assert time.monotonic() < deadline
+    def answered(self, name: str) -> bool:
+        """Whether it does not wait for a step."""
+        return name not in self._registry.quorums._requests
+
+    def asking(self, since: float = 0) -> str:
+        """Wait for a request; who it is of."""
+        _until(lambda: any(each.at >= since for each in self._requests()))
+        return next(each.worker for each in self._requests() if each.at >= since)
+
+    def _requests(self) -> list[Request]:
+        return list(self._registry.quorums._requests.values())
+
+    def _request(self, name: str) -> list[str]:
+        with closing(connected(self.address, 600)[0]) as channel:
+            request = {"replica_id": name, "step": 0, "holds": False, "unreached": []}
+            channel.write({"quorum": {**request, **_NOTHING}})
+            return sorted(channel.read()["members"]["places"])
 
 
 @pytest.mark.slow
