@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 from contextlib import suppress
 from pathlib import Path
@@ -50,8 +51,15 @@ def has_address(address: str) -> bool:
     return False
 
 
+# Nothing holds a free port until somebody listens there, and the system gives those above to any
+# socket that asks for none in particular: /proc/sys/net/ipv4/ip_local_port_range begins at 32768.
+# https://docs.kernel.org/networking/ip-sysctl.html
+_PORTS = range(10_000, 32_768)
+
+
 def free_port() -> int:
-    """A port at which no process listens just now."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-    return port
+    """A port at which no process listens just now, and none gets by chance."""
+    while True:
+        port = secrets.choice(_PORTS)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
