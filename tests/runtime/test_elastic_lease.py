@@ -362,7 +362,7 @@ class Listener:
         self.address = f"127.0.0.1:{self._door.port}"
 
     def accept(self) -> Channel:
-        return self._accepted.get(timeout=10)
+        return self._accepted.get(timeout=60)
 
     def close(self) -> None:
         self._ended.set()
@@ -394,7 +394,7 @@ def test_a_registry_closes_a_connection_that_sends_something_else(
     election = Election([f"127.0.0.1:{port}"], 0)
     registry = Registry(port, recovery=0, silence=60, election=election)
     lines, _ = connected(f"127.0.0.1:{port}", 60)
-    lines.connection.settimeout(10)
+    lines.connection.settimeout(60)
     lines.write(message)
     with pytest.raises(ConnectionError):
         lines.read()
@@ -526,7 +526,7 @@ def test_a_candidate_that_does_not_know_whether_it_serves_is_not_the_coordinator
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
     _greet(listener, {}).close()
-    asking.join(10)
+    asking.join(60)
     assert refused
 
 

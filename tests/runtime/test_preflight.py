@@ -137,7 +137,7 @@ def test_nodes_that_are_alike_meet_and_train(entrypoint: Entrypoint) -> None:
     script = entrypoint.script("train.py", STARTED)
     port = free_port()
     nodes = [
-        entrypoint.start("--preflight=collective=1000", "--", script, env=_node(port, rank, 3))
+        entrypoint.start("--preflight=collective=1000000", "--", script, env=_node(port, rank, 3))
         for rank in range(3)
     ]
     for rank, node in enumerate(nodes):

@@ -25,16 +25,20 @@ from trainwright_runtime.machine import free_port
 from trainwright_runtime.ray import node
 
 PROGRAM = """\
-import os, signal, sys, time, ray
+import os, pathlib, signal, sys, tempfile, time, ray
 ray.init()
 
 @ray.remote(num_cpus=1)
-def where(seconds):
-    time.sleep(seconds)
+def where(folder, name):
+    pathlib.Path(folder, name).touch()
+    while len(os.listdir(folder)) < 2:  # at the same time as the other, so not on its node
+        time.sleep(0.01)
     return ray.get_runtime_context().get_node_id()
 
 def tasks():
-    return f"{len(set(ray.get([where.remote(1), where.remote(1)])))} nodes of {len(ray.nodes())}"
+    both = tempfile.mkdtemp(dir=os.getcwd())
+    found = set(ray.get([where.remote(both, name) for name in "ab"]))
+    return f"{len(found)} nodes of {len(ray.nodes())}"
 
 def leave(number, frame):
     print("saved by", tasks(), flush=True)
@@ -166,8 +170,10 @@ def test_all_nodes_end_with_the_one_that_is_lost(
 
 def test_who_is_missing_is_named(nodes: Nodes, entrypoint: Entrypoint) -> None:
     script = entrypoint.script("train.py", PROGRAM)
+    with socket.create_server(("127.0.0.1", nodes._port)) as server:
+        there = nodes.start(2, script, nodes=4, patience=600)
+        server.accept()[0].close()  # it is up, and looks for node 0
     first = nodes.start(0, script, nodes=4, patience=8)
-    there = nodes.start(2, script, nodes=4, patience=60)
     ended, other = finish(first), finish(there)
     assert (ended.returncode, other.returncode) == (170, 170), ended.stderr + other.stderr
     assert "of 4 nodes 1, 3 did not come within 8 s (--rendezvous-timeout)" in ended.stderr
