@@ -82,6 +82,7 @@ class ApiServer:
     drop: list[str] = field(default_factory=list)  # streams to break once: "watch", "log"
     expire_continue: int = 0
     requests: list[Request] = field(default_factory=list)
+    read_logs: list[str] = field(default_factory=list)  # pods whose log was sent to its end
     listed: list[Any] = field(default_factory=list)  # what every list has, where there is any
 
     def __post_init__(self) -> None:
@@ -389,7 +390,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.api.drop.remove("log")
                 return self._break()
             if not open_ and sent == len(self.api.logs[key]):
-                return self._end()
+                self._end()
+                return self.api.read_logs.append(pod)
 
     # --- bytes -------------------------------------------------------------------------------
 

@@ -819,7 +819,7 @@ def test_a_stray_that_becomes_another_program_all_the_time_is_found(tmp_path: Pa
             time.sleep(0.02)
             processes._kill_marked(mark)
             try:
-                assert stray.wait(20) == -signal.SIGKILL
+                assert stray.wait(PATIENCE) == -signal.SIGKILL
             finally:
                 stray.kill()
 
@@ -974,7 +974,9 @@ def test_the_page_about_it_names_every_option() -> None:
 
 
 def test_progress_is_shown_on_a_terminal_only(repository: Repository, code: Path) -> None:
-    (code / "train.py").write_text("import time; time.sleep(1)")
+    (code / "train.py").write_text(
+        "import pathlib, time\nwhile not pathlib.Path('shown').exists(): time.sleep(0.02)\n"
+    )
     _job(repository)
     ours, theirs = pty.openpty()
     command = [
@@ -994,6 +996,9 @@ def test_progress_is_shown_on_a_terminal_only(repository: Repository, code: Path
                 shown += os.read(ours, 65536)
             except OSError:  # the other end is closed
                 break
+            if b"2 pods running, 0 ended" in shown:
+                (code / "shown").touch()
+        (code / "shown").touch()
     os.close(ours)
     assert started.returncode == 0
     assert b"2 pods running, 0 ended" in shown

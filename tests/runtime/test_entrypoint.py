@@ -38,6 +38,7 @@ dist.all_reduce(torch.ones(1))
 SAVES = """
 import os, signal, sys, time
 def save(*_):
+    while not os.path.exists("may-save"): time.sleep(0.01)
     time.sleep({seconds})
     os.write(1, b"saved\\n")  # print() may be writing what it interrupts
     sys.exit(143)
@@ -354,6 +355,7 @@ def test_a_signal_reaches_the_processes_and_they_may_finish(
     _await_line(process, "ready", count=2)
     process.send_signal(getattr(signal, name))
     process.send_signal(getattr(signal, name))  # a second one must not cut the save short
+    (entrypoint.folder / "may-save").touch()
     done = finish(process)
     assert done.returncode == exit_code, done.stderr
     assert done.stdout.count("saved") == 2

@@ -156,6 +156,13 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "_LOOK", 0.2)
 
 
+def _until(happens: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not happens():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def end(api: ApiServer, body: dict[str, Any], how: str = "Succeeded") -> None:
     api.put({**body, "status": conditions("Created", how)})
 
@@ -200,20 +207,27 @@ def test_following_waits_for_pods_and_follows_those_that_replace_them(
     body = applied("prod/llm", conditions("Created"))
     name = f"{body['metadata']['name']}-master-0"
 
+    def asked(resource: str) -> int:
+        return sum(request.resource == resource for request in api.requests)
+
     def live() -> None:
-        time.sleep(0.3)
-        api.not_started[name] = "waiting to start"
-        api.logs[name] = [stamped(1, "first")]
-        first = pod(body, name, **RUNNING)
-        api.put(first)
-        time.sleep(0.3)
-        del api.not_started[name]
-        time.sleep(0.5)
-        api.logs[name] = [stamped(2, "second")]
-        first["metadata"]["creationTimestamp"] = "2026-11-21T03:09:00Z"
-        api.put(first)
-        time.sleep(0.5)
-        end(api, body)
+        try:
+            _until(lambda: asked("pods"))
+            api.not_started[name] = "waiting to start"
+            api.logs[name] = [stamped(1, "first")]
+            first = pod(body, name, **RUNNING)
+            api.put(first)
+            _until(lambda: asked("pods/log"))
+            del api.not_started[name]
+            _until(lambda: api.read_logs)
+            looked = asked("pods")
+            _until(lambda: asked("pods") > looked)
+            api.logs[name] = [stamped(2, "second")]
+            first["metadata"]["creationTimestamp"] = "2026-11-21T03:09:00Z"
+            api.put(first)
+            _until(lambda: len(api.read_logs) > 1)
+        finally:
+            end(api, body)
 
     thread = threading.Thread(target=live)
     thread.start()
