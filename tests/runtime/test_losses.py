@@ -96,9 +96,10 @@ def test_a_run_that_was_stopped_goes_on_with_the_very_same_losses(
         "TRAINWRIGHT_CHECKPOINT_DIR": str(tmp_path / "checkpoints"),
         "TRAINWRIGHT_CHECKPOINT_EVERY": "7",
     }
-    ranks = start(tmp_path / "stopped", world, STEPS, 0.3, 0.03, **saving)
+    ranks = start(tmp_path / "stopped", world, STEPS, 0.3, 18, **saving)
     ranks[0].wait_for("step 17 ", TIMEOUT)
     ranks[-1].send_signal(signal.SIGTERM)
+    (tmp_path / "stopped/go-on").touch()
     stopped = finish(ranks, 143)
     assert 17 <= max(stopped) < STEPS
     resumed = finish(start(tmp_path / "resumed", world, STEPS, 0.3, **saving))

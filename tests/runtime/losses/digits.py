@@ -1,8 +1,8 @@
 """A CNN on scikit-learn's digits in plain DDP: what a user's script looks like, and its losses.
 
-    RANK=… WORLD_SIZE=… MASTER_ADDR=… MASTER_PORT=… python digits.py STEPS [DROPOUT] [SECONDS]
+    RANK=… WORLD_SIZE=… MASTER_ADDR=… MASTER_PORT=… python digits.py STEPS [DROPOUT] [HELD]
 
-Each step takes at least SECONDS. Rank 0 prints "step N loss": the mean over the global batch.
+Before the step HELD it waits for a file `go-on` in the working folder. Rank 0 prints "step N loss": the mean over the global batch.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -22,7 +23,7 @@ from trainwright_runtime.checkpoint import STOPPED, Checkpoints, RngState, StopS
 GLOBAL_BATCH = 64
 
 
-def main(steps: int, dropout: float = 0.0, pause: float = 0.0) -> None:
+def main(steps: int, dropout: float = 0.0, held: int = 0) -> None:
     torch.set_num_threads(1)
     if "RANK" in os.environ:
         dist.init_process_group("gloo")
@@ -44,7 +45,8 @@ def main(steps: int, dropout: float = 0.0, pause: float = 0.0) -> None:
     with Checkpoints.from_environment() as checkpoints, StopSignal() as stop:
         first = checkpoints.load(state) or 0
         for step in range(first + 1, steps + 1):
-            time.sleep(pause)
+            while step == held and not Path("go-on").exists():
+                time.sleep(0.01)
             order = torch.randperm(len(images), generator=torch.Generator().manual_seed(step))
             mine = order[rank * GLOBAL_BATCH // world : (rank + 1) * GLOBAL_BATCH // world]
             optimizer.zero_grad()
@@ -71,4 +73,4 @@ def report(step: int, loss: torch.Tensor) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), *map(float, sys.argv[2:]))
+    main(int(sys.argv[1]), *map(float, sys.argv[2:3]), *map(int, sys.argv[3:]))
