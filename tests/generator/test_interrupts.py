@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 
 from repository import Repository
@@ -18,10 +17,11 @@ from repository import Repository
 PATIENCE = 60  # seconds after which something hangs
 
 
-def _start(repository: Repository, *arguments: str) -> subprocess.Popen[str]:
+def _start(repository: Repository, *arguments: str, **environ: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "trainwright", "-C", str(repository.root), *arguments],
         cwd=repository.root,
+        env={**os.environ, **environ},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -37,8 +37,9 @@ def _until(process: subprocess.Popen[str], condition: Callable[[], object]) -> N
         time.sleep(0.005)
 
 
-def _interrupt(process: subprocess.Popen[str]) -> None:
+def _interrupt(process: subprocess.Popen[str], then: Callable[[], object] = bool) -> None:
     os.killpg(process.pid, signal.SIGINT)
+    then()
     _, stderr = process.communicate(timeout=PATIENCE)
     assert (process.returncode, stderr) == (130, "trainwright: interrupted\n")
 
@@ -71,19 +72,55 @@ def test_a_verb_at_work_ends_with_130(
     _interrupt(started)
 
 
-@pytest.mark.parametrize("binary", [True, False], ids=["helm", "embedded"])
-def test_workers_that_render_print_nothing(
-    binary: bool, repository: Repository, slow: Path
-) -> None:
+@pytest.fixture
+def jobs(repository: Repository) -> Repository:
+    """So many that it is worth processes to render them."""
     for number in range(200):
         repository.job(f"dev/job-{number}")
-    started = _start(repository, "render", *(("--helm", str(slow)) if binary else ()))
-    if binary:
-        _until(started, (slow.parent / "started").exists)
-    else:  # in the middle of their imports
-        _until(started, psutil.Process(started.pid).children)
+    return repository
+
+
+def test_workers_that_render_print_nothing(jobs: Repository, slow: Path) -> None:
+    started = _start(jobs, "render", "--helm", str(slow))
+    _until(started, (slow.parent / "started").exists)
     _interrupt(started)
-    assert not repository.tree()
+    assert not jobs.tree()
+
+
+# Python imports it when it starts. Here workers are held, in their imports or at work, until they
+# have been interrupted: a test that is late would find them done.
+SITECUSTOMIZE = """
+import os, pathlib, sys, time
+def hold():
+    pathlib.Path({started!r}).touch()
+    while not pathlib.Path({interrupted!r}).exists(): time.sleep(0.01)
+"""
+SPAWNED = """
+if "--multiprocessing-fork" in sys.orig_argv:
+    hold()
+"""
+FORKED = """
+def hold_at_work():
+    from trainwright.manifests import parallel
+    parallel.check_text = lambda *_: hold()
+os.register_at_fork(after_in_child=hold_at_work)
+"""
+
+
+def _interrupt_workers(repository: Repository, hold: str, *arguments: str) -> None:
+    started, interrupted = repository.root / "started", repository.root / "interrupted"
+    site = repository.root / "site"
+    site.mkdir()
+    places = {"started": str(started), "interrupted": str(interrupted)}
+    (site / "sitecustomize.py").write_text(SITECUSTOMIZE.format(**places) + hold)
+    process = _start(repository, *arguments, PYTHONPATH=str(site))
+    _until(process, started.exists)
+    _interrupt(process, interrupted.touch)
+
+
+def test_workers_that_still_import_print_nothing(jobs: Repository) -> None:
+    _interrupt_workers(jobs, SPAWNED, "render")
+    assert not jobs.tree()
 
 
 def test_workers_that_check_manifests_print_nothing(repository: Repository) -> None:
@@ -93,11 +130,8 @@ def test_workers_that_check_manifests_print_nothing(repository: Repository) -> N
     )
     folder = repository.root / "manifests"
     folder.mkdir()
-    for number in range(4):
-        (folder / f"{number}.yaml").write_text(text)
-    started = _start(repository, "check", "--manifests", str(folder))
-    _until(started, psutil.Process(started.pid).children)
-    _interrupt(started)
+    (folder / "many.yaml").write_text(text)
+    _interrupt_workers(repository, FORKED, "check", "--manifests", str(folder))
 
 
 def test_a_verb_that_is_still_being_imported_ends_with_130(tmp_path: Path) -> None:
