@@ -31,10 +31,11 @@ def decide(sources: Sources, record: Record | None, ledger: Ledger) -> Decision:
     forgotten = record is not None and _is_forgotten(record, job.name, ledger)
     if record is not None and not (asked or forgotten):
         return _continued(sources, record, ledger)
-    replaced = record.object if record else adopted
-    name = begun_name(sources, replaced)
-    if finished := _finished_before(sources, ledger):
+    first = begun_name(sources, "")
+    if finished := ledger.finished(job.name, sources.digest, first):  # whatever ran in between
         return Decision(step=Step.END, name=finished, state="finished", record=record)
+    replaced = record.object if record else adopted
+    name = begun_name(sources, replaced) if replaced else first
     if job.state == "cancelled":
         # The run that was there, or the name of one that never began.
         if record is not None and not finished_as(record, job.name, ledger):
@@ -84,13 +85,6 @@ def begun_name(sources: Sources, replaced: str) -> str:
     """The object of a run that begins in place of a given object."""
     digest = identity.spec_hash(sources.job, sources.environment, replaced)
     return identity.object_name(sources.job, digest)
-
-
-def _finished_before(sources: Sources, ledger: Ledger) -> str:
-    """The object of a finished run of what the sources say, whatever ran in between; or empty."""
-    job, environment = sources.job, sources.environment
-    named = identity.object_name(job, identity.spec_hash(job, environment))
-    return ledger.finished(job.name, sources.digest, named)
 
 
 def unchanged(record: Record) -> Decision:
