@@ -155,6 +155,8 @@ def missing_torchrun_nnodes(subject: Subject) -> Iterator[Hit]:
             if not torchruns(container):
                 continue
             given = options(container).get("nnodes", "")
+            if not given and _is_one_of_many(container):
+                continue
             nodes = given or container.variables.get("PET_NNODES")
             if nodes is None or "--standalone" in container.command_line:
                 count = template.replicas
@@ -163,6 +165,12 @@ def missing_torchrun_nnodes(subject: Subject) -> Iterator[Hit]:
             elif nodes.isdigit() and int(nodes) != template.replicas:
                 message = f"torchrun expects {nodes} nodes, but there are {template.replicas} pods"
                 yield Hit(container.pointer, message)
+
+
+def _is_one_of_many(container: Container) -> bool:
+    """Whether each pod has a work of its own, by its index, and trains by itself."""
+    line = " ".join(container.command_line)
+    return "--standalone" in line and "JOB_COMPLETION_INDEX" in line
 
 
 # --- labels --------------------------------------------------------------------------------------

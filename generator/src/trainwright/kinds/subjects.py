@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from trainwright.datatypes.model import Environment, Job, Manifest
 from trainwright.kinds import OWNERS
 from trainwright.objects.bundle import Bundle
+from trainwright.pods.core_templates import core_templates
 from trainwright.pods.template import PodTemplate
 from trainwright.rule_model.subject import Subject
 
@@ -18,10 +19,16 @@ def subject_of(
     siblings: Sequence[Manifest] = (),
 ) -> Subject:
     """An object of any kind; `siblings` are those that are read together with it."""
-    return Subject(manifest, environment, job, siblings, finder=pod_templates)
+    return Subject(manifest, environment, job, siblings, finder=_templates)
+
+
+def _templates(manifest: Manifest, around: Bundle) -> Iterable[PodTemplate]:
+    """Every pod template of an object, whatever its kind; `around` are the objects beside it."""
+    known = manifest.group_kind in OWNERS
+    return pod_templates(manifest, around) if known else core_templates(manifest)
 
 
 def pod_templates(manifest: Manifest, around: Bundle) -> tuple[PodTemplate, ...]:
-    """Every pod template of an object, whatever its kind; `around` are the objects beside it."""
+    """Every pod template of an object of training; none of another kind."""
     kind = OWNERS.get(manifest.group_kind)
     return tuple(kind.templates[manifest.group_kind](manifest, around)) if kind else ()

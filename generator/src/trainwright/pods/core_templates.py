@@ -1,11 +1,11 @@
-"""Where the workloads of Kubernetes itself have their pod templates."""
+"""Where objects of any other kind have their pod templates: by the shape that all of these have."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.model import Data, Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import amount, dig, mapping, mappings
 from trainwright.pods.template import PodTemplate, claim_names
@@ -21,14 +21,37 @@ _AT: Mapping[GroupKind, Pointer] = {
     GroupKind("apps", "StatefulSet"): _TEMPLATE,
     GroupKind("batch", "CronJob"): Pointer("/spec/jobTemplate/spec/template"),
 }
+# Groups whose other kinds have no pods, and which ask for a walk through long objects.
+_WITHOUT_PODS = frozenset({"", "apiextensions.k8s.io", "rbac.authorization.k8s.io"})
 
 
 def core_templates(manifest: Manifest) -> Iterator[PodTemplate]:
-    """The pod template of a Pod, or of what makes Pods; none of another kind."""
+    """The pod templates of an object that is of no kind of training known here."""
     at = _AT.get(manifest.group_kind)
     if at is not None:
         body = mapping(dig(manifest.body, *at.parts))
         replicas = amount(manifest.spec.get("replicas"))
         # A StatefulSet makes a volume of each of its claim templates.
         claims = mappings(manifest.spec.get("volumeClaimTemplates"))
-        yield PodTemplate(at, body, replicas=replicas, claimed=claim_names(claims))
+        replaced = manifest.group_kind.group == "apps" or None
+        yield PodTemplate(
+            at, body, "", replicas, replaced, claimed=claim_names(claims), foreign=True
+        )
+    elif manifest.group_kind.group not in _WITHOUT_PODS:
+        yield from _shaped(manifest.spec, Pointer("/spec"), 1)
+
+
+def _shaped(value: Data, at: Pointer, replicas: int) -> Iterator[PodTemplate]:
+    """Whatever has a spec with containers, which have names and images: MPIJobs, RayClusters."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _shaped(item, at / index, replicas)
+    elif isinstance(value, dict):
+        containers = mappings(dig(value, "spec", "containers"))
+        if containers and all(c.get("name") and c.get("image") for c in containers):
+            yield PodTemplate(at, value, replicas=replicas, foreign=True)
+            return
+        beside = amount(value.get("replicas"), replicas)
+        for key, item in value.items():
+            if isinstance(item, (dict, list)):
+                yield from _shaped(item, at / str(key), beside)

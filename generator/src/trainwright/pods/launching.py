@@ -24,7 +24,7 @@ _TORCHRUN = re.compile(r"(?:^|[\s/;&|(])torchrun(?:$|\s)|torch\.distributed\.run
 _OPTION = re.compile(
     r"(?:^|\s)--(nnodes|nproc[-_]per[-_]node|rdzv[-_]endpoint|master[-_]addr|"
     r"num[-_](?:machines|processes|nodes|gpus|accelerators)|main[-_]process[-_]ip|world[-_]info|"
-    r"hostfile|config[-_]file)(?:=|\s+)(\S+)"
+    r"hostfile|config[-_]file)(?:=|\s+)[\"']?([^\s\"';]+)"
 )
 # What accelerate and DeepSpeed call the options of torchrun.
 _ALIKE = {
@@ -90,6 +90,11 @@ def addresses(container: Container) -> list[str]:
     given = options(container)
     addresses_given = [given.get(name, "") for name in ("master-addr", "rdzv-endpoint")]
     return [a for a in (*addresses_given, *map(container.variables.get, _ADDRESSES)) if a]
+
+
+def is_training(template: PodTemplate) -> bool:
+    """Whether pods train, as far as they say: on accelerators, or by a launcher."""
+    return bool(template.accelerators) or any(launches(c.command_line) for c in template.trains)
 
 
 def trains_together(template: PodTemplate) -> bool:

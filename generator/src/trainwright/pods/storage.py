@@ -45,13 +45,25 @@ def arguments(container: Container) -> tuple[Setting, ...]:
     return tuple(_arguments(container))
 
 
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+@once
+def variables(container: Container) -> dict[str, Setting]:
+    """The variables of a container, by name: its own, and those that its command line sets.
+
+    Settings of a shell win: `export NAME=value`, or `NAME=value` in front of a command.
+    """
+    return {s.shown: s for s in settings(container) if _VARIABLE.fullmatch(s.shown)}
+
+
 def _arguments(container: Container) -> Iterator[Setting]:
-    words = list(_words(container))
-    for index, word in enumerate(words):
+    given = words(container)
+    for index, word in enumerate(given):
         if match := _OPTION.fullmatch(word):
             yield _setting(match[1], match[2], container.pointer, word.partition("=")[0])
         elif match := _FLAG.fullmatch(word):
-            following = "".join(words[index + 1 : index + 2])
+            following = "".join(given[index + 1 : index + 2])
             value = "" if following.startswith("--") else following
             yield _setting(match[1], value, container.pointer, word)
 
@@ -60,6 +72,12 @@ def _setting(name: str, value: str, pointer: str, shown: str = "") -> Setting:
     return Setting(
         re.sub(r"[.-]", "_", name).lower(), value.rstrip(";&").strip("'\""), pointer, shown or name
     )
+
+
+@once
+def words(container: Container) -> tuple[str, ...]:
+    """The words of a command line, those in the scripts of shells one by one."""
+    return tuple(_words(container))
 
 
 def _words(container: Container) -> Iterator[str]:

@@ -132,7 +132,8 @@ class PodTemplate(ObjectBody):
     known. `placed` holds where a container of a name stands, when that is not in the template.
     A `partial` template is completed by an object that is not here, so that nothing follows from
     what it lacks. `claimed` are volumes beyond its own, of claims that the object makes for each
-    pod.
+    pod. A `foreign` one is of a kind whose pods may train or serve: what they do tells.
+    `processes` is how many torchrun starts where its command line does not say it.
     """
 
     pointer: str
@@ -143,6 +144,8 @@ class PodTemplate(ObjectBody):
     placed: Mapping[str, str] = field(default_factory=dict)
     partial: bool = False
     claimed: tuple[str, ...] = ()
+    foreign: bool = False
+    processes: str = ""
 
     def alike(self, other: PodTemplate) -> bool:
         """Whether the pods differ in nothing but what the object calls them and how many."""

@@ -12,6 +12,7 @@ from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.tolerant import words
 from trainwright.objects.bundle import Bundle
 from trainwright.pods.core_templates import core_templates
+from trainwright.pods.launching import is_training
 from trainwright.pods.template import Container, PodTemplate
 
 
@@ -34,8 +35,8 @@ class Hit:
 Finder = Callable[[Manifest, Bundle], Iterable[PodTemplate]]
 
 
-def _no_pods(_: Manifest, __: Bundle) -> tuple[PodTemplate, ...]:
-    return ()
+def _shaped(manifest: Manifest, _: Bundle) -> Iterable[PodTemplate]:
+    return core_templates(manifest)
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Subject(ObjectBody):
     environment: Environment
     job: Job | None = None
     siblings: Sequence[Manifest] = field(default=(), repr=False)
-    finder: Finder = field(default=_no_pods, repr=False, kw_only=True)
+    finder: Finder = field(default=_shaped, repr=False, kw_only=True)
 
     @cached_property
     def kind(self) -> GroupKind:
@@ -70,13 +71,13 @@ class Subject(ObjectBody):
 
     @cached_property
     def templates(self) -> tuple[PodTemplate, ...]:
-        """Every pod template of the object, whatever its kind."""
-        return tuple(self.finder(self.manifest, self.around))
+        """Every pod template of a training: of other kinds those that have accelerators."""
+        return tuple(t for t in self.pod_templates if not t.foreign or is_training(t))
 
     @cached_property
     def pod_templates(self) -> tuple[PodTemplate, ...]:
-        """Every pod template, also of kinds of Kubernetes that train nothing, such as a Pod."""
-        return self.templates or tuple(core_templates(self.manifest))
+        """Every pod template of the object, also of kinds that train nothing, such as a Pod."""
+        return tuple(self.finder(self.manifest, self.around))
 
     @cached_property
     def words(self) -> tuple[str, ...]:
@@ -95,15 +96,15 @@ class Subject(ObjectBody):
     def distinct(self) -> Subject:
         """This object with one pod template of those that are alike; itself when none are."""
         kept: list[PodTemplate] = []
-        for template in self.templates:
+        for template in self.pod_templates:
             if not any(template.alike(other) for other in kept):
                 kept.append(template)
-        if len(kept) == len(self.templates):
+        if len(kept) == len(self.pod_templates):
             return self
         narrowed = Subject(
             self.manifest, self.environment, self.job, self.siblings, finder=self.finder
         )
-        narrowed.__dict__["templates"] = tuple(kept)
+        narrowed.__dict__["pod_templates"] = tuple(kept)
         return narrowed
 
     @cached_property

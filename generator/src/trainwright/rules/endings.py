@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.quantity import count
 from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.kinds import SERVED, TRAINING
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.pods.launching import launches
-from trainwright.pods.storage import arguments
+from trainwright.pods.storage import settings
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.pods import on_spot
 
 _JOBS = tuple(kind.group_kind for kind in SERVED.values() if kind.immutable_template)
+_REPLICAS = GroupKind("apps", "StatefulSet")
 _GANGS = (
     *("scheduling.k8s.io/group-name", "scheduling.x-k8s.io/pod-group"),
     *("scheduling.volcano.sh/queue-name", "kai.scheduler/queue"),
 )
 
 
-@warning("TW756", kinds=TRAINING, spec=Pointer("/queue"))
+@warning("TW756", kinds=(*TRAINING, _REPLICAS), spec=Pointer("/queue"))
 def several_nodes_without_gang(subject: Subject) -> Iterator[Hit]:
     ours_without_queues = subject.job is not None and subject.environment.queueing == "none"
     if ours_without_queues or subject.pods < 2 or _is_gang(subject):
@@ -40,7 +43,8 @@ def _is_gang(subject: Subject) -> bool:
         return True
     if dig(subject.spec, "runPolicy", "schedulingPolicy") is not None:
         return True
-    refers = SERVED[subject.kind].refers
+    kind = SERVED.get(subject.kind)
+    refers = kind.refers if kind else None
     for needed in refers(subject.manifest) if refers else ():
         runtime = subject.around.named(needed.kind, needed.name, subject.manifest.namespace)
         if runtime and runtime.spec.get("podGroupPolicy") is not None:
@@ -56,8 +60,11 @@ def _is_gang(subject: Subject) -> bool:
 _PARTS = ("labels", "annotations")
 _ENDLESS = re.compile(
     r"(?:^|\s)(?:sleep\s+(?:inf|infinity|\d{6,})|tail\s+-[fF]|tensorboard|fluent-?bit|fluentd"
-    r"|node_exporter|dcgm-exporter|cloud[_-]sql[_-]proxy|nginx|while\s+(?:true|:)|jupyter)(?=\s|;|$)"
+    r"|node_exporter|dcgm-exporter|cloud[_-]sql[_-]proxy|nginx|while\s+(?:true|:)|jupyter|watch"
+    r"|nvidia-smi\s.{0,80}?-(?:l|-loop\S*)|nvidia-smi\s+dmon|dcgmi\s+dmon|http\.server)(?=\s|;|=|$)"
 )
+_LOOP = re.compile(r"while\s+(?:true|:)(?=\s|;)")
+_LEAVES = re.compile(r"\b(?:break|exit|return)\b")
 _SERVICES = re.compile(
     r"(?:^|/)(?:fluent-?bit|fluentd|tensorboard|dcgm-exporter|node-exporter|promtail|vector"
     r"|filebeat|cloud-sql-proxy|gce-proxy|oauth2-proxy|nginx|envoy|otel[\w-]*|opentelemetry[\w-]*"
@@ -82,7 +89,8 @@ def _trainer(template: PodTemplate) -> Container | None:
 
 def _is_endless(container: Container) -> bool:
     line = " ".join(container.command_line)
-    if "--pid" in line:
+    loop = _LOOP.search(line)
+    if "--pid" in line or (loop and _LEAVES.search(line, loop.end())):
         return False
     served = not container.command_line and _SERVICES.search(container.image)
     return bool(_ENDLESS.search(line) or served)
@@ -90,19 +98,34 @@ def _is_endless(container: Container) -> bool:
 
 @warning("TW763", kinds=_JOBS, spec=Pointer("/retries"))
 def disruption_counts_as_failure(subject: Subject) -> Iterator[Hit]:
-    rules = list(mappings(dig(subject.spec, "podFailurePolicy", "rules")))
-    ignored = any(
+    actions = [rule.get("action") for rule in mappings(dig(subject.spec, "failurePolicy", "rules"))]
+    for template, job in _jobs(subject) if _UNCOUNTED not in actions else ():
+        rules = mappings(dig(job, "podFailurePolicy", "rules"))
+        where = on_spot(subject, template)
+        if (where or rules) and template.retried is True and not _ignored(rules):
+            why = where or "its podFailurePolicy has no rule for DisruptionTarget"
+            limit = f"backoffLimit {job.get('backoffLimit', '6 (the default)')}"
+            if job is not subject.spec and job.get("backoffLimit") == 0:
+                limit = f"maxRestarts {dig(subject.spec, 'failurePolicy', 'maxRestarts')}"
+            yield Hit("/spec", f"{why}, and each preemption counts towards {limit}")
+
+
+_UNCOUNTED = "RestartJobSetAndIgnoreMaxRestarts"
+
+
+def _jobs(subject: Subject) -> Iterator[tuple[PodTemplate, Mapping[str, Data]]]:
+    """Each pod template with the specification of its Job, also of a set of Jobs."""
+    for template in subject.templates:
+        job = lookup(subject.body, Pointer(template.pointer).parent)
+        yield template, mapping(job)
+
+
+def _ignored(rules: Iterable[Mapping[str, Data]]) -> bool:
+    return any(
         rule.get("action") == "Ignore" and condition.get("type") == "DisruptionTarget"
         for rule in rules
         for condition in mappings(rule.get("onPodConditions"))
     )
-    single = "template" in subject.spec  # and no set of Jobs
-    for template in subject.templates if single and not ignored else ():
-        where = on_spot(subject, template)
-        if (where or rules) and template.retried is True:
-            why = where or "its podFailurePolicy has no rule for DisruptionTarget"
-            limit = subject.spec.get("backoffLimit", "6 (the default)")
-            yield Hit("/spec", f"{why}, and each preemption counts towards backoffLimit {limit}")
 
 
 _DURATION = re.compile(r"(?:(\d+):)?(\d+):(\d{2}):(\d{2})|(\d+(?:\.\d+)?)([smhd]?)")
@@ -133,7 +156,7 @@ def deadline_before_flags(subject: Subject) -> Iterator[Hit]:
                 if _seconds(limit, "s") > deadline:
                     message = f"timeout {limit} is after the deadline of {deadline} seconds"
                     yield Hit(container.pointer, message)
-            for option in arguments(container):
+            for option in settings(container):
                 asked = _seconds(option.value, _LIMITS.get(option.name, ""))
                 if asked and asked > deadline:
                     message = (
@@ -146,12 +169,9 @@ def _deadlines(subject: Subject) -> Iterator[tuple[PodTemplate, int]]:
     """Each pod template with the seconds after which its object or Job is ended."""
     whole = count(subject.spec.get("activeDeadlineSeconds"))
     whole = whole or count(dig(subject.spec, "runPolicy", "activeDeadlineSeconds"))
-    of_jobs = {
-        text(job.get("name")): count(dig(job, "template", "spec", "activeDeadlineSeconds"))
-        for job in mappings(subject.spec.get("replicatedJobs"))
-    }
-    for template in subject.templates:
-        if deadline := whole or of_jobs.get(template.role):
+    for template, job in _jobs(subject):
+        of_job = count(job.get("activeDeadlineSeconds"))
+        if deadline := whole or of_job or count(template.spec.get("activeDeadlineSeconds")):
             yield template, deadline
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import TRAINING
 from trainwright.pods.command import read_world_info
-from trainwright.pods.launching import alone, options
+from trainwright.pods.launching import alone, options, torchruns
 from trainwright.pods.template import Container
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
@@ -15,19 +16,29 @@ from trainwright.rule_model.subject import Hit, Subject
 _ELSEWHERE = ("hostfile", "config-file")  # files that can say how many nodes there are
 
 
-@warning("TW745", kinds=TRAINING, spec=Pointer("/entrypoint"))
+_REPLICAS = GroupKind("apps", "StatefulSet")
+_TOLD = (GroupKind("trainer.kubeflow.org", "TrainJob"), _REPLICAS)  # torchrun; others: TW112, TW306
+
+
+@warning("TW745", kinds=(*TRAINING, _REPLICAS), spec=Pointer("/entrypoint"))
 def launcher_nodes_mismatch(subject: Subject) -> Iterator[Hit]:
     started = [
         (template.replicas, container, launcher)
         for template in subject.templates
         for container in template.trains
-        if (launcher := alone(container))
+        if (launcher := alone(container) or _torchrun(subject, container))
     ]
     pods = sum(replicas for replicas, _, _ in started)
     for _, container, launcher in started:
         message = _mismatch(container, launcher, pods)
         if message:
             yield Hit(container.pointer, message)
+
+
+def _torchrun(subject: Subject, container: Container) -> str:
+    """torchrun where its own option is wrong if anything is: an operator says it otherwise."""
+    told = options(container).get("nnodes", "")
+    return "torchrun" if subject.kind in _TOLD and told.isdigit() and torchruns(container) else ""
 
 
 def _mismatch(container: Container, launcher: str, pods: int) -> str:

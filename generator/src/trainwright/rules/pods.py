@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
-from trainwright.datatypes.tolerant import dig, mapping, mappings, text
+from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
 from trainwright.pods.launching import (
     SHELLS,
     addresses,
@@ -18,7 +18,7 @@ from trainwright.pods.launching import (
     torchruns,
     training_is_followed,
 )
-from trainwright.pods.storage import mount_at, saved, saves, volume_of
+from trainwright.pods.storage import arguments, mount_at, saved, saves, variables, volume_of
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
@@ -152,9 +152,27 @@ def on_spot(subject: Subject, template: PodTemplate) -> str:
         pools = candidates(subject, template)
         if pools and all(pool.spot for pool in pools):
             return f'the pool "{pools[0].name}" is spot'
-    selector = mapping(template.spec.get("nodeSelector"))
+    selector = {**mapping(template.spec.get("nodeSelector")), **_required(template)}
     labels = [f"{key}={value}" for key, value in _SPOT.items() if selector.get(key) == value]
-    return f"the nodes are spot ({labels[0]})" if labels else ""
+    if labels:
+        return f"the nodes are spot ({labels[0]})"
+    priority = text(template.spec.get("priorityClassName"))
+    return f"the pods may be preempted ({priority})" if _PREEMPTED.search(priority) else ""
+
+
+_PREEMPTED = re.compile(r"^(?!non)(?:.{0,60}-)?(?:preempt[ai]ble|spot|interruptible)(?:-|$)")
+
+
+def _required(template: PodTemplate) -> dict[str, str]:
+    """The labels of nodes that an affinity requires, where it leaves no choice."""
+    at = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    terms = mappings(dig(template.spec, *at, "nodeSelectorTerms"))
+    return {
+        text(one.get("key")): text(one["values"][0])
+        for term in (terms if len(terms) == 1 else ())
+        for one in mappings(term.get("matchExpressions"))
+        if one.get("operator") == "In" and len(sequence(one.get("values"))) == 1
+    }
 
 
 @warning("TW719", spec=Pointer("/checkpoint/volume"), per_pod=True)
@@ -181,12 +199,13 @@ def _alone(subject: Subject) -> Iterator[Hit]:
     ranks = [t for t in subject.templates if any(map(_starts_ranks, t.trains))]
     pods = sum(template.replicas for template in ranks)
     for container in (c for template in ranks for c in template.trains if pods > 1):
-        line = " ".join(container.command_line)
-        if "JOB_COMPLETION_INDEX" in line or not _is_rank(subject, container):
+        if not _is_rank(subject, container):
             continue  # each pod of an array has a work of its own
+        line = " ".join(container.command_line)
         if torchruns(container) and _STANDALONE.search(line):
             yield Hit(container.pointer, f"--standalone, and there are {pods} pods")
-        for address in addresses(container):
+        inner = [s.value for s in arguments(container) if s.shown == "MASTER_ADDR"]
+        for address in (*addresses(container), *inner):
             if _LOOPBACK.fullmatch(address):
                 yield Hit(container.pointer, f"{pods} pods are to meet at {address}")
 
@@ -195,24 +214,29 @@ def _starts_ranks(container: Container) -> bool:
     return launches(container.command_line) or bool(addresses(container))
 
 
+# By what a pod of many knows which of them it is, and takes its own work.
+_INDEX = re.compile(r"JOB_COMPLETION_INDEX|HOSTNAME|POD_NAME|POD_INDEX|\bhostname\b")
+
+
 def _is_rank(subject: Subject, container: Container) -> bool:
     """Whether pods are ranks of one training: those of a Job are where they say so."""
-    nodes = options(container).get("nnodes", "")
-    return "template" not in subject.spec or nodes not in ("", "1")
+    line = " ".join(container.command_line)
+    if "template" not in subject.spec:
+        return "JOB_COMPLETION_INDEX" not in line
+    if options(container).get("nnodes", "") not in ("", "1"):
+        return "JOB_COMPLETION_INDEX" not in line or not _STANDALONE.search(line)
+    named = _INDEX.search(" ".join((line, *container.variables)))
+    return subject.kind.kind == "StatefulSet" and named is None
 
 
 @warning("TW721", spec=Pointer("/env"))
 def loopback_rendezvous(subject: Subject) -> Iterator[Hit]:
     yield from _alone(subject)
     for container in subject.containers:
-        for index, entry in enumerate(container.env):
-            if entry.get("name") in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
-                names = text(entry.get("value")).removeprefix("=").split(",")
-                if "lo" in names:
-                    pointer = f"{container.pointer}/env/{index}"
-                    yield Hit(
-                        pointer, f"{entry['name']} is lo", spec=Pointer.of("env", entry["name"])
-                    )
+        for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
+            setting = variables(container).get(name)
+            if setting and "lo" in setting.value.removeprefix("=").split(","):
+                yield Hit(setting.pointer, f"{name} is lo", spec=Pointer.of("env", name))
 
 
 RULES = defined_in(globals())

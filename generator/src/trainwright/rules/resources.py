@@ -12,9 +12,10 @@ from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
 from trainwright.datatypes.tolerant import dig, extended, mapping, mappings, sequence, text
-from trainwright.kinds import SERVED, TRAINING
+from trainwright.kinds import SERVED
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.pods.launching import options
+from trainwright.pods.storage import variables
 from trainwright.pods.template import SHARED_MEMORY, Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
@@ -213,7 +214,7 @@ def _processes(subject: Subject, template: PodTemplate) -> tuple[int | None, str
     return count(number), pointer
 
 
-@warning("TW704", kinds=TRAINING, spec=Pointer("/procsPerNode"), per_pod=True)
+@warning("TW704", spec=Pointer("/procsPerNode"), per_pod=True)
 def processes_per_gpu_mismatch(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         main = template.main
@@ -268,12 +269,12 @@ def incomplete_fabric_settings(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.containers:
             fabric = [name for name in container.extended if "rdma" in name or name in nics()]
-            variables = container.variables
-            off = [name for name, pattern in _OFF.items() if _is(variables, name, pattern)]
-            on = [name for name, pattern in _ON.items() if _is(variables, name, pattern)]
+            given = {name: s.value for name, s in variables(container).items()}
+            off = [name for name, pattern in _OFF.items() if _is(given, name, pattern)]
+            on = [name for name, pattern in _ON.items() if _is(given, name, pattern)]
             if fabric:
                 for name in off:
-                    yield Hit(container.pointer, f"{name}={variables[name]} beside {fabric[0]}")
+                    yield Hit(container.pointer, f"{name}={given[name]} beside {fabric[0]}")
             elif on and not off and not _devices(template, container):
                 message = f"{on[0]} is set, but no RDMA resource is asked for"
                 yield Hit(container.pointer, message)

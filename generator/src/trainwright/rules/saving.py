@@ -9,10 +9,18 @@ from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
-from trainwright.datatypes.tolerant import dig, mappings, sequence, text
-from trainwright.kinds import TRAINING
+from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
 from trainwright.pods.launching import launches
-from trainwright.pods.storage import Setting, arguments, mount_at, saved, settings, volume_of
+from trainwright.pods.storage import (
+    Setting,
+    arguments,
+    mount_at,
+    saved,
+    settings,
+    variables,
+    volume_of,
+    words,
+)
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
@@ -22,22 +30,19 @@ _READ_ONLY_KINDS = frozenset({"configMap", "secret", "projected", "downwardAPI",
 _ONE_NODE = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 
 
-@error("TW753", kinds=TRAINING, spec=Pointer("/volumes"))
+@error("TW753", spec=Pointer("/volumes"))
 def claim_of_one_node(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates if subject.pods > 1 else ():
         for pointer, volume in template.volumes:
-            name = text(dig(volume, "persistentVolumeClaim", "claimName"))
-            claim = name and subject.around.named(
-                PERSISTENTVOLUMECLAIM, name, subject.manifest.namespace
-            )
-            modes = sequence(claim.spec.get("accessModes")) if claim else ()
-            if modes and _ONE_NODE.issuperset(map(text, modes)):
+            modes = _modes(subject, volume)
+            if modes and _ONE_NODE.issuperset(modes):
+                name = text(dig(volume, "persistentVolumeClaim", "claimName"))
                 message = f"{subject.pods} pods mount the claim {name}, which is {modes[0]}"
                 spec = Pointer.of("volumes", text(volume.get("name")))
                 yield Hit(pointer, message, spec)
 
 
-@warning("TW754", kinds=TRAINING, spec=Pointer("/checkpoint"), per_pod=True)
+@warning("TW754", spec=Pointer("/checkpoint"), per_pod=True)
 def checkpoints_in_the_container(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         where = on_spot(subject, template)
@@ -91,12 +96,12 @@ _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
 def writes_to_read_only_mount(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
-            offline = any(_true(container.variables.get(name, "")) for name in _OFFLINE)
+            offline = _is_offline(container)
             written = list(saved(container))
             written += [] if offline else [s for s in settings(container) if s.name in _CACHES]
             for folder in written:
                 mount = mount_at(container, folder.value) if folder.value[:1] == "/" else None
-                if mount is not None and _closed(mount, volume_of(template, mount)):
+                if mount is not None and _closed(subject, mount, volume_of(template, mount)):
                     message = f"{folder.shown} is {folder.value}, on a mount that is read-only"
                     spec = Pointer.of("volumes", text(mount.get("name")))
                     yield Hit(folder.pointer, message, spec)
@@ -110,26 +115,42 @@ def _is_sealed(template: PodTemplate, container: Container) -> bool:
     return sealed and not template.partial and not template.claimed
 
 
+def _is_offline(container: Container) -> bool:
+    given = variables(container)
+    return any(_true(given[name].value) for name in _OFFLINE if name in given)
+
+
 def _true(value: str) -> bool:
     return value.lower() in ("1", "true", "yes", "on")
 
 
-def _closed(mount: Mapping[str, Data], volume: Mapping[str, Data]) -> bool:
+def _closed(subject: Subject, mount: Mapping[str, Data], volume: Mapping[str, Data]) -> bool:
+    modes = _modes(subject, volume)
     return (
         mount.get("readOnly") is True
-        or dig(volume, "persistentVolumeClaim", "readOnly") is True
+        or any(mapping(source).get("readOnly") is True for source in volume.values())
         or bool(_READ_ONLY_KINDS & volume.keys())
+        or (bool(modes) and set(modes) == {"ReadOnlyMany"})
     )
+
+
+def _modes(subject: Subject, volume: Mapping[str, Data]) -> list[str]:
+    """The access modes of the claim of a volume, where it is known."""
+    name = text(dig(volume, "persistentVolumeClaim", "claimName"))
+    if not name:
+        return []
+    claim = subject.around.named(PERSISTENTVOLUMECLAIM, name, subject.manifest.namespace)
+    return [text(mode) for mode in sequence(claim.spec.get("accessModes"))] if claim else []
 
 
 _HOMES = ("hf_home", "hf_hub_cache", "huggingface_hub_cache", "transformers_cache")
 
 
-@warning("TW764", kinds=TRAINING, about=_OFFLINE, spec=Pointer("/env"), per_pod=True)
+@warning("TW764", spec=Pointer("/env"), per_pod=True)
 def offline_without_cache(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
-            if not any(_true(container.variables.get(name, "")) for name in _OFFLINE):
+            if not _is_offline(container):
                 continue
             homes = [s for s in settings(container) if s.name in _HOMES]
             if not homes and not _has_files(template, container):
@@ -172,31 +193,47 @@ _TOKENS = frozenset(
 )
 
 
-@warning("TW765", kinds=TRAINING, spec=Pointer("/secrets"), per_pod=True)
+@warning("TW765", spec=Pointer("/secrets"), per_pod=True)
 def gated_model_without_token(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
             given = _TOKENS & container.variables.keys() or container.env_from
-            offline = any(_true(container.variables.get(name, "")) for name in _OFFLINE)
-            model = next((s for s in settings(container) if _GATED.fullmatch(s.value)), None)
-            if model and not (given or offline or template.partial):
-                yield Hit(
-                    model.pointer, f"{model.shown} is {model.value}, which is gated: no HF_TOKEN"
-                )
+            open_model = given or _is_offline(container) or template.partial
+            for at, what, model in () if open_model else _gated(container):
+                yield Hit(at, f"{what} is {model}, which is gated: no HF_TOKEN")
+    for at, model in _initialized(subject):
+        yield Hit(at, f"the initializer downloads {model}, which is gated: no HF_TOKEN")
+
+
+def _gated(container: Container) -> Iterator[tuple[str, str, str]]:
+    """The first gated model that a container is told of: where, by what, and which."""
+    named = [(s.pointer, s.shown, s.value) for s in settings(container)]
+    named += [(container.pointer, "the model", word) for word in words(container)]
+    yield from [one for one in named if _GATED.fullmatch(one[2])][:1]
+
+
+def _initialized(subject: Subject) -> Iterator[tuple[str, str]]:
+    """A gated model that a TrainJob downloads before its nodes start."""
+    model = mapping(dig(subject.spec, "initializer", "model"))
+    name = text(model.get("storageUri")).removeprefix("hf://")
+    known = {text(one.get("name")) for one in mappings(model.get("env"))} & _TOKENS
+    if _GATED.fullmatch(name) and not (known or model.get("secretRef")):
+        yield "/spec/initializer/model", name
 
 
 _TRACKING = frozenset(("report_to", "log_with", "logger", "loggers", "tracker", "trackers"))
+_SWITCHES = ("wandb", "use_wandb", "enable_wandb", "with_wandb")
 _KEYS = {"wandb": "WANDB_API_KEY", "comet_ml": "COMET_API_KEY", "neptune": "NEPTUNE_API_TOKEN"}
 """Services of experiment tracking, and the key that each asks a terminal for where it has none."""
 _OFF = ("offline", "dryrun", "disabled")
 
 
-@warning("TW770", kinds=TRAINING, spec=Pointer("/secrets"), per_pod=True)
+@warning("TW770", spec=Pointer("/secrets"), per_pod=True)
 def tracking_without_key(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
             line = " ".join(container.command_line)
-            for option in arguments(container):
+            for option in _trackers(container):
                 key = next((_KEYS[name] for name in _tracked(option) if name in _KEYS), "")
                 given = key in container.variables or container.env_from or key in line
                 off = container.variables.get("WANDB_MODE") in _OFF or "wandb login" in line
@@ -204,8 +241,15 @@ def tracking_without_key(subject: Subject) -> Iterator[Hit]:
                     yield Hit(container.pointer, f"{option.shown} names a service, without {key}")
 
 
+def _trackers(container: Container) -> Iterable[Setting]:
+    """What names services; the project of one does where nothing else says which."""
+    options = [s for s in arguments(container) if s.name in (*_TRACKING, *_SWITCHES)]
+    projects = (s for s in settings(container) if s.name == "wandb_project" and s.value)
+    return options or list(projects)[:1]
+
+
 def _tracked(option: Setting) -> Iterable[str]:
-    if option.name in ("wandb", "use_wandb"):
+    if option.name in (*_SWITCHES, "wandb_project"):
         return () if option.value.lower() in ("false", "0", "no") else ("wandb",)
     return option.value.lower().split(",") if option.name in _TRACKING else ()
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from difflib import SequenceMatcher, get_close_matches
+from functools import lru_cache
 
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count, read
 from trainwright.datatypes.tolerant import dig, sequence, text
-from trainwright.kinds import TRAINING
-from trainwright.pods.launching import options
-from trainwright.pods.storage import arguments
-from trainwright.pods.template import Container
+from trainwright.pods.launching import options, torchruns
+from trainwright.pods.storage import Setting, arguments, variables
+from trainwright.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
 
@@ -23,7 +23,7 @@ _VISIBLE = (
 _NO_DEVICES = frozenset({"", "-1", "none", "void", "NoDevFiles"})
 
 
-@warning("TW757", kinds=TRAINING, spec=Pointer("/env"), per_pod=True)
+@warning("TW757", spec=Pointer("/env"), per_pod=True)
 def visible_devices_contradict_gpus(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
@@ -44,6 +44,8 @@ def visible_devices_contradict_gpus(subject: Subject) -> Iterator[Hit]:
 
 def _contradiction(value: str, gpus: int) -> str:
     """What a list of visible devices says against a number of GPUs."""
+    if "$" in value:
+        return ""
     if value in _NO_DEVICES:
         return f"shows none of {gpus} GPUs" if gpus else ""
     if value == "all":
@@ -57,10 +59,12 @@ def _contradiction(value: str, gpus: int) -> str:
     return ""
 
 
-_RDMA = re.compile(r"rdma|infiniband|(?:^|[/_.-])(?:hca|ib)(?:[/_.-]|\d|$)|roce", re.IGNORECASE)
+_RDMA = re.compile(
+    r"rdma|infiniband|(?:^|[/_.-])(?:hca|ib)(?:[/_.-]|\d|$)|roce|mlnx|hostdev", re.IGNORECASE
+)
 
 
-@warning("TW758", kinds=TRAINING, spec=Pointer("/security"), per_pod=True)
+@warning("TW758", spec=Pointer("/security"), per_pod=True)
 def rdma_without_locked_memory(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
@@ -75,7 +79,7 @@ def rdma_without_locked_memory(subject: Subject) -> Iterator[Hit]:
 _EFA = "vpc.amazonaws.com/efa"
 
 
-@warning("TW759", kinds=TRAINING, about=(_EFA,), spec=Pointer("/resources"), per_pod=True)
+@warning("TW759", about=(_EFA,), spec=Pointer("/resources"), per_pod=True)
 def efa_without_huge_pages(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
@@ -144,17 +148,50 @@ _KNOWN = frozenset(
 _PREFIXES = ("NCCL_", "TORCH_NCCL_", "GLOO_", "NCC_", "NCLL_", "NNCL_")
 
 
-@warning("TW760", kinds=TRAINING, spec=Pointer("/env"), per_pod=True)
+@warning("TW760", spec=Pointer("/env"), per_pod=True)
 def misspelt_library_variable(subject: Subject) -> Iterator[Hit]:
     for container in subject.containers:
-        for index, entry in enumerate(container.env):
-            name = text(entry.get("name"))
-            if name.startswith(_PREFIXES) and name not in _KNOWN:
-                for meant in get_close_matches(name, _KNOWN, n=1, cutoff=0.84):
-                    if _apart(name, meant) <= _MISSPELT:
-                        at = f"{container.pointer}/env/{index}"
-                        message = f"no library reads {name}, and one reads {meant}"
-                        yield Hit(at, message, Pointer.of("env", name))
+        for name, setting in variables(container).items():
+            if meant := _meant(name):
+                message = f"no library reads {name}, and one reads {meant}"
+                yield Hit(setting.pointer, message, Pointer.of("env", name))
+
+
+# What other words are written for.
+_MEANT = {
+    "NCCL_SOCKET_IFACE": "NCCL_SOCKET_IFNAME",
+    "NCCL_SOCKET_INTERFACE": "NCCL_SOCKET_IFNAME",
+    "NCCL_IFNAME": "NCCL_SOCKET_IFNAME",
+    "NCCL_INTERFACE": "NCCL_SOCKET_IFNAME",
+    "GLOO_SOCKET_IFACE": "GLOO_SOCKET_IFNAME",
+    "GLOO_SOCKET_INTERFACE": "GLOO_SOCKET_IFNAME",
+    "GLOO_IFNAME": "GLOO_SOCKET_IFNAME",
+    "NCCL_DISABLE_IB": "NCCL_IB_DISABLE",
+    "NCCL_DISABLE_P2P": "NCCL_P2P_DISABLE",
+    "NCCL_DISABLE_SHM": "NCCL_SHM_DISABLE",
+    "NCCL_HCA": "NCCL_IB_HCA",
+    "NCCL_DEBUG_LEVEL": "NCCL_DEBUG",
+    "NCCL_LOG_LEVEL": "NCCL_DEBUG",
+    "NCCL_GDR_LEVEL": "NCCL_NET_GDR_LEVEL",
+    "CUDA_VISIBLE_DEVICE": "CUDA_VISIBLE_DEVICES",
+    "CUDA_VISIBLE_GPUS": "CUDA_VISIBLE_DEVICES",
+    "NVIDIA_VISIBLE_DEVICE": "NVIDIA_VISIBLE_DEVICES",
+    "OMP_NUM_THREAD": "OMP_NUM_THREADS",
+    "OMP_NUMTHREADS": "OMP_NUM_THREADS",
+    "OMP_THREADS": "OMP_NUM_THREADS",
+    "PYTORCH_CUDA_ALLOC_CONFIG": "PYTORCH_CUDA_ALLOC_CONF",
+    "PYTORCH_ALLOC_CONFIG": "PYTORCH_ALLOC_CONF",
+    "TORCH_DISTRIBUTED_DEBUGS": "TORCH_DISTRIBUTED_DEBUG",
+}
+
+
+@lru_cache(maxsize=1024)
+def _meant(name: str) -> str:
+    """The variable that a name is a misspelling of, if it is one."""
+    if name in _MEANT or name in _KNOWN or not name.startswith(_PREFIXES):
+        return _MEANT.get(name, "")
+    near = get_close_matches(name, _KNOWN, n=1, cutoff=0.84)
+    return next((meant for meant in near if _apart(name, meant) <= _MISSPELT), "")
 
 
 _MISSPELT = 2  # letters; what differs by more is another variable
@@ -172,7 +209,7 @@ _WORKERS = frozenset(
 )
 
 
-@warning("TW761", kinds=TRAINING, spec=Pointer("/resources"), per_pod=True)
+@warning("TW761", spec=Pointer("/resources"), per_pod=True)
 def more_threads_than_cpus(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
@@ -183,7 +220,7 @@ def more_threads_than_cpus(subject: Subject) -> Iterator[Hit]:
             if limit is not None and gpus > limit:
                 message = f"{gpus} GPUs, and {limit.normalize():f} CPUs to start their work"
                 yield Hit(container.pointer, message)
-            processes = _processes(subject, container)
+            processes = _processes(subject, template, container)
             for what, number in _per_process(container):
                 if number * processes > cpus:
                     message = (
@@ -193,23 +230,45 @@ def more_threads_than_cpus(subject: Subject) -> Iterator[Hit]:
                     yield Hit(container.pointer, message)
 
 
-def _processes(subject: Subject, container: Container) -> int:
+# What launchers and operators call "as many as there are GPUs".
+_EACH_GPU = ("gpu", "auto")
+
+
+def _processes(subject: Subject, template: PodTemplate, container: Container) -> int:
     """How many processes a pod starts, as far as it is written."""
-    number = count(options(container).get("nproc-per-node") or subject.spec.get("nprocPerNode"))
-    return number or count(dig(subject.spec, "trainer", "numProcPerNode")) or 1
+    asked = (
+        options(container).get("nproc-per-node")
+        or subject.spec.get("nprocPerNode")
+        or dig(subject.spec, "trainer", "numProcPerNode")
+        or (template.processes if torchruns(container) else "")
+    )
+    gpus = sum(container.accelerators.values())
+    return (gpus if asked in _EACH_GPU else count(asked)) or 1
+
+
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+# Names that mean loader workers as variables, too: the workers of NUM_WORKERS may be nodes.
+_LOADING = tuple(name for name in _WORKERS if "data" in name or "loader" in name)
 
 
 def _per_process(container: Container) -> Iterator[tuple[str, int]]:
-    threads = count(container.variables.get("OMP_NUM_THREADS", ""))
-    if threads:
-        yield "OMP_NUM_THREADS", threads
+    for name, setting in variables(container).items():
+        number = count(setting.value)
+        if number and (name in _THREADS or name.lower() in _LOADING):
+            yield name, number
     for option in arguments(container):
         number = count(option.value)
-        if option.name in _WORKERS and number:
+        if number and not option.shown.isupper() and _counts_workers(option):
             yield option.shown, number
 
 
-@warning("TW766", kinds=TRAINING, spec=Pointer("/launcher"), per_pod=True)
+def _counts_workers(option: Setting) -> bool:
+    """Whether an option is of a data loader, also one of Hydra: data.num_workers=8."""
+    last = option.shown.rpartition(".")[2].lstrip("-").replace("-", "_")
+    return option.name in _WORKERS or last in _WORKERS
+
+
+@warning("TW766", spec=Pointer("/launcher"), per_pod=True)
 def deprecated_launcher(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
@@ -235,27 +294,33 @@ _DEBUGGING = {
     "PYTHONDEVMODE": r"1",
     "PYTHONASYNCIODEBUG": r"1",
     "TORCHDYNAMO_VERBOSE": r"1",
+    "TORCH_LOGS": r"(?:.*,)?\+.*",
+    "TORCH_TRACE": r".+",
 }
 
 
+# Programs that stop at each error, wait for a terminal, or watch each access to memory.
+_DEBUGGER = re.compile(
+    r"(?:^|[\s;&|/])(?:python[\d.]*\s{1,9}-m\s{1,9})?"
+    r"(pdb|ipdb|debugpy|compute-sanitizer|cuda-memcheck|cuda-gdb|valgrind)(?=\s)"
+)
 _ANOMALY = ("detect_anomaly", "autograd_anomaly")
 
 
-@warning("TW767", kinds=TRAINING, spec=Pointer("/env"), per_pod=True)
+@warning("TW767", spec=Pointer("/env"), per_pod=True)
 def debugging_left_on(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
-            for index, entry in enumerate(container.env):
-                name, value = text(entry.get("name")), text(entry.get("value"))
-                if name in _DEBUGGING and re.fullmatch(_DEBUGGING[name], value):
-                    at = f"{container.pointer}/env/{index}"
-                    yield Hit(at, f"{name} is {value}", Pointer.of("env", name))
+            given = variables(container)
+            for name in _DEBUGGING.keys() & given.keys():
+                if re.fullmatch(_DEBUGGING[name], given[name].value):
+                    message = f"{name} is {given[name].value}"
+                    yield Hit(given[name].pointer, message, Pointer.of("env", name))
             for option in arguments(container):
-                pattern = _DEBUGGING.get(option.shown)
-                if pattern and re.fullmatch(pattern, option.value):
-                    yield Hit(container.pointer, f"{option.shown} is {option.value}")
-                elif option.name in _ANOMALY and option.value.lower() not in ("false", "0", "no"):
+                if option.name in _ANOMALY and option.value.lower() not in ("false", "0", "no"):
                     yield Hit(container.pointer, f"{option.shown} checks every gradient")
+            if debugger := _DEBUGGER.search(" ".join(container.command_line)):
+                yield Hit(container.pointer, f"{debugger[1]} runs the training")
 
 
 RULES = defined_in(globals())

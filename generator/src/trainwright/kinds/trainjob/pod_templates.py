@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.datatypes.groupkind import RUNTIMES, GroupKind
 from trainwright.datatypes.model import Data, Manifest
-from trainwright.datatypes.tolerant import mapping, mappings
+from trainwright.datatypes.tolerant import dig, mapping, mappings
 from trainwright.kinds.trainjob import KIND
 from trainwright.kinds.trainjob.layers import (
     nodes_of,
@@ -52,7 +52,14 @@ def _trainjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
                 placed={_NODE: at} if spec.get("trainer") else {},
                 partial=runtime is None,
                 claimed=template.claimed,
+                processes=_processes(runtime),
             )
+
+
+def _processes(runtime: Manifest | None) -> str:
+    """What Trainer sets PET_NPROC_PER_NODE to, unless the job says it."""
+    torch = dig(runtime.spec, "mlPolicy", "torch") if runtime else None
+    return "" if torch is None else str(mapping(torch).get("numProcPerNode", "auto"))
 
 
 def _runtime_pods(runtime: Manifest | None) -> Iterator[PodTemplate]:
