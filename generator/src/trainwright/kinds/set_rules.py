@@ -23,11 +23,19 @@ _REASONS = frozenset(
 )
 
 
-def _set(job_set: Mapping[str, Data], above: str) -> Iterator[Hit]:
+def _set(job_set: Mapping[str, Data], above: str, owner: str) -> Iterator[Hit]:
     jobs = mappings(job_set.get("replicatedJobs"))
     names = [text(job.get("name")) for job in jobs]
     in_order = dig(job_set, "startupPolicy", "startupPolicyOrder") == "InOrder"
+    if names and jobs[0].get("dependsOn") == []:
+        yield Hit(
+            f"{above}/replicatedJobs/0/dependsOn", f"{names[0]!r} is first, and depends on none"
+        )
     for index, job in enumerate(jobs):
+        pods = amount(job.get("replicas")) * amount(dig(job, "template", "spec", "parallelism"))
+        if pods > _MOST:
+            message = f"{names[index]!r} has {pods} pods, and can have {_MOST}"
+            yield Hit(f"{above}/replicatedJobs/{index}", message)
         for dependency in mappings(job.get("dependsOn")):
             pointer = f"{above}/replicatedJobs/{index}/dependsOn"
             name = dependency.get("name")
@@ -36,13 +44,40 @@ def _set(job_set: Mapping[str, Data], above: str) -> Iterator[Hit]:
             if in_order:
                 yield Hit(pointer, "dependsOn and startupPolicy InOrder exclude each other")
     yield from _targets(job_set, names, above)
-    yield from _coordinator(job_set, jobs, above)
+    yield from _coordinator(job_set, jobs, above, owner)
     yield from _forms(job_set, jobs, above)
-    yield from _claims(job_set, jobs, above)
+    yield from _repeated(job_set, above)
+    yield from _claims(job_set, jobs, above, owner)
+
+
+_MOST = 2**31 - 1  # pods of a replicated job
+
+
+def _repeated(job_set: Mapping[str, Data], above: str) -> Iterator[Hit]:
+    """Names that tell rules, or volumes, from each other."""
+    rules = mappings(dig(job_set, "failurePolicy", "rules"))
+    policies = enumerate(mappings(job_set.get("volumeClaimPolicies")))
+    named = [
+        (f"failurePolicy/rules/{i}", "rule", text(rule.get("name"))) for i, rule in enumerate(rules)
+    ]
+    named += [
+        (
+            f"volumeClaimPolicies/{i}/templates/{j}",
+            "volume",
+            text(dig(template, "metadata", "name")),
+        )
+        for i, policy in policies
+        for j, template in enumerate(mappings(policy.get("templates")))
+    ]
+    seen: set[tuple[str, str]] = set()
+    for path, what, name in named:
+        if name and (what, name) in seen:
+            yield Hit(f"{above}/{path}", f"the {what} {name!r} is there twice")
+        seen.add((what, name))
 
 
 def _coordinator(
-    job_set: Mapping[str, Data], jobs: Sequence[Mapping[str, Data]], above: str
+    job_set: Mapping[str, Data], jobs: Sequence[Mapping[str, Data]], above: str, owner: str
 ) -> Iterator[Hit]:
     """The pod that all others are told of is one that there is."""
     asked = mapping(job_set.get("coordinator"))
@@ -55,13 +90,19 @@ def _coordinator(
     spec = mapping(dig(job, "template", "spec"))
     there = {"jobIndex": amount(job.get("replicas")), "podIndex": amount(spec.get("completions"))}
     for field, number in there.items():
-        if amount(asked.get(field), 0) >= number:
+        if not 0 <= amount(asked.get(field), 0) < number:
             message = f"{field} is {asked[field]}, and the last of {name!r} is {number - 1}"
             yield Hit(Pointer(pointer) / field, message)
+    indexes = "-".join(str(amount(asked.get(field), 0)) for field in there)
+    endpoint = f"{owner}-{name}-{indexes}.{dig(job_set, 'network', 'subdomain') or owner}"
+    if owner and len(endpoint) > _LABEL:
+        message = f'"{endpoint}" has {len(endpoint)} characters, {len(endpoint) - _LABEL} over'
+        yield Hit(pointer, f"{message} {_LABEL}: it is a label of each pod")
     if spec.get("completionMode") == "NonIndexed" or spec.get("completions") is None:
         yield Hit(pointer, f"the coordinator {name!r} needs completionMode Indexed and completions")
 
 
+_LABEL = 63  # characters of a label's value, and of a name in DNS
 _RULE_NAME = Form(
     "the name of a rule: letters, digits, and _ , : inside, a letter first",
     re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"),
@@ -84,19 +125,24 @@ def _forms(
 
 
 def _claims(
-    job_set: Mapping[str, Data], jobs: Sequence[Mapping[str, Data]], above: str
+    job_set: Mapping[str, Data], jobs: Sequence[Mapping[str, Data]], above: str, owner: str
 ) -> Iterator[Hit]:
     """The volumes that a JobSet claims for its Jobs: of their own names, and mounted."""
     pods = [mapping(dig(job, "template", "spec", "template", "spec")) for job in jobs]
-    volumes = {one.get("name") for pod in pods for one in mappings(pod.get("volumes"))}
-    containers = [one for pod in pods for one in mappings(pod.get("containers"))]
-    mounted = {one.get("name") for c in containers for one in mappings(c.get("volumeMounts"))}
+    volumes = {text(one.get("name")) for pod in pods for one in mappings(pod.get("volumes"))}
+    parts = ("containers", "initContainers")
+    containers = [one for pod in pods for part in parts for one in mappings(pod.get(part))]
+    mounted = {text(one.get("name")) for c in containers for one in mappings(c.get("volumeMounts"))}
     for index, policy in enumerate(mappings(job_set.get("volumeClaimPolicies"))):
         for place, template in enumerate(mappings(policy.get("templates"))):
             name = text(dig(template, "metadata", "name"))
             pointer = f"{above}/volumeClaimPolicies/{index}/templates/{place}"
             if problem := forms.LABEL.problem(name):
                 yield Hit(pointer, f'the volume "{name}" {problem}')
+            claim = f"{name}-{owner}"
+            if owner and name and len(claim) > _LABEL:
+                message = f'the claim "{claim}" has {len(claim)} characters'
+                yield Hit(pointer, f"{message}, {len(claim) - _LABEL} over {_LABEL}")
             if name in volumes:
                 yield Hit(pointer, f"pods have a volume {name!r} of their own")
             elif name not in mounted:
@@ -122,6 +168,6 @@ def policies_agree(kinds: Kinds, sets: Sets) -> Rule:
     @error("TW308", kinds=kinds)
     def conflicting_job_policies(subject: Subject) -> Iterator[Hit]:
         for job_set, above in sets(subject):
-            yield from _set(job_set, above)
+            yield from _set(job_set, above, subject.manifest.name if above == "/spec" else "")
 
     return conflicting_job_policies

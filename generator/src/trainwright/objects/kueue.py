@@ -12,6 +12,11 @@ TOPOLOGY = tuple(
 )
 SLICE = ("kueue.x-k8s.io/podset-slice-required-topology", "kueue.x-k8s.io/podset-slice-size")
 LAYERS = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
+MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
+EQUAL_COMPLETIONS = "kueue.x-k8s.io/job-completions-equal-parallelism"
+ELASTIC = "kueue.x-k8s.io/elastic-job"
+MAX_SECONDS = "kueue.x-k8s.io/max-exec-time-seconds"
+PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
 GROUP = "kueue.x-k8s.io/podset-group-name"
 
 

@@ -9,11 +9,18 @@ from trainwright.datatypes.groupkind import CLUSTERQUEUE, LOCALQUEUE, RESOURCEFL
 from trainwright.datatypes.listing import plural
 from trainwright.datatypes.model import Kueue
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import mapping, text
+from trainwright.datatypes.quantity import count
+from trainwright.datatypes.tolerant import amount, mapping, text
 from trainwright.kinds import SERVED
+from trainwright.objects import forms
 from trainwright.objects.kueue import (
+    ELASTIC,
+    EQUAL_COMPLETIONS,
     GROUP,
     LAYERS,
+    MAX_SECONDS,
+    MIN_PARALLELISM,
+    PREBUILT,
     PRIORITY_LABEL,
     QUEUE_LABEL,
     SLICE,
@@ -102,8 +109,65 @@ def conflicting_topologies(subject: Subject) -> Iterator[Hit]:
             yield Hit(pointer, f"{template.role} has {' and '.join(asked)}")
         if sum(name in annotations for name in SLICE) == 1:
             yield Hit(pointer, f"{template.role} has only one of {' and '.join(SLICE)}")
+        yield from (Hit(pointer, message) for message in _unreadable(template))
         if GROUP in annotations:
             yield from (Hit(pointer, message) for message in _ungroupable(template))
+
+
+def _unreadable(template: PodTemplate) -> Iterator[str]:
+    """Values of a template's annotations that Kueue's webhook does not take."""
+    given = {name: str(value) for name, value in template.annotations.items()}
+    for name in (*TOPOLOGY[:2], SLICE[0]):
+        if name in given and (problem := forms.key_problem(given[name])):
+            yield f'{name}: "{given[name]}" {problem}'
+    if (apart := given.get(TOPOLOGY[2])) is not None and apart not in _BOOLEANS:
+        yield f'{TOPOLOGY[2]}: "{apart}" is neither true nor false'
+    size = given.get(SLICE[1])
+    if size is not None and (count(size) or 0) < 1:
+        yield f'{SLICE[1]}: "{size}" is not a number of pods'
+    elif size is not None and not template.partial and (count(size) or 0) > template.replicas:
+        yield f"{SLICE[1]} is {size}, and there are {template.replicas} pods"
+
+
+# As Go reads them.
+_BOOLEANS = frozenset("1 t T TRUE true True 0 f F FALSE false False".split())
+_TRUE = frozenset("1 t T TRUE true True".split())
+_JOB = GroupKind("batch", "Job")
+
+
+@error("TW625", about=(MIN_PARALLELISM, EQUAL_COMPLETIONS, ELASTIC, MAX_SECONDS, PREBUILT))
+def invalid_kueue_setting(subject: Subject) -> Iterator[Hit]:
+    labels = Pointer("/metadata/labels")
+    seconds = subject.labels.get(MAX_SECONDS)
+    if seconds is not None and (count(seconds) or 0) < 1:
+        yield Hit(labels / MAX_SECONDS, f'"{seconds}" is not a number of seconds')
+    workload = subject.labels.get(PREBUILT)
+    if workload is not None and (problem := forms.SUBDOMAIN.problem(str(workload))):
+        yield Hit(labels / PREBUILT, f'"{workload}" {problem}')
+    for name, why in _unfit_for_job(subject) if subject.kind == _JOB else _unfit(subject):
+        yield Hit(Pointer("/metadata/annotations") / name, why)
+
+
+def _unfit(subject: Subject) -> Iterator[tuple[str, str]]:
+    if subject.kind in SERVED and subject.annotations.get(ELASTIC) == "true":
+        yield ELASTIC, f"no {subject.kind} is an elastic job: that are Jobs and Ray's kinds"
+
+
+def _unfit_for_job(subject: Subject) -> Iterator[tuple[str, str]]:
+    given, spec = subject.annotations, subject.spec
+    pods = min(amount(spec.get("parallelism")), amount(spec.get("completions"), 2**31))
+    least = given.get(MIN_PARALLELISM)
+    if least is not None and not 0 < (count(least) or 0) < pods:
+        yield MIN_PARALLELISM, f'"{least}" is not a number from 1 to {pods - 1}'
+    if least is not None and given.get(ELASTIC) == "true":
+        yield MIN_PARALLELISM, f"{MIN_PARALLELISM} and {ELASTIC} exclude each other"
+    equal = given.get(EQUAL_COMPLETIONS)
+    if equal is not None and str(equal) not in _BOOLEANS:
+        yield EQUAL_COMPLETIONS, f'"{equal}" is neither true nor false'
+    elif str(equal) in _TRUE and spec.get("completionMode") != "Indexed":
+        yield EQUAL_COMPLETIONS, "it needs completionMode: Indexed"
+    elif str(equal) in _TRUE and amount(spec.get("parallelism")) != amount(spec.get("completions")):
+        yield EQUAL_COMPLETIONS, "parallelism and completions differ"
 
 
 def _ungroupable(template: PodTemplate) -> Iterator[str]:

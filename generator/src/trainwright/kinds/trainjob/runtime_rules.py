@@ -35,9 +35,10 @@ def missing_trainer_job(subject: Subject) -> Iterator[Hit]:
     for index, job in enumerate(_jobs(subject)):
         pointer = f"{_JOBS}/{index}"
         name = job.get("name")
-        if dig(job, "template", "metadata", "labels", _STEP) == "trainer":
-            trains = True
-            yield from _trainer(job, pointer)
+        step = text(dig(job, "template", "metadata", "labels", _STEP))
+        trains = trains or step == "trainer"
+        if step in _CONTAINERS:
+            yield from _step(job, pointer, _CONTAINERS[step])
         elif dig(_pod(job), "metadata", "labels", _STEP) == "trainer":
             trains = True
             yield Hit(pointer, f"the label {_STEP} of {name!r} is on its pods, not on its template")
@@ -46,13 +47,58 @@ def missing_trainer_job(subject: Subject) -> Iterator[Hit]:
         yield Hit(_JOBS, f"no job has the label {_STEP}: trainer")
 
 
-def _trainer(job: Mapping[str, Data], pointer: str) -> Iterator[Hit]:
+# The container of each step's job.
+_CONTAINERS = {
+    "trainer": "node",
+    "dataset-initializer": "dataset-initializer",
+    "model-initializer": "model-initializer",
+}
+
+
+def _step(job: Mapping[str, Data], pointer: str, container: str) -> Iterator[Hit]:
     if job.get("replicas") not in (None, 1):
         yield Hit(f"{pointer}/replicas", f"replicas is {job['replicas']}, it must be 1")
     containers = [text(c.get("name")) for c in mappings(dig(_pod(job), "spec", "containers"))]
-    if "node" not in containers:
+    if container not in containers:
         found = ", ".join(map(repr, containers)) or "none"
-        yield Hit(pointer, f"there is no container named node (found: {found})")
+        yield Hit(pointer, f"there is no container named {container} (found: {found})")
+
+
+_POLICIES = ("torch", "mpi", "jax", "xgboost", "flux")
+
+
+@error("TW217", kinds=RUNTIMES)
+def several_ml_policies(subject: Subject) -> Iterator[Hit]:
+    policies = mapping(subject.spec.get("mlPolicy"))
+    named = [name for name in _POLICIES if policies.get(name) is not None]
+    if len(named) > 1:
+        yield Hit("/spec/mlPolicy", f"{' and '.join(named)} exclude each other")
+
+
+_MOUNT = "initializer"  # the volume of what initializers fetch
+
+
+@error("TW218")
+def initializer_without_job(subject: Subject) -> Iterator[Hit]:
+    known = runtime(subject)
+    jobs = mappings(dig(known.spec, "template", "spec", "replicatedJobs")) if known else []
+    for source in ("dataset", "model") if known else ():
+        name = f"{source}-initializer"
+        if dig(subject.spec, "initializer", source) is None:
+            continue
+        pods = [_pod(job) for job in jobs if job.get("name") == name]
+        containers = [c for pod in pods for c in mappings(dig(pod, "spec", "containers"))]
+        own = [c for c in containers if c.get("name") == name]
+        mounts = [m.get("name") for c in own for m in mappings(c.get("volumeMounts"))]
+        why = ""
+        if not pods:
+            why = f"no job named {name}"
+        elif not own:
+            why = f"no container {name} in its job {name}"
+        elif _MOUNT not in mounts:
+            why = f"no mount of the volume {_MOUNT} in the container {name}"
+        if why:
+            yield Hit(f"/spec/initializer/{source}", f"the runtime has {why}")
 
 
 @warning("TW209", kinds=RUNTIMES)

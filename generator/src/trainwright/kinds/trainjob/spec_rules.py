@@ -10,6 +10,7 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import dig, integer, mapping, mappings, text
 from trainwright.kinds.trainjob import KIND
 from trainwright.kinds.trainjob.runtime import patches, runtime_of
+from trainwright.objects import forms
 from trainwright.pods.launching import launches
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
@@ -111,6 +112,8 @@ def trainjob_name_too_long(subject: Subject) -> Iterator[Hit]:
     if name and over > 0:
         message = f'the pod "{longest}" would have {len(longest)} characters, {over} over 63'
         yield Hit("/metadata/name", message)
+    elif name and (problem := forms.LETTER_FIRST.problem(name)):
+        yield Hit("/metadata/name", f'"{name}" {problem}')
 
 
 _RESERVED = frozenset(
