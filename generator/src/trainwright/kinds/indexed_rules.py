@@ -83,9 +83,11 @@ def _each(
 
 
 def not_an_indexed_gang(job: BatchJob) -> Iterator[Hit]:
-    if not trains_together(job.template) and not any(map(_counts_nodes, job.template.trains)):
-        return
     parallelism, completions = job.spec.get("parallelism"), job.spec.get("completions")
+    ranks = (integer(completions) or 1) > 1 and any(map(_meets_others, job.template.trains))
+    waits = ranks or any(map(_counts_nodes, job.template.trains))
+    if not trains_together(job.template) and not waits:
+        return
     # JobSet's webhook fills in Indexed, and completions then have to be written.
     mode = job.spec.get("completionMode", None if job.alone else "Indexed")
     if mode != "Indexed":
@@ -99,6 +101,12 @@ def _counts_nodes(container: Container) -> bool:
     """Whether a launcher waits for other nodes, however many pods there are at a time."""
     nodes = options(container).get("nnodes", container.variables.get("PET_NNODES", ""))
     return nodes.isdigit() and int(nodes) > 1
+
+
+def _meets_others(container: Container) -> bool:
+    """Whether a program is told of other ranks, and where they meet."""
+    world = container.variables.get("WORLD_SIZE", "")
+    return "MASTER_ADDR" in container.variables and world.isdigit() and int(world) > 1
 
 
 def headless_service(kinds: Kinds, meet: Callable[[Subject], Iterable[Hit]]) -> Rule:

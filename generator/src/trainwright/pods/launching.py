@@ -122,13 +122,74 @@ _WRAPPERS = frozenset(
     + ("nsys", "ncu", "if", "then", "else", "do", "while", "!", "{", "exec")
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
-_COMMENT = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*#.*$|(?<=[ \t])#[^\"'\n]*$", re.MULTILINE)
 _BETWEEN = ";&|()\n"
 
 
 def script_trains(script: str) -> bool:
     """Whether a script of a shell starts a training, as far as its text says."""
     return any(map(_starts, _commands(script)))
+
+
+def starts_ranks(words: tuple[str, ...]) -> bool:
+    """Whether a command line, or the script in it, names a program that starts ranks."""
+    return any(PurePosixPath(part).name in _STARTERS for word in words for part in word.split())
+
+
+def failure_is_lost(script: str) -> str:
+    """By what a script ends well although its training has failed; empty where it does not."""
+    script = _REDIRECTED.sub(" ", _SUBSTITUTED.sub("x", script))
+    if "$(" in script or "<<" in script:
+        return ""
+    steps = list(_steps(script))
+    for index, (words, separator) in enumerate(steps):
+        if not _starts(words) or words[0] in _CONDITIONS:
+            continue
+        after = [following for following, _ in steps[index + 1 :] if following]
+        if any(following[0] in _CLOSING for following in after):
+            return ""  # what a branch or a loop ends with is not known
+        if why := _lost(script, separator, after):
+            return why
+    return ""
+
+
+_SUBSTITUTED = re.compile(r"\$\([^()\n]{0,500}\)")
+_REDIRECTED = re.compile(r"\d?>&[-\d]|&>{1,2}|(?<=\|)&")
+_CONDITIONS = ("if", "while", "until", "!", "elif")
+_CLOSING = frozenset({"fi", "done", "esac", "}", "else", "elif", "then", "do"})
+_HARMLESS = frozenset({"true", ":", "echo", "printf", "sleep"})
+_ERREXIT = re.compile(
+    r"(?:^|[\s;&])set\s{1,9}(?:-\w{1,9}\s{1,9}){0,3}-(?:\w{0,9}e|o\s{1,9}errexit)"
+)
+_STATUS = re.compile(r"\$\?|\$\{\?\}|PIPESTATUS|\btrap\b|\bwait\s{1,9}[-\"'$%\w]|\bexec\b")
+
+
+def _lost(script: str, separator: str, after: list[list[str]]) -> str:
+    """What hides the failure of a command that is followed by a separator and by commands."""
+    following = after[0] if after else []
+    if separator == "||" and following:
+        harmless = following[0] in _HARMLESS or following[:2] == ["exit", "0"]
+        return f"|| {' '.join(following[:2])}" if harmless else ""
+    if separator == "|" and following and "pipefail" not in script:
+        return "" if "PIPESTATUS" in script else f"| {following[0]}"
+    if separator == "&" and ["wait"] in after and not _STATUS.search(script):
+        return "& and wait without the number of the process"
+    on = separator in (";", "") and following and not _ERREXIT.search(script)
+    if on and not _STATUS.search(script) and "exit" not in (words[0] for words in after):
+        return f"a command behind it, {following[0]}"
+    return ""
+
+
+def _steps(script: str) -> Iterator[tuple[list[str], str]]:
+    """The words of each simple command with what stands behind it; of a line's end, nothing."""
+    words: list[str] = []
+    for token in _tokens(_COMMENT.sub("", script.replace("\\\n", " "))):
+        if token.strip(_BETWEEN):
+            words += [token] if words or not _ASSIGNMENT.fullmatch(token) else []
+        else:
+            yield words, token.strip("()\n")
+            words = []
+    yield words, ""
 
 
 def training_is_followed(script: str) -> bool:
@@ -139,14 +200,7 @@ def training_is_followed(script: str) -> bool:
 
 def _commands(script: str) -> Iterator[list[str]]:
     """The words of each simple command, without the variables that are set for it."""
-    words: list[str] = []
-    for token in _tokens(_COMMENT.sub("", script.replace("\\\n", " "))):
-        if token.strip(_BETWEEN):
-            words += [token] if words or not _ASSIGNMENT.fullmatch(token) else []
-        else:
-            yield words
-            words = []
-    yield words
+    return (words for words, _ in _steps(script))
 
 
 def _tokens(script: str) -> list[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
-from posixpath import normpath
+from posixpath import join, normpath
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
@@ -94,12 +95,12 @@ def _words(container: Container) -> Iterator[str]:
 # What recomputes activations, or only reads what another run has saved.
 _NOT_SAVED = re.compile(
     r"(?:^|_)(?:grad(?:ient)?|act(?:ivation)?s?|recompute|pretrained|load|loads|init|initial|resume"
-    r"|restore|from|base|reference|teacher|use|no|skip)(?:_|$)|checkpointing"
+    r"|restore|from|base|reference|teacher|use|no|skip|layers|activations)(?:_|$)|checkpointing"
 )
 _CHECKPOINT = re.compile(r"check_?point|ckpt")
 _FOLDER = re.compile(
     r"(?:^|_)(?:check_?points?|ckpts?)_?(?:dir|path|folder|root|save|to|location|out|output)?s?$"
-    r"|(?:^|_)(?:output|save|saving|results?)_?(?:dir|path|folder)$|(?:^|_)default_root_dir$"
+    r"|(?:^|_)(?:output|save|saving|results?)_?(?:dir|path|folder)$|(?:^|_)default_root_dir$|^save$"
 )
 _OFF = frozenset({"no", "none", "false", "0", "off", "null"})
 
@@ -107,13 +108,24 @@ _OFF = frozenset({"no", "none", "false", "0", "off", "null"})
 @once
 def saved(container: Container) -> tuple[Setting, ...]:
     """The folders into which a container saves, as far as they are written out."""
-    return tuple(
+    named = (
         setting
         for setting in settings(container)
-        if setting.value.startswith("/")
-        and _FOLDER.search(setting.name)
-        and not _NOT_SAVED.search(setting.name)
+        if _FOLDER.search(setting.name) and not _NOT_SAVED.search(setting.name)
     )
+    found = (replace(one, value=_folder(container, one.value)) for one in named)
+    return tuple(setting for setting in found if setting.value.startswith("/"))
+
+
+_RELATIVE = re.compile(r"\.{0,2}[\w/][\w./-]*")
+
+
+def _folder(container: Container, value: str) -> str:
+    """The path that a value means, as far as it is known where a program starts."""
+    where = text(container.body.get("workingDir"))
+    if where.startswith("/") and "/" in value and _RELATIVE.fullmatch(value) and value[0] != "/":
+        return join(where, value)
+    return value.removeprefix("file://")
 
 
 _RESUMED = re.compile(r"(?:^|_)resume(?:_from)?(?:_checkpoint|_path|_dir)?$")

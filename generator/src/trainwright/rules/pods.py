@@ -12,6 +12,7 @@ from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, tex
 from trainwright.pods.launching import (
     SHELLS,
     addresses,
+    failure_is_lost,
     launches,
     options,
     script_trains,
@@ -62,6 +63,20 @@ def shell_without_exec(subject: Subject) -> Iterator[Hit]:
             if training_is_followed(script):
                 message = f"{words[0]} -c goes on after the training, and passes no SIGTERM on"
             yield Hit(container.pointer, message)
+
+
+@warning("TW771", spec=Pointer("/entrypoint"), per_pod=True)
+def failure_is_hidden(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates:
+        for container in template.trains:
+            words = container.command_line
+            if not words or not SHELLS.fullmatch(words[0]):
+                continue
+            errexit = any(re.fullmatch("-[a-z]*e[a-z]*", word) for word in words[1:3])
+            script = _script(words[1:])
+            hidden = failure_is_lost(f"set -e\n{script}" if errexit else script)
+            if hidden:
+                yield Hit(container.pointer, f"the training's failure is lost by {hidden}")
 
 
 def _script(words: Sequence[str]) -> str:

@@ -26,6 +26,10 @@ from trainwright.specs.fabrics import nics
 # https://docs.pytorch.org/xla/master/learn/pytorch-on-xla-devices.html
 _UNPAIRED = frozenset({"aws.amazon.com/neuron", "google.com/tpu"})
 _RDMA = "/dev/infiniband"
+# What device plugins call network cards that read and write memory by themselves.
+RDMA = re.compile(
+    r"rdma|infiniband|(?:^|[/_.-])(?:hca|ib)(?:[/_.-]|\d|$)|roce|mlnx|hostdev", re.IGNORECASE
+)
 
 
 @error("TW701", spec=Pointer("/resources"), per_pod=True)
@@ -268,7 +272,7 @@ def request_above_limit(subject: Subject) -> Iterator[Hit]:
 def incomplete_fabric_settings(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.containers:
-            fabric = [name for name in container.extended if "rdma" in name or name in nics()]
+            fabric = [n for n in container.extended if RDMA.search(n) or n in nics()]
             given = {name: s.value for name, s in variables(container).items()}
             off = [name for name, pattern in _OFF.items() if _is(given, name, pattern)]
             on = [name for name, pattern in _ON.items() if _is(given, name, pattern)]

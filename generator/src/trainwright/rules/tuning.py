@@ -15,6 +15,7 @@ from trainwright.pods.storage import Setting, arguments, variables
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
+from trainwright.rules.resources import RDMA
 
 _VISIBLE = (
     *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
@@ -59,18 +60,13 @@ def _contradiction(value: str, gpus: int) -> str:
     return ""
 
 
-_RDMA = re.compile(
-    r"rdma|infiniband|(?:^|[/_.-])(?:hca|ib)(?:[/_.-]|\d|$)|roce|mlnx|hostdev", re.IGNORECASE
-)
-
-
 @warning("TW758", spec=Pointer("/security"), per_pod=True)
 def rdma_without_locked_memory(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
             added = {text(one) for one in sequence(dig(container.security, "capabilities", "add"))}
             allowed = container.security.get("privileged") is True or added & {"IPC_LOCK", "ALL"}
-            resource = next((name for name in container.extended if _RDMA.search(name)), "")
+            resource = next((name for name in container.extended if RDMA.search(name)), "")
             if resource and not allowed and not template.partial:
                 message = f"{resource} is asked for, without the capability IPC_LOCK"
                 yield Hit(container.pointer, message)

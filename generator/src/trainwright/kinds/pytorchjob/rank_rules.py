@@ -19,7 +19,7 @@ from trainwright.kinds.pytorchjob.spec_rules import (
     trainer,
     trainers,
 )
-from trainwright.pods.launching import launches
+from trainwright.pods.launching import launches, starts_ranks
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 
@@ -33,7 +33,7 @@ def missing_launcher(subject: Subject) -> Iterator[Hit]:
         return
     for _, container in trainers(subject):
         words = container.command_line
-        if _PYTHON.search(" ".join(words)) and not launches(words):
+        if _PYTHON.search(" ".join(words)) and not (launches(words) or starts_ranks(words)):
             message = (
                 f"nprocPerNode is {number}, and python starts one process per pod, unless the "
                 "script starts others"
