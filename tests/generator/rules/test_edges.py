@@ -650,6 +650,8 @@ DELIVERY = [
     ("TW507", f"kind: PyTorchJob\n{QUEUE}" + LOCAL, "", 1),
     ("TW507", f"kind: PyTorchJob\n{QUEUE}" + LOCAL.replace("namespace: n", "namespace: n" + WAVE % -1), "", 0),
     ("TW507", f"kind: PyTorchJob\n{QUEUE}" + LOCAL, "gitops: {engine: flux}", 0),
+    ("TW507", f"kind: PyTorchJob\n{QUEUE}" + LOCAL, "gitops: {engine: none}", 0),
+    ("TW507", f"kind: PyTorchJob\n{QUEUE}" + LOCAL.replace("namespace: n", "namespace: n" + WAVE % 1), "gitops: {engine: none}", 1),
     ("TW507", trainjob_of("trainer: {}") + RUNTIME, "gitops: {engine: flux}", 0),
     ("TW507", trainjob_of("trainer: {}") + RUNTIME, "", 1),
     ("TW510", "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nspec: {wait: true, "

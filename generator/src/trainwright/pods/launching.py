@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import PurePosixPath
 
 from trainwright.pods.template import Container, PodTemplate, once
 
@@ -133,7 +132,7 @@ def script_trains(script: str) -> bool:
 
 def starts_ranks(words: tuple[str, ...]) -> bool:
     """Whether a command line, or the script in it, names a program that starts ranks."""
-    return any(PurePosixPath(part).name in _STARTERS for word in words for part in word.split())
+    return any(_name(part) in _STARTERS for word in words for part in word.split())
 
 
 def failure_is_lost(script: str) -> str:
@@ -141,7 +140,7 @@ def failure_is_lost(script: str) -> str:
     script = _REDIRECTED.sub(" ", _SUBSTITUTED.sub("x", script))
     if "$(" in script or "<<" in script:
         return ""
-    steps = list(_steps(script))
+    steps = _steps(script)
     for index, (words, separator) in enumerate(steps):
         if not _starts(words) or words[0] in _CONDITIONS:
             continue
@@ -180,8 +179,13 @@ def _lost(script: str, separator: str, after: list[list[str]]) -> str:
     return ""
 
 
-def _steps(script: str) -> Iterator[tuple[list[str], str]]:
+@lru_cache(maxsize=256)  # several rules ask, and masters and workers mostly have the same script
+def _steps(script: str) -> tuple[tuple[list[str], str], ...]:
     """The words of each simple command with what stands behind it; of a line's end, nothing."""
+    return tuple(_each_step(script))
+
+
+def _each_step(script: str) -> Iterator[tuple[list[str], str]]:
     words: list[str] = []
     for token in _tokens(_COMMENT.sub("", script.replace("\\\n", " "))):
         if token.strip(_BETWEEN):
@@ -203,7 +207,13 @@ def _commands(script: str) -> Iterator[list[str]]:
     return (words for words, _ in _steps(script))
 
 
+_QUOTED = re.compile(r"[\"'\\]")
+_TOKEN = re.compile(rf"[{re.escape(_BETWEEN)}]+|[^{re.escape(_BETWEEN)} \t\r]+")
+
+
 def _tokens(script: str) -> list[str]:
+    if not _QUOTED.search(script):  # the lexer takes a hundred times as long
+        return _TOKEN.findall(script)
     lexer = shlex.shlex(script, posix=True, punctuation_chars=_BETWEEN)
     lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
     try:
@@ -214,10 +224,15 @@ def _tokens(script: str) -> list[str]:
         ]
 
 
+def _name(path: str) -> str:
+    """The last part of a path."""
+    return path.rstrip("/").rpartition("/")[2]
+
+
 def _starts(words: list[str]) -> bool:
     """Whether a command, or the one that it wraps, starts a training."""
     for index, word in enumerate(words):
-        name, rest = PurePosixPath(word).name, words[index + 1 :]
+        name, rest = _name(word), words[index + 1 :]
         if _is_training(name, rest):
             return True
         wrapped = words[0] in _WRAPPERS
@@ -232,7 +247,7 @@ def _is_training(name: str, arguments: list[str]) -> bool:
     if _PYTHON.fullmatch(name):
         return _python_trains(arguments)
     if SHELLS.fullmatch(name) or name in ("source", "."):
-        name = next((PurePosixPath(a).name for a in arguments if not a.startswith("-")), "")
+        name = next((_name(a) for a in arguments if not a.startswith("-")), "")
     return name.endswith((".sh", ".py")) and _TRAINS.search(name) is not None
 
 
@@ -242,7 +257,7 @@ def _python_trains(arguments: list[str]) -> bool:
         if argument == "-m":
             return arguments[index + 1 : index + 2] not in ([tool] for tool in _TOOLS)
         if not argument.startswith("-"):
-            return PurePosixPath(argument).name != "setup.py"
+            return _name(argument) != "setup.py"
         if argument == "-c":
             return False
     return False

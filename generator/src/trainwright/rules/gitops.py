@@ -203,8 +203,16 @@ def needed_object_applied_late(subject: Subject) -> Iterator[Hit]:
             continue
         reported.add((kind, name))
         wave = _wave(needed)
+        if not _ordered(subject, needed):
+            continue
         if wave > own or (wave == own and kind in _AFTER_ITSELF):
             yield Hit(pointer, f"{kind}/{name} is in wave {wave}, the job that needs it in {own}")
+
+
+def _ordered(subject: Subject, needed: Manifest) -> bool:
+    """Whether waves say what is applied first: where no engine is known, if any is written."""
+    written = _WAVE in subject.annotations or _WAVE in needed.annotations
+    return written or subject.environment.gitops.engine != "none"
 
 
 @warning("TW512")

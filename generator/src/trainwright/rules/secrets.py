@@ -115,7 +115,7 @@ _MAKES_SECRETS = (SECRET, EXTERNALSECRET, SEALEDSECRET)
 def _secrets(subject: Subject) -> frozenset[str]:
     """The names of the Secrets that are known here."""
     known = {*subject.environment.secrets}
-    known |= {m.name for m in subject.siblings if m.group_kind in _MAKES_SECRETS}
+    known |= {m.name for made in _MAKES_SECRETS for m in subject.around.by_kind.get(made, ())}
     if subject.job:
         known |= {secret.name for secret in subject.job.secrets.values()}
         known |= {*subject.job.image.pull_secrets}
