@@ -9,10 +9,10 @@ from pathlib import Path
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Environment, Held, Manifest
 from trainwright.errors import SelectionError, SourceError
-from trainwright.kinds import SERVED, TARGETS
+from trainwright.kinds import ADOPTED, SERVED, TARGETS, trains
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.operators import OPERATORS
-from trainwright.runs.record import VALUES_FILE, RunFiles
+from trainwright.runs.record import VALUES_FILE, Recorded, RunFiles
 from trainwright.runs.workspace import RunState, Workspace
 from trainwright.specs import yamlio
 from trainwright.specs.layout import JobFile
@@ -36,7 +36,7 @@ class DesiredRun:
 
     @property
     def kind(self) -> Kind | None:
-        return SERVED.get(self.manifest.identity[:2]) if self.manifest else None
+        return trains(self.manifest) if self.manifest else None
 
     @property
     def namespace(self) -> str:
@@ -123,12 +123,14 @@ def _intents(workspace: Workspace, selection: Selection) -> Iterator[DesiredRun]
         if recorded is None or not recorded.files.sums:
             yield DesiredRun(job=file, desired=run.state)
         elif not TARGETS[recorded.target].envelope:  # what no cluster runs has no state in one
-            yield _rendered(file, recorded.files, run.held)
+            yield _rendered(file, recorded, run.held)
 
 
-def _rendered(file: JobFile, files: RunFiles, held: tuple[Held, ...]) -> DesiredRun:
-    manifests = manifests_of(files)
+def _rendered(file: JobFile, recorded: Recorded, held: tuple[Held, ...]) -> DesiredRun:
+    manifests = manifests_of(recorded.files)
     manifest = next((m for m in manifests if m.identity[:2] in OPERATORS), None)
+    if recorded.target == ADOPTED.name:
+        manifest = next((m for m in manifests if trains(m)), None)
     suspended = manifest is not None and _suspends(manifest)
     return DesiredRun(
         job=file,

@@ -26,7 +26,8 @@ JOB_LABEL = "app.kubernetes.io/name"
 BROKEN = (Phase.FAILED, Phase.RESTARTING)
 _LAST_LINES = 10
 _NAMES = 100  # in one selector, which is part of a URL
-_OURS = "app.kubernetes.io/managed-by=trainwright,trainwright.io/environment="
+_MANAGED_BY = "app.kubernetes.io/managed-by"
+_OURS = f"{_MANAGED_BY}=trainwright,trainwright.io/environment="
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +80,8 @@ class LiveObject:
 
     @property
     def job(self) -> str:
-        """The job that it is a run of, by the label that the chart gives it."""
-        return _label(self.body, JOB_LABEL)
+        """The job that it is a run of, by the labels that the chart gives it; else empty."""
+        return _label(self.body, JOB_LABEL) if _is_rendered(self.body) else ""
 
 
 def run_statuses(cluster: Cluster, place: DesiredState, namespace: str) -> tuple[RunStatus, ...]:
@@ -220,11 +221,16 @@ def _unlabelled(cluster: Cluster, place: DesiredState, namespace: str) -> Iterat
     """The objects of git that have not our labels, since they were adopted as they were."""
     for intent in place.intents:
         manifest, kind = intent.manifest, intent.kind
-        if manifest is None or kind is None or manifest.labels.get(JOB_LABEL):
+        if manifest is None or kind is None or _is_rendered(manifest.body):
             continue
         body = cluster.get(resource_of(kind), namespace, manifest.name)
         if body is not None:
             yield LiveObject(kind, body)
+
+
+def _is_rendered(body: Mapping[str, Data]) -> bool:
+    """Whether the chart made it: others, too, call what they label by its app's name."""
+    return _label(body, _MANAGED_BY) == "trainwright"
 
 
 def _controlled(body: Mapping[str, Data]) -> bool:

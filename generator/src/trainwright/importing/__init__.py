@@ -12,7 +12,7 @@ from pathlib import Path
 from trainwright.datatypes.groupkind import PODGROUPS, RUNTIMES, SERVICE, GroupKind
 from trainwright.datatypes.model import Finding, Location, Manifest
 from trainwright.findings import diagnostics as dx
-from trainwright.importing import docker, elasticdl, foreign, placeholders, slurm
+from trainwright.importing import as_it_is, docker, elasticdl, foreign, placeholders, slurm
 from trainwright.importing.commandline import CommandReader, Line, lines
 from trainwright.importing.reader import source_of, with_beside
 from trainwright.importing.source import Source
@@ -111,7 +111,15 @@ class ImportInput:
         try:
             self.sources.append(with_beside(source_of(kind, part, others, name), others))
         except ImportingError as error:
+            self._leave(part, error)
+
+    def _leave(self, part: SourceObject, error: ImportingError) -> None:
+        """Take an object that no spec can say as it is, where objects are asked for."""
+        if self._whole and as_it_is.is_adoptable(part):
+            self.sources.append(as_it_is.source(part, str(error)))
+        else:
             self.problems.append(str(error))
+            self._refused.add(id(part.body))
 
     def _parts(self, document: Document) -> Iterator[SourceObject]:
         for part in _objects(document):
@@ -124,10 +132,9 @@ class ImportInput:
 
     def _refuse(self, part: SourceObject) -> None:
         try:
-            foreign.refuse(part)
+            foreign.refuse(part, servers=self._whole and as_it_is.is_adoptable(part))
         except ImportingError as error:
-            self.problems.append(str(error))
-            self._refused.add(id(part.body))
+            self._leave(part, error)
 
     def _say_beside(self, parts: Sequence[SourceObject]) -> None:
         used = {id(used.body) for source in self.sources for used in source.parts}

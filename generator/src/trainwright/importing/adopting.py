@@ -16,7 +16,7 @@ from trainwright.datatypes.model import Data, Environment, Manifest
 from trainwright.datatypes.tolerant import mapping, mappings, text
 from trainwright.errors import TrainwrightError
 from trainwright.findings import credentials
-from trainwright.importing import ImportInput
+from trainwright.importing import ImportInput, as_it_is
 from trainwright.importing import text as words
 from trainwright.importing.batch import ImportOptions, converted, refuse_taken
 from trainwright.importing.convert import Imported
@@ -24,7 +24,7 @@ from trainwright.importing.live import written_by_cluster
 from trainwright.importing.object_as_written import as_written
 from trainwright.importing.source import Source
 from trainwright.importing.trial import ImportContext
-from trainwright.kinds import SERVED
+from trainwright.kinds import ADOPTED, trains
 from trainwright.kinds.reading import ImportingError, SourceObject
 from trainwright.kinds.state import Phase, State
 from trainwright.rules.gitops import HOOKS
@@ -113,7 +113,7 @@ def _made(source: Source) -> str:
 
 def _adopted(source: Source, place: ImportContext, options: ImportOptions) -> Adoption:
     part = source.parts[0]
-    kind = SERVED.get(Manifest(body=part.body).group_kind)
+    kind = trains(Manifest(body=part.body))
     if kind is None or not written_by_cluster(part):
         raise ImportingError(
             f"{source.place}: {source.title} was not read from a cluster, which alone knows "
@@ -124,9 +124,13 @@ def _adopted(source: Source, place: ImportContext, options: ImportOptions) -> Ad
     for pointer, problem in _refusals(part, manifest, place.environment):
         raise ImportingError(f"{part.place(pointer)}: {source.title} is not adopted: {problem}")
     written = replace(part, body=manifest.body)
-    imported = converted(replace(source, parts=(written, *source.parts[1:])), place, options)
+    source = replace(source, parts=(written, *source.parts[1:]))
+    if source.unsaid:
+        imported = as_it_is.adopted(source, place, options.pool, options.name)
+    else:
+        imported = converted(source, place, options)
     wanted = imported.spec.get("target", place.inherited["target"])
-    if wanted != kind.name:
+    if wanted not in (kind.name, ADOPTED.name):
         raise ImportingError(
             f"{source.place}: {source.title} is not adopted: its next run would be a {wanted}"
         )
@@ -170,10 +174,11 @@ def _write(tree: Tree, environment: str, adoptions: list[Adoption]) -> None:
 
 def _object(one: Adoption) -> str:
     """The object, below what its next run would not have of it."""
-    head = (
-        f"{one.manifest.title} as it was in the cluster. The first run of {one.file.path} is this "
-        "object, whatever the spec says; the spec is for the next run."
-    )
+    head = f"{one.manifest.title} as it was in the cluster. The first run of {one.file.path} is "
+    if one.imported.source.unsaid:
+        head += "this object, and there is no next one: no spec can say it."
+    else:
+        head += "this object, whatever the spec says; the spec is for the next run."
     losses = sorted(one.imported.left, key=lambda left: -left.severity.weight)
     others = sorted(one.imported.differing, key=lambda differing: -differing.severity.weight)
     lines = [

@@ -42,10 +42,12 @@ def unwrapped(part: SourceObject) -> tuple[SourceObject, ...]:
     return reader(part) if reader else (part,)
 
 
-def refuse(part: SourceObject) -> None:
-    """Raise ImportingError for an object of a kind that is not read and that makes pods."""
+def refuse(part: SourceObject, *, servers: bool = False) -> None:
+    """Raise ImportingError for an object of a kind that is not read and that makes pods; where it
+    serves only with `servers`.
+    """
     kind = Manifest(body=part.body).group_kind
-    if kind in SERVED or kind.kind in _SERVERS | _OF_RUNTIMES:
+    if kind in SERVED or kind.kind in _OF_RUNTIMES or (kind.kind in _SERVERS and not servers):
         return
     found = roles({**part.body, "kind": "pods"})
     if found:

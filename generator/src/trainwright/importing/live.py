@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from trainwright.datatypes.model import Manifest
 from trainwright.importing.source import Source
-from trainwright.kinds import SERVED
+from trainwright.kinds import trains
 from trainwright.kinds.reading import ImportingError, SourceObject, mapping
 from trainwright.kinds.state import Phase
 
@@ -41,7 +41,7 @@ def written_by_cluster(part: SourceObject) -> str:
 def _state(source: Source) -> str:
     """The state of the object there, where its status shows one."""
     body = source.parts[0].body
-    kind = SERVED.get(Manifest(body=body).group_kind)
+    kind = trains(Manifest(body=body))
     if kind is None:
         return ""
     phase = kind.status.state_of(body).phase

@@ -44,6 +44,7 @@ class Source:
     services: tuple[str, ...] = ()  # that lead to its pods
     reasons: tuple[Reason, ...] = ()  # why a field is left
     is_made: bool = False  # its objects are none that people wrote, but for what has another name
+    unsaid: str = ""  # why no spec can say it
     pool: str = ""  # of nodes, where the input has a name for it and the environment a pool
 
     @property

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib import import_module
 
 from trainwright.datatypes.groupkind import GroupKind, recognize
+from trainwright.datatypes.model import Manifest
+from trainwright.kinds import adopted
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.target import Target
 
@@ -33,7 +36,10 @@ TRAINING: tuple[GroupKind, ...] = tuple(kind.group_kind for kind in SERVED.value
 # Those whose containers no cluster runs.
 _ELSEWHERE = KINDS.keys() - SERVED.keys()
 recognize(TRAINING)
-NAMED: Mapping[str, Kind] = {kind.name: kind for kind in KINDS.values()}  # as targets
+ADOPTED = adopted.KIND
+OTHERS = adopted.OTHERS  # that are adopted, and that no job can become
+# As targets, with that of what was adopted as it is.
+NAMED: Mapping[str, Kind] = {kind.name: kind for kind in (*KINDS.values(), ADOPTED)}
 DEFAULT = next(iter(NAMED))  # what a job becomes that names no target
 # By the identities of objects that its modules are about.
 OWNERS: Mapping[GroupKind, Kind] = {
@@ -42,19 +48,32 @@ OWNERS: Mapping[GroupKind, Kind] = {
 
 
 class _Targets(Mapping[str, Target]):
-    """What jobs can become, by name. Each is imported when it is asked for."""
+    """What jobs can become, by name. Each is imported when it is asked for.
+
+    A job that was adopted as it is has a target, too, which is in no list.
+    """
 
     def __getitem__(self, name: str) -> Target:
         return NAMED[name].target
 
     def __iter__(self) -> Iterator[str]:
-        return iter(NAMED)
+        return (kind.name for kind in KINDS.values())
+
+    def __contains__(self, name: object) -> bool:
+        return name in [*self]
 
     def __len__(self) -> int:
-        return len(NAMED)
+        return len(KINDS)
 
 
 TARGETS: Mapping[str, Target] = _Targets()
+
+
+def trains(manifest: Manifest) -> Kind | None:
+    """The kind of an object that may be a run, in the version that it is written in."""
+    served = SERVED.get(manifest.group_kind)
+    other = OTHERS.get(manifest.group_kind)
+    return served or (other and replace(other, api_version=manifest.api_version))
 
 
 def is_for_clusters(kind: GroupKind) -> bool:

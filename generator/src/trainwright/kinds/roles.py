@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds.reading import mapping, shown
 
 _COUNTS = ("replicas", "completions", "parallelism", "size")
@@ -20,6 +21,7 @@ class Role:
     pods: int
     spec: Mapping[str, Data]
     after: tuple[str, ...] = ()
+    pointer: Pointer = Pointer()  # of the pod's spec
 
     def __str__(self) -> str:
         count = "1 pod" if self.pods == 1 else f"{self.pods} pods"
@@ -41,18 +43,18 @@ def _containers(spec: Mapping[str, Data], field: str, what: str) -> Iterator[str
 
 def roles(body: Mapping[str, Data]) -> tuple[Role, ...]:
     """Every pod template of an object of any kind, in order."""
-    return tuple(_roles(body, str(body.get("kind", "pods")), 1, ()))
+    return tuple(_roles(body, str(body.get("kind", "pods")), 1, (), Pointer()))
 
 
-def _roles(data: Data, name: str, pods: int, after: tuple[str, ...]) -> Iterator[Role]:
+def _roles(data: Data, name: str, pods: int, after: tuple[str, ...], at: Pointer) -> Iterator[Role]:
     if isinstance(data, list):
-        for item in data:
-            yield from _roles(item, name, pods, after)
+        for index, item in enumerate(data):
+            yield from _roles(item, name, pods, after, at / str(index))
         return
     if not isinstance(data, Mapping):
         return
     if isinstance(data.get("containers"), list):
-        yield Role(name=name, pods=pods, spec=data, after=after)
+        yield Role(name=name, pods=pods, spec=data, after=after, pointer=at)
         return
     own = data.get("name") or data.get("groupName")
     name = str(own) if isinstance(own, str) else name
@@ -61,7 +63,8 @@ def _roles(data: Data, name: str, pods: int, after: tuple[str, ...]) -> Iterator
     for key, value in data.items():
         inside = name if key in _OF_NO_ROLE or not isinstance(value, Mapping) else str(key)
         if key not in ("metadata", "status"):
-            yield from _roles(value, inside if not isinstance(own, str) else name, pods, after)
+            called = inside if not isinstance(own, str) else name
+            yield from _roles(value, called, pods, after, at / str(key))
 
 
 def _count(data: Mapping[str, Data]) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import GIVEN, Data, Environment, Job, spelled
+from trainwright.datatypes.model import GIVEN, Data, Environment, Job, Manifest, spelled
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds.kind import Kind
 from trainwright.pods.flags import flag_words
@@ -178,3 +178,7 @@ class Target:
     @property
     def api_version(self) -> str:
         return self.of.api_version
+
+    def makes(self, manifest: Manifest) -> bool:
+        """Whether an object of a run is the one that trains; what was adopted is of any kind."""
+        return self.kind in ("", manifest.kind)

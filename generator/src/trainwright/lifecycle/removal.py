@@ -45,7 +45,7 @@ def removal_of(subject: Subject) -> Removal:
         metadata = {"annotations": job.annotations, "labels": job.labels}
     how = leaving(metadata, environment.gitops)
     if environment.gitops.engine == "none" or how is Departure.KEPT:
-        kind = TARGETS[job.target].kind
+        kind = TARGETS[job.target].kind or (adopted.manifest.kind if adopted else "")
         return Removal(leaving=how, command=deletion(kind, job.namespace, name, environment))
     if how is Departure.CONFIRMED:
         return Removal(leaving=how, command=confirmation(name, environment))

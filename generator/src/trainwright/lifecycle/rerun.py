@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trainwright.kinds import ADOPTED
 from trainwright.lifecycle import removal
 from trainwright.lifecycle.states import in_state
 from trainwright.lifecycle.subject import Step, Subject
@@ -13,6 +14,8 @@ from trainwright.specs import editing
 def rerun(subject: Subject) -> Step:
     """Raise `run` to the next number that has not finished; a cancelled job becomes active."""
     before, path = subject.object, subject.file.path
+    if subject.value("/target") == ADOPTED.name:
+        return Step(message=_once(before), refused=True)
     # Who cancels a run with --orphan ends it by hand, and may not have done so.
     notes = () if subject.finished else removal.removal_of(subject).note(before)
     if subject.value("/state") == "cancelled":
@@ -33,3 +36,10 @@ def rerun(subject: Subject) -> Step:
         notes += (f"{subject.file} is suspended: `trainwright resume {subject.file}` lets it run",)
     message = f"runs again: {name} instead of {before}"
     return Step(message=message, files={path: again.raw}, notes=notes)
+
+
+def _once(name: str) -> str:
+    return (
+        f"is not run again: {name} was adopted as it is, and no spec says what it is. Write the "
+        "next run into its file: a target that is rendered, with its image, entrypoint and nodes"
+    )

@@ -86,7 +86,7 @@ def goes_on(
     if after is not None and (after.retired or after.object == before.object):
         return False
     left = (m for m in manifests(before).values() if m.name == before.object)
-    training = (m for m in left if m.kind == TARGETS[before.target].kind)
+    training = (m for m in left if TARGETS[before.target].makes(m))
     gitops = environment.gitops if environment else None
     return any(leaving(m.body["metadata"], gitops) is Departure.KEPT for m in training)
 

@@ -59,7 +59,7 @@ def _end(run: PlannedRun, objects: tuple[Manifest, ...], environment: Environmen
 
 
 def _trains(run: PlannedRun, manifest: Manifest) -> bool:
-    return manifest.kind == TARGETS[run.target].kind
+    return TARGETS[run.target].makes(manifest)
 
 
 def _gpus(gpus: Range) -> str:

@@ -7,8 +7,9 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.model import Data, Manifest
 from trainwright.kinds import TARGETS
+from trainwright.kinds.target import Target
 from trainwright.plan import actions
 from trainwright.plan.model import PlannedRun
 from trainwright.reports.comment import by_turns
@@ -80,7 +81,7 @@ def running(run: PlannedRun | None) -> Running:
             for volume in _items(pod.get("volumes"))
             if "hostPath" in volume
         ),
-        objects=_once(_beside(documents, TARGETS[run.target].kind)),
+        objects=_once(_beside(documents, TARGETS[run.target])),
     )
 
 
@@ -113,11 +114,11 @@ def _privileges(holder: Mapping[str, Data]) -> Iterator[str]:
         yield f"capability {capability}"
 
 
-def _beside(documents: Iterable[Data], kind: str) -> Iterator[str]:
+def _beside(documents: Iterable[Data], target: Target) -> Iterator[str]:
     seen = False
     for document in documents:
         body = _mapping(document)
-        if body.get("kind") == kind and not seen:
+        if target.makes(Manifest(body=body)) and not seen:
             seen = True
             continue
         yield f"{body.get('kind')}/{_mapping(body.get('metadata')).get('name')}"

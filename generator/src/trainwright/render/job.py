@@ -20,7 +20,8 @@ from trainwright.datatypes.model import (
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings import diagnostics as dx
 from trainwright.helm.engines import ChartRefusal, Engine
-from trainwright.kinds import TARGETS
+from trainwright.kinds import ADOPTED, SERVED, TARGETS
+from trainwright.kinds.adopted.pod_templates import of_any_kind
 from trainwright.kinds.capabilities import left_to_flavor
 from trainwright.kinds.subjects import subject_of
 from trainwright.kinds.target import Target, Unsupported
@@ -32,6 +33,7 @@ from trainwright.rules import deception, images, secrets, security
 from trainwright.runs import meaning
 from trainwright.runs import record as records
 from trainwright.runs.adopted import Adopted
+from trainwright.runs.adopted import path as path_of_adopted
 from trainwright.runs.begin import begun
 from trainwright.runs.decide import begun_after, decide, next_name, settled
 from trainwright.runs.decision import Decision, Sources, Step
@@ -204,9 +206,23 @@ class _Work:
     source: str  # the digest of the job's own file
 
     def texts(self, job: Job, environment: Environment, name: str) -> dict[str, str]:
-        """A job as files by name. Raises ChartRefusal."""
+        """A job as files by name. Raises ChartRefusal, and CannotAdjust for what was adopted."""
+        if job.target == ADOPTED.name:
+            return self._as_it_is(job)
         texts, top = objects.texts(job, environment, name, self.engine), header(self.file)
         return {path: top + text for path, text in texts.items()}
+
+    def _as_it_is(self, job: Job) -> dict[str, str]:
+        """The object that the job was adopted with, in the state that the job has."""
+        adopted, suspended = self.sources.adopted, job.state == "suspended"
+        if adopted is None:
+            raise CannotAdjust(f"{path_of_adopted(self.file)} is gone: `git checkout` it")
+        if adopted.unstoppable and suspended != adopted.suspended:
+            raise CannotAdjust(
+                f"{adopted.manifest.title} was adopted as it is, and takes no other state: "
+                f"{adopted.unstoppable}. End it by hand, and then `trainwright retire {self.file}`"
+            )
+        return _adopted_texts(self.file, adopted, job.target, suspended=suspended)
 
 
 # --- a run that begins, or that would be next ----------------------------------------------------
@@ -228,11 +244,13 @@ def _check_next_run(work: _Work, loaded: LoadedJob, layers: redundant.WrittenLay
     decision = work.decision
     begins = decision.step is Step.BEGIN
     name = decision.name if begins else next_name(sources, decision.record)
-    problems = (*loaded.findings, *_unfit(sources.spec, job, environment, target, name))
+    has_none = job.target == ADOPTED.name and not begins
+    unfit = () if has_none else _unfit(sources.spec, job, environment, target, name)
+    problems = (*loaded.findings, *unfit)
     if problems:
         return _NextRun(False, _about(file, problems))
     linted = _about(file, (*layers.findings(job, environment), *_in_text(sources.spec)))
-    if job.state == "cancelled":
+    if job.state == "cancelled" or has_none:
         return _NextRun(True, linted)
     noted = (*_left_out(sources.spec, job, environment), *_ambiguous(sources.spec, job))
     linted = (*linted, *_about(file, noted))
@@ -293,8 +311,8 @@ def _adopted(done: Rendered, work: _Work) -> Rendered:
     findings = _about(work.file, tuple(_unadoptable(sources, adopted)))
     if findings:
         return replace(done, usable=False, findings=(*done.findings, *findings))
-    texts = _adopted_texts(work.file, adopted)
-    manifests = objects.manifests(texts, adopted.target)
+    texts = _adopted_texts(work.file, adopted, sources.job.target)
+    manifests = objects.manifests(texts, sources.job.target)
     said = _about(work.file, tuple(_in_adopted(manifests[0], adopted, sources)))
     done = replace(done, waivers=done.waivers or _waivers_of(sources, said))
     record = _record(work, texts, manifests)
@@ -307,15 +325,20 @@ def _waivers_of(sources: Sources, findings: tuple[Finding, ...]) -> tuple[Waiver
     return tuple(waiver for waiver in sources.job.waivers if waiver.rule in broken)
 
 
-def _adopted_texts(file: JobFile, adopted: Adopted) -> dict[str, str]:
+def _adopted_texts(
+    file: JobFile, adopted: Adopted, target: str, *, suspended: bool | None = None
+) -> dict[str, str]:
     top = header(file, adopted.path)
-    return {VALUES_FILE: top + adopted.values, adopted.file: top + adopted.text}
+    return {
+        VALUES_FILE: top + adopted.values(target),
+        TARGETS[target].template: top + adopted.text(suspended=suspended),
+    }
 
 
 def _unadoptable(sources: Sources, adopted: Adopted) -> Iterator[Finding]:
     """Where the job that is to go on with an object says otherwise than the object."""
     job = sources.job
-    if job.target != adopted.target:
+    if not adopted.fits(job.target):
         message = f"target is {job.target}, and the adopted object is a {adopted.manifest.kind}"
         yield dx.ADOPTED.at(sources.spec.authored(Pointer("/target")), message)
     if (job.state == "suspended") != adopted.suspended:
@@ -340,7 +363,10 @@ _OF_ANY_OBJECT = frozenset(
 def _in_adopted(manifest: Manifest, adopted: Adopted, sources: Sources) -> Iterator[Finding]:
     """What no object may have; how it runs otherwise stays as it is."""
     found = []
-    for rule, hit in rules.run(subject_of(manifest, sources.environment, sources.job)):
+    subject = subject_of(manifest, sources.environment, sources.job)
+    if manifest.group_kind not in SERVED:
+        subject = replace(subject, finder=of_any_kind)
+    for rule, hit in rules.run(subject):
         if rule.id in _OF_ANY_OBJECT:
             one = _finding(rule, hit, manifest, sources.spec)
             found.append(replace(one, place=adopted.document.place(hit.pointer), related=()))
@@ -425,7 +451,7 @@ def _texts(work: _Work, recorded: Recorded) -> Mapping[str, str]:
 
 def _readopted(file: JobFile, adopted: Adopted, was: Record) -> Mapping[str, str]:
     """The files of an adopted run again. Raises CannotAdjust where its object is another now."""
-    texts = _adopted_texts(file, adopted)
+    texts = _adopted_texts(file, adopted, was.target)
     if was.files and was.files != {name: digest(text) for name, text in texts.items()}:
         raise CannotAdjust(
             f"rendered files of {was.object} were edited, and {adopted.path} does not say what "

@@ -13,6 +13,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Environment, Job
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.helm.engines import ChartRefusal
+from trainwright.kinds import ADOPTED
 from trainwright.kinds.capabilities import unsupported
 from trainwright.runs import identity, meaning, threeway
 from trainwright.runs.decision import Sources
@@ -76,6 +77,8 @@ class Adjusting:
 
     def _operated(self, job: Job, edited: Job) -> Texts:
         """The texts of a run that is operated otherwise. Raises CannotAdjust."""
+        if job.target == ADOPTED.name:
+            raise CannotAdjust("of an object that was adopted as it is, only the state is edited")
         then, today = self.found.environment, self.sources.environment
         known = set(unsupported(job, then))
         for problem in unsupported(edited, then):

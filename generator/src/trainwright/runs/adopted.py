@@ -13,10 +13,13 @@ from typing import TypeAlias
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Environment, Finding, Location, Manifest
-from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.pointer import Pointer, with_value
 from trainwright.datatypes.tolerant import dig
 from trainwright.findings import diagnostics as dx
-from trainwright.kinds import NAMED, SERVED, TARGETS
+from trainwright.kinds import ADOPTED as AS_IT_IS
+from trainwright.kinds import trains
+from trainwright.kinds.kind import Kind
+from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.specs import yamlio
 from trainwright.specs.dialect import GO
 from trainwright.specs.layout import ADOPTED, ENVIRONMENTS, JobFile
@@ -43,30 +46,38 @@ class Adopted:
         return self.document.file
 
     @property
-    def target(self) -> str:
-        """The target that renders objects of its kind."""
-        return SERVED[self.manifest.group_kind].name
+    def kind(self) -> Kind:
+        found = trains(self.manifest)
+        assert found is not None  # see `unfit`
+        return found
 
     @property
     def suspended(self) -> bool:
         """Whether the object itself holds its pods back."""
-        where = NAMED[self.target].suspend
+        where = self.kind.suspend
         return bool(where and dig(self.manifest.body, *Pointer(where).parts))
 
-    @property
-    def file(self) -> str:
-        """What the file is called that the target renders."""
-        return TARGETS[self.target].template
+    def fits(self, target: str) -> bool:
+        """Whether it may be the run of a job of a target."""
+        return target in (self.kind.name, AS_IT_IS.name)
 
-    @property
-    def values(self) -> str:
+    def values(self, target: str) -> str:
         """What of the chart's values the object has: Argo CD finds the folders of runs by them."""
-        return yamlio.dump({"target": self.target, "fullnameOverride": self.name})
+        return yamlio.dump({"target": target, "fullnameOverride": self.name})
 
     @property
-    def text(self) -> str:
-        """The object, however its file lays it out."""
-        return yamlio.dump(dict(self.manifest.body), blocks=True)
+    def unstoppable(self) -> str:
+        """Why the object as it is takes no state; empty where it does."""
+        if self.kind.suspend and QUEUE_LABEL not in self.manifest.labels:
+            return ""
+        return "Kueue starts it" if self.kind.suspend else f"a {self.kind} has no field for it"
+
+    def text(self, *, suspended: bool | None = None) -> str:
+        """The object, however its file lays it out, as it is or in a state."""
+        body = dict(self.manifest.body)
+        if suspended not in (None, self.suspended):
+            body = with_value(body, Pointer(self.kind.suspend), suspended)
+        return yamlio.dump(body, blocks=True)
 
 
 Reading: TypeAlias = Adopted | tuple[Finding, ...] | None  # None where there is no file
@@ -108,12 +119,9 @@ def read(reader: Reader, file: JobFile, environment: Environment) -> Reading:
 
 def unfit(manifest: Manifest, environment: Environment) -> Iterator[tuple[str, str]]:
     """What keeps an object from being a run of an environment, each with its pointer."""
-    kind = SERVED.get(manifest.group_kind)
-    if kind is None:
+    if trains(manifest) is None:
         yield "/kind", f"{manifest.title} is not a training workload"
         return
-    if kind.name not in environment.targets:
-        yield "/kind", f"{environment.name} has no target {kind.name}, as a {kind} needs"
     if environment.gitops.mode == "chart":
         why = "an engine that renders the chart at each sync has no place for other objects"
         yield "/kind", f"gitops.mode is chart: {why}"

@@ -43,6 +43,7 @@ from trainwright.specs import (
     pod_parts,
     pod_patch,
 )
+from trainwright.specs.layout import ADOPTED
 from trainwright.specs.merge import DEFAULTS, Layered, merge
 from trainwright.specs.pod_parts import PodPart
 from trainwright.specs.upstream import upstream
@@ -163,7 +164,7 @@ def _known(names: Iterable[str], what: str) -> str:
 
 def _references(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:
     target, pool, name = job.target, spec.data.get("pool"), environment.name
-    if target not in environment.targets:
+    if target not in (*environment.targets, ADOPTED):
         message = f'the target "{target}" is not installed in {name}'
         remedy = _known(environment.targets, "targets")
         yield spec.finding(dx.REFERENCE, Pointer("/target"), message, remedy=remedy)

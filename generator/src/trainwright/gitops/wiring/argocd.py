@@ -77,7 +77,9 @@ def project(site: Site, namespace: str, sources: tuple[str, ...]) -> tuple[dict[
                 "clusterResourceWhitelist": [],
                 "namespaceResourceWhitelist": [
                     {"group": group, "kind": kind}
-                    for group, kind in sorted({*kinds.rendered(*site.environments), *site.objects})
+                    for group, kind in sorted(
+                        {*kinds.rendered(*site.environments), *site.objects, *site.adopted}
+                    )
                 ],
             },
         },

@@ -8,7 +8,7 @@ from itertools import chain
 from trainwright.datatypes.model import Data, GitOps
 from trainwright.gitops.wiring import charts, fluxcd, kinds
 from trainwright.gitops.wiring.wiring import Files, Requirement, Site, Wiring
-from trainwright.kinds import TARGETS
+from trainwright.kinds import ADOPTED, TARGETS
 from trainwright.kinds.kind import Kind
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.naming import LABEL, bounded
@@ -59,7 +59,9 @@ def _for_each_job(site: Site) -> _Made:
         if target.envelope:  # no API server has it
             continue
         name, path = bounded(f"{site.name}-{run.job}"), f"{site.rendered}/{run.job}"
-        if {*others} & {*target.of.runtimes}:
+        if target.of is ADOPTED:  # whose health is for nobody to wait for
+            yield name, path, {"wait": False}
+        elif {*others} & {*target.of.runtimes}:
             yield from _in_order(site, name, path, (target.of,), others)
         else:
             yield name, path, _run(site, (target.of,), others)
@@ -67,7 +69,8 @@ def _for_each_job(site: Site) -> _Made:
 
 def _for_the_environment(site: Site) -> _Made:
     training = kinds.training(*site.environments)
-    others = tuple(sorted({*kinds.supporting(*site.environments), *site.objects}))
+    beside = {*kinds.supporting(*site.environments), *site.objects}
+    others = tuple(sorted(beside - {*site.adopted}))
     yield from _in_order(site, site.name, site.rendered, training, others)
 
 
@@ -84,7 +87,8 @@ def _in_order(
     Trainer refuses a TrainJob whose runtime is not there yet.
     """
     before = bounded(name, LABEL - len(_BEFORE)) + _BEFORE
-    yield before, path, {**_THERE, "patches": [_without(kind.kind for kind in training)]}
+    runs = (*(kind.kind for kind in training), *(kind for _, kind in site.adopted))
+    yield before, path, {**_THERE, "patches": [_without(dict.fromkeys(runs))]}
     then = {"dependsOn": [{"name": before}], "patches": [_without(kind for _, kind in others)]}
     yield name, path, {**_run(site, training), **then}
 

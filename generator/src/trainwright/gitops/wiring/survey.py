@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.model import Data, Environment, Finding, Location, Related, Severity
 from trainwright.datatypes.pointer import Pointer
@@ -14,6 +15,7 @@ from trainwright.errors import SelectionError
 from trainwright.findings import diagnostics as dx
 from trainwright.gitops.wiring import WIRINGS, charts
 from trainwright.gitops.wiring.wiring import Site, WiredRun
+from trainwright.kinds import ADOPTED
 from trainwright.runs import record as records
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import VALUES_FILE
@@ -79,7 +81,13 @@ def load_sites(root: Path, names: tuple[str, ...]) -> LoadedSites:
         listed = tuple(run for run in runs if isinstance(run, WiredRun))
         own = workspace.own_objects(name).objects
         kinds = tuple(sorted({one.manifest.group_kind for one in own}))
-        site = Site(environment=place, earlier=earlier[name], runs=listed, objects=kinds)
+        site = Site(
+            environment=place,
+            earlier=earlier[name],
+            runs=listed,
+            objects=kinds,
+            adopted=_adopted(folder),
+        )
         sites.append(site)
         findings += _problems(site, _settings(loaded))
         if jobs[name] and not workspace.folder(name).is_there:
@@ -123,6 +131,13 @@ def _earlier(folder: RenderedFolder, today: Environment) -> tuple[Environment, .
             runtimes = tuple((name, target.runtime) for name, target in place.targets.items())
             found.setdefault((place.namespace, place.queueing, runtimes), place)
     return tuple(found[key] for key in sorted(found))
+
+
+def _adopted(folder: RenderedFolder) -> tuple[GroupKind, ...]:
+    """The kinds of runs that were adopted as they are, whatever targets the environment has."""
+    runs = (run for run in folder.records.values() if run.target == ADOPTED.name)
+    named = {GroupKind(*one.split("/")[:2]) for run in runs for one in run.objects}
+    return tuple(sorted(named))
 
 
 def _unreadable(folder: RenderedFolder, jobs: tuple[JobFile, ...]) -> Iterator[Finding]:

@@ -38,13 +38,14 @@ class Site:
     """An environment to be wired. `runs` are there for wirings that list them.
 
     `earlier` is the environment as runs know it that began before it was edited. `objects` are the
-    kinds of the objects of one's own.
+    kinds of the objects of one's own, `adopted` those of runs that were adopted as they are.
     """
 
     environment: Environment
     earlier: tuple[Environment, ...] = ()
     runs: tuple[WiredRun, ...] = ()
     objects: tuple[GroupKind, ...] = ()
+    adopted: tuple[GroupKind, ...] = ()
 
     @property
     def environments(self) -> tuple[Environment, ...]:

@@ -1,0 +1,133 @@
+"""Objects that no spec can say: several roles, and kinds of other operators.
+
+Their job says what git has to know of them: how many accelerators they hold, in which pool and
+queue, and in which state. What they run stands in the object alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import gcd
+
+from trainwright.datatypes.model import Data, Environment, Manifest
+from trainwright.datatypes.tolerant import dig, integer, mapping, sequence
+from trainwright.importing.candidate import duration
+from trainwright.importing.convert import Imported, job_name
+from trainwright.importing.source import Source
+from trainwright.importing.trial import ImportContext
+from trainwright.kinds import ADOPTED, trains
+from trainwright.kinds.adopted.pod_templates import of_any_kind
+from trainwright.kinds.kind import Kind
+from trainwright.kinds.reading import ImportingError, SourceObject
+from trainwright.objects.bundle import Bundle
+from trainwright.objects.kueue import QUEUE_LABEL
+from trainwright.pods.image_reference import split
+from trainwright.pods.template import PodTemplate
+
+# What a job would otherwise have of its environment's defaults, and the object has not.
+_INHERITED = ("maxDuration", "queue", "pool", "elastic")
+_DEADLINES = (("runPolicy", "activeDeadlineSeconds"), ("activeDeadlineSeconds",))
+
+
+def source(part: SourceObject, why: str) -> Source:
+    """An object that goes on as it is, and why no spec says it."""
+    kind, name = Manifest(body=part.body).kind, str(part.metadata.get("name", ""))
+    return Source(kind=kind, name=name, target=ADOPTED.name, parts=(part,), unsaid=why)
+
+
+def is_adoptable(part: SourceObject) -> bool:
+    """Whether an object of a kind that specs do not know trains: servers hold no accelerators."""
+    manifest = Manifest(body=part.body)
+    templates = tuple(of_any_kind(manifest, Bundle()))
+    if trains(manifest) is None or not templates:
+        return False
+    is_server = manifest.group_kind.group == "apps"
+    return not is_server or any(template.accelerators for template in templates)
+
+
+def adopted(found: Source, place: ImportContext, pool: str, name: str) -> Imported:
+    """The job of such an object. Raises ImportingError for a pool that is not there."""
+    manifest, kind = Manifest(body=found.parts[0].body), trains(found.manifests()[0])
+    assert kind is not None
+    called = job_name(name or found.name)
+    spec = {
+        "apiVersion": "trainwright.io/v1alpha1",
+        "kind": "JobSpec",
+        "name": called,
+        "target": ADOPTED.name,
+        **_spec(manifest, kind, place.environment, pool),
+    }
+    left = {key: None for key in _INHERITED if place.inherited.get(key) and key not in spec}
+    return Imported(
+        source=replace(found, name=called),
+        spec={**spec, **left},
+        left=(),
+        added=(),
+        notes=(
+            f"no spec says what it is: {found.unsaid}",
+            "it has no next run",
+            *(() if spec.get("pool") else ("it is in no pool, whose capacity it could take",)),
+        ),
+        accounts=(),
+    )
+
+
+def _spec(manifest: Manifest, kind: Kind, environment: Environment, wanted: str) -> dict[str, Data]:
+    templates = tuple(of_any_kind(manifest, Bundle()))
+    leading = max(templates, key=_accelerators)
+    main = mapping(leading.main.body) if leading.main else {}
+    repository, tag, digest = split(str(main.get("image", "")))
+    image = {"repository": repository or "none", "tag": tag, "digest": digest}
+    pool = _pool(leading, environment, wanted)
+    seconds = next((it for at in _DEADLINES if (it := integer(dig(manifest.spec, *at)))), None)
+    queue = manifest.labels.get(QUEUE_LABEL, "")
+    found = {
+        "image": {key: value for key, value in image.items() if value},
+        "entrypoint": _entrypoint(main),
+        **_size(templates, counted=bool(pool)),
+        "pool": pool,
+        "queue": queue if environment.queueing == "kueue" else "",
+        "maxDuration": duration(seconds),
+        "state": "suspended" if _is_suspended(manifest, kind) else "",
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _entrypoint(main: Mapping[str, Data]) -> dict[str, Data]:
+    words = [str(word) for key in ("command", "args") for word in sequence(main.get(key))]
+    return {"argv": words} if main.get("command") else {"image": True}
+
+
+def _accelerators(template: PodTemplate) -> int:
+    return template.replicas * sum(template.accelerators.values())
+
+
+def _size(templates: tuple[PodTemplate, ...], *, counted: bool) -> dict[str, Data]:
+    """As many nodes of equal size as hold all accelerators, where they are counted; or all pods."""
+    holding = [one for one in templates if _accelerators(one)]
+    total = sum(map(_accelerators, holding))
+    if not (total and counted):
+        return {"nodes": max(1, sum(one.replicas for one in templates))}
+    each = gcd(*(sum(one.accelerators.values()) for one in holding))
+    return {"nodes": total // each, "resources": {"gpu": each}}
+
+
+def _pool(template: PodTemplate, environment: Environment, wanted: str) -> str:
+    """The pool that is named, or the first whose nodes it asks for."""
+    if wanted and wanted not in environment.pools:
+        known = ", ".join(environment.pools) or "none"
+        raise ImportingError(f'{environment.name} has no pool "{wanted}"; its pools: {known}')
+    selector = mapping(template.spec.get("nodeSelector"))
+    fitting = (
+        pool.name
+        for pool in environment.pools.values()
+        if pool.resource in (*template.accelerators, "")
+        and bool(template.accelerators) == bool(pool.resource)
+        and all(selector.get(key) == value for key, value in pool.node_selector.items())
+    )
+    return wanted or next(fitting, "")
+
+
+def _is_suspended(manifest: Manifest, kind: Kind) -> bool:
+    return bool(kind.suspend and dig(manifest.body, *kind.suspend.strip("/").split("/")))

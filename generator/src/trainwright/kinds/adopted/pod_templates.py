@@ -1,0 +1,17 @@
+"""Where an object of any kind has its pod templates, by their shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.datatypes.model import Manifest
+from trainwright.kinds.roles import roles
+from trainwright.objects.bundle import Bundle
+from trainwright.pods.template import PodTemplate
+
+
+def of_any_kind(manifest: Manifest, _around: Bundle) -> Iterator[PodTemplate]:
+    """Every pod template of an object, with how many pods are made of it."""
+    for role in roles(manifest.body):
+        at = role.pointer.removesuffix("/spec")
+        yield PodTemplate(at, {"spec": role.spec}, role.name, role.pods)
