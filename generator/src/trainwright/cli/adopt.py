@@ -5,32 +5,43 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from trainwright.cli.common import FINDINGS, OK, Context, errors
+from trainwright.cli.reach import Reach, reaching
 
 if TYPE_CHECKING:
     from trainwright.importing import ImportInput
     from trainwright.importing.adopting import AdoptionBatch
+    from trainwright.kinds.reading import SourceObject
 
 
 @click.command()
-@click.argument(
-    "files", nargs=-1, required=True, metavar="FILE...", type=click.Path(allow_dash=True)
-)
+@click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path(allow_dash=True))
 @click.option("--env", "environment", required=True, help="The environment to adopt into.")
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Read the objects from the cluster: those that FILE names, or all of the namespace.",
+)
+@reaching
 @click.option("--pool", metavar="NAME", help="The pool whose nodes the next run is to be on.")
 @click.option("--image", metavar="IMAGE", help="The image of the next run, where none is shown.")
 @click.option("--name", help="The job's name, when there is one object only.")
 @click.option("--dry-run", is_flag=True, help="Print what the objects would be, and write nothing.")
 @click.pass_obj
-def adopt(
+def adopt(  # noqa: PLR0913 - an option each
     context: Context,
     *,
     files: tuple[str, ...],
     environment: str,
+    live: bool,
+    kubeconfig: Path | None,
+    kube_context: str | None,
+    namespace: str | None,
     pool: str | None,
     image: str | None,
     name: str | None,
@@ -38,12 +49,15 @@ def adopt(
 ) -> None:
     """Make objects of a cluster the runs of jobs, so that none of them begins, changes or ends.
 
-    Reads what `kubectl get -o yaml` prints of PyTorchJobs, TrainJobs, TrainingJobs, JobSets and
-    Jobs: files, folders, "-" for standard input. What runs, waits or is suspended becomes the first
-    run of a job, byte for byte but for what the cluster has added; what has finished is listed in
-    the ledger. Each job's spec is that of its next run, which an edit of it begins. What that run
-    would lose is listed, and so are the steps by which Argo CD, Flux or Helm lets go of the
-    objects without pruning any.
+    Reads what `kubectl get -o yaml` prints: files, folders, "-" for standard input; or with --live
+    the cluster itself. What runs, waits or is suspended becomes the first run of a job, byte for
+    byte but for what the cluster has added; what has finished is listed in the ledger. Each job's
+    spec is that of its next run, which an edit of it begins; what no spec can say, such as several
+    roles or an MPIJob, goes on as it is and has no next run. What that run would lose is listed,
+    and so are the steps by which Argo CD, Flux or Helm lets go of the objects without pruning any.
+
+    An Application of Argo CD or a Kustomization of Flux among the files says which objects: those
+    that it has applied, or that are in its path of a repository among the files.
 
     Exits with 1 when something could not be adopted, and stays with who applies it.
     """
@@ -51,9 +65,14 @@ def adopt(
     from trainwright.importing import adopting
     from trainwright.importing.batch import ImportOptions
 
+    if not files and not live:
+        raise click.UsageError(
+            "Name what `kubectl get -o yaml` has printed, or read the cluster by --live."
+        )
     with errors():
         found = importing.ImportInput(whole=True)
-        found.files(files)
+        reach = Reach(kubeconfig, kube_context, namespace) if live else None
+        found.take(_objects(context, found, files, environment, reach))
         options = ImportOptions(
             environment=environment,
             image=image or "",
@@ -69,6 +88,38 @@ def adopt(
             again = f"trainwright render {environment}"
             click.echo(f"Run `{again}`, commit, and read `trainwright plan`.", err=True)
         sys.exit(FINDINGS if found.findings or found.problems or done.problems else OK)
+
+
+def _objects(
+    context: Context,
+    found: ImportInput,
+    files: tuple[str, ...],
+    name: str,
+    reach: Reach | None,
+) -> list[SourceObject]:
+    """What is to be adopted, as the cluster has it where that is asked."""
+    from trainwright.importing import engine_sources
+
+    parts, problems = engine_sources.chosen(found.read(files))
+    found.problems += problems
+    if reach is None:
+        return parts
+    from trainwright.cluster import training
+    from trainwright.importing import adopting
+    from trainwright.runs.workspace import Workspace
+    from trainwright.specs.tree import Folder
+
+    workspace = Workspace(Folder(context.root))
+    cluster, namespace = reach(workspace.environment(name))
+    if files:
+        parts, problems = engine_sources.as_in_cluster(
+            parts, lambda manifest: training.one(cluster, namespace, manifest)
+        )
+    else:
+        bodies, problems = training.listed(cluster, namespace)
+        parts = list(adopting.not_adopted(workspace, name, bodies))
+    found.problems += problems
+    return parts
 
 
 def _say(context: Context, done: AdoptionBatch) -> None:

@@ -69,6 +69,10 @@ class ImportInput:
 
     def files(self, paths: tuple[str, ...]) -> None:
         """Take the manifests, compose files and command lines of files and folders."""
+        self.take(self.read(paths))
+
+    def read(self, paths: tuple[str, ...]) -> list[SourceObject]:
+        """The objects of files and folders; what holds command lines is taken at once."""
         parts: list[SourceObject] = []
         gathered = gather(tuple(_with_scripts(paths)), named_templates=True)
         self.beside += map(_not_rendered, gathered.wholes)
@@ -86,6 +90,10 @@ class ImportInput:
                         self.findings += _no_objects(document)
                     else:
                         self.findings += document
+        return parts
+
+    def take(self, parts: Sequence[SourceObject]) -> None:
+        """Take objects, each with all others beside it."""
         for part in parts:
             self._take(part, [other for other in parts if other is not part])
         self._say_beside(parts)

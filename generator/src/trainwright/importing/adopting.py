@@ -7,12 +7,12 @@ ledger. The spec of the job says what its next run is to be.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Environment, Manifest
+from trainwright.datatypes.model import Data, Environment, Location, Manifest
 from trainwright.datatypes.tolerant import mapping, mappings, text
 from trainwright.errors import TrainwrightError
 from trainwright.findings import credentials
@@ -20,6 +20,7 @@ from trainwright.importing import ImportInput, as_it_is
 from trainwright.importing import text as words
 from trainwright.importing.batch import ImportOptions, converted, refuse_taken
 from trainwright.importing.convert import Imported
+from trainwright.importing.engine_sources import of_cluster
 from trainwright.importing.live import written_by_cluster
 from trainwright.importing.object_as_written import as_written
 from trainwright.importing.source import Source
@@ -29,6 +30,7 @@ from trainwright.kinds.reading import ImportingError, SourceObject
 from trainwright.kinds.state import Phase, State
 from trainwright.rules.gitops import HOOKS
 from trainwright.runs import adopted
+from trainwright.runs.adopted import Adopted
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import filetree, ledger, yamlio
 from trainwright.specs.layout import ENVIRONMENTS, JobFile
@@ -94,6 +96,20 @@ def run(root: Path, found: ImportInput, options: ImportOptions) -> AdoptionBatch
     return AdoptionBatch(adoptions=tuple(adoptions), problems=tuple(problems), made=made)
 
 
+def not_adopted(
+    workspace: Workspace, environment: str, bodies: Iterable[Mapping[str, Data]]
+) -> Iterator[SourceObject]:
+    """What of a namespace has no job yet: no run of Trainwright's, and none that was adopted."""
+    files = workspace.survey.jobs.get(environment, ())
+    there = [workspace.adopted(file) for file in files]
+    known = {one.manifest.identity for one in there if isinstance(one, Adopted)}
+    for body in bodies:
+        manifest = Manifest(body=body)
+        ours = manifest.labels.get("app.kubernetes.io/managed-by") == "trainwright"
+        if not ours and manifest.identity not in known:
+            yield of_cluster(body, Location(f"{manifest.kind.lower()}/{manifest.name}"))
+
+
 def _refuse_there(tree: Tree, one: Adoption, options: ImportOptions) -> None:
     for path in (one.file.path, adopted.path(one.file)) if options.write else ():
         if tree.kind(path):
@@ -117,7 +133,8 @@ def _adopted(source: Source, place: ImportContext, options: ImportOptions) -> Ad
     if kind is None or not written_by_cluster(part):
         raise ImportingError(
             f"{source.place}: {source.title} was not read from a cluster, which alone knows "
-            "whether it runs: adopt what `kubectl get -o yaml` prints, or import a file"
+            "whether it runs: add --live to look there, adopt what `kubectl get -o yaml` prints, "
+            "or import the file"
         )
     state = kind.status.state_of(part.body)
     manifest = Manifest(body=as_written(part.body, kind))

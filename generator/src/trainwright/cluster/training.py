@@ -1,0 +1,54 @@
+"""The training that a namespace has, whatever applied it: what `adopt` reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from trainwright.cluster.client import Cluster
+from trainwright.cluster.errors import ClusterError, NoKind
+from trainwright.cluster.status import resource_of
+from trainwright.datatypes.model import Data, Manifest
+from trainwright.kinds import OTHERS, OWNERS, SERVED, trains
+from trainwright.kinds.kind import Kind
+
+
+def listed(cluster: Cluster, namespace: str) -> tuple[list[Data], list[str]]:
+    """All objects that train, with what they refer to; and the kinds that could not be read.
+
+    Raises ClusterError where a kind that jobs become cannot be read.
+    """
+    found: list[Data] = []
+    problems: list[str] = []
+    for kind in SERVED.values():
+        found += _all(cluster, namespace, kind)
+    for kind in (*OTHERS.values(), *_runtimes()):
+        try:
+            found += _all(cluster, namespace, kind)
+        except ClusterError as error:
+            problems.append(f"{kind.kind}s were not read: {error}")
+    return found, problems
+
+
+def one(cluster: Cluster, namespace: str, manifest: Manifest) -> Data | None:
+    """An object as the cluster has it; None where it has none."""
+    kind = trains(manifest)
+    assert kind is not None
+    try:
+        return cluster.get(resource_of(kind), manifest.namespace or namespace, manifest.name)
+    except NoKind:
+        return None
+
+
+def _all(cluster: Cluster, namespace: str, kind: Kind) -> list[Data]:
+    try:
+        return cluster.all(resource_of(kind), namespace)
+    except NoKind:
+        return []
+
+
+def _runtimes() -> Iterator[Kind]:
+    """What TrainJobs are made of, as far as it is in the namespace."""
+    for known, kind in OWNERS.items():
+        if known in kind.runtimes and not known.kind.startswith("Cluster"):
+            yield replace(kind, kind=known.kind, plural=f"{known.kind.lower()}s")

@@ -1,0 +1,207 @@
+"""What an Application of Argo CD or a Kustomization of Flux applies: the objects to be adopted.
+
+Either says what it has applied, where it was read from a cluster; or its path in a repository does,
+whose files are among what was given. Neither knows what runs, which only the cluster does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from posixpath import normpath
+
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.groupkind import APPLICATION, KUSTOMIZATION
+from trainwright.datatypes.model import Data, Location, Manifest
+from trainwright.datatypes.tolerant import dig, mapping, mappings, text
+from trainwright.importing.live import written_by_cluster
+from trainwright.kinds import trains
+from trainwright.kinds.reading import ImportingError, SourceObject
+
+Identity = tuple[str, str, str, str]  # group, kind, namespace and name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSource:
+    """One of them: the objects that it has applied, or else the folders of its repository.
+
+    `namespace` is that of objects which name none.
+    """
+
+    title: str
+    part: SourceObject
+    paths: tuple[str, ...]
+    namespace: str
+    applied: tuple[SourceObject, ...]
+
+
+def chosen(parts: Sequence[SourceObject]) -> tuple[list[SourceObject], list[str]]:
+    """What is to be adopted of what was given, and what could not be found.
+
+    All of it where no engine's source is among it; else what that applies, and what is no training
+    but may be referred to. An object that is given twice counts as the cluster has it.
+    """
+    sources = [source for part in parts if (source := _source(part))]
+    others = [part for part in parts if not any(part is source.part for source in sources)]
+    known = _as_seen(others)
+    if not sources:
+        return list(known.values()), []
+    found: dict[Identity, SourceObject] = {}
+    problems: list[str] = []
+    for source in sources:
+        try:
+            for one in source.applied or _of_paths(source, list(known.values())):
+                identity = _identity(one, source.namespace)
+                found[identity] = known.get(identity) or _placed(one, identity)
+        except ImportingError as error:
+            problems.append(str(error))
+    beside = [part for part in known.values() if trains(Manifest(body=part.body)) is None]
+    return [*found.values(), *beside], problems
+
+
+def as_in_cluster(
+    parts: Sequence[SourceObject], look: Callable[[Manifest], Mapping[str, Data] | None]
+) -> tuple[list[SourceObject], list[str]]:
+    """The objects as a cluster has them now, and those that it has not."""
+    found: list[SourceObject] = []
+    gone: list[str] = []
+    for part in parts:
+        manifest = Manifest(body=part.body)
+        if trains(manifest) is None or written_by_cluster(part):
+            found.append(part)
+        elif body := look(manifest):
+            found.append(of_cluster(body, part.place("")))
+        else:
+            gone.append(
+                f"{part.place('')}: {manifest.title} is not in the cluster, so that nothing of it "
+                "goes on: adopting it would begin it. `trainwright import` makes a job of it"
+            )
+    return found, gone
+
+
+def of_cluster(body: Mapping[str, Data], place: Location) -> SourceObject:
+    """An object that a cluster has given, for which no line of a file stands."""
+    return SourceObject(body=body, place=lambda _: place)
+
+
+def _as_seen(parts: Sequence[SourceObject]) -> dict[Identity, SourceObject]:
+    """Each object once, as the cluster has it where that is given."""
+    found: dict[Identity, SourceObject] = {}
+    for number, part in enumerate(parts):
+        identity = _identity(part, "")
+        if not identity[3]:
+            identity = ("", "", "", str(number))  # refused later, each by its place
+        if identity not in found or (
+            written_by_cluster(part) and not written_by_cluster(found[identity])
+        ):
+            found[identity] = part
+    return found
+
+
+def _identity(part: SourceObject, namespace: str) -> Identity:
+    group, kind, own, name = Manifest(body=part.body).identity
+    return group, kind, own or namespace, name
+
+
+def _placed(part: SourceObject, identity: Identity) -> SourceObject:
+    """An object in the namespace into which its engine puts it."""
+    body = {**part.body, "metadata": {**part.metadata, "namespace": identity[2]}}
+    return SourceObject(body=body, place=part.place)
+
+
+def _source(part: SourceObject) -> EngineSource | None:
+    kind = Manifest(body=part.body).group_kind
+    reader = {APPLICATION: _argocd, KUSTOMIZATION: _flux}.get(kind)
+    return reader(part) if reader else None
+
+
+def _argocd(part: SourceObject) -> EngineSource:
+    spec = part.spec
+    sources = (mapping(spec.get("source")), *mappings(spec.get("sources")))
+    applied = mappings(dig(part.body, "status", "resources"))
+    return EngineSource(
+        title=f"Application/{part.metadata.get('name')}",
+        part=part,
+        paths=tuple(path for one in sources if (path := text(one.get("path")))),
+        namespace=text(dig(spec, "destination", "namespace")),
+        applied=tuple(
+            _named(part, one, f"/status/resources/{at}") for at, one in enumerate(applied)
+        ),
+    )
+
+
+def _flux(part: SourceObject) -> EngineSource:
+    entries = mappings(dig(part.body, "status", "inventory", "entries"))
+    named = enumerate(zip(map(_entry, entries), entries, strict=True))
+    return EngineSource(
+        title=f"Kustomization/{part.metadata.get('name')}",
+        part=part,
+        paths=(text(part.spec.get("path")) or ".",),
+        namespace=text(part.spec.get("targetNamespace")),
+        applied=tuple(
+            _named(part, {**one, "version": entry.get("v")}, f"/status/inventory/entries/{at}")
+            for at, (one, entry) in named
+        ),
+    )
+
+
+def _entry(entry: Mapping[str, Data]) -> dict[str, Data]:
+    """What an entry of an inventory is about.
+
+    https://github.com/fluxcd/kustomize-controller/blob/v1.9.4/api/v1/inventory_types.go
+    """
+    parts = (*text(entry.get("id")).split("_"), "", "", "", "")
+    return dict(zip(("namespace", "name", "group", "kind"), parts, strict=False))
+
+
+def _named(part: SourceObject, one: Mapping[str, Data], pointer: str) -> SourceObject:
+    """An object of which only its name is known."""
+    version = "/".join(filter(None, (text(one.get("group")), text(one.get("version")))))
+    metadata = {key: text(one.get(key)) for key in ("name", "namespace")}
+    body = {"apiVersion": version, "kind": text(one.get("kind")), "metadata": metadata}
+    return SourceObject(body=body, place=lambda _: part.place(pointer))
+
+
+def _of_paths(source: EngineSource, parts: Sequence[SourceObject]) -> Iterator[SourceObject]:
+    """The training below the paths of a source. Raises ImportingError where they are not given."""
+    training = [part for part in parts if trains(Manifest(body=part.body))]
+    for path in map(normpath, source.paths):
+        root = _root(source, path, training)
+        yield from (part for part in training if _below(_file(part), root, path))
+
+
+def _root(source: EngineSource, path: str, parts: Sequence[SourceObject]) -> str:
+    """The folder of the repository in which a path lies: the nearest one to the source's file."""
+    roots = {root for part in parts for root in _roots(_file(part), path)}
+    above = [str(folder) for folder in PurePosixPath(_file(source.part)).parents]
+    around = [root for root in above if root in roots]
+    if around or len(roots) == 1:
+        return around[0] if around else next(iter(roots))
+    if not roots:
+        raise ImportingError(
+            f"{source.part.place('/spec')}: {source.title} reads the path {path} of its "
+            "repository, and no training of it is among the files: name a clone of the repository, "
+            "too, or what the cluster has of the source: `kubectl get … -o yaml`"
+        )
+    raise ImportingError(
+        f"{source.part.place('/spec')}: the path {path} of {source.title} is in several folders: "
+        f"{', '.join(sorted(roots))}. Name one of them"
+    )
+
+
+def _roots(file: str, path: str) -> Iterator[str]:
+    """Each folder in which a path would lead to a file."""
+    if path == ".":
+        yield from (str(folder) for folder in PurePosixPath(file).parents)
+        return
+    for folder in PurePosixPath(file).parents:
+        if _below(file, str(folder), path):
+            yield str(folder)
+
+
+def _below(file: str, root: str, path: str) -> bool:
+    return PurePosixPath(file).is_relative_to(PurePosixPath(root) / path)
+
+
+def _file(part: SourceObject) -> str:
+    return part.place("").file
