@@ -81,7 +81,12 @@ def test_the_default_target_is_the_first_kind() -> None:
 # is what a PyTorchJob moves to. Two command lines are read as the kind that comes nearest.
 ELSEWHERE = {
     "jobset": ("kinds/trainjob/", "kinds/labels.py", "kinds/indexed_pods.py"),
-    "pytorchjob": ("kinds/trainjob/", "importing/elasticdl.py", "importing/foreign.py"),
+    "pytorchjob": (
+        "kinds/trainjob/",
+        "kinds/adopted/",
+        "importing/elasticdl.py",
+        "importing/foreign.py",
+    ),
     "compose": ("importing/docker.py",),
 }
 # Conditions on targets in templates of them all: true or idle once the target is gone.

@@ -78,7 +78,7 @@ def test_what_agrees_is_one_line(rendered: Repository, api: ApiServer) -> None:
     assert found["message"] == "prod: Kueue 0.19.2, as environment.yaml has it"
     asked = {(r.verb, r.group, r.resource, r.path.split("/")[-1]) for r in api.requests}
     assert {request.path.split("/")[-3] for request in api.requests} == {"kueue-system"}
-    (role,) = yaml.safe_load_all(rendered.run("status", "--print-rbac", "doctor").stdout)
+    role, _of_sources = yaml.safe_load_all(rendered.run("status", "--print-rbac", "doctor").stdout)
     assert asked == {
         (verb, group, resource, name)
         for rule in role["rules"]

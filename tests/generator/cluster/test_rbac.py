@@ -14,7 +14,7 @@ from apiserver import ApiServer
 from cluster_objects import RUNNING, conditions, manifest, pod
 from repository import Repository
 from trainwright.gitops.wiring import kinds as applied_kinds
-from trainwright.kinds import SERVED
+from trainwright.kinds import OTHERS, SERVED
 from trainwright.specs import resolve
 from trainwright.specs.load import Reader
 from trainwright.specs.tree import Folder
@@ -60,7 +60,7 @@ def test_the_role_is_exactly_what_is_asked_for(
     # The other kinds are asked for in the same way as the one that was here.
     others = {
         (kind.group, kind.plural, verb)
-        for kind in SERVED.values()
+        for kind in (*SERVED.values(), *OTHERS.values())
         for group, resource, verb in asked
         if (group, resource) == ("kubeflow.org", "pytorchjobs")
     }

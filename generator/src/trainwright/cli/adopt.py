@@ -52,11 +52,11 @@ def adopt(  # noqa: PLR0913 - an option each
     Reads what `kubectl get -o yaml` prints: files, folders, "-" for standard input; or with --live
     the cluster itself. What runs, waits or is suspended becomes the first run of a job, byte for
     byte but for what the cluster has added; what has finished is listed in the ledger. Each job's
-    spec is that of its next run, which an edit of it begins; what no spec can say, such as several
+    spec is that of its next run, which an edit of it begins; what no spec can describe, such as several
     roles or an MPIJob, goes on as it is and has no next run. What that run would lose is listed,
     and so are the steps by which Argo CD, Flux or Helm lets go of the objects without pruning any.
 
-    An Application of Argo CD or a Kustomization of Flux among the files says which objects: those
+    An Application of Argo CD or a Kustomization of Flux among the files selects the objects: those
     that it has applied, or that are in its path of a repository among the files.
 
     Exits with 1 when something could not be adopted, and stays with who applies it.
@@ -132,7 +132,7 @@ def _say(context: Context, done: AdoptionBatch) -> None:
         _, *lines = text.report(one.imported, one.file.path, context.paint)
         for line in lines:
             click.echo(line, err=True)
-    for line in letting_go.steps(done.adoptions):
+    for line in letting_go.steps((one.body, one.manifest) for one in done.adoptions):
         click.echo(line)
     over = Counter(one.state.over for one in done.adoptions)
     click.echo(f"{over[False]} go on, {over[True]} have finished; 0 begin, 0 end.")

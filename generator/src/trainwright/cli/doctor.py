@@ -17,7 +17,11 @@ _COLORS = {"ok": "green", "warning": "yellow", "error": "red", "skipped": "white
 
 
 @click.command()
-@click.option("--live", is_flag=True, help="Read how Kueue is configured in the clusters, too.")
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Read how Kueue is configured in the clusters, and who else applies what was adopted.",
+)
 @answer_format
 @click.pass_obj
 def doctor(context: Context, output: str, *, live: bool) -> None:

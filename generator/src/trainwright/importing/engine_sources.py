@@ -14,6 +14,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import APPLICATION, KUSTOMIZATION
 from trainwright.datatypes.model import Data, Location, Manifest
 from trainwright.datatypes.tolerant import dig, mapping, mappings, text
+from trainwright.importing.letting_go import Holder
 from trainwright.importing.live import written_by_cluster
 from trainwright.kinds import trains
 from trainwright.kinds.reading import ImportingError, SourceObject
@@ -25,14 +26,26 @@ Identity = tuple[str, str, str, str]  # group, kind, namespace and name
 class EngineSource:
     """One of them: the objects that it has applied, or else the folders of its repository.
 
-    `namespace` is that of objects which name none.
+    `holder` is how it is told to let go, `namespace` that of objects which name none.
     """
 
     title: str
+    holder: Holder
     part: SourceObject
     paths: tuple[str, ...]
     namespace: str
     applied: tuple[SourceObject, ...]
+
+    def reads(self, part: SourceObject) -> bool:
+        """Whether an object is in its path, wherever the root of its repository is around it."""
+        folders = [str(folder) for folder in PurePosixPath(_file(self.part)).parents]
+        paths = map(normpath, self.paths)
+        return any(_below(_file(part), root, path) for path in paths for root in folders)
+
+
+def found(parts: Sequence[SourceObject]) -> tuple[EngineSource, ...]:
+    """The sources among some objects."""
+    return tuple(source for part in parts if (source := _source(part)))
 
 
 def chosen(parts: Sequence[SourceObject]) -> tuple[list[SourceObject], list[str]]:
@@ -41,22 +54,22 @@ def chosen(parts: Sequence[SourceObject]) -> tuple[list[SourceObject], list[str]
     All of it where no engine's source is among it; else what that applies, and what is no training
     but may be referred to. An object that is given twice counts as the cluster has it.
     """
-    sources = [source for part in parts if (source := _source(part))]
+    sources = found(parts)
     others = [part for part in parts if not any(part is source.part for source in sources)]
     known = _as_seen(others)
     if not sources:
         return list(known.values()), []
-    found: dict[Identity, SourceObject] = {}
+    wanted: dict[Identity, SourceObject] = {}
     problems: list[str] = []
     for source in sources:
         try:
             for one in source.applied or _of_paths(source, list(known.values())):
                 identity = _identity(one, source.namespace)
-                found[identity] = known.get(identity) or _placed(one, identity)
+                wanted[identity] = known.get(identity) or _placed(one, identity)
         except ImportingError as error:
             problems.append(str(error))
     beside = [part for part in known.values() if trains(Manifest(body=part.body)) is None]
-    return [*found.values(), *beside], problems
+    return [*wanted.values(), *beside], problems
 
 
 def as_in_cluster(
@@ -121,6 +134,7 @@ def _argocd(part: SourceObject) -> EngineSource:
     applied = mappings(dig(part.body, "status", "resources"))
     return EngineSource(
         title=f"Application/{part.metadata.get('name')}",
+        holder=_holder(part, "Argo CD"),
         part=part,
         paths=tuple(path for one in sources if (path := text(one.get("path")))),
         namespace=text(dig(spec, "destination", "namespace")),
@@ -135,6 +149,7 @@ def _flux(part: SourceObject) -> EngineSource:
     named = enumerate(zip(map(_entry, entries), entries, strict=True))
     return EngineSource(
         title=f"Kustomization/{part.metadata.get('name')}",
+        holder=_holder(part, "Flux"),
         part=part,
         paths=(text(part.spec.get("path")) or ".",),
         namespace=text(part.spec.get("targetNamespace")),
@@ -143,6 +158,10 @@ def _flux(part: SourceObject) -> EngineSource:
             for at, (one, entry) in named
         ),
     )
+
+
+def _holder(part: SourceObject, engine: str) -> Holder:
+    return Holder(engine, text(part.metadata.get("name")), text(part.metadata.get("namespace")))
 
 
 def _entry(entry: Mapping[str, Data]) -> dict[str, Data]:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from trainwright.datatypes.listing import plural
 from trainwright.datatypes.model import Data, Manifest
 from trainwright.datatypes.tolerant import text
-from trainwright.importing.adopting import Adoption
 from trainwright.objects.sync_options import OPTIONS, sync_options
 
 _KEPT = ("Prune=false", "Delete=false")
 _PRUNE = "kustomize.toolkit.fluxcd.io/prune"
 _FLUX = "kustomize.toolkit.fluxcd.io/"
 _HELM = "meta.helm.sh/release-"
+_MERGE = "Merge what was written here"
 
 
 class Holder(NamedTuple):
@@ -49,47 +49,56 @@ def holder_of(body: Mapping[str, Data]) -> Holder:
     return Holder("kubectl")
 
 
-def steps(adoptions: Iterable[Adoption]) -> Iterator[str]:
-    """For each holder what to do, in order, around the merge of what was written."""
-    held: defaultdict[Holder, list[Adoption]] = defaultdict(list)
-    for one in adoptions:
-        held[holder_of(one.body)].append(one)
+def steps(objects: Iterable[tuple[Mapping[str, Data], Manifest]]) -> Iterator[str]:
+    """For each holder what to do, in order, around the merge of what was written.
+
+    Each object is given as the cluster has it, and as it is to be applied.
+    """
+    held: defaultdict[Holder, list[Manifest]] = defaultdict(list)
+    for body, manifest in objects:
+        held[holder_of(body)].append(manifest)
     for holder, ones in sorted(held.items()):
         yield f"How {holder} lets go of {plural(len(ones), 'object')}:"
         lines = _STEPS[holder.engine](holder, ones)
         yield from (f"  {number}. {line}" for number, line in enumerate(lines, start=1))
 
 
-def _argocd(holder: Holder, ones: list[Adoption]) -> Iterator[str]:
+def after_merge(holder: Holder, manifests: Sequence[Manifest]) -> Iterator[str]:
+    """What is to be done yet where the merge was, and a holder has not let go."""
+    steps = _STEPS[holder.engine](holder, manifests)
+    return (step for step in steps if not step.startswith(_MERGE))
+
+
+def _argocd(holder: Holder, ones: Sequence[Manifest]) -> Iterator[str]:
     app = holder.path
     yield f"Stop its syncs: `argocd app set {app} --sync-policy none`"
     yield from _annotated(ones, _argocd_mark)
-    yield "Merge what was written here, and sync it: the objects then belong to the new Application"
+    yield f"{_MERGE}, and sync it: the objects then belong to the new Application"
     yield f"Take their manifests out of the source of {app}: a sync of it prunes none of them"
     yield f"Begin its syncs again, or end it: `argocd app delete {app} --cascade=false`"
 
 
-def _flux(holder: Holder, ones: list[Adoption]) -> Iterator[str]:
+def _flux(holder: Holder, ones: Sequence[Manifest]) -> Iterator[str]:
     where = f"{holder.name} --namespace {holder.namespace}" if holder.namespace else holder.name
     yield f"Stop it: `flux suspend kustomization {where}`"
     yield from _annotated(ones, _flux_mark)
-    yield "Merge what was written here: the new Kustomization then applies the objects"
+    yield f"{_MERGE}: the new Kustomization then applies the objects"
     yield f"Take their manifests out of the source of {holder.name}"
     yield f"Let it go on, which prunes none of them: `flux resume kustomization {where}`"
 
 
-def _helm(holder: Holder, ones: list[Adoption]) -> Iterator[str]:
+def _helm(holder: Holder, ones: Sequence[Manifest]) -> Iterator[str]:
     yield from _annotated(ones, lambda _: "helm.sh/resource-policy=keep")
-    yield "Merge what was written here"
+    yield f"{_MERGE}"
     yield f"Take their templates out of the release {holder.name}, or uninstall it"
 
 
-def _kubectl(_: Holder, ones: list[Adoption]) -> Iterator[str]:
-    yield "Merge what was written here: no engine has applied the objects, and none prunes them"
+def _kubectl(_: Holder, ones: Sequence[Manifest]) -> Iterator[str]:
+    yield f"{_MERGE}: no engine has applied the objects, and none prunes them"
     yield "Remove their old manifests, by which the objects could be applied or deleted again"
 
 
-_STEPS: Mapping[str, Callable[[Holder, list[Adoption]], Iterator[str]]] = {
+_STEPS: Mapping[str, Callable[[Holder, Sequence[Manifest]], Iterator[str]]] = {
     "Argo CD": _argocd,
     "Flux": _flux,
     "Helm": _helm,
@@ -108,13 +117,13 @@ def _flux_mark(manifest: Manifest) -> str:
     return "" if marked else f"{_PRUNE}=disabled"
 
 
-def _annotated(ones: list[Adoption], mark: Callable[[Manifest], str]) -> Iterator[str]:
+def _annotated(ones: Sequence[Manifest], mark: Callable[[Manifest], str]) -> Iterator[str]:
     """The commands that annotate objects, one for all that get the same, of each kind."""
     found: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
     for one in ones:
-        if annotation := mark(one.manifest):
-            where = one.manifest.namespace, one.manifest.kind.lower(), annotation
-            found[where].append(one.manifest.name)
+        if annotation := mark(one):
+            where = one.namespace, one.kind.lower(), annotation
+            found[where].append(one.name)
     for (namespace, kind, annotation), names in found.items():
         command = f"kubectl --namespace {namespace} annotate {kind} {' '.join(names)}"
         yield f"Keep them: `{command} --overwrite {annotation}`"

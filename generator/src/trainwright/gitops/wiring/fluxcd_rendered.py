@@ -59,7 +59,7 @@ def _for_each_job(site: Site) -> _Made:
         if target.envelope:  # no API server has it
             continue
         name, path = bounded(f"{site.name}-{run.job}"), f"{site.rendered}/{run.job}"
-        if target.of is ADOPTED:  # whose health is for nobody to wait for
+        if target.of is ADOPTED:  # whose health Flux is not told
             yield name, path, {"wait": False}
         elif {*others} & {*target.of.runtimes}:
             yield from _in_order(site, name, path, (target.of,), others)

@@ -13,6 +13,7 @@ from trainwright.setup.doctor.engines import engines
 from trainwright.setup.doctor.kueue import compared_kueue, kueue
 from trainwright.setup.doctor.machine import cluster, git_command, helm_engine, python
 from trainwright.setup.doctor.repository import clone, environments, hooks
+from trainwright.setup.doctor.sources import compared_sources, sources
 from trainwright.setup.doctor.workflows import workflows
 
 CHECKS: dict[str, Callable[[Path, BuildOptions], Iterator[Diagnosis]]] = {
@@ -22,6 +23,7 @@ CHECKS: dict[str, Callable[[Path, BuildOptions], Iterator[Diagnosis]]] = {
     "environments": environments,
     "chart": chart_sources,
     "engine": engines,
+    "sources": sources,
     "clone": clone,
     "hooks": hooks,
     "workflow": workflows,
@@ -29,7 +31,7 @@ CHECKS: dict[str, Callable[[Path, BuildOptions], Iterator[Diagnosis]]] = {
     "cluster": cluster,
 }
 # Instead of those of the same name, where clusters are asked.
-LIVE = {"kueue": compared_kueue}
+LIVE = {"kueue": compared_kueue, "sources": compared_sources}
 
 
 def examine(root: Path, options: BuildOptions, *, live: bool = False) -> tuple[Diagnosis, ...]:

@@ -1,0 +1,230 @@
+"""Whether what was adopted is still in the source from which it came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from trainwright.cluster.client import Access, Cluster, Resource
+from trainwright.cluster.errors import ClusterError, NoKind
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.groupkind import APPLICATION, KUSTOMIZATION, GroupKind
+from trainwright.datatypes.listing import listed
+from trainwright.datatypes.model import Environment, Location, Manifest
+from trainwright.errors import SourceError
+from trainwright.gitops.wiring import argocd, fluxcd
+from trainwright.importing import engine_sources, letting_go
+from trainwright.importing.engine_sources import EngineSource
+from trainwright.importing.letting_go import Holder
+from trainwright.kinds.reading import SourceObject
+from trainwright.manifests import reading
+from trainwright.render.build import BuildOptions
+from trainwright.runs.adopted import Adopted
+from trainwright.runs.workspace import Workspace
+from trainwright.setup.doctor.diagnosis import Diagnosis, State
+from trainwright.specs.layout import ENVIRONMENTS, JobFile
+from trainwright.specs.tree import Folder
+from trainwright.specs.yamlio import Document
+
+_ABOUT = "sources"
+_EFFECT = (
+    "Taken out of one source, it is deleted although the other one has it; and an edit of either "
+    "is undone by the other."
+)
+_MANAGED_BY = "app.kubernetes.io/managed-by"
+# Where an engine's objects are by default, and how the API names them.
+_ENGINES: tuple[tuple[GroupKind, str, Resource], ...] = (
+    (
+        APPLICATION,
+        argocd.NAMESPACE,
+        Resource(api_version="argoproj.io/v1alpha1", plural="applications"),
+    ),
+    (
+        KUSTOMIZATION,
+        fluxcd.NAMESPACE,
+        Resource(api_version="kustomize.toolkit.fluxcd.io/v1", plural="kustomizations"),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A job whose run is the object that was adopted."""
+
+    file: JobFile
+    adopted: Adopted
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.adopted.manifest
+
+
+def sources(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
+    """Which adopted objects are in other files of the repository, too."""
+    workspace = Workspace(Folder(root))
+    runs = [run for name in workspace.environments for run in _runs(workspace, name)]
+    found = list(_in_files(root, runs)) if runs else []
+    yield from found
+    if not found:
+        message = "nothing adopted is in another file" if runs else "nothing was adopted"
+        yield Diagnosis(about=_ABOUT, state=State.OK, message=message)
+
+
+def compared_sources(root: Path, options: BuildOptions) -> Iterator[Diagnosis]:
+    """The same, and which are still in the inventory of an engine's former source."""
+    yield from sources(root, options)
+    workspace = Workspace(Folder(root))
+    for name, environment in workspace.environments.items():
+        runs = list(_runs(workspace, name))
+        if runs:
+            yield from _compared(environment, runs)
+
+
+def _runs(workspace: Workspace, environment: str) -> Iterator[_Run]:
+    """The adopted runs that go on."""
+    over = workspace.ledger(environment).runs
+    for file in workspace.survey.jobs.get(environment, ()):
+        adopted = workspace.adopted(file)
+        if isinstance(adopted, Adopted) and adopted.name not in over:
+            record = workspace.folder(environment).record(file.name)
+            if record is None or record.object == adopted.name:
+                yield _Run(file, adopted)
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def _in_files(root: Path, runs: Sequence[_Run]) -> Iterator[Diagnosis]:
+    words = [run.manifest.name.encode() for run in runs]
+    words += [kind.kind.encode() for kind, *_ in _ENGINES]
+    parts = [part for entry in _entries(root) for part in _parts(root, entry, words)]
+    engines = engine_sources.found(parts)
+    for run in runs:
+        for part in parts:
+            if _is(part, run.manifest):
+                source = next((one for one in engines if one.reads(part)), None)
+                yield _twice(run, part, source)
+
+
+def _entries(root: Path) -> Iterator[Path]:
+    """What lies in the repository beside the environments."""
+    for entry in sorted(root.iterdir()):
+        hidden = entry.name == ENVIRONMENTS or entry.name.startswith(".") or entry.is_symlink()
+        if not hidden and (entry.is_dir() or entry.suffix in (".yaml", ".yml", ".json")):
+            yield entry
+
+
+def _parts(root: Path, entry: Path, words: Sequence[bytes]) -> Iterator[SourceObject]:
+    """The objects of files that have one of the words."""
+    try:
+        found = reading.gather((str(entry),))
+    except SourceError:  # a folder without manifests
+        return
+    for source in found:
+        if any(word in source.raw for word in words):
+            file = Path(source.file).resolve().relative_to(root.resolve()).as_posix()
+            for chunk in reading.split(source):
+                for document in reading.documents(chunk):
+                    if isinstance(document, Document):
+                        yield from _objects(document, file)
+
+
+def _objects(document: Document, file: str) -> Iterator[SourceObject]:
+    place = Location(file, document.place("").line)
+    for one in reading.objects(document.data):
+        if isinstance(one.body, dict):
+            yield engine_sources.of_cluster(one.body, place)
+
+
+def _is(part: SourceObject, manifest: Manifest) -> bool:
+    other = Manifest(body=part.body)
+    same = (other.group_kind, other.name) == (manifest.group_kind, manifest.name)
+    return same and other.namespace in ("", manifest.namespace)
+
+
+def _twice(run: _Run, part: SourceObject, source: EngineSource | None) -> Diagnosis:
+    there = part.place("").file
+    holder = source.holder if source else Holder("kubectl")
+    by = f", which {source.title} applies" if source else ""
+    return Diagnosis(
+        about=_ABOUT,
+        state=State.WARNING,
+        place=part.place(""),
+        message=f"{run.manifest.title} of {run.file} has two sources: {run.adopted.path}, and "
+        f"{there}{by}",
+        effect=_EFFECT,
+        remedy=_remedy(holder, [run.manifest]),
+    )
+
+
+# --- inventories ---------------------------------------------------------------------------------
+
+
+def _compared(environment: Environment, runs: Sequence[_Run]) -> Iterator[Diagnosis]:
+    try:
+        engines = list(_engines(environment))
+    except ClusterError as error:
+        yield Diagnosis(
+            about=_ABOUT,
+            state=State.WARNING,
+            place=environment.place,
+            message=f"{environment.name}: the inventories of engines were not read: {error}",
+            effect="Who else applies what was adopted is not known.",
+            remedy="Name the cluster with KUBECONFIG or kubernetes.context, and bind the role that "
+            "`trainwright status --print-rbac doctor` prints where the engine is.",
+        )
+        return
+    others = [one for one in engines if not _is_ours(one)]
+    found = False
+    for one in others:
+        held = [run for run in runs if any(_is(part, run.manifest) for part in one.applied)]
+        if held:
+            found = True
+            ours = (mine.title for run in held for mine in engines if _applies(mine, run))
+            yield _held(environment, one, held, listed(sorted(set(ours))))
+    if not found:
+        message = f"{environment.name}: no other inventory has what was adopted"
+        yield Diagnosis(about=_ABOUT, state=State.OK, message=message)
+
+
+def _engines(environment: Environment) -> Iterator[EngineSource]:
+    """Every Application and Kustomization of the namespaces in which they may be."""
+    cluster = Cluster(Access(context=environment.kube_context))
+    for _, usual, resource in _ENGINES:
+        namespaces = filter(None, (usual, environment.gitops.namespace))
+        for namespace in dict.fromkeys(namespaces):
+            try:
+                bodies = cluster.all(resource, namespace)
+            except NoKind:
+                break
+            place = Location(f"{resource.plural} of {namespace}")
+            parts = [engine_sources.of_cluster(body, place) for body in bodies]
+            yield from engine_sources.found(parts)
+
+
+def _is_ours(source: EngineSource) -> bool:
+    return Manifest(body=source.part.body).labels.get(_MANAGED_BY) == "trainwright"
+
+
+def _applies(source: EngineSource, run: _Run) -> bool:
+    return _is_ours(source) and any(_is(part, run.manifest) for part in source.applied)
+
+
+def _held(
+    environment: Environment, source: EngineSource, runs: Sequence[_Run], ours: str
+) -> Diagnosis:
+    names = listed([run.manifest.title for run in runs])
+    beside = f", and in that of {ours}" if ours else ", though it was adopted"
+    return Diagnosis(
+        about=_ABOUT,
+        state=State.WARNING,
+        place=environment.place,
+        message=f"{environment.name}: {names} in the inventory of {source.title}{beside}",
+        effect=_EFFECT,
+        remedy=_remedy(source.holder, [run.manifest for run in runs]),
+    )
+
+
+def _remedy(holder: Holder, manifests: Sequence[Manifest]) -> str:
+    steps = letting_go.after_merge(holder, manifests)
+    return " ".join(f"{number}. {step}." for number, step in enumerate(steps, start=1))
