@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,7 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "Job": ("batch/v1", {"backoffLimit": 0, "template": template("node")}),
 }
+POOLS = "pools: {h100: {resource: nvidia.com/gpu, capacity: 1000}}\n"
 OVER = {
     "PyTorchJob": ("Succeeded", "Failed"),
     "TrainJob": ("Complete", "Failed"),
@@ -254,3 +256,11 @@ def unlike(one: Any, other: Any, path: str = "") -> list[str]:
 
 def job_file(repository: Repository, name: str) -> Path:
     return repository.root / "environments" / "prod" / "jobs" / f"{name}.yaml"
+
+
+def recorded(folder: Path) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    for path in sorted(folder.glob("*/*.json")):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        applied = found["applied"] if isinstance(found["applied"], list) else [found["applied"]]
+        body = found["live"]
+        yield path.stem, next(a for a in applied if a["kind"] == body["kind"]), body

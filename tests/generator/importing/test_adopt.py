@@ -23,6 +23,7 @@ from adoption import (
     job_file,
     live,
     planned,
+    recorded,
     template,
     unlike,
 )
@@ -511,14 +512,6 @@ def test_status_finds_an_object_that_has_none_of_our_labels(
     (item,) = json.loads(done.stdout)["items"]
     assert (item["job"], item["object"], item["cluster"]) == (JOB, OBJECT, "running")
     assert len(item["pods"]) == 1
-
-
-def recorded(folder: Path) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    for path in sorted(folder.glob("*/*.json")):
-        found = json.loads(path.read_text(encoding="utf-8"))
-        applied = found["applied"] if isinstance(found["applied"], list) else [found["applied"]]
-        body = found["live"]
-        yield path.stem, next(a for a in applied if a["kind"] == body["kind"]), body
 
 
 def test_applied_again_a_real_object_stays_as_it_is(shared: Callable[[str], Path]) -> None:

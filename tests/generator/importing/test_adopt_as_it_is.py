@@ -14,6 +14,7 @@ import yaml
 import apiserver
 from adoption import (
     AS_THEY_ARE,
+    POOLS,
     adopted_by,
     before,
     is_over,
@@ -29,8 +30,6 @@ from git_repository import commit, git
 from repository import Copied, Repository
 from trainwright.kinds.adopted.status import STATUS
 from trainwright.kinds.state import Phase
-
-POOLS = "pools: {h100: {resource: nvidia.com/gpu, capacity: 1000}}\n"
 
 
 def team_of(root: Path, *bodies: dict[str, Any]) -> Repository:
