@@ -98,19 +98,20 @@ def _is_endless(container: Container) -> bool:
 
 @warning("TW763", kinds=_JOBS, spec=Pointer("/retries"))
 def disruption_counts_as_failure(subject: Subject) -> Iterator[Hit]:
-    actions = [rule.get("action") for rule in mappings(dig(subject.spec, "failurePolicy", "rules"))]
-    for template, job in _jobs(subject) if _UNCOUNTED not in actions else ():
+    restarts = mappings(dig(subject.spec, "failurePolicy", "rules"))
+    uncounted = any(text(rule.get("action")).endswith("IgnoreMaxRestarts") for rule in restarts)
+    for template, job in _jobs(subject) if not uncounted else ():
         rules = mappings(dig(job, "podFailurePolicy", "rules"))
         where = on_spot(subject, template)
-        if (where or rules) and template.retried is True and not _ignored(rules):
+        single = job is subject.spec
+        if not single and subject.job:
+            continue  # a set that is rendered here restarts as its job says
+        if (where or (single and rules)) and template.retried is True and not _ignored(rules):
             why = where or "its podFailurePolicy has no rule for DisruptionTarget"
             limit = f"backoffLimit {job.get('backoffLimit', '6 (the default)')}"
-            if job is not subject.spec and job.get("backoffLimit") == 0:
+            if not single and job.get("backoffLimit") == 0:
                 limit = f"maxRestarts {dig(subject.spec, 'failurePolicy', 'maxRestarts')}"
             yield Hit("/spec", f"{why}, and each preemption counts towards {limit}")
-
-
-_UNCOUNTED = "RestartJobSetAndIgnoreMaxRestarts"
 
 
 def _jobs(subject: Subject) -> Iterator[tuple[PodTemplate, Mapping[str, Data]]]:

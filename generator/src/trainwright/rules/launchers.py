@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.pointer import Pointer
-from trainwright.kinds import TRAINING
+from trainwright.kinds import SERVED, TRAINING
 from trainwright.pods.command import read_world_info
 from trainwright.pods.launching import alone, options, torchruns
 from trainwright.pods.template import Container
@@ -17,7 +17,8 @@ _ELSEWHERE = ("hostfile", "config-file")  # files that can say how many nodes th
 
 
 _REPLICAS = GroupKind("apps", "StatefulSet")
-_TOLD = (GroupKind("trainer.kubeflow.org", "TrainJob"), _REPLICAS)  # torchrun; others: TW112, TW306
+# Those of whose torchrun no rule of their kind speaks, as TW112 and TW306 do.
+_TOLD = (*(kind.group_kind for kind in SERVED.values() if kind.runtimes), _REPLICAS)
 
 
 @warning("TW745", kinds=(*TRAINING, _REPLICAS), spec=Pointer("/entrypoint"))
