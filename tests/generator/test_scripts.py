@@ -30,13 +30,13 @@ PARTS = [
 ]
 
 
-@given(st.lists(st.sampled_from(PARTS)).map(" ".join))
+@given(st.lists(st.sampled_from(PARTS)).map(lambda parts: f"{' '.join(parts)} "))
 def test_words_are_those_of_a_shell_whether_or_not_any_is_quoted(script: str) -> None:
     try:
         expected = shlex.split(script, comments=True)
     except ValueError:  # a quote that is not closed
         expected = script.split()
-    container = Container("", {"command": ["bash", "-c", f"{script} "]})
+    container = Container("", {"command": ["bash", "-c", script]})
     assert words(container) == ("bash", "-c", *expected)
 
 
