@@ -162,7 +162,7 @@ def test_other_fields_of_operation_wait(team: Repository) -> None:
     done = team.run("render")
     assert done.exit_code == 0
     assert "of an object that was adopted as it is, only the state is edited" in done.output
-    assert planned(team, "HEAD") == {JOB: "held"}
+    assert planned(team, "HEAD") == {JOB: "outdated"}
 
 
 @pytest.mark.parametrize(
