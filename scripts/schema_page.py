@@ -37,6 +37,10 @@ _ELSEWHERE = {  # fields that hold those of another section, by kind and path
     ("defaults", "gitops"): "`gitops` of [an environment](#an-environment)",
 }
 
+_ROLE = "roles.<name>"
+_OF_ROLES_ALONE = ("nodes", "port", "ready")
+_OF_A_ROLE = "that of the job, see [roles](roles.md) | Which of the fields, editors complete."
+
 _ANY = 5  # types, of all that JSON has but null: another schema has the field's structure
 
 
@@ -55,7 +59,11 @@ def _section(kind: str) -> Iterator[str]:
 
 
 def _rows(kind: str, above: str, within: Field) -> Iterator[str]:
+    if above == _ROLE:
+        yield f"| `{above}.<field>` | fields of [a job](#a-job) | {_OF_A_ROLE} |"
     for path, known in _inside(above, within):
+        if above == _ROLE and path.rpartition(".")[2] not in _OF_ROLES_ALONE:
+            continue
         section = _ELSEWHERE.get((kind, path))
         value = f"fields of {section}" if section else _value(known)
         yield f"| `{path}` | {value} | {_default(known)} | {_sentence(known)} |"

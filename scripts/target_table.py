@@ -628,6 +628,11 @@ _OWN_WORDS = (
         shows=('"example.com/a": "b"',),
     ),
     Feature(name="Lattice's settings", spec="lattice: {priority: 5}", shows=("priority: 5",)),
+    Feature(
+        name="roles",
+        spec="roles: {judge: {entrypoint: {script: serve.py}, port: 8000}}",
+        shows=("trainwright.io/role", "dependsOn"),
+    ),
 )
 
 
@@ -689,7 +694,7 @@ def rendered(feature: Feature | None, variant: Variant) -> render.Rendered:
     extra = feature.environment if feature else ""
     place = _document("environment.yaml", f"{_ENVIRONMENT}{_targets(variant)}\n{extra}")
     wanted = feature.spec if feature else "{}"
-    common = _SPEC if "entrypoint:" in wanted else _SPEC + _ENTRYPOINT
+    common = _SPEC if "entrypoint" in load_rendered(wanted)[0] else _SPEC + _ENTRYPOINT
     texts = (common, wanted, f"target: {variant.target}")
     layers = (Layer("job", _document(_FILE.path, text)) for text in texts)
     spec = stack((Reader(Folder(Path())).built_in, *layers))

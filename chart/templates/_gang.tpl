@@ -25,10 +25,29 @@ failurePolicy:
         - PodFailurePolicy
         {{- end }}
   {{- end }}
+{{- with $values.roles }}
+successPolicy:
+  operator: All
+  targetReplicatedJobs:
+    - node
+{{- end }}
 replicatedJobs:
+  {{- range $name, $role := $values.roles }}
+  {{- $own := omit $values "roles" }}
+  {{- range $key, $value := $role }}{{ $own = set $own $key $value }}{{ end }}
+  {{- $scope := dict "Values" $own "Chart" $.root.Chart "Release" $.root.Release }}
+  {{- include "training-job.role" (dict "root" $scope "name" $name) | nindent 2 }}
+  {{- end }}
   - name: node
     groupName: default
     replicas: 1
+    {{- with $values.roles }}
+    dependsOn:
+      {{- range $name, $_ := . }}
+      - name: {{ $name }}
+        status: Ready
+      {{- end }}
+    {{- end }}
     template:
       {{- if .elsewhere }}
       metadata:
@@ -53,6 +72,24 @@ replicatedJobs:
         {{- end }}
         template:
           {{- include "training-job.pod" (dict "root" .root "container" "node" "restartPolicy" "Never" "elsewhere" .elsewhere) | nindent 10 }}
+{{- end }}
+
+{{/*
+The Job of a role, whose pods serve those of the job: it starts single containers again. Takes a dict
+of "root" (the chart's scope, with the role's values) and "name".
+*/}}
+{{- define "training-job.role" -}}
+- name: {{ .name }}
+  groupName: default
+  replicas: 1
+  template:
+    spec:
+      completionMode: Indexed
+      completions: {{ int64 .root.Values.nodes }}
+      parallelism: {{ int64 .root.Values.nodes }}
+      backoffLimit: {{ int64 (default 0 .root.Values.runPolicy.backoffLimit) }}
+      template:
+        {{- include "training-job.pod" (dict "root" .root "container" .name "restartPolicy" "OnFailure") | nindent 8 }}
 {{- end }}
 
 {{/* The rule of a podFailurePolicy for exit codes after which no retry helps. */}}

@@ -332,7 +332,7 @@ def _schemas(node: Any, place: str = "#") -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
-DEFINED = {f"#/definitions/{name}" for name in SCHEMA["definitions"]}
+DEFINED = {f"#/{part}/{name}" for part in ("definitions", "properties") for name in SCHEMA[part]}
 
 
 def _read_otherwise(place: str, schema: dict[str, Any]) -> Iterator[str]:

@@ -43,12 +43,14 @@ def _demand(job: Job) -> Demand:
 
 def test_gpu_hours_are_nodes_times_gpus_times_duration_times_attempts() -> None:
     hours = 4 * 8 * 12 * 2
-    assert _demand(JOB) == Demand(
+    asked = Demand(
         nodes=Range(4, 4),
         gpus=Range(32, 32),
         hours=Range(hours, hours),
         cost=Range(hours * 2.5, hours * 2.5),
     )
+    assert JOB.pool is not None
+    assert _demand(JOB) == replace(asked, pools={JOB.pool.name: asked})
 
 
 def test_elastic_jobs_ask_for_a_range() -> None:
@@ -72,9 +74,10 @@ def test_without_a_price_hours_are_counted_and_cost_is_not() -> None:
 
 
 def test_without_accelerators_only_nodes_are_asked_for() -> None:
-    assert _demand(replace(JOB, resources=Resources(), max_duration=None)) == Demand(
-        nodes=Range(4, 4)
-    )
+    asked = Demand(nodes=Range(4, 4))
+    assert JOB.pool is not None
+    found = _demand(replace(JOB, resources=Resources(), max_duration=None))
+    assert found == replace(asked, pools={JOB.pool.name: asked})
 
 
 @pytest.mark.parametrize("state", ["suspended", "cancelled"])

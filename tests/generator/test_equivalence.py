@@ -80,7 +80,8 @@ class Spec:
             self.environment, targets={**self.environment.targets, variant.target: variant.options}
         )
         # Lattice's own settings are an instruction to one operator: the training has none of it.
-        job = replace(self.job, target=variant.target)
+        roles = tuple(replace(role, target=variant.target) for role in self.job.roles)
+        job = replace(self.job, target=variant.target, roles=roles)
         refused = any(unsupported(job, environment))
         longest = f"{_name(job, environment)}{TARGETS[job.target].longest_suffix(job)}"
         if refused or len(longest) > identity.MAX_NAME:

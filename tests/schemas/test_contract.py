@@ -23,7 +23,14 @@ ENVELOPE = {"apiVersion", "kind", "description"}
 # The part of a schema, the class that holds it, what only people read, and what is not written
 # there; "a.b" is written for a field that is flattened into the class.
 READ: list[tuple[str, dict[str, Any], type, set[str], set[str], dict[str, str]]] = [
-    ("job", FIELDS, model.Job, {*ENVELOPE, "extends"}, {"environment", "source", "namespace"}, {}),
+    (
+        "job",
+        FIELDS,
+        model.Job,
+        {*ENVELOPE, "extends"},
+        {"environment", "source", "namespace", "role"},
+        {},
+    ),
     ("image", FIELDS["image"], model.Image, set(), set(), {}),
     ("entrypoint", FIELDS["entrypoint"], model.Entrypoint, set(), set(), {}),
     ("elastic", FIELDS["elastic"], model.Elastic, set(), set(), {}),

@@ -32,7 +32,7 @@ def run(name: str, hours: float = 48, pool: str = "h100") -> PlannedRun:
     )
     return PlannedRun(
         object=name, target="pytorchjob", image="i", queue="", state="active", retired=False,
-        files={}, demand=demand, pool=pool,
+        files={}, demand=replace(demand, pools={pool: demand}),
     )  # fmt: skip
 
 

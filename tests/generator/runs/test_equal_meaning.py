@@ -91,6 +91,9 @@ EXTERNAL = {"store": "vault", "key": "a"}
 SWITCHES = ("privileged", "allowPrivilegeEscalation", "readOnlyRootFilesystem")
 CHECKS = ("shm", "memory", "disk", "ports", "names", "checkpoint", "collective")
 # For each default of the schema what must be there, and the default written out.
+JUDGE = _over(
+    "roles/judge", {"entrypoint": {"script": "serve.py"}, "port": 80, "ready": {"path": "/"}}
+)
 OF_JOBS: dict[str, Pair] = {
     "mountPropagation": ({}, _over("volumes/v/mountPropagation", "None")),
     "recursiveReadOnly": ({}, _over("volumes/v/recursiveReadOnly", "Disabled")),
@@ -182,6 +185,8 @@ OF_JOBS: dict[str, Pair] = {
         for name in CHECKS
     },
     **{f"fields/security/{name}": ({}, _over(f"security/{name}", False)) for name in SWITCHES},
+    "role/nodes": (JUDGE, _over("roles/judge/nodes", 1)),
+    "role/ready/within": (JUDGE, _over("roles/judge/ready/within", "10m")),
     "fields/lattice/framework": ({}, _over("lattice/framework", "pytorch")),
     "fields/lattice/priority": ({}, _over("lattice/priority", 0)),
 }

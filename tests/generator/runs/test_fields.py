@@ -198,6 +198,7 @@ EDITS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "tracking": ({"project": "llm"}, {}, PLACE),
     "security": ({"runAsUser": 1000}, {}, PLACE),
     "podPatch": ({"spec": {"hostUsers": False}}, {}, OPEN),
+    "roles": ({"judge": {"entrypoint": {"script": "serve.py"}}}, {"target": "jobset"}, PLACE),
     "lattice": ({"framework": "generic"}, {"target": "trainingjob"}, PLACE),
     "lattice.priority": (5, {"target": "trainingjob"}, PLACE),
     "waivers": ({"TW111": {"reason": "because", "until": "2030-01-01"}}, {}, PLACE),

@@ -962,6 +962,27 @@ class Container:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """When a pod of a role serves: an HTTP path that answers, or a command that succeeds.
+
+    `within` is how many seconds the first answer may take.
+    """
+
+    path: str = ""
+    command: tuple[str, ...] = ()
+    within: int = field(default=600, metadata=written(read=seconds))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """What a job is that serves another one while that trains; `port` is where its pods listen."""
+
+    name: str
+    port: int | None = None
+    ready: Ready | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One training run, merged, resolved against its environment, and valid.
 
@@ -971,6 +992,7 @@ class Job:
     environment: str = field(metadata=NOT_WRITTEN)
     source: str = field(metadata=NOT_WRITTEN)  # path of the job file, relative to the root
     namespace: str = field(metadata=NOT_WRITTEN)
+    role: Role | None = field(default=None, metadata=NOT_WRITTEN)  # None for the one that trains
     name: str
     target: str
     image: Image
@@ -1071,7 +1093,13 @@ class Job:
     # A strategic merge patch of the pods, in which a null removes.
     pod_patch: Mapping[str, Data] = field(default_factory=dict)
     lattice: Lattice = field(default=Lattice(), metadata=written(derived=True))
+    roles: tuple[Job, ...] = field(default=(), metadata=written(derived=True))
     waivers: tuple[Waiver, ...] = ()
+
+    @property
+    def groups(self) -> tuple[Job, ...]:
+        """The job that trains, and those beside it that serve it; each knows the others."""
+        return (self, *(replace(role, roles=self.roles) for role in self.roles))
 
 
 # Fields that are made something else of than what is written, so that two values may come to the

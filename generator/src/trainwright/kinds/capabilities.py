@@ -34,6 +34,9 @@ def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
             + _resized(target),
             f"Use target {able}, or set nodes instead of elastic.",
         )
+    if job.role is None:
+        yield from without_roles(job)
+        yield from _fixed(job)
     for other in KINDS.values():
         if other.section and other is not target.of and _is_set(job, other.section):
             yield Unsupported(
@@ -45,6 +48,21 @@ def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     yield from queueing.unlabelled(job, environment)
     yield from queueing.unschedulable(job, environment)
     yield from apart_from_code(target.unsupported(code.mounted(job, environment), environment), job)
+
+
+def without_roles(job: Job) -> Iterator[Unsupported]:
+    """Refuses roles where the target has one group of pods."""
+    target = TARGETS[job.target]
+    if job.roles and target.serving is None:
+        able = " or ".join(t.name for t in TARGETS.values() if t.serving)
+        message = f"a {target.kind} has one group of pods, and no roles beside it"
+        yield Unsupported(Pointer("/roles"), message, f"Use target {able}, or remove roles.")
+
+
+def _fixed(job: Job) -> Iterator[Unsupported]:
+    if job.elastic and job.roles:
+        message = "roles serve a fixed number of nodes, and those of an elastic job change"
+        yield Unsupported(Pointer("/elastic"), message, "Set nodes instead of elastic.")
 
 
 def apart_from_code(problems: Iterable[Unsupported], job: Job) -> Iterator[Unsupported]:

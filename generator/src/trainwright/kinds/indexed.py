@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.datatypes.model import Data, Environment, Job
+from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import queueing
 from trainwright.kinds.target import Deviation, Meeting, Unsupported, one_process
 from trainwright.pods import command as launch
@@ -25,6 +26,36 @@ _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 def first_pod(name: str) -> str:
     """Where the pods of a JobSet find rank 0: <jobset>-<job>-<job index>-<pod index>.<service>."""
     return f"{name}-{ROLE}-0-0.{name}"
+
+
+def hosts(role: Job, name: str) -> tuple[str, ...]:
+    """Where the pods of a role are found in the service of a JobSet of that name."""
+    assert role.role is not None
+    return tuple(f"{name}-{role.role.name}-0-{index}.{name}" for index in range(role.nodes))
+
+
+def serving(role: Job, environment: Environment) -> dict[str, Data]:
+    """The values of a role, whose Job starts single containers again.
+
+    JobSet starts what depends on it once all its pods are ready.
+    """
+    return {
+        "nodes": role.nodes,
+        "restartPolicy": "OnFailure",
+        "runPolicy": {"backoffLimit": role.retries},
+    }
+
+
+def unserved(job: Job, environment: Environment) -> Iterator[Unsupported]:
+    """Refuses a gang of pods of which some are made once the others are ready."""
+    if job.roles and queueing.gang_scheduler(job, environment):
+        field = "gang" if job.gang else "queue"
+        yield Unsupported(
+            Pointer.of(field),
+            "a gang scheduler starts all pods at once, and those that train are made when the "
+            "roles serve: each would wait for the other",
+            f"Remove it ({field}: null), or use a queue of Kueue.",
+        )
 
 
 def meeting(address: str) -> Meeting:

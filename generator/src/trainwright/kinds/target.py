@@ -112,6 +112,18 @@ def _nowhere(_job: Job, _environment: Environment, _name: str) -> Meeting:
     return Meeting(unknown, unknown, unknown)
 
 
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How a target has the roles of a job: the chart values in which a role differs from what any
+    target makes of it, the host names of its pods for a run of that name, and where the object has
+    all groups of pods: a list that begins with the roles, in their order.
+    """
+
+    values: Callable[[Job, Environment], dict[str, Data]]
+    hosts: Callable[[Job, str], tuple[str, ...]]
+    groups: str  # a JSON pointer
+
+
 POOL = "*"  # in a fact's path: the pool that the job asks for
 
 
@@ -145,7 +157,7 @@ class Target:
     before namespaces with the Pod Security level `restricted` admit its pods. `companions` are the
     kinds of what it renders beside a run, other than what any target does. `meeting` is where the
     nodes of a run of that name meet. `container` is what the container that trains is called in its
-    pods.
+    pods. `serving` is how it has roles, None where it has none.
     """
 
     of: Kind
@@ -166,6 +178,7 @@ class Target:
     companions: Callable[[Environment], tuple[GroupKind, ...]] = lambda _: ()
     meeting: Callable[[Job, Environment, str], Meeting] = _nowhere
     prepared: Callable[[Job, Environment], Job] = lambda job, _: job
+    serving: Serving | None = None
 
     @property
     def name(self) -> str:

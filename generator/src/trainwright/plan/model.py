@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Literal
 
 from trainwright.datatypes.frozen import dataclass
@@ -75,7 +75,6 @@ class PlannedRun:
     retired: bool
     files: Mapping[str, str] = field(repr=False)  # texts by name
     demand: Demand = NOTHING
-    pool: str = ""
     believed: bool = True
     adopted: bool = False
 
@@ -110,8 +109,7 @@ class JobChange:
         """As `delta`, but a new run asks for all its hours again, used up or not by the old one."""
         if self.action is not Action.NEW_RUN or self.after is None:
             return self.delta
-        new, delta = self.after.demand, self.delta
-        return replace(new, nodes=delta.nodes, gpus=delta.gpus)
+        return self.after.demand.holding(self.delta)
 
     @property
     def order(self) -> tuple[int, str]:

@@ -178,7 +178,6 @@ class Revision(Workspace):
             target=target,
             image=job.image.reference if job else "",
             queue=job.queue if job else "",
-            pool=job.pool.name if job and job.pool else "",
             state=job.state if job else "",
             retired=resolved.finished,
             files=texts,

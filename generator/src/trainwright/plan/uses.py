@@ -33,13 +33,14 @@ def uses(
     """
     finite = {fit.what for fit in fits}
     parts = [part for change in changes for part in _parts(change)]
+    standing = [part for job, it in after for part in _split(it, it, job.queue)]
     found = dict.fromkeys(what for part in parts for what in part.whats)
     for what in sorted(found, key=_rank):
         concerned = [part for part in parts if what in part.whats]
         delta = total(part.delta for part in concerned)
         asked = total(part.asked for part in concerned)
         if (delta, asked) != (NOTHING, NOTHING) and (_is_pool(what) or what in finite):
-            now = total(it for job, it in after if what in _whats(_pool(job), job.queue))
+            now = total(part.asked for part in standing if what in part.whats)
             yield Use(
                 what=what,
                 before=now - delta,
@@ -53,19 +54,18 @@ def _parts(change: JobChange) -> Iterator[_Part]:
     again = change.action is Action.NEW_RUN and change.after is not None
     if (was := change.before) is not None:
         less = change.left - was.demand
-        yield _Part(_whats(was.pool, was.queue), less, NOTHING if again else less)
+        yield from _split(less, NOTHING if again else less, was.queue)
     if (now := change.after) is not None:
-        yield _Part(_whats(now.pool, now.queue), now.demand, now.demand)
+        yield from _split(now.demand, now.demand, now.queue)
 
 
-def _pool(job: Job) -> str:
-    return job.pool.name if job.pool else ""
-
-
-def _whats(pool: str, queue: str) -> tuple[str, ...]:
-    """All that a job's demand counts for, by the names that a `CapacityCheck` has for them."""
+def _split(delta: Demand, asked: Demand, queue: str) -> Iterator[_Part]:
+    """A demand for each of what it counts for, by the names that a `CapacityCheck` has for them."""
+    for pool in {**delta.pools, **asked.pools}:
+        what = f"pool {pool}" if pool else NO_POOL
+        yield _Part((what,), delta.of(pool), asked.of(pool))
     queues = (f"queue {queue}",) if queue else ()
-    return (f"pool {pool}" if pool else NO_POOL, *queues, "budget")
+    yield _Part((*queues, "budget"), delta, asked)
 
 
 def _is_pool(what: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from trainwright.datatypes.frozen import dataclass
@@ -30,6 +30,13 @@ REFERENCES: Mapping[str, str] = {
     "rank0.address": "the host name at which the nodes meet: that of rank 0",
     "rank0.port": "the port at which the nodes meet",
     "checkpoint.folder": "the folder of the run's checkpoints",
+}
+# Those of a role of the job, by what follows its name: `${{ roles.rollout.urls }}`.
+OF_ROLES: Mapping[str, str] = {
+    "url": "the URL of the first pod of a role, as http://HOST:PORT",
+    "urls": "the URLs of all its pods, with commas between them",
+    "hosts": "the host names of all its pods, with commas between them",
+    "port": "the port at which its pods listen",
 }
 
 # A name ends before the next reference, so that no letter is read twice.
@@ -104,9 +111,9 @@ def replace(text: str, facts: Mapping[str, str]) -> str:
     return _REFERENCE.sub(value, text) if "${{" in text else text
 
 
-def nearest(name: str) -> str:
-    """The reference that was probably meant, or nothing."""
-    plain = {_plain(known): known for known in REFERENCES}
+def nearest(name: str, of_roles: Iterable[str] = ()) -> str:
+    """The reference that was probably meant, of those of a job with roles too; or nothing."""
+    plain = {_plain(known): known for known in (*REFERENCES, *of_roles)}
     found = difflib.get_close_matches(_plain(name), (*plain, *_ALSO), n=1, cutoff=_NEAR)
     return {**plain, **_ALSO}[found[0]] if found else ""
 

@@ -21,6 +21,7 @@ from trainwright.datatypes.tolerant import (
     text,
 )
 
+ROLE_LABEL = "trainwright.io/role"  # of pods that serve those that train
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the path of it everywhere
 
 
@@ -171,6 +172,11 @@ class PodTemplate(ObjectBody):
             body = mapping(item)
             pointer = f"{self.pointer}/spec/{field_name}/{index}"
             yield Container(self.placed.get(text(body.get("name")), pointer), body, init)
+
+    @property
+    def serves(self) -> bool:
+        """Whether these are pods of a role: they serve others that train, and keep no state."""
+        return ROLE_LABEL in self.labels
 
     @cached_property
     def trains(self) -> tuple[Container, ...]:

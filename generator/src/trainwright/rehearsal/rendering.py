@@ -41,6 +41,11 @@ def render(root: Path, file: JobFile, *, nodes: int | None, procs: int | None) -
     written, environment = sources.job, sources.environment
     if written.state == "cancelled":
         raise RehearsalError(f"{file} has state: cancelled, so there is nothing to run")
+    if written.roles:
+        raise RehearsalError(
+            f"{file} has roles, and a rehearsal starts one group of pods: rehearse a job without "
+            "them, with their addresses given by --env or after --"
+        )
     name = identity.object_name(written, identity.spec_hash(written, environment))
     automatic = sources.spec.data.get("procsPerNode", "auto") == "auto"
     job = _for_here(written, nodes=nodes, procs=procs or (1 if automatic else None))

@@ -15,6 +15,7 @@ from trainwright.datatypes.model import (
     Location,
     Manifest,
     Related,
+    Role,
     Waiver,
 )
 from trainwright.datatypes.pointer import Pointer, lookup
@@ -39,12 +40,13 @@ from trainwright.runs.decide import begun_after, decide, next_name, settled
 from trainwright.runs.decision import Decision, Sources, Step
 from trainwright.runs.record import VALUES_FILE, Record, Recorded
 from trainwright.runs.recorded_job import CannotAdjust, edited_operation, recorded_job
-from trainwright.specs import authored, files, ledger, redundant, schema
+from trainwright.specs import authored, files, layers, ledger, redundant, schema
 from trainwright.specs.filetree import digest
 from trainwright.specs.layout import JobFile
 from trainwright.specs.ledger import EMPTY, Ledger
 from trainwright.specs.load import LoadedJob
 from trainwright.specs.merge import BUILT_IN, Layered
+from trainwright.specs.resolve import in_role
 from trainwright.specs.violation import show
 
 if TYPE_CHECKING:
@@ -560,12 +562,25 @@ def _found(
     for manifest in manifests:
         for finding in _against_schema(manifest, spec, environment):
             yield manifest, finding
-        subject = subject_of(manifest, environment, job, manifests)
-        for rule, hit in rules.run(subject):
-            at = _in_container(hit, manifests, spec)
-            if (rule.id, at or hit.spec, hit.message) not in reported:
-                reported.add((rule.id, at or hit.spec, hit.message))
-                yield manifest, _finding(rule, hit, manifest, spec, at)
+        for group in job.groups:
+            own = layers.of_role(spec, group.role.name) if group.role else spec
+            subject = subject_of(manifest, environment, group if group.role else job, manifests)
+            for rule, hit in rules.run(subject):
+                at = _in_container(hit, manifests, own)
+                known = (rule.id, at or hit.spec, hit.message)
+                if known not in reported and _group_of(hit.pointer, job) == group.role:
+                    reported.add(known)
+                    found = _finding(rule, hit, manifest, own, at)
+                    yield manifest, in_role(found, spec, group.role)
+
+
+def _group_of(pointer: str, job: Job) -> Role | None:
+    """The role whose pods a pointer is in; None for those that train, and for what is none's."""
+    serving = TARGETS[job.target].serving
+    if not job.roles or serving is None or not pointer.startswith(f"{serving.groups}/"):
+        return None
+    index = int(Pointer(pointer.removeprefix(serving.groups)).parts[0])
+    return job.roles[index].role if index < len(job.roles) else None
 
 
 def _in_container(hit: Hit, manifests: Sequence[Manifest], spec: Layered) -> Pointer | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from trainwright import values
 from trainwright.datatypes.model import Environment, Job, Manifest
@@ -11,7 +12,7 @@ from trainwright.errors import EngineError
 from trainwright.findings import diagnostics as dx
 from trainwright.helm.engines import Engine
 from trainwright.kinds import TARGETS
-from trainwright.kinds.capabilities import unsupported
+from trainwright.kinds.capabilities import unsupported, without_roles
 from trainwright.kinds.target import Unsupported
 from trainwright.rule_model.edit import Verdict
 from trainwright.rules.edits import outcomes
@@ -25,21 +26,48 @@ def refusals(
     job: Job, environment: Environment, name: str
 ) -> Iterator[tuple[dx.Diagnostic, Unsupported]]:
     """What keeps a job from being rendered under a name: the values that it would lose or break."""
-    broken = tuple(references.problems(job, environment, name))
+    target = TARGETS[job.target]
+    broken = [(dx.UNSUPPORTED, problem) for problem in without_roles(job)]
+    for group in () if broken else job.groups:
+        broken += _broken_references(group, environment, name)
     if broken:
         yield from broken
         return
-    target = TARGETS[job.target]
-    for problem in unsupported(references.resolved(job, environment, name), environment):
-        yield dx.UNSUPPORTED, problem
-    for problem in values.reserved(job, environment, name):
-        yield dx.RESERVED, problem
+    known = set()  # of what is inherited each role has the same
+    for group in job.groups:
+        for kind, problem in _refusals_of(group, environment, name):
+            if problem.message not in known:
+                known.add(problem.message)
+                yield kind, _in_role(problem, group)
     longest = f"{name}{target.longest_suffix(job)}"
     over = len(longest) - identity.MAX_NAME
     if over > 0:
         message = f'the pod "{longest}" would have {len(longest)} characters, {over} too many'
         remedy = f"Shorten the name to at most {len(job.name) - over} characters."
         yield dx.NAME_LENGTH, Unsupported(Pointer("/name"), message, remedy)
+
+
+def _broken_references(
+    job: Job, environment: Environment, name: str
+) -> Iterator[tuple[dx.Diagnostic, Unsupported]]:
+    for kind, problem in references.problems(job, environment, name):
+        yield kind, _in_role(problem, job)
+
+
+def _refusals_of(
+    job: Job, environment: Environment, name: str
+) -> Iterator[tuple[dx.Diagnostic, Unsupported]]:
+    for problem in unsupported(references.resolved(job, environment, name), environment):
+        yield dx.UNSUPPORTED, problem
+    for problem in values.reserved(job, environment, name):
+        yield dx.RESERVED, problem
+
+
+def _in_role(problem: Unsupported, job: Job) -> Unsupported:
+    """A problem of a role where the spec of its job has it."""
+    if job.role is None:
+        return problem
+    return replace(problem, path=Pointer.of("roles", job.role.name, *problem.path.parts))
 
 
 def texts(job: Job, environment: Environment, name: str, engine: Engine) -> dict[str, str]:

@@ -116,3 +116,12 @@ class Subject(ObjectBody):
     def pods(self) -> int:
         """How many pods there are at most."""
         return sum(template.replicas for template in self.templates)
+
+    def pods_with(self, volume: Mapping[str, Data]) -> int:
+        """How many of them have a volume, whatever they call it; its source says which it is."""
+        source = {key: value for key, value in volume.items() if key != "name"}
+        return sum(
+            template.replicas
+            for template in self.templates
+            if any(source.items() <= one.items() for _, one in template.volumes)
+        )

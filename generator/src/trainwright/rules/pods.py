@@ -126,14 +126,14 @@ _OF_THE_NODE = re.compile(r"/(dev|proc|sys|run|var/run|home/kubernetes/bin)(/|$)
 
 @warning("TW717", about=("hostPath",), spec=Pointer("/volumes"))
 def host_path_on_several_nodes(subject: Subject) -> Iterator[Hit]:
-    pods = sum(template.replicas for template in subject.templates)
-    if pods < 2:
+    if subject.pods < 2:
         return
     for template in subject.templates:
         for pointer, volume in template.volumes:
             if "hostPath" in volume and not _OF_THE_NODE.match(
                 text(dig(volume, "hostPath", "path"))
             ):
+                pods = subject.pods_with(volume)
                 name = text(volume.get("name"))
                 message = f"{name} is a hostPath: {pods} pods see the disks of different nodes"
                 yield Hit(f"{pointer}/hostPath", message, spec=Pointer.of("volumes", name))
@@ -154,7 +154,7 @@ _SPOT = {
 def spot_without_checkpoints(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         where = on_spot(subject, template)
-        if not where:
+        if not where or template.serves:
             continue
         ours = _CHECKPOINT_DIR in (name for c in template.trains for name in c.variables)
         if not (ours or (subject.job is None and saves(template))):
@@ -193,7 +193,7 @@ def _required(template: PodTemplate) -> dict[str, str]:
 @warning("TW719", spec=Pointer("/checkpoint/volume"), per_pod=True)
 def checkpoints_lost_with_pod(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
-        if template.retried is not True:
+        if template.retried is not True or template.serves:
             continue
         for container in template.trains:
             for folder in saved(container):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.datatypes import quantity
 from trainwright.datatypes.groupkind import CLUSTERQUEUE, LOCALQUEUE, RESOURCEFLAVOR, RESOURCEQUOTA
-from trainwright.datatypes.model import Data, Manifest, Pool
+from trainwright.datatypes.model import Data, Job, Manifest, Pool
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
 from trainwright.datatypes.tolerant import dig, mapping, mappings, text
@@ -33,7 +33,8 @@ def asked(subject: Subject) -> dict[str, int]:
 def candidates(subject: Subject, template: PodTemplate) -> list[Pool]:
     """The pools that the pods can run in, as far as resources and node selectors tell."""
     if subject.job is not None:
-        return [subject.job.pool] if subject.job.pool else []
+        group = _group(subject.job, template)
+        return [group.pool] if group.pool else []
     wanted = set(template.accelerators)
     selector = mapping(template.spec.get("nodeSelector"))
     fitting = []
@@ -51,10 +52,23 @@ def pool_exceeded(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates if total else ():
         pools = candidates(subject, template)
         for resource, number in template.accelerators.items():
-            short = [_short(total[resource], number, pool) for pool in pools]
+            short = [_short(_from(pool, subject, total[resource]), number, pool) for pool in pools]
             if pools and all(short):
                 yield Hit(f"{template.pointer}/spec", min(short, key=len))
                 return
+
+
+def _group(job: Job, template: PodTemplate) -> Job:
+    """The job or the role of it that pods are of."""
+    return next((r for r in job.roles if r.role and r.role.name == template.role), job)
+
+
+def _from(pool: Pool, subject: Subject, total: int) -> int:
+    """How many accelerators of one pool an object holds, of all that it does."""
+    if subject.job is None or not subject.job.roles:
+        return total
+    groups = [group for group in subject.job.groups if group.pool == pool]
+    return sum(group.nodes * group.resources.gpu for group in groups)
 
 
 def _short(total: int, per_node: int, pool: Pool) -> str:

@@ -34,10 +34,10 @@ _ONE_NODE = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 def claim_of_one_node(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates if subject.pods > 1 else ():
         for pointer, volume in template.volumes:
-            modes = _modes(subject, volume)
-            if modes and _ONE_NODE.issuperset(modes):
+            modes, pods = _modes(subject, volume), subject.pods_with(volume)
+            if pods > 1 and modes and _ONE_NODE.issuperset(modes):
                 name = text(dig(volume, "persistentVolumeClaim", "claimName"))
-                message = f"{subject.pods} pods mount the claim {name}, which is {modes[0]}"
+                message = f"{pods} pods mount the claim {name}, which is {modes[0]}"
                 spec = Pointer.of("volumes", text(volume.get("name")))
                 yield Hit(pointer, message, spec)
 
@@ -46,7 +46,7 @@ def claim_of_one_node(subject: Subject) -> Iterator[Hit]:
 def checkpoints_in_the_container(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         where = on_spot(subject, template)
-        if template.partial or not (template.retried is True or where):
+        if template.partial or template.serves or not (template.retried is True or where):
             continue
         for container in template.trains:
             for folder in saved(container):

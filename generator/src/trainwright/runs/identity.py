@@ -55,7 +55,7 @@ def meaning(job: Job, environment: Environment) -> dict[str, Data]:
     """
     placed = _decisive(job, environment)
     job = canonical(with_operation(job, UNTOUCHED))
-    found = _canonical(job, UNNAMED | {"pool", "flags", "flag_style", "files"})
+    found = _canonical(job, UNNAMED | {"pool", "flags", "flag_style", "files", "roles"})
     if job.files:  # wherever their bytes are written
         found["files"] = {file.name: [file.digest, file.mode] for file in job.files}
     if job.flags:
@@ -64,6 +64,10 @@ def meaning(job: Job, environment: Environment) -> dict[str, Data]:
         found["pool"] = placed["pools"][job.pool.name]
     if "resources" in found:
         found["resources"] = _amounts(found["resources"])
+    for role in job.roles:
+        assert role.role is not None
+        served = {**meaning(role, environment), "serves": _plain(role.role)}
+        found.setdefault("roles", {})[role.role.name] = served
     return found
 
 
@@ -95,20 +99,24 @@ def unrecorded_facts(
     return tuple(
         fact
         for fact in TARGETS[job.target].facts
-        if fact.value(job, environment) and _value(recorded, _path(fact, job)) is None
+        if any(
+            fact.value(group, environment) and _value(recorded, _path(fact, group)) is None
+            for group in job.groups
+        )
     )
 
 
 def known_facts(recorded: Mapping[str, Data], job: Job) -> dict[str, Data]:
     """The recorded facts of a job without those that this version does not know any more."""
     found = {key: recorded[key] for key in ("namespace", "gitops", "pools") if key in recorded}
-    if job.pool and job.pool.name in recorded.get("pools", {}):
-        found["pools"] = {job.pool.name: {}}
+    pools = {group.pool.name for group in job.groups if group.pool} & set(recorded.get("pools", {}))
+    if pools:
+        found["pools"] = {name: {} for name in sorted(pools)}
     for fact in TARGETS[job.target].facts:
-        path = _path(fact, job)
-        value = _value(recorded, path)
-        if value is not None:
-            _put(found, path, value)
+        for path in (_path(fact, group) for group in job.groups):
+            value = _value(recorded, path)
+            if value is not None:
+                _put(found, path, value)
     return found
 
 
@@ -116,11 +124,12 @@ def _decisive(
     job: Job, environment: Environment, without: Collection[Fact] = ()
 ) -> dict[str, Data]:
     """The facts that change rendered bytes, as the job's kind names them."""
-    found: dict[str, Data] = {"pools": {job.pool.name: {}}} if job.pool else {}
+    pools: dict[str, Data] = {group.pool.name: {} for group in job.groups if group.pool}
+    found: dict[str, Data] = {"pools": pools} if pools else {}
     for fact in TARGETS[job.target].facts:
-        value = fact.value(job, environment)
-        if value and fact not in without:
-            _put(found, _path(fact, job), value)
+        for group in () if fact in without else job.groups:
+            if value := fact.value(group, environment):
+                _put(found, _path(fact, group), value)
     return found
 
 

@@ -14,7 +14,7 @@ from trainwright.runs.fields import operated, operation
 from trainwright.runs.record import API_VERSION, Record
 from trainwright.specs import convert, resolve, schema
 from trainwright.specs.layout import JobFile
-from trainwright.specs.merge import Layered
+from trainwright.specs.merge import Layered, without_nulls
 
 
 class CannotAdjust(TrainwrightError):
@@ -48,7 +48,7 @@ def _typed(
 ) -> Job:
     about = {key: spec.data[key] for key in ("apiVersion", "kind", "name")}
     layered = replace(spec, data={**data, **about})
-    if not schema.effective_job().accepts(layered.data):
+    if not schema.effective_job().accepts(without_nulls(layered.data)):
         raise CannotAdjust(f"{record.object} was rendered from a spec that is not valid any more")
     return resolve.typed(layered, environment, source)
 
@@ -81,7 +81,7 @@ def job_of(record: Record, file: JobFile, environment: Environment) -> Job | Non
     """The recorded spec as a job in an environment; None where this version does not accept it."""
     about = {"apiVersion": API_VERSION, "kind": "JobSpec", "name": file.name}
     spec = Layered(data={**record.spec, **about}, layers=())
-    accepted = schema.effective_job().accepts(spec.data)
+    accepted = schema.effective_job().accepts(without_nulls(spec.data))
     return resolve.typed(spec, environment, file.path) if accepted else None
 
 

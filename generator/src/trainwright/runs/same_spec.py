@@ -14,7 +14,7 @@ from trainwright.pods.flags import spelled_as
 from trainwright.runs import identity
 from trainwright.runs.fields import operated, with_operation
 from trainwright.specs import resolve, schema
-from trainwright.specs.merge import Layered
+from trainwright.specs.merge import Layered, without_nulls
 from trainwright.values.canonical import canonical
 
 # Of both, whatever they would be called. The names begin differently, so that a text which has one
@@ -36,7 +36,7 @@ class Surroundings:
         """
         about = {key: self.spec.data[key] for key in ("apiVersion", "kind", "name")}
         specs = [replace(self.spec, data={**data, **about}) for data in (one, other)]
-        if not all(schema.effective_job().accepts(spec.data) for spec in specs):
+        if not all(schema.effective_job().accepts(without_nulls(spec.data)) for spec in specs):
             return False
         one_job, other_job = (resolve.typed(spec, self.environment, self.source) for spec in specs)
         other_job = replace(other_job, flags=spelled_as(other_job.flags, one_job.flags))
@@ -83,7 +83,7 @@ _EACH = "*"  # every key of a mapping, or item of a list
 _RESOURCES = tuple(("resources", kind, _EACH) for kind in ("requests", "limits"))
 # Where the chart's values have amounts. Anywhere else a text is what its reader makes of it: what
 # a driver takes for a size, for one.
-_AMOUNTS: tuple[tuple[str, ...], ...] = (
+_OF_A_GROUP: tuple[tuple[str, ...], ...] = (
     *_RESOURCES,
     *(("initContainers", _EACH, *path) for path in _RESOURCES),
     ("shm", "sizeLimit"),
@@ -94,6 +94,7 @@ _AMOUNTS: tuple[tuple[str, ...], ...] = (
         for path in _RESOURCES
     ),
 )
+_AMOUNTS = (*_OF_A_GROUP, *(("roles", _EACH, *path) for path in _OF_A_GROUP))
 
 
 def _in_numbers(data: Data, path: tuple[str, ...]) -> Data:

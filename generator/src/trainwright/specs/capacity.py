@@ -83,7 +83,7 @@ def check_capacity(
 ) -> Iterator[CapacityCheck]:
     """One for each pool and queue that is requested, and for each budget."""
     for pool in environment.pools.values():
-        asked = total(d for job, d in demands if job.pool and job.pool.name == pool.name)
+        asked = total(d for _, d in demands if pool.name in d.pools).of(pool.name)
         if pool.capacity is not None and asked.nodes:
             yield _pool(pool, pool.capacity, asked)
     for queue, quota in environment.queues.items():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field, replace
 from functools import reduce
-from operator import add
+from operator import add, sub
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Job
@@ -39,7 +40,7 @@ class Demand:
     `nodes` and `gpus` are held at once. `hours` are GPU-hours, every attempt that has a deadline of
     its own counted to its full duration: a bound, and no forecast. `cost` is in the currency of the
     pools' prices. Jobs whose hours nothing bounds, and those whose pool has no price, are in
-    neither sum but counted.
+    neither sum but counted. `pools` has the same for each pool, "" being none.
     """
 
     nodes: Range = Range()
@@ -48,6 +49,7 @@ class Demand:
     cost: Range = Range()
     unbounded: int = 0
     unpriced: int = 0
+    pools: Mapping[str, Demand] = field(default_factory=dict, hash=False)
 
     def __add__(self, other: Demand) -> Demand:
         return Demand(
@@ -57,6 +59,7 @@ class Demand:
             cost=self.cost + other.cost,
             unbounded=self.unbounded + other.unbounded,
             unpriced=self.unpriced + other.unpriced,
+            pools=_of_both(self, other, add),
         )
 
     def __sub__(self, other: Demand) -> Demand:
@@ -67,20 +70,58 @@ class Demand:
             cost=self.cost - other.cost,
             unbounded=self.unbounded - other.unbounded,
             unpriced=self.unpriced - other.unpriced,
+            pools=_of_both(self, other, sub),
         )
+
+    def of(self, pool: str) -> Demand:
+        """What of it a pool has to have."""
+        return self.pools.get(pool, NOTHING)
+
+    def holding(self, other: Demand) -> Demand:
+        """The same hours, with the nodes and GPUs of another demand."""
+        pools = {
+            name: self.of(name).holding(other.of(name)) for name in {**self.pools, **other.pools}
+        }
+        return replace(self, nodes=other.nodes, gpus=other.gpus, pools=pools)
 
 
 NOTHING = Demand()
 
 
+def _of_both(
+    one: Demand, other: Demand, how: Callable[[Demand, Demand], Demand]
+) -> dict[str, Demand]:
+    both = {name: how(one.of(name), other.of(name)) for name in {**one.pools, **other.pools}}
+    return {name: demand for name, demand in both.items() if demand != NOTHING}
+
+
 def demand_of_job(job: Job, attempts: int) -> Demand:
-    """What a job asks for: nothing while it is suspended or cancelled.
+    """What a job asks for, with its roles: nothing while it is suspended or cancelled.
 
     GPU-hours are nodes times GPUs a node times maxDuration, for the least and the most nodes that
-    an elastic job has; `attempts` is how often each of them may take all of that.
+    an elastic job has; `attempts` is how often each of them may take all of that. Roles are there
+    as long as the job, and as often.
     """
     if job.state != "active":
         return NOTHING
+    groups: dict[str, list[Demand]] = {}
+    for group in job.groups:
+        pool = group.pool.name if group.pool else ""
+        groups.setdefault(pool, []).append(_of_group(group, attempts))
+    pools = {pool: _as_one(demands) for pool, demands in groups.items()}
+    return replace(_as_one([*pools.values()]), pools=pools)
+
+
+def _as_one(demands: Sequence[Demand]) -> Demand:
+    """The sum of what the groups of one job ask for, which is counted once."""
+    return replace(
+        total(demands),
+        unbounded=max(demand.unbounded for demand in demands),
+        unpriced=max(demand.unpriced for demand in demands),
+    )
+
+
+def _of_group(job: Job, attempts: int) -> Demand:
     elastic = job.elastic
     nodes = Range(elastic.min_nodes, elastic.max_nodes) if elastic else Range(job.nodes, job.nodes)
     gpus = nodes * job.resources.gpu

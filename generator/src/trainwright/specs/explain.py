@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, Step, leaves, lookup, typed
+from trainwright.datatypes.tolerant import mapping
 from trainwright.errors import SelectionError
+from trainwright.specs import layers
 from trainwright.specs.merge import BUILT_IN, Layer, Layered
 
 _META = frozenset({"apiVersion", "kind", "extends"})
@@ -36,8 +39,14 @@ class Explanation:
 def explain(spec: Layered, path: str = "") -> tuple[Explanation, ...]:
     """Every leaf at or below a path as people type it, in the order of the merged spec.
 
-    Raises SelectionError when the job has nothing there, with the nearest path that it has.
+    Raises SelectionError when the job has nothing there, with the nearest path that it has. Those
+    of a role are what it says itself, and what it inherits.
     """
+    roles, name, rest = (*path.split(".", 2), "", "")[:3]
+    if roles == "roles" and name in mapping(spec.data.get("roles")) and not layers.is_serving(rest):
+        at = Pointer.of(roles, name)
+        inside = explain(layers.of_role(spec, name), rest)
+        return tuple(replace(one, pointer=Pointer(at + one.pointer)) for one in inside)
     start = named(spec, path)
     found = lookup(spec.data, start)
     pointers = [start] if found is None else [p for p, _ in leaves(found, start)]

@@ -7,17 +7,31 @@ fabric <name> of pool …  what the network between the nodes of the job's pool 
 pool <name>              `defaults` of the job's pool
 base                     the specs that the job extends, the nearest one last
 job                      its own file
+
+Those of a role are the same, and over them what each says of the role.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.specs import fabrics
-from trainwright.specs.merge import BASE, DEFAULTS, ENVIRONMENT, JOB, Layer, Layered, stack
-from trainwright.specs.yamlio import Document
+from trainwright.specs.merge import (
+    BASE,
+    BUILT_IN,
+    DEFAULTS,
+    ENVIRONMENT,
+    JOB,
+    Layer,
+    Layered,
+    merge,
+    stack,
+)
+from trainwright.specs.yamlio import Document, parse
 
 _PARTIAL = Pointer("/defaults")  # where such a file has the partial spec
 
@@ -61,3 +75,46 @@ def of_pool(below: Sequence[Layer], pool: str) -> tuple[Layer, ...]:
     named = fabrics.profile(str(lookup(document.data, at / "fabric") or ""))
     fabric = named.layer(pool, (document, at / "fabric")) if named else None
     return tuple(layer for layer in (fabric, own) if layer and layer.data)
+
+
+# What a role has of its own: what runs in it and how often, and what keeps a training's state.
+_NOT_INHERITED = frozenset(
+    "entrypoint launcher launcherOptions flags flagStyle nodes procsPerNode backend elastic"
+    " checkpoint preflight metrics tracking lattice podPatch livenessProbe readinessProbe"
+    " startupProbe lifecycle roles".split()
+)
+# What is asked of the machines of one pool means nothing on those of another.
+_OF_A_POOL = frozenset({"resources", "resourceClaims", "shm", "topology"})
+_SERVING = frozenset({"port", "ready"})  # of a role, and of no job
+_USUAL = b"launcher: python\nnodes: 1\nprocsPerNode: 1\n"  # each pod serves by itself
+
+
+@cache
+def _usual() -> Layer:
+    document = parse(BUILT_IN, _USUAL)
+    assert isinstance(document, Document)
+    return Layer(BUILT_IN, document)
+
+
+def is_serving(path: str) -> bool:
+    """Whether a dotted path in a role is of what only roles have."""
+    return path.partition(".")[0] in _SERVING
+
+
+def of_role(spec: Layered, name: str) -> Layered:
+    """The spec of a role, as that of a job by itself: what the role says, over the job's."""
+    said = spec.data["roles"][name]
+    own = {key: value for key, value in said.items() if key not in _SERVING}
+    without = _NOT_INHERITED | (_OF_A_POOL if "pool" in own else frozenset())
+    inherited = {key: value for key, value in spec.data.items() if key not in without}
+    at = Pointer.of("roles", name)
+    layers = (
+        *(replace(layer, without=without) for layer in spec.layers),
+        _usual(),
+        *(
+            replace(layer, root=Pointer(layer.root + at), without=_SERVING)
+            for layer in spec.layers
+            if isinstance(lookup(layer.data, at), Mapping)
+        ),
+    )
+    return replace(spec, data=merge({**inherited, **_usual().data}, own), layers=layers)

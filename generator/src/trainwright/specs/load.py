@@ -30,7 +30,7 @@ from trainwright.specs.layout import (
     environment_files,
     environment_path,
 )
-from trainwright.specs.merge import BUILT_IN, Layer, Layered, stack
+from trainwright.specs.merge import BUILT_IN, Layer, Layered, stack, without_nulls
 from trainwright.specs.tree import Tree
 from trainwright.specs.violation import Violation, show
 from trainwright.specs.yamlio import Document, parse
@@ -508,7 +508,11 @@ class Reader:
         taken = self.with_files(layers.stacked(environment.layers, layers.of_job(chain)))
         findings.extend(taken.findings)
         spec = taken.spec
-        findings.extend(violations(schema.effective_job(), spec, str(file)))
+        plain = replace(spec, data=without_nulls(spec.data))
+        findings.extend(violations(schema.effective_job(), plain, str(file)))
+        for name in () if findings else spec.data.get("roles", {}):
+            role = layers.of_role(spec, name)
+            findings.extend(violations(schema.effective_job(), role, str(file)))
         usable = None if findings else spec
         return LoadedJob(file, usable, tuple(findings), (*paths, *taken.paths), source)
 

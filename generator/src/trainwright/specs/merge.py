@@ -1,7 +1,7 @@
 """Layers into one spec: maps merge, scalars and lists replace, null removes (RFC 7396).
 
 A patch of the pods is data for another merge, so its nulls stay: two layers of one come to the
-patch that does what both do, one after the other.
+patch that does what both do, one after the other. So do those of a role, which lies over its job.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from trainwright.specs.yamlio import Document
 
 PATCH, DIRECTIVE = "podPatch", "$patch"
+ROLES = "roles"
 # Labels of layers, lowest first: see `layers`. That of a pool and of its fabric has its name.
 BUILT_IN = "built-in"  # which no repository has
 DEFAULTS, ENVIRONMENT, BASE, JOB = "defaults", "environment", "base", "job"
@@ -35,7 +36,7 @@ def merge(below: Data, above: Data) -> Data:
             merged.pop(key, None)
         elif isinstance(value, Mapping):
             below_it = merged.get(key)
-            merged[key] = _patches(below_it, value) if key == PATCH else merge(below_it, value)
+            merged[key] = _MERGES.get(key, merge)(below_it, value)
         else:
             merged[key] = value
     return merged
@@ -65,23 +66,52 @@ def _patch(below: Data, above: Mapping[str, Data]) -> dict[str, Data]:
     return merged
 
 
+def _roles(below: Data, above: Mapping[str, Data]) -> dict[str, Data]:
+    """Two layers' roles as one. A null in a role removes what it would inherit from its job."""
+    merged = dict(below) if isinstance(below, Mapping) else {}
+    for name, role in above.items():
+        if role is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = _over(merged.get(name), role)
+    return merged
+
+
+def _over(below: Data, above: Data) -> Data:
+    if not isinstance(above, Mapping):
+        return above
+    merged = dict(below) if isinstance(below, Mapping) else {}
+    return {**merged, **{key: _over(merged.get(key), value) for key, value in above.items()}}
+
+
+def without_nulls(data: Mapping[str, Data]) -> Mapping[str, Data]:
+    """A merged spec as its schema has it, which has nothing in place of what is removed."""
+    return {**data, ROLES: merge({}, dict(data[ROLES]))} if ROLES in data else data
+
+
+_MERGES = {PATCH: _patches, ROLES: _roles}
+
+
 @dataclass(frozen=True, slots=True)
 class Layer:
     """One file's contribution: the part of the document under `root` is the partial spec.
 
     A layer whose document is not theirs has people's own line in `by`: the document and the place
-    in it that names the layer.
+    in it that names the layer. It says nothing of the keys in `without`.
     """
 
     label: str  # see `layers`
     document: Document
     root: Pointer = Pointer()
     by: tuple[Document, Pointer] | None = None
+    without: frozenset[str] = frozenset()
 
     @property
     def data(self) -> Mapping[str, Data]:
         found = lookup(self.document.data, self.root)
-        return found if isinstance(found, Mapping) else {}
+        if not isinstance(found, Mapping):
+            return {}
+        return {k: v for k, v in found.items() if k not in self.without} if self.without else found
 
     def place(self, pointer: str) -> Location:
         document, at = self.written_as(pointer)
@@ -97,6 +127,8 @@ class Layer:
 
     def wrote(self, pointer: str) -> bool:
         """Whether this layer has a value, null included, at the pointer."""
+        if self.without.intersection(Pointer(pointer).parts[:1]):
+            return False
         return self.root + pointer in self.document.places
 
 

@@ -21,7 +21,7 @@ from trainwright.findings import diagnostics as dx
 from trainwright.specs import resolve, schema
 from trainwright.specs.layout import ENVIRONMENTS, environment_path
 from trainwright.specs.load import Reader
-from trainwright.specs.merge import BUILT_IN, PATCH, Layer, Layered, merge
+from trainwright.specs.merge import BUILT_IN, PATCH, ROLES, Layer, Layered, merge, without_nulls
 from trainwright.specs.yaml_syntax import missing_space
 from trainwright.specs.yamlio import Document
 
@@ -32,8 +32,8 @@ _COMMANDS = frozenset({"/entrypoint/argv"})
 
 # By the part of a file that is a layer (`file#/pools/a/defaults`): pointers of values that decide
 # nothing for a job.
-# What a patch of the pods removes from them is a value of the patch.
-_PATCH, _NULL = Pointer.of(PATCH), object()
+# What a patch of the pods removes from them is a value of the patch, as of a role from its job.
+_REMOVING, _NULL = (Pointer.of(PATCH), Pointer.of(ROLES)), object()
 
 Idle = Mapping[str, tuple[str, ...]]
 
@@ -256,7 +256,9 @@ def _leaves(layer: Layer) -> Iterator[tuple[Pointer, Data]]:
                     yield at, leaf
         elif key not in _OF_THE_FILE:
             for pointer, leaf in leaves(value, Pointer.of(key)):
-                removed = leaf is None and pointer != _PATCH and pointer.within(_PATCH)
+                removed = leaf is None and any(
+                    pointer != at and pointer.within(at) for at in _REMOVING
+                )
                 yield pointer, _NULL if removed else leaf
 
 
@@ -302,7 +304,8 @@ def _unread(spec: Layered, job: Job, place: Environment, one: _Written) -> Itera
     if one.pointer == "/nodes" and job.elastic is None:
         return
     rest = without(spec, one.pointer)
-    if resolve.job(rest, place, job.source) == job and schema.effective_job().accepts(rest.data):
+    accepted = schema.effective_job().accepts(without_nulls(rest.data))
+    if resolve.job(rest, place, job.source) == job and accepted:
         message = f"{one.pointer.dotted} changes nothing: the inherited value is the same"
         yield dx.UNREAD.at(one.layer.key_place(one.pointer), message, path=one.pointer)
 

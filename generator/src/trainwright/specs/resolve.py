@@ -20,6 +20,7 @@ from trainwright.datatypes.model import (
     Job,
     Pool,
     Related,
+    Role,
     Severity,
     SeverityOverride,
     Volume,
@@ -40,6 +41,7 @@ from trainwright.specs import (
     convert,
     fabrics,
     files,
+    layers,
     pod_parts,
     pod_patch,
 )
@@ -112,6 +114,9 @@ def typed(spec: Layered, environment: Environment, source: str) -> Job:
     found = convert.value(
         Job,
         data,
+        roles=tuple(
+            _role(spec, name, environment, source) for name in sorted(data.get("roles", {}))
+        ),
         environment=environment.name,
         source=source,
         namespace=environment.namespace,
@@ -128,6 +133,11 @@ def typed(spec: Layered, environment: Environment, source: str) -> Job:
         ),
     )
     return replace(found, files=files.resolved(found.files, spec)) if found.files else found
+
+
+def _role(spec: Layered, name: str, environment: Environment, source: str) -> Job:
+    own = convert.value(Role, spec.data["roles"][name], name=name)
+    return replace(typed(layers.of_role(spec, name), environment, source), role=own)
 
 
 # --- what no schema can see --------------------------------------------------------------------
@@ -154,6 +164,27 @@ def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Find
     yield from allowed.problems(spec, environment)
     yield from pod_parts.problems(_pod_parts(spec), spec, environment.kubernetes_version)
     yield from pod_patch.problems(spec, environment.kubernetes_version)
+    for role in job.roles:
+        assert role.role is not None
+        yield from _serving(role.role, spec)
+        found = problems(role, layers.of_role(spec, role.role.name), environment)
+        yield from (in_role(finding, spec, role.role) for finding in found)
+
+
+def _serving(role: Role, spec: Layered) -> Iterator[Finding]:
+    if role.ready and role.ready.path and role.port is None:
+        at = Pointer.of("roles", role.name, "ready", "path")
+        message = "an HTTP path is asked for at a port, and the role has none"
+        yield spec.finding(dx.CONTRADICTION, at, message, remedy=f"Set roles.{role.name}.port.")
+
+
+def in_role(finding: Finding, spec: Layered, role: Role | None) -> Finding:
+    """A finding about a role as one about the job: where the role says it itself, there."""
+    if role is None:
+        return finding
+    own = Pointer.of("roles", role.name, *finding.path.parts)
+    wrote = any(layer.wrote(own) for layer in spec.layers) or not finding.path
+    return replace(finding, path=own if wrote else finding.path)
 
 
 def _known(names: Iterable[str], what: str) -> str:

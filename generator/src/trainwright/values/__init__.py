@@ -17,9 +17,10 @@ from trainwright.kinds.target import Target, Unsupported
 from trainwright.objects.kueue import PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.pods import code, command, shm
 from trainwright.pods.flags import flag_arguments
+from trainwright.pods.template import ROLE_LABEL
 from trainwright.specs.merge import merge
 from trainwright.specs.yamlio import Block
-from trainwright.values import containers, references, variables
+from trainwright.values import containers, references, roles, variables
 from trainwright.values.canonical import canonical
 
 MANAGED_BY = "trainwright"
@@ -29,6 +30,14 @@ _DNS_OF_HOST = "ClusterFirstWithHostNet"
 
 def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     """Chart values for one run named `name`. Empty values are left to the chart's defaults."""
+    decided = _of_group(job, environment, name)
+    if not job.roles or TARGETS[job.target].serving is None:
+        return decided
+    return roles.with_roles(decided, job, lambda role: _of_group(role, environment, name))
+
+
+def _of_group(job: Job, environment: Environment, name: str) -> dict[str, Data]:
+    """The values of the pods that train, or of those of a role."""
     job = canonical(job)
     needed = references.variables(job, environment, name)
     job = code.mounted(references.resolved(job, environment, name), environment)
@@ -69,7 +78,7 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         "terminationGracePeriodSeconds": job.grace_period,
         "podPatches": [dict(job.pod_patch)] if job.pod_patch else [],
     }
-    decided = merge(common, TARGETS[job.target].values(job, environment, name))
+    decided = merge(common, _of_target(job, environment, name))
     # Over defaults; see `reserved` for the rest.
     decided = merge(decided, {"env": variables.literals(job.env)})
     decided |= {
@@ -81,6 +90,16 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     return {key: value for key, value in decided.items() if value not in ("", [], {})}
 
 
+def _of_target(job: Job, environment: Environment, name: str) -> dict[str, Data]:
+    """The values in which the target differs from others."""
+    target = TARGETS[job.target]
+    if job.role is None:
+        return target.values(job, environment, name)
+    assert target.serving is not None
+    found: dict[str, Data] = merge(roles.probed(job.role), target.serving.values(job, environment))
+    return found
+
+
 def _given(job: Job, name: str) -> dict[str, Data]:
     """The fields that pods and containers take as they are written."""
     written = {key: getattr(job, name) for name, key in GIVEN.items()}
@@ -88,8 +107,9 @@ def _given(job: Job, name: str) -> dict[str, Data]:
         # Others than this ask the node's name servers, which know no rank of the run.
         # https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy
         written["dnsPolicy"] = _DNS_OF_HOST
+    selected = {_INSTANCE: name, **({ROLE_LABEL: job.role.name} if job.role else {})}
     written["topologySpreadConstraints"] = [
-        {"labelSelector": {"matchLabels": {_INSTANCE: name}}, **constraint}
+        {"labelSelector": {"matchLabels": selected}, **constraint}
         for constraint in job.topology_spread  # without a selector it would count no pods
     ]
     return {
@@ -107,7 +127,7 @@ def reserved(job: Job, environment: Environment, name: str) -> Iterator[Unsuppor
     target = TARGETS[job.target]
     needed = references.variables(job, environment, name)
     job = references.resolved(job, environment, name)
-    decided = target.values(job, environment, name)
+    decided = _of_target(job, environment, name)
     set_by_us = (decided.get("env", {}), decided.get("fieldEnv", {}), needed)
     known = {**_variables(job, name), **{k: v for each in set_by_us for k, v in each.items()}}
     for field, written in (("env", job.env), ("secrets", job.secrets)):

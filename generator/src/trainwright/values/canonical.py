@@ -48,6 +48,7 @@ def canonical(job: Job) -> Job:
             **_containers(job),
             "working_dir": _unless(job.working_dir, job.code.mount_path if job.code else ""),
             "termination_message_policy": _unless(job.termination_message_policy, _LOGS),
+            "roles": _each(canonical, job.roles),
         },
     )
 

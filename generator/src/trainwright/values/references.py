@@ -34,7 +34,7 @@ Problem: TypeAlias = tuple[dx.Diagnostic, Unsupported]
 Visit: TypeAlias = Callable[[Pointer, str], str]
 
 _COMMAND, _ENV = ("entrypoint/argv", "entrypoint/args", "flags", "launcherOptions"), ("env",)
-_ELSEWHERE = frozenset({"pool", "waivers", "name"})  # not the job's own, or not of the run
+_ELSEWHERE = frozenset({"pool", "waivers", "name", "roles"})  # not the job's own, or not of the run
 _ROOT = Pointer()
 _LITERAL = "Write `$${{` where the text itself is meant."
 _ELASTIC = "nodes come and go in an elastic job"
@@ -100,7 +100,25 @@ def facts_of(job: Job, environment: Environment, name: str) -> dict[str, RunFact
         facts["nodes"] = str(job.nodes)
         facts["world.size"] = str(job.nodes * job.procs_per_node)
         facts["node.rank"] = "0" if job.nodes == 1 else meeting.node_rank
+    for role in job.roles:
+        facts |= _of_role(role, name)
     return facts
+
+
+def _of_role(role: Job, name: str) -> dict[str, RunFact]:
+    """Where the pods of a role are found."""
+    serving, own = TARGETS[role.target].serving, role.role
+    if serving is None or own is None:
+        return {}
+    hosts = serving.hosts(role, name)
+    facts: dict[str, RunFact] = {"hosts": ",".join(hosts)}
+    if own.port is None:
+        remedy = f"Set roles.{own.name}.port, or use `${{{{ roles.{own.name}.hosts }}}}`."
+        facts |= dict.fromkeys(("url", "urls", "port"), NotKnown("the role has no port", remedy))
+    else:
+        urls = [f"http://{host}:{own.port}" for host in hosts]
+        facts |= {"url": urls[0], "urls": ",".join(urls), "port": str(own.port)}
+    return {f"roles.{own.name}.{key}": fact for key, fact in facts.items()}
 
 
 def _checkpoints(job: Job, name: str) -> RunFact:
@@ -143,7 +161,7 @@ def _problem(
         return
     shown, fact = f"`${{{{ {reference} }}}}`", facts.get(reference)
     if fact is None:
-        yield dx.REFERENCE, _unknown(at, reference, shown)
+        yield dx.REFERENCE, _unknown(at, reference, shown, facts)
     elif isinstance(fact, NotKnown):
         yield dx.UNSUPPORTED, Unsupported(at, f"{shown} is not known: {fact.why}", fact.remedy)
     elif isinstance(fact, Variable) and not _is_below(at, (*_COMMAND, *_ENV)):
@@ -159,10 +177,11 @@ def _problem(
         yield dx.UNSUPPORTED, Unsupported(at, message, remedy)
 
 
-def _unknown(at: Pointer, reference: str, shown: str) -> Unsupported:
-    meant = nearest(reference)
+def _unknown(at: Pointer, reference: str, shown: str, facts: Mapping[str, RunFact]) -> Unsupported:
+    of_roles = sorted(fact for fact in facts if fact.startswith("roles."))
+    meant = nearest(reference, of_roles)
     hint = f": did you mean `${{{{ {meant} }}}}`?" if meant else ""
-    known = ", ".join(REFERENCES)
+    known = ", ".join((*REFERENCES, *of_roles))
     remedy = f"Known references: {known}. {_LITERAL}"
     return Unsupported(at, f"there is no reference {shown}{hint}", remedy)
 

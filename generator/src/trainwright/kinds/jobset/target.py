@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.datatypes.model import Data, Environment, Job
+from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import facts, indexed, labels, queueing
 from trainwright.kinds.jobset import KIND, in_place
-from trainwright.kinds.target import Deviation, Target, Unsupported
+from trainwright.kinds.target import Deviation, Serving, Target, Unsupported
 from trainwright.pods import command
 from trainwright.specs.upstream import upstream
 
@@ -30,12 +31,21 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
 
 def longest_suffix(job: Job) -> str:
     """The webhook counts the five random characters of a pod's name too."""
-    return f"-{indexed.ROLE}-0-{job.nodes - 1}-abcde"
+    groups = {indexed.ROLE: job.nodes, **{r.role.name: r.nodes for r in job.roles if r.role}}
+    return max((f"-{name}-0-{nodes - 1}-abcde" for name, nodes in groups.items()), key=len)
 
 
 def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     yield from indexed.unsupported(job, environment)
     yield from in_place.unsupported(job, environment)
+    yield from indexed.unserved(job, environment)
+    if job.roles and in_place.is_on(job, environment):
+        yield Unsupported(
+            Pointer("/roles"),
+            "restarts in place hold every pod back until all have arrived, and those that train "
+            "begin once the roles serve",
+            "Set retries: 0, or remove targets.jobset.inPlaceRestart from environment.yaml.",
+        )
 
 
 TARGET = Target(
@@ -52,6 +62,7 @@ TARGET = Target(
     companions=queueing.pod_groups,
     meeting=lambda _job, _environment, name: indexed.meeting(indexed.first_pod(name)),
     controller_labels=labels.OF_SETS,
+    serving=Serving(indexed.serving, indexed.hosts, "/spec/replicatedJobs"),
     deviations=(
         queueing.PLACED,
         indexed.RETRIES,

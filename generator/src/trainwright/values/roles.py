@@ -1,0 +1,99 @@
+"""The roles of a job as values of the chart: in what each differs from the job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+
+from trainwright.datatypes.model import Data, Job, Ready, Role
+from trainwright.pods.template import ROLE_LABEL
+from trainwright.specs import yamlio
+from trainwright.specs.merge import merge
+
+_CHART = Path(__file__).parents[1] / "chart" / "values.yaml"
+_PERIOD = 5  # seconds between two probes
+# What the run has once, whatever its roles are.
+_OF_THE_RUN = frozenset(
+    "claims externalSecret createServiceAccount podMonitor networkPolicy podGroup target"
+    " fullnameOverride commonLabels labels annotations".split()
+)
+
+
+def with_roles(
+    decided: Mapping[str, Data], job: Job, build: Callable[[Job], Mapping[str, Data]]
+) -> dict[str, Data]:
+    """The values of a job with those of its roles, and what comes into being for these as well."""
+    whole = dict(decided)
+    found = {}
+    for role in job.groups:
+        if role.role:
+            values = _with_own_keys(role.role.name, build(role), decided)
+            found[role.role.name] = _difference(decided, values)
+            whole = _with_supporting(whole, values)
+    return {**whole, "roles": found}
+
+
+def _with_own_keys(
+    role: str, values: Mapping[str, Data], job: Mapping[str, Data]
+) -> Mapping[str, Data]:
+    """The files of a role, under keys of their own where the job has others by the same."""
+    theirs, files = job.get("files", {}), values.get("files", {})
+    taken = {file["key"]: file for file in theirs.values()}
+    if all(taken.get(file["key"], file) == file for file in files.values()):
+        return values
+    named = {path: {**file, "key": f"{role}-{file['key']}"} for path, file in files.items()}
+    return {**values, "files": named}
+
+
+def _with_supporting(whole: Mapping[str, Data], values: Mapping[str, Data]) -> dict[str, Data]:
+    """What is made beside the run, with what is made for a role: each by its name once."""
+    found = dict(whole)
+    claims = {
+        claim["name"]: claim for claim in (*values.get("claims", ()), *whole.get("claims", ()))
+    }
+    external = {**values.get("externalSecret", {}), **whole.get("externalSecret", {})}
+    if claims:
+        found["claims"] = [claims[name] for name in sorted(claims)]
+    if external:
+        found["externalSecret"] = dict(sorted(external.items()))
+    return found
+
+
+def _difference(job: Mapping[str, Data], role: Mapping[str, Data]) -> dict[str, Data]:
+    """What a role has otherwise than the job, each value whole: the chart merges none of them."""
+    usual = _defaults()
+    return {
+        key: mine
+        for key in sorted({*job, *role} - _OF_THE_RUN)
+        if (mine := merge(usual[key], role.get(key, usual[key])))
+        != merge(usual[key], job.get(key, usual[key]))
+    }
+
+
+@cache
+def _defaults() -> Mapping[str, Data]:
+    """The chart's own values."""
+    found: Mapping[str, Data] = yamlio.load_rendered(_CHART.read_text(encoding="utf-8"))[0]
+    return found
+
+
+def probed(role: Role) -> dict[str, Data]:
+    """What tells the kubelet that a pod of a role serves, and its port."""
+    found: dict[str, Data] = {"podLabels": {ROLE_LABEL: role.name}}
+    if role.port is not None:
+        found["ports"] = [{"name": "serving", "containerPort": role.port, "protocol": "TCP"}]
+    probe = _probe(role)
+    if probe is None:
+        return found
+    within = (role.ready or Ready()).within
+    started = {**probe, "periodSeconds": _PERIOD, "failureThreshold": -(-within // _PERIOD)}
+    return {**found, "readinessProbe": {**probe, "periodSeconds": _PERIOD}, "startupProbe": started}
+
+
+def _probe(role: Role) -> dict[str, Data] | None:
+    if role.ready is None:
+        return None if role.port is None else {"tcpSocket": {"port": role.port}}
+    if role.ready.command:
+        return {"exec": {"command": list(role.ready.command)}}
+    return {"httpGet": {"path": role.ready.path, "port": role.port}}

@@ -1,0 +1,265 @@
+"""Roles: what serves a job while it trains, from its spec to its pods and to what a merge costs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+import git_repository
+from git_repository import git
+from repository import Repository
+from trainwright.datatypes.model import Manifest
+from trainwright.kinds import KINDS, TARGETS
+from trainwright.runs.workspace import Workspace
+from trainwright.specs.demand import Demand, Range
+from trainwright.specs.tree import Folder
+
+ENVIRONMENT = """\
+apiVersion: trainwright.io/v1alpha1
+kind: Environment
+namespace: training
+kubernetes: {version: "1.34"}
+targets: {jobset: {version: "0.12"}}
+queueing: kueue
+queues: {team: {quota: 640}}
+pools:
+  h100: {resource: nvidia.com/gpu, gpusPerNode: 8, capacity: 640, pricePerGpuHour: 2.0}
+  l4: {resource: nvidia.com/gpu, gpusPerNode: 4, capacity: 8, pricePerGpuHour: 0.5}
+  cpu: {}
+defaults: {target: jobset}
+"""
+JOB = """\
+apiVersion: trainwright.io/v1alpha1
+kind: JobSpec
+name: grpo
+image: {repository: registry.example.com/ml/grpo, tag: "1.0"}
+entrypoint: {script: train.py}
+flags: {rollouts: "${{ roles.rollout.urls }}", reward: "${{ roles.reward.url }}"}
+nodes: 2
+pool: h100
+queue: team
+maxDuration: 10h
+resources: {cpu: "8", memory: 64Gi, gpu: 8}
+roles:
+  rollout: {nodes: 3, entrypoint: {argv: [vllm, serve, m]}, port: 8000, ready: {path: /health}}
+  reward:
+    pool: l4
+    entrypoint: {script: serve.py}
+    resources: {cpu: "4", memory: 16Gi, gpu: 2}
+    port: 9000
+"""
+
+
+def _repository(root: Path, job: str = JOB) -> Repository:
+    repository = Repository(git_repository.init(root))
+    repository.write("prod/environment.yaml", ENVIRONMENT)
+    repository.write("prod/jobs/grpo.yaml", job)
+    done = repository.run("render")
+    assert done.exit_code == 0, done.output
+    git(root, "add", ".")
+    git(root, "commit", "--quiet", "--message", "first")
+    return repository
+
+
+def _edited(repository: Repository, old: str, new: str) -> None:
+    path = repository.root / "environments/prod/jobs/grpo.yaml"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def _object(repository: Repository) -> Manifest:
+    path = repository.root / "environments/prod/rendered/grpo/jobset.yaml"
+    return Manifest(body=yaml.safe_load(path.read_text()), path=path.name)
+
+
+def _record(repository: Repository) -> dict[str, Any]:
+    path = repository.root / "environments/prod/rendered/grpo/run.lock"
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def _row(planned: str, what: str) -> str:
+    line = next(line for line in planned.splitlines() if what in line)
+    return line.partition(what)[2].strip()
+
+
+def test_references_are_the_addresses_that_the_pods_will_have(tmp_path: Path) -> None:
+    manifest = _object(_repository(tmp_path))
+    workload = KINDS[manifest.group_kind].operator.pods(manifest, (manifest,), None)
+    hosts = {
+        role: [pod.hostname for pod in workload.pods if pod.role == role]
+        for role in ("rollout", "reward", "node")
+    }
+    assert {role: len(names) for role, names in hosts.items()} == {
+        "rollout": 3,
+        "reward": 1,
+        "node": 2,
+    }
+    trainer = next(pod for pod in workload.pods if pod.role == "node")
+    assert (
+        f"--rollouts={','.join(f'http://{host}:8000' for host in hosts['rollout'])}" in trainer.argv
+    )
+    assert f"--reward=http://{hosts['reward'][0]}:9000" in trainer.argv
+    assert set(workload.deciding) == {pod.name for pod in workload.pods if pod.role == "node"}
+
+
+def test_what_trains_waits_for_what_serves_and_ends_it(tmp_path: Path) -> None:
+    spec = _object(_repository(tmp_path)).spec
+    *roles, trainer = spec["replicatedJobs"]
+    assert [job["name"] for job in roles] == ["reward", "rollout"]
+    assert trainer["dependsOn"] == [{"name": job["name"], "status": "Ready"} for job in roles]
+    assert spec["successPolicy"] == {"operator": "All", "targetReplicatedJobs": ["node"]}
+    probes = [
+        job["template"]["spec"]["template"]["spec"]["containers"][0]["startupProbe"]
+        for job in roles
+    ]
+    assert [probe["failureThreshold"] * probe["periodSeconds"] for probe in probes] == [600, 600]
+    assert "tcpSocket" in probes[0]
+    assert probes[1]["httpGet"] == {"path": "/health", "port": 8000}
+
+
+def test_a_role_inherits_but_what_runs_how_often_and_what_keeps_state(tmp_path: Path) -> None:
+    saved = "volumes: {w: {claim: c, mountPath: /w}}\ncheckpoint: {volume: w, path: c}\nroles:"
+    job = JOB.replace("roles:", f"env: {{A: '1', B: '2'}}\n{saved}").replace(
+        "port: 9000", "port: 9000\n    env: {B: '3', A: null}"
+    )
+    reward, rollout, node = (
+        job["template"]["spec"]["template"]["spec"]["containers"][0]
+        for job in _object(_repository(tmp_path, job)).spec["replicatedJobs"]
+    )
+    variables = [{e["name"]: e.get("value") for e in c["env"]} for c in (reward, rollout, node)]
+    assert variables[0] == {"B": "3"}
+    assert variables[1] == {"A": "1", "B": "2"}
+    assert variables[2].items() >= {"A": "1", "B": "2"}.items()
+    assert "TRAINWRIGHT_CHECKPOINT_DIR" in variables[2]
+    assert rollout["resources"] == node["resources"]
+    assert reward["resources"]["limits"] == {"memory": "16Gi", "nvidia.com/gpu": "2"}
+    assert rollout["command"] == ["vllm", "serve", "m"]
+    assert reward["command"] == ["python", "-u", "serve.py"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "cause"),
+    [
+        ("nodes: 3", "nodes: 4", "roles.rollout.nodes: 3 → 4"),
+        ("port: 9000", "port: 9001", "roles.reward.port: 9000 → 9001"),
+        ("path: /health", "path: /ready", 'roles.rollout.ready.path: "/health" → "/ready"'),
+        ('tag: "1.0"', 'tag: "2.0"', 'image.tag: "1.0" → "2.0"'),
+    ],
+)
+def test_an_edit_of_any_role_is_another_run(old: str, new: str, cause: str, tmp_path: Path) -> None:
+    repository = _repository(tmp_path)
+    before = _record(repository)["object"]
+    _edited(repository, old, new)
+    assert repository.run("render").exit_code == 0
+    assert _record(repository)["object"] != before
+    planned = repository.run("plan", "--against", "main").stdout
+    assert cause in planned, planned
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("roles:", "# as upstream has them\nroles:"),
+        ("{nodes: 3, entrypoint", "{nodes: 3, launcher: python, entrypoint"),
+        ("    port: 9000", "    nodes: 1\n    port: 9000"),
+        ("ready: {path: /health}", "ready: {path: /health, within: 600s}"),
+        ('resources: {cpu: "4"', "resources: {cpu: 4000m"),
+    ],
+)
+def test_what_says_the_same_of_a_role_is_the_same_run(old: str, new: str, tmp_path: Path) -> None:
+    repository = _repository(tmp_path)
+    before = _object(repository).body
+    _edited(repository, old, new)
+    assert repository.run("render").exit_code == 0
+    assert _object(repository).body == before
+    assert "Nothing changes" in repository.run("plan", "--against", "main").stdout
+
+
+def test_a_run_keeps_what_its_roles_inherited(tmp_path: Path) -> None:
+    """A shared default, and the pool of a role, that change later."""
+    repository = _repository(tmp_path)
+    text = ENVIRONMENT.replace("{target: jobset}", "{target: jobset, env: {LATER: '1'}}")
+    text = text.replace("gpusPerNode: 4, capacity: 8", "gpusPerNode: 4, capacity: 9")
+    repository.write("prod/environment.yaml", text)
+    before = _object(repository).body
+    assert repository.run("render").exit_code == 0
+    assert _object(repository).body == before
+    _edited(repository, "maxDuration: 10h", "maxDuration: 10h\nstate: cancelled")
+    assert repository.run("render").exit_code == 0
+    assert not (repository.root / "environments/prod/rendered/grpo/jobset.yaml").exists()
+
+
+def test_a_plan_counts_every_role_at_its_pool_and_the_job_once(tmp_path: Path) -> None:
+    repository = _repository(tmp_path)
+    _edited(repository, "nodes: 3", "nodes: 8")
+    assert repository.run("render").exit_code == 0
+    planned = repository.run("plan", "--against", "main").stdout
+    # The former run goes on until somebody confirms its deletion: 40 GPUs of h100, and 2 of l4.
+    assert _row(planned, "pool h100").startswith(f"40 → {40 + 80} of 640 GPUs"), planned
+    assert _row(planned, "pool l4").startswith("2 → 4 of 8 GPUs"), planned
+
+
+def test_the_demand_of_a_job_is_that_of_its_groups(tmp_path: Path) -> None:
+    _repository(tmp_path)
+    workspace = Workspace(Folder(tmp_path))
+    (resolved,) = workspace.jobs.values()
+    assert resolved.job is not None
+    demand = workspace.demand(resolved.job)
+    assert demand.gpus == Range(42, 42)
+    assert demand.cost == Range(10 * (40 * 2.0 + 2 * 0.5), 10 * (40 * 2.0 + 2 * 0.5))
+    assert {pool: part.gpus.low for pool, part in demand.pools.items()} == {"h100": 40, "l4": 2}
+
+
+AMOUNTS = st.integers(0, 9).map(lambda n: Range(n, n))
+PARTS = st.dictionaries(
+    st.sampled_from(["", "a", "b"]), st.builds(Demand, nodes=AMOUNTS, gpus=AMOUNTS), max_size=3
+)
+
+
+@given(PARTS, PARTS)
+def test_pools_of_a_sum_are_the_sums_of_the_pools(
+    one: dict[str, Demand], other: dict[str, Demand]
+) -> None:
+    both = Demand(pools=one) + Demand(pools=other)
+    for pool in ("", "a", "b"):
+        assert both.of(pool) == Demand(pools=one).of(pool) + Demand(pools=other).of(pool)
+    assert (both - Demand(pools=other)).pools == {k: v for k, v in one.items() if v != Demand()}
+
+
+def test_a_null_in_a_role_removes_what_it_would_inherit(tmp_path: Path) -> None:
+    repository = _repository(tmp_path, JOB.replace("roles:", "env: {A: '1'}\nroles:"))
+    before = _record(repository)["object"]
+    _edited(repository, "port: 9000", "port: 9000\n    env: {A: null}")
+    assert repository.run("render").exit_code == 0
+    assert _record(repository)["object"] != before
+    reward, rollout, _ = (
+        job["template"]["spec"]["template"]["spec"]["containers"][0]
+        for job in _object(repository).spec["replicatedJobs"]
+    )
+    assert "env" not in reward
+    assert rollout["env"] == [{"name": "A", "value": "1"}]
+    assert repository.run("check", "--fail-on", "note").exit_code == 0
+
+
+def test_explain_says_where_a_role_has_a_value_from(tmp_path: Path) -> None:
+    repository = _repository(tmp_path)
+    said = {
+        path: repository.run("explain", "prod/grpo", path).stdout
+        for path in ("roles.rollout.image.tag", "roles.rollout.nodes", "roles.rollout.launcher")
+    }
+    assert '"1.0"  # job: environments/prod/jobs/grpo.yaml:4:' in said["roles.rollout.image.tag"]
+    assert "3  # job: environments/prod/jobs/grpo.yaml:13:" in said["roles.rollout.nodes"]
+    assert '"python"  # built-in' in said["roles.rollout.launcher"]
+
+
+def test_who_has_one_group_of_pods_refuses_roles_by_name() -> None:
+    able = {name for name, target in TARGETS.items() if target.serving}
+    assert able == {"jobset"}
