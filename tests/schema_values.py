@@ -25,7 +25,7 @@ class Drawing:
         if pointer in self._own:
             return self._own[pointer]
         if "$ref" in schema:
-            return self._named(schema["$ref"].rpartition("/")[2], pointer)
+            return self._named(schema["$ref"], pointer)
         if "const" in schema:
             return st.just(schema["const"])
         if "enum" in schema:
@@ -38,7 +38,7 @@ class Drawing:
         if name in self._drawn:  # part of itself: one level is enough
             return st.booleans() | st.integers(0, 9) | st.text("ab", max_size=4)
         self._drawn.append(name)
-        found = self.of(self._root["$defs"][name], pointer)
+        found = self.of(resolved(self._root, name), pointer)
         self._drawn.pop()
         return found
 
@@ -70,6 +70,15 @@ class Drawing:
             return st.fixed_dictionaries({}, optional=fields)
         names = self.of(schema["propertyNames"])
         return st.dictionaries(names, self.of(rest, f"{pointer}/*"), max_size=3)
+
+
+def resolved(root: Schema, reference: str) -> Schema:
+    """What a reference of a schema to a part of itself leads to."""
+    part: Any = root
+    for key in reference.removeprefix("#/").split("/"):
+        part = part[key]
+    found: Schema = part
+    return found
 
 
 @cache

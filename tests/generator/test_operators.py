@@ -15,6 +15,7 @@ from trainwright.kinds import TARGETS, operators
 from trainwright.pods import command as commands
 from trainwright.pods import rank_prediction
 from trainwright.pods.pod import Deadline, EnvVar, Gang, ManifestError, Pod, Restart, expand
+from trainwright.pods.template import ROLE_LABEL
 from trainwright.specs import yamlio
 
 ROOT = Path(__file__).parents[2]
@@ -717,9 +718,11 @@ def _rendered(folder: Path) -> tuple[Manifest, ...]:
 @pytest.mark.parametrize("folder", _job_folders(), ids=lambda f: f.relative_to(ROOT).as_posix())
 def test_every_rendered_job_counts_its_ranks_from_zero(folder: Path) -> None:
     found = _rendered(folder)
-    made = operators.pods(found)
-    assert made
-    assert len({pod.name for pod in made}) == len(made)
+    workload = operators.workload(found)
+    assert workload.pods
+    assert len({pod.name for pod in workload.pods}) == len(workload.pods)
+    serving = {pod.name for pod in workload.pods if ROLE_LABEL in pod.labels}
+    made = tuple(pod for pod in workload.pods if pod.name not in serving)
     foreseen = rank_prediction.predict(made)
     reported = [process.rank for process in foreseen if process.rank is not None]
     if reported:

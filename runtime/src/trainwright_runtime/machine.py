@@ -51,8 +51,8 @@ def has_address(address: str) -> bool:
     return False
 
 
-# Nothing holds a free port until somebody listens there, and the system gives those above to any
-# socket that asks for none in particular: /proc/sys/net/ipv4/ip_local_port_range begins at 32768.
+# Nothing holds a free port until a socket listens there, and the system gives those above to any
+# socket without a port of its own: /proc/sys/net/ipv4/ip_local_port_range begins at 32768.
 # https://docs.kernel.org/networking/ip-sysctl.html
 _PORTS = range(10_000, 32_768)
 

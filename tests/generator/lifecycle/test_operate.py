@@ -146,7 +146,7 @@ def test_what_is_held_is_shown_until_a_rerun_takes_it_up(repository: Repository)
     assert after["held"] == ["gracePeriod"]
     assert "gracePeriod (environments/prod/jobs/llm.yaml:" in repository.run("list").stdout
     plan = repository.run("plan", "--against", "HEAD").stdout
-    assert "held: gracePeriod waits for the next run: the API server refuses it" in plan
+    assert "outdated: gracePeriod waits for the next run: the API server refuses it" in plan
     git_repository.commit(repository.root, "Held")
     assert repository.run("render", "--check").exit_code == 0
     assert repository.run("rerun", "prod/llm", "--commit").exit_code == 0

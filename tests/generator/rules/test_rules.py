@@ -55,6 +55,7 @@ class _JobWithPool:
 
     def __init__(self, pool: object):
         self.pool = pool
+        self.roles = ()
 
 
 def _hits(rule: Rule, sample: Sample) -> list[tuple[Subject, str, str]]:

@@ -72,7 +72,7 @@ def failure_is_hidden(subject: Subject) -> Iterator[Hit]:
             words = container.command_line
             if not words or not SHELLS.fullmatch(words[0]):
                 continue
-            errexit = any(re.fullmatch("-[a-z]*e[a-z]*", word) for word in words[1:3])
+            errexit = any(re.fullmatch("-[a-df-z]*e[a-z]*", word) for word in words[1:3])
             script = _script(words[1:])
             hidden = failure_is_lost(f"set -e\n{script}" if errexit else script)
             if hidden:
