@@ -75,7 +75,7 @@ class Drawing:
 def resolved(root: Schema, reference: str) -> Schema:
     """What a reference of a schema to a part of itself leads to."""
     part: Any = root
-    for key in reference.removeprefix("#/").split("/"):
+    for key in reference.rpartition("#/")[2].split("/"):
         part = part[key]
     found: Schema = part
     return found

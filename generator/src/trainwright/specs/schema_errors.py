@@ -379,8 +379,11 @@ def _required(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
         yield Violation(pointer, f"{name} is missing", remedy, missing=key)
 
 
+_NOT_CHOSEN = ("", None, "adopted")  # the target that `adopt` writes is no choice of people
+
+
 def _enum(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
-    allowed = [str(value) for value in failure.wanted if value not in ("", None)]
+    allowed = [str(value) for value in failure.wanted if value not in _NOT_CHOSEN]
     near = _nearest(str(failure.instance), allowed, 0.7)
     hint = f'Did you mean "{near}"? ' if near else ""
     message = f"{_name(pointer)} is {show(failure.instance)}"
