@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -195,6 +197,30 @@ def test_git_is_stopped_with_all_that_it_started(
     monkeypatch.setattr(git_command, "_TIMEOUT", 0.5)
     with pytest.raises(GitError, match=r"git slow: stopped after 0\.5 seconds"):
         Repository(folder).git("slow")
+    while _is_read(pipe):  # by a process that has not ended
+        pass
+
+
+def test_git_ends_where_an_interrupt_arrives_as_it_is_started(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within Popen(), where git runs already, and the caller has no process to end."""
+    pipe = tmp_path / "alive"
+    os.mkfifo(pipe)
+    alias(folder, f"exec 3>{pipe}; echo >&3; sleep 600 & wait")
+
+    class Interrupted(subprocess.Popen[bytes]):
+        def __init__(self, arguments: list[str], **options: Any):
+            super().__init__(arguments, **options)
+            if "slow" in arguments:
+                with pipe.open() as alive:
+                    alive.readline()
+                signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Repository(folder).git("slow")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     while _is_read(pipe):  # by a process that has not ended
         pass
 

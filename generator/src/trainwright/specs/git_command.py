@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from trainwright.errors import SourceError
 
 if TYPE_CHECKING:  # where there is no repository, no process is started
     import subprocess
+    from types import FrameType
 
 _TIMEOUT = 600.0  # seconds: a server that no longer answers, a lock on a network's disk
 _HOOKS = 3600.0  # whole test suites are run before a commit or a push
@@ -197,6 +199,7 @@ def _output(
 ) -> bytes:
     import subprocess
 
+    deliver = _hold_interrupts()
     try:
         process = subprocess.Popen(  # noqa: S603 - a list, never a shell
             ["git", *arguments],  # noqa: S607 - looked up in the PATH of `environment`
@@ -206,11 +209,15 @@ def _output(
             env=environment,
             start_new_session=True,  # a group to end, with hooks and transports; no terminal
         )
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise GitError("git is not installed, or not in PATH") from error
+    except BaseException as error:
+        deliver()
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise GitError("git is not installed, or not in PATH") from error
+        raise
     limit = _HOOKS if name in _RUNS_HOOKS else _TIMEOUT
     with process:
         try:
+            deliver()
             out, complaint = process.communicate(given, timeout=limit)
         except subprocess.TimeoutExpired as error:
             end_group(process)
@@ -222,6 +229,26 @@ def _output(
         message = complaint.decode(errors="replace").strip() or f"exit {process.returncode}"
         raise GitError(f"git {name}: {message}", process.returncode)
     return out
+
+
+def _hold_interrupts() -> Callable[[], None]:
+    """Hold SIGINT until the function that is returned is called, which delivers it.
+
+    An interrupt within Popen() raises there, when git may run and no variable has its process:
+    nothing would end it, and its locks would stay. A blocked signal would be blocked in git too.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        return lambda: None  # no interrupt raises here
+    received: list[tuple[int, FrameType | None]] = []
+
+    def deliver() -> None:
+        signal.signal(signal.SIGINT, handler)
+        while received:
+            handler(*received.pop())
+
+    signal.signal(signal.SIGINT, lambda *arguments: received.append(arguments))
+    return deliver
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
