@@ -24,7 +24,7 @@ render: $(BIN)/trainwright ## validate and render the shipped environments
 	@$(BIN)/trainwright render
 
 # Whatever the shell's variables would make of Python; tests/started_afresh.py does the rest.
-PYTEST := $(BIN)/python -E -X utf8 -m pytest --dist worksteal --durations=25
+PYTEST := $(BIN)/python -E -X utf8 -m pytest --dist worksteal --durations=25 $(if $(AGAIN),--last-failed --last-failed-no-failures none)
 
 test: $(VENV)/.dev ## run the tests that a change of the generator can break, in a few minutes
 	$(PYTEST) -n 4 -m "not slow"
