@@ -8,11 +8,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
 from repository import Repository
+from trainwright.tasks.processors import at_work
 
 PATIENCE = 60  # seconds after which something hangs
 
@@ -144,3 +148,14 @@ def test_a_verb_that_is_still_being_imported_ends_with_130(tmp_path: Path) -> No
         check=False,
     )
     assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_work_that_was_cancelled_before_its_workers_ended_is_no_error() -> None:
+    """The thread of a pool would print a traceback: a warning here, and each fails the test."""
+    with at_work(pool := ProcessPoolExecutor(1, get_context("fork"))):
+        worker = pool.submit(os.getpid).result()
+        waiting = [pool.submit(time.sleep, 600) for _ in range(8)]
+        assert waiting[-1].cancel()
+        os.kill(worker, signal.SIGKILL)
+        with pytest.raises(BrokenProcessPool):
+            waiting[0].result(PATIENCE)

@@ -13,7 +13,12 @@ from trainwright.manifests.checking import CheckContext, CheckedText, check_text
 from trainwright.manifests.crds import Crd
 from trainwright.manifests.reading import Chunk
 from trainwright.objects.bundle import Bundle
-from trainwright.tasks.processors import exit_on_interrupt, processors, starting_workers
+from trainwright.tasks.processors import (
+    at_work,
+    exit_on_interrupt,
+    processors,
+    starting_workers,
+)
 
 _WORTH_PROCESSES = 400_000  # bytes; below, starting a process costs more than it saves
 _BATCH = 100_000  # bytes, so that no process waits long for the last of another
@@ -54,7 +59,7 @@ def look_at_all(chunks: Sequence[Chunk], setting: CheckContext) -> Iterator[Chec
         pool = ProcessPoolExecutor(
             processes, context, initializer=_start, initargs=(chunks, *known)
         )
-    with pool:
+    with at_work(pool):
         with starting_workers():
             batches = pool.map(_look_in_worker, *zip(*_batches(chunks), strict=True))
         for batch in batches:

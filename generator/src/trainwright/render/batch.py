@@ -14,7 +14,12 @@ from trainwright.runs.workspace import Workspace
 from trainwright.specs import ledger
 from trainwright.specs.layout import JobFile, environment_files
 from trainwright.specs.tree import Tree
-from trainwright.tasks.processors import exit_on_interrupt, processors, starting_workers
+from trainwright.tasks.processors import (
+    at_work,
+    exit_on_interrupt,
+    processors,
+    starting_workers,
+)
 
 # Below this many jobs a second process costs more to start than it saves.
 _WORTH_A_PROCESS = 150
@@ -66,7 +71,7 @@ def run(workspace: Workspace, items: Sequence[Item], options: BatchOptions) -> I
             initializer=_start,
             initargs=(workspace.tree, workspace.kubernetes, options),
         )
-    with pool:
+    with at_work(pool):
         with starting_workers():
             outcomes = pool.map(_render_in_worker, items, chunksize=_CHUNK)
         yield from outcomes

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from trainwright.errors import INTERRUPTED
+
+if TYPE_CHECKING:  # 20 ms, and only who has much to do needs it
+    from concurrent.futures import ProcessPoolExecutor
 
 _SAFE_PATH = "PYTHONSAFEPATH"
 
@@ -65,3 +70,26 @@ def exit_on_interrupt() -> None:
     signal.signal(signal.SIGINT, lambda _number, _frame: os._exit(INTERRUPTED))
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+@contextmanager
+def at_work(pool: ProcessPoolExecutor) -> Iterator[None]:
+    """A pool whose workers an interrupt may end, until it is shut down.
+
+    Where they end before the work that was cancelled is taken back, the thread of the pool prints a
+    traceback, up to Python 3.12: https://github.com/python/cpython/issues/107219
+    """
+    from concurrent.futures import InvalidStateError
+
+    report = threading.excepthook
+
+    def report_others(failed: threading.ExceptHookArgs) -> None:
+        if not issubclass(failed.exc_type, InvalidStateError):
+            report(failed)
+
+    threading.excepthook = report_others
+    try:
+        with pool:
+            yield
+    finally:
+        threading.excepthook = report
