@@ -484,7 +484,7 @@ def _one_too_many(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
         return
     known = {key for branch in branches for key in branch.get("required", ())}
     present = failure.instance if isinstance(failure.instance, dict) else {}
-    keys = ", ".join(key for key in present if not known or key in known)
+    keys = ", ".join(key for key in sorted(present) if not known or key in known)
     if not keys:
         yield from _other(failure, pointer)
         return

@@ -255,6 +255,16 @@ def _refuse_deep_nesting(text: str) -> None:
     indent = max((len(match) for match in _BLOCK_INDICATORS.findall(text)), default=0)
     if text.count("[") + text.count("{") + indent < _SUSPICIOUS_DEPTH:
         return
+    try:
+        _refuse_deep_events(text)
+    except yaml.MarkedYAMLError as error:
+        if "nesting depth" in str(error.problem) and error.problem_mark is not None:
+            # PyYAML from 6.0.4 on ends there, before it returns what it has read ahead.
+            _refuse_deep_events(text[: error.problem_mark.index])
+        raise
+
+
+def _refuse_deep_events(text: str) -> None:
     depth = 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         if isinstance(event, yaml.CollectionStartEvent):
