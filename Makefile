@@ -3,20 +3,23 @@
 VENV := .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
+# What is installed, or nothing for the newest of everything that pyproject.toml allows.
+CONSTRAINTS ?= constraints.txt
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check $(addprefix --constraint ,$(CONSTRAINTS))
 
 .DEFAULT_GOAL := help
 
 help: ## list what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
-$(BIN)/trainwright: generator/pyproject.toml
+$(BIN)/trainwright: generator/pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable generator
+	$(INSTALL) --editable generator
 	@touch $@
 
 # Of its 2.6 GB, little is ever imported: Python compiles that then, and pip nothing.
 $(VENV)/.dev: $(BIN)/trainwright requirements-dev.txt runtime/pyproject.toml
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --requirement requirements-dev.txt \
+	$(INSTALL) --no-compile --requirement requirements-dev.txt \
 		--editable "runtime[elastic,report,checkpoint,workloads]"
 	@touch $@
 
@@ -74,6 +77,16 @@ format: $(VENV)/.dev ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Torch and what comes with it have another version for each index, and requirements-dev.txt names it.
+constraints: $(VENV)/.dev ## write constraints.txt: `make clean constraints CONSTRAINTS=` raises all versions
+	{ echo "# What tests and checks are run with. Written by \`make constraints\`."; \
+		$(BIN)/pip freeze --exclude-editable --disable-pip-version-check \
+		| grep -vE '^(torch|triton|nvidia-[a-z0-9-]+|cuda-[a-z-]+)==| @ '; } > constraints.new
+	mv constraints.new constraints.txt
+
+clean: ## remove the virtual environment
+	rm -rf $(VENV)
+
 golden: $(VENV)/.dev ## rewrite expected outputs; the review is the git diff
 	$(BIN)/python -E -X utf8 -m pytest -n 2 -q tests --update-golden
 
@@ -92,4 +105,4 @@ bench: $(VENV)/.dev ## measure against floors and peers; prints ratios
 	$(BIN)/python benchmarks/checkpoint.py
 	$(BIN)/python benchmarks/makespan.py
 
-.PHONY: help render test test-slow test-nightly e2e collect check docs format golden bench
+.PHONY: help render clean constraints test test-slow test-nightly e2e collect check docs format golden bench

@@ -242,6 +242,9 @@ def test_workflows_run_commands_of_the_makefile() -> None:
     calls = [re.findall(r"^\s*make (.+)", script, re.MULTILINE) for script in scripts]
     words = {word for lines in calls for line in lines for word in line.split()}
     used = {word for word in words if not word.startswith("-")}
+    variables = {word.partition("=")[0] for word in used if "=" in word}
+    assert variables <= set(re.findall(r"^([A-Z]+) [?:]?=", makefile, re.MULTILINE))
+    used = {word for word in used if "=" not in word}
     assert used
     assert used <= targets
     sphinx = re.compile(r"-m sphinx (.*?) docs ")
