@@ -18,9 +18,9 @@ $(BIN)/trainwright: generator/pyproject.toml $(CONSTRAINTS)
 	@touch $@
 
 # Of its 2.6 GB, little is ever imported: Python compiles that then, and pip nothing.
-$(VENV)/.dev: $(BIN)/trainwright requirements-dev.txt runtime/pyproject.toml
+$(VENV)/.dev: $(BIN)/trainwright requirements-dev.txt editor/pyproject.toml runtime/pyproject.toml
 	$(INSTALL) --no-compile --requirement requirements-dev.txt \
-		--editable "runtime[elastic,report,checkpoint,workloads]"
+		--editable "editor[mcp]" --editable "runtime[elastic,report,checkpoint,workloads]"
 	@touch $@
 
 render: $(BIN)/trainwright ## validate and render the shipped environments

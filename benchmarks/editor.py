@@ -50,7 +50,7 @@ class Client:
                 future.set_result(None)
 
     async def start(self) -> None:
-        await self.client.start_io(*COMMAND, "lsp")
+        await self.client.start_io(*COMMAND, "editor", "lsp")
         folder = types.WorkspaceFolder(uri=self.root.as_uri(), name="repository")
         await self.client.initialize_async(
             types.InitializeParams(

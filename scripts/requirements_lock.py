@@ -46,12 +46,18 @@ def locks() -> dict[str, Lock]:
     """Return the locks by the path of their file."""
     generator = _project("generator/pyproject.toml")
     tool = [*generator["project"]["dependencies"], *generator["build-system"]["requires"]]
+    servers = _project("editor/pyproject.toml")["project"]
+    used = [*servers["dependencies"], *servers["optional-dependencies"]["mcp"]]
     image = _project("runtime/pyproject.toml")
     runtime = image["project"]
     extras = [each for extra in runtime["optional-dependencies"].values() for each in extra]
     return {
         "generator/requirements.txt": Lock(
             "What the GitHub action installs, and what builds the tool for it", tool
+        ),
+        "editor/requirements.txt": Lock(
+            "What serves editors and assistants, with what the generator needs",
+            [*generator["project"]["dependencies"], *(u for u in used if not _is_ours(u))],
         ),
         ".github/release-requirements.txt": Lock(
             "What lists the contents of a release", ["cyclonedx-bom>=7"]
@@ -65,6 +71,10 @@ def locks() -> dict[str, Lock]:
             "What builds the runtime's wheel for the image", image["build-system"]["requires"]
         ),
     }
+
+
+def _is_ours(requirement: str) -> bool:
+    return requirement.startswith("trainwright==")
 
 
 def _torch() -> str:

@@ -88,7 +88,7 @@ def _trainwright() -> Path:
     """One that has imported the language server, which takes longer than most sessions."""
     stack = ExitStack()
     atexit.register(stack.close)
-    return stack.enter_context(preloaded_command.serving("trainwright.editor."))
+    return stack.enter_context(preloaded_command.serving("trainwright_editor.language_server"))
 
 
 @asynccontextmanager

@@ -21,8 +21,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-_APART = ("trainwright.assistants.", "trainwright.editor.")  # `mcp` and `lsp`: a second of imports
-
 # Without `site` and with few modules, Python starts in a fraction of what an import of click takes.
 _CLIENT = """\
 #!{python} -ISE
@@ -40,7 +38,7 @@ with socket.socket(socket.AF_UNIX) as server:
 def serving(*more: str) -> Iterator[Path]:
     """The executable, which works until the block ends, as does what it started.
 
-    `more` are packages that are imported only where they are asked for.
+    `more` are packages that are imported as well, with all that is in them.
     """
     with TemporaryDirectory(prefix="trainwright-") as folder:  # the path of a socket has 107 bytes
         address, executable = f"{folder}/socket", Path(folder, "bin/trainwright")
@@ -67,11 +65,9 @@ def serving(*more: str) -> Iterator[Path]:
 
 def _serve(listening: socket.socket, more: list[str]) -> None:
     """Wait for clients; it returns in a process for each of them, which is now the command."""
-    import trainwright
-
-    apart = tuple(set(_APART) - set(more))
-    for module in pkgutil.walk_packages(trainwright.__path__, "trainwright."):
-        if not module.name.startswith(apart):
+    for name in ("trainwright", *more):
+        package = importlib.import_module(name)
+        for module in pkgutil.walk_packages(package.__path__, f"{name}."):
             importlib.import_module(module.name)
     assert threading.active_count() == 1, "a fork has no other threads"
     while True:

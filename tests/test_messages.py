@@ -13,7 +13,11 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
-SOURCES = (ROOT / "generator/src/trainwright", ROOT / "runtime/src/trainwright_runtime")
+SOURCES = (
+    ROOT / "generator/src/trainwright",
+    ROOT / "editor/src/trainwright_editor",
+    ROOT / "runtime/src/trainwright_runtime",
+)
 
 # What is refused, and what is written instead.
 REFUSED = {
@@ -69,7 +73,8 @@ _NOT_OURS = re.compile(r"def tell\(self\)|\.tell\(\)")
 
 
 @pytest.mark.parametrize(
-    ("source", "pattern"), [(SOURCES[0], VAGUE), (SOURCES[1], VAGUE), (SOURCES[1], SPOKEN)]
+    ("source", "pattern"),
+    [(source, VAGUE) for source in SOURCES] + [(source, SPOKEN) for source in SOURCES[1:]],
 )
 def test_docstrings_comments_and_names_name_who_acts(source: Path, pattern: str) -> None:
     found = [
@@ -84,7 +89,7 @@ def test_docstrings_comments_and_names_name_who_acts(source: Path, pattern: str)
 # Pages and files that people read; what programs do there is in the same words.
 PAGES = (
     "*.md", "*.yml", "Makefile", "docs/**/*.md", "chart/**/*", ".github/**/*.yaml",
-    "editors/**/*.md", "editors/**/package.json", "schemas/**/*.json", "runtime/*", "generator/*.md",
+    "editor/**/*.md", "editor/**/package.json", "schemas/**/*.json", "runtime/*", "generator/*.md",
     "scripts/*.py",
 )  # fmt: skip
 _IN_PAGES = re.compile(

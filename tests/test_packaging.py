@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import venv
 import zipfile
 from pathlib import Path
@@ -30,17 +31,18 @@ def _run(*command: object, cwd: Path) -> str:
 @pytest.fixture(scope="module")
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel, and an sdist with the wheel that is built from it, in one folder."""
-    out = tmp_path_factory.mktemp("dist")
-    _run(
-        sys.executable,
-        "-m",
-        "build",
-        "--no-isolation",
-        "--outdir",
-        out,
-        ROOT / "generator",
-        cwd=out,
-    )
+    return _built("generator", tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same of the editor's distribution."""
+    return _built("editor", tmp_path_factory.mktemp("servers"))
+
+
+def _built(project: str, out: Path) -> Path:
+    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", out, ROOT / project]
+    _run(*build, cwd=out)
     return out
 
 
@@ -60,7 +62,7 @@ def test_the_wheel_holds_schemas_and_chart_and_nothing_of_this_machine(distribut
     assert str(ROOT).encode() not in text
 
 
-@pytest.mark.parametrize("project", ["generator", "runtime"])
+@pytest.mark.parametrize("project", ["generator", "editor", "runtime"])
 def test_two_builds_are_equal_to_the_byte(project: str, tmp_path: Path) -> None:
     """By whom, where and when they were made does not show: by another, of another checkout."""
     made = []
@@ -103,3 +105,29 @@ def test_the_wheel_renders_a_new_folder_in_an_empty_environment(
     repository.run("render")
     assert rendered.read_text() == by_wheel, "the wheel and the checkout render the same bytes"
     assert "trainwright" in _run(trainwright, "--version", cwd=tmp_path)
+
+
+def test_the_servers_are_a_distribution_above_the_tool(
+    distributions: Path, servers: Path, tmp_path: Path
+) -> None:
+    (wheel,) = servers.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name.partition("/")[0] for name in archive.namelist()}
+    assert names == {
+        "trainwright_editor",
+        wheel.name.removesuffix("-py3-none-any.whl") + ".dist-info",
+    }
+    (sdist,) = servers.glob("*.tar.gz")
+    with tarfile.open(sdist) as source:
+        assert not any("vscode" in name for name in source.getnames())
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = tmp_path / "venv/bin/python"
+    (tool,) = distributions.glob("*.whl")
+    _run(python, "-m", "pip", "install", "--quiet", tool, wheel, cwd=tmp_path)
+    shown = _run(tmp_path / "venv/bin/trainwright", "editor", "lsp", "--help", cwd=tmp_path)
+    assert "--stdio" in shown
+    done = subprocess.run(
+        [tmp_path / "venv/bin/trainwright", "editor", "lsp"],
+        input=b"", capture_output=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

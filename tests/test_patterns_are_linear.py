@@ -135,7 +135,7 @@ def _name(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> str:
 def _all() -> tuple[list[Written], list[str]]:
     found: list[Written] = []
     assembled: list[str] = []
-    for distribution in ("generator", "runtime"):
+    for distribution in ("generator", "editor", "runtime"):
         root = ROOT / distribution / "src"
         for path in sorted(root.rglob("*.py")):
             for one in _written(path, root):

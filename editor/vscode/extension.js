@@ -22,7 +22,7 @@ async function start() {
   } catch (error) {
     vscode.window.showErrorMessage(
       `${command} cannot be started: ${error.message}. Install it with ` +
-        "pip install 'trainwright[editor]', or set trainwright.command.",
+        'pip install trainwright-editor, or set trainwright.command.',
     );
   }
 }

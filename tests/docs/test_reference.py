@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 SOURCES = (
     "generator/src/trainwright",
+    "editor/src/trainwright_editor",
     "runtime/src/trainwright_runtime",
     "runtime/workloads",
 )

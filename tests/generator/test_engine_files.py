@@ -9,8 +9,8 @@ import pytest
 
 import git_repository
 from repository import Repository
+from trainwright.authoring.session import Session
 from trainwright.datatypes.model import Finding
-from trainwright.editor.session import Session
 from trainwright.specs.engine_files import _names
 
 HERE = "environments/prod/rendered"

@@ -15,7 +15,7 @@ import git_repository
 import trainwright
 from hostile_trees import INCLUDED, PLANTS, PYTHON, Plant, Site, variable
 from repository import Copied, Repository
-from trainwright.editor.session import Session
+from trainwright.authoring.session import Session
 from trainwright.upgrade import versions
 
 _SPEC = "environments/prod/jobs/llm.yaml"

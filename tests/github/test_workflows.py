@@ -100,7 +100,7 @@ def test_a_release_lists_what_each_of_its_packages_is_installed_with() -> None:
     assert built is not None
     assert listed is not None
     names = dict(each.split("/") for each in listed[1].split())
-    assert set(names) == {*built[1].split()} == {"generator", "runtime"}
+    assert set(names) == {*built[1].split()} == {"generator", "editor", "runtime"}
     for folder, name in names.items():
         project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
         assert project["name"] == name
@@ -120,7 +120,7 @@ def test_actions_of_others_are_pinned_to_commits(file: Path) -> None:
         assert pins.setdefault(found["action"], found["commit"]) == found["commit"]
 
 
-@pytest.mark.parametrize("distribution", ["generator", "runtime"])
+@pytest.mark.parametrize("distribution", ["generator", "editor", "runtime"])
 def test_each_python_that_is_promised_is_run_with_its_first_and_its_last_version(
     distribution: str,
 ) -> None:

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainwright.authoring.text import Position, read
 from trainwright.datatypes.pointer import Pointer
-from trainwright.editor.actions import difference, offset
-from trainwright.editor.text import Position, read
 from trainwright.specs.load import read_spec
 from trainwright.specs.yamlio import Document
 
@@ -79,13 +78,6 @@ def test_the_innermost_place_is_found() -> None:
     around = text.around(Position(2, 3))
     assert around is not None
     assert around.pointer == "/labels/x"
-
-
-@given(old=st.text(alphabet="ab\n\r🚂"), new=st.text(alphabet="ab\n\r🚂"))
-def test_a_difference_turns_one_text_into_the_other(old: str, new: str) -> None:
-    span, text = difference(old, new)
-    start, end = offset(old, span.start), offset(old, span.end)
-    assert old[:start] + text + old[end:] == new
 
 
 @given(raw=st.binary(max_size=200))

@@ -13,8 +13,8 @@ from lsprotocol import types
 
 from editing import editing
 from repository import Repository
-from trainwright.editor.lenses import lenses
-from trainwright.editor.session import Session
+from trainwright.authoring.session import Session
+from trainwright_editor.language_server.lenses import lenses
 
 DEFAULTS = "apiVersion: trainwright.io/v1alpha1\nkind: Defaults\ndefaults: {retries: 2}\n"
 BASE = "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: shared\n"

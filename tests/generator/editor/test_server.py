@@ -15,7 +15,7 @@ from lsprotocol import types
 import git_repository
 from editing import editing
 from repository import JOB, Repository
-from trainwright.editor.session import Session
+from trainwright.authoring.session import Session
 
 
 @pytest.mark.asyncio
@@ -212,16 +212,6 @@ async def test_a_file_outside_of_a_repository_has_no_findings(
         editor.open("/nowhere/at/all.yaml", "pool: [")
         await editor.checked()
         assert editor.client.diagnostics == {}
-
-
-def test_without_its_extra_the_command_names_it(
-    repository: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pygls", None)
-    done = repository.run("editor", "lsp")
-    assert done.exit_code == 2
-    assert "pip install 'trainwright[editor]'" in done.stderr
-    assert "Traceback" not in done.output
 
 
 def test_an_editor_that_goes_away_ends_the_server(repository: Repository) -> None:

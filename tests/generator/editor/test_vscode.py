@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-EXTENSION = ROOT / "editors" / "vscode"
+EXTENSION = ROOT / "editor" / "vscode"
 MANIFEST = json.loads((EXTENSION / "package.json").read_text())
 CODE = (EXTENSION / "extension.js").read_text()
 
@@ -53,7 +53,7 @@ def test_the_command_that_it_starts_is_one(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_its_own_tool_packages_it(tmp_path: Path) -> None:
     ignore = shutil.ignore_patterns("node_modules", "schemas", "*.vsix", "package-lock.json")
-    folder = tmp_path / "editors" / "vscode"
+    folder = tmp_path / "editor" / "vscode"
     shutil.copytree(EXTENSION, folder, ignore=ignore)
     shutil.copytree(ROOT / "schemas", tmp_path / "schemas")
     beside = Path(sys.executable).parent

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 
-from trainwright.editor import (
+from trainwright.authoring.place import Place, Target
+from trainwright.authoring.remedies import Action
+from trainwright.authoring.text import Span
+from trainwright.findings.visibility import visible
+from trainwright_editor.language_server import (
     actions,
     completion,
     diagnostics,
@@ -19,15 +23,12 @@ from trainwright.editor import (
     outline,
     renaming,
 )
-from trainwright.editor.place import Place, Target
-from trainwright.editor.text import Span
-from trainwright.findings.visibility import visible
 
 if TYPE_CHECKING:
-    from trainwright.editor.connection import Connection
-    from trainwright.editor.session import Session
+    from trainwright.authoring.session import Session
+    from trainwright_editor.language_server.connection import Connection
 
-_MOST_JOBS = 500  # in one answer; an editor asks again as more is typed
+_MOST_JOBS = 500  # in one answer; an editor sends another request as more is typed
 _START = types.Position(0, 0)
 
 
@@ -98,7 +99,7 @@ class Answers:
         found = actions.actions(place.session, place.path, span, self._today())
         return [self._action(place.session, one) for one in found]
 
-    def _action(self, session: Session, action: actions.Action) -> types.CodeAction:
+    def _action(self, session: Session, action: Action) -> types.CodeAction:
         changes = {}
         for path, raw in action.files.items():
             old = session.workspace.reader.raw(path)

@@ -1,4 +1,4 @@
-"""What may be written at the cursor, with what the schemas and the repository say of it."""
+"""What may be written at the cursor, with what the schemas and the repository have about it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Literal
 
+from trainwright.authoring import names
+from trainwright.authoring.place import Place, job_at, kind_of, spec_root
+from trainwright.authoring.text import Position, Span, read
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.editor import names
-from trainwright.editor.place import Place, job_at, kind_of, spec_root
-from trainwright.editor.text import Position, Span, read
 from trainwright.specs import yamlio
 from trainwright.specs.fields import Field, field
 from trainwright.specs.violation import show
 
-_MARK = "zzcursorzz"  # what is put where the cursor is, so that the parser says where that is
+_MARK = "zzcursorzz"  # what is put where the cursor is, so that the parser has its place
 _MOST = 200  # suggestions at once; more are left out until more is typed
 _PARTIAL = re.compile(r"(?:(?<=[\s,\[\]{}:#])|\A)[^\s,\[\]{}:#]*+\Z")
 _CLOSED_BY = {"{": "}", "[": "]"}
@@ -73,7 +73,7 @@ def _is_comment(line: str) -> bool:
 
 
 def _cursor(place: Place, start: int) -> _Cursor | None:
-    """What the parser says of a text that has a mark where the cursor is."""
+    """The cursor's place in the data, by a mark that the parser reads."""
     head = place.text.line(place.at.line)[:start]
     tries = (f"{_MARK}: {_MARK}", _MARK) if _expects_key(head) else (_MARK, f"{_MARK}: {_MARK}")
     for written in tries:

@@ -10,13 +10,13 @@ from lsprotocol import types
 from pygls import uris
 from pygls.lsp.server import LanguageServer
 
-from trainwright.editor.diagnostics import To
-from trainwright.editor.place import Place
-from trainwright.editor.session import Link, Session
-from trainwright.editor.text import Position, Span
+from trainwright.authoring.place import Place
+from trainwright.authoring.session import Link, Session
+from trainwright.authoring.text import Position, Span
 from trainwright.errors import SourceError
 from trainwright.specs.layout import ENVIRONMENTS
 from trainwright.specs.tree import find_root
+from trainwright_editor.language_server.diagnostics import To
 
 
 class Connection:
@@ -31,7 +31,7 @@ class Connection:
         self.opened: dict[tuple[Path, str], str] = {}
 
     def session(self, root: Path) -> Session:
-        """The session of a repository, which begins when it is first asked for."""
+        """The session of a repository, which begins with the first request for it."""
         if root not in self.sessions:
             self.sessions[root] = Session(root)
         return self.sessions[root]
@@ -63,7 +63,7 @@ class Connection:
         return self.find(uri)
 
     def place(self, document: types.TextDocumentIdentifier, at: types.Position) -> Place | None:
-        """Where something is asked about; None outside of all repositories."""
+        """The place that a request is about; None outside of all repositories."""
         found = self.find(document.uri)
         if found is None:
             return None

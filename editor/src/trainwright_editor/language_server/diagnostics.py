@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from trainwright.authoring.text import Position, Span
 from trainwright.datatypes.model import Finding, Location, Severity
-from trainwright.editor.text import Position, Span
 from trainwright.findings import diagnostics as dx
 from trainwright.findings.visibility import visible
 from trainwright.reports.report import help_uri
 
 if TYPE_CHECKING:
-    from trainwright.editor.session import Session
+    from trainwright.authoring.session import Session
 
 _SEVERITIES = {
     Severity.ERROR: types.DiagnosticSeverity.Error,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from trainwright.authoring import names
+from trainwright.authoring.place import Place, job_at
+from trainwright.authoring.text import Position, Span
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Finding
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.editor import names
-from trainwright.editor.place import Place, job_at
-from trainwright.editor.text import Position, Span
 from trainwright.findings.visibility import visible
 from trainwright.reports.report import help_uri, rule
 from trainwright.specs.layout import JobFile
@@ -18,7 +18,7 @@ from trainwright.specs.merge import BUILT_IN, Layer
 from trainwright.specs.violation import show
 
 if TYPE_CHECKING:
-    from trainwright.editor.session import Link
+    from trainwright.authoring.session import Link
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def _named(place: Place) -> str:
 
 
 def _described(place: Place) -> str:
-    """What the schema says of the field."""
+    """The description of the field in the schema."""
     field = place.field
     lines = [field.description]
     if field.default is not None:
@@ -101,7 +101,7 @@ def _described(place: Place) -> str:
 
 
 def _findings(place: Place, start: Position, end: Position) -> Iterator[str]:
-    """What is wrong here, and what its rule says."""
+    """What is wrong here, and the words of its rule."""
     for finding in place.session.findings(place.path):
         at = Position(finding.place.line - 1, finding.place.column - 1)
         if start <= at <= end:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
+from trainwright.authoring.place import Place, environment_of, kind_of
+from trainwright.authoring.text import Position
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.listing import plural
 from trainwright.datatypes.pointer import Pointer
-from trainwright.editor.navigation import naming, uses
-from trainwright.editor.place import Place, environment_of, kind_of
-from trainwright.editor.reach import reach
-from trainwright.editor.text import Position
 from trainwright.errors import TrainwrightError
 from trainwright.runs.decision import Decision, Step
 from trainwright.specs.demand import Demand, Range
 from trainwright.specs.layout import JobFile, job_of
+from trainwright_editor.language_server.navigation import naming, uses
+from trainwright_editor.language_server.reach import reach
 
 if TYPE_CHECKING:
-    from trainwright.editor.session import Session
+    from trainwright.authoring.session import Session
 
 _SHARED = ("pools", "queues")
 _START = Position(0, 0)
@@ -33,7 +33,7 @@ class Lens:
 
 
 def lenses(session: Session, path: str) -> Iterator[Lens]:
-    """What there is to say of a file."""
+    """The lenses of a file."""
     kind, text = kind_of(path), session.text(path)
     if kind == "job":
         name = text.by_pointer.get(Pointer("/name"))
@@ -79,12 +79,12 @@ def _job(session: Session, file: JobFile) -> Iterator[str]:
         yield run.status
     if found.decision is not None:
         yield _next(found.decision)
-    if found.job is not None and (asked := _asked(session.workspace.demand(found.job))):
-        yield asked
+    if found.job is not None and (requested := _requested(session.workspace.demand(found.job))):
+        yield requested
 
 
 def _next(decision: Decision) -> str:
-    """What `plan` says of the job once this is merged."""
+    """What a merge of this does to the job, as `plan` has it."""
     was = decision.record.object if decision.record else ""
     if decision.step is Step.BEGIN:
         return f"plan: begins {decision.name}" + (f" instead of {was}" if was else "")
@@ -97,7 +97,7 @@ def _next(decision: Decision) -> str:
     return "plan: unchanged"
 
 
-def _asked(demand: Demand) -> str:
+def _requested(demand: Demand) -> str:
     parts = []
     if demand.gpus:
         parts.append(f"{_range(demand.gpus)} GPUs")

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from trainwright.datatypes.model import Data
-from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.editor import names
-from trainwright.editor.place import (
+from trainwright.authoring import names
+from trainwright.authoring.place import (
     Place,
     Target,
     environment_document,
@@ -17,11 +15,13 @@ from trainwright.editor.place import (
     layered,
     target,
 )
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.specs.layout import JobFile, environment_path, job_of
 from trainwright.specs.merge import BUILT_IN, Layered
 
 if TYPE_CHECKING:
-    from trainwright.editor.session import Session
+    from trainwright.authoring.session import Session
 
 
 def definition(place: Place) -> Iterator[Target]:

@@ -1,4 +1,4 @@
-"""The shape of a file: symbols, folding, and what it inherits, beside what it says."""
+"""The shape of a file: symbols, folding, and what it inherits in addition to what it writes."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from trainwright.authoring.place import Place, job_at, kind_of
+from trainwright.authoring.text import Entry, Position, Span, Text
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, leaves, lookup
-from trainwright.editor.place import Place, job_at, kind_of
-from trainwright.editor.text import Entry, Position, Span, Text
 from trainwright.specs.fields import field
 from trainwright.specs.merge import BUILT_IN, Layered
 from trainwright.specs.violation import show
 
 if TYPE_CHECKING:
-    from trainwright.editor.session import Session
+    from trainwright.authoring.session import Session
 
 _COMMENT = re.compile(r"\s*#")
 _SHOWN = 4  # inherited values that fit beside a line

@@ -13,7 +13,7 @@ from trainwright.runs.record import ENDED
 from trainwright.specs.layout import JobFile
 
 if TYPE_CHECKING:
-    from trainwright.editor.session import Session
+    from trainwright.authoring.session import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Reach:
         return f"a change {' and '.join(parts)}" if parts else ""
 
     def after(self, reached: str) -> str:
-        """A sentence that says how far the value reaches, and then what a change of it does."""
+        """A sentence on how far the value reaches, and then what a change of it does."""
         return f"{reached}: {self.consequence}" if self.consequence else reached
 
 

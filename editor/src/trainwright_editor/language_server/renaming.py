@@ -8,19 +8,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from trainwright.authoring.names import VOLUME_NAMES
+from trainwright.authoring.place import Place, Target, layered, target
+from trainwright.authoring.text import Span
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.editor import navigation
-from trainwright.editor.names import VOLUME_NAMES
-from trainwright.editor.place import Place, Target, layered, target
-from trainwright.editor.text import Span
 from trainwright.errors import TrainwrightError
 from trainwright.specs import yamlio
 from trainwright.specs.layout import ENVIRONMENTS, JobFile, job_of
 from trainwright.specs.merge import BASE, JOB, Layer
+from trainwright_editor.language_server import navigation
 
 if TYPE_CHECKING:
-    from trainwright.editor.session import Session
+    from trainwright.authoring.session import Session
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _RENAMED = ("pools", "queues")

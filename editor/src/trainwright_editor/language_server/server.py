@@ -23,13 +23,13 @@ from pygls.io_ import StdoutWriter, run_async
 from pygls.lsp.server import LanguageServer
 
 from trainwright import __version__
-from trainwright.editor import diagnostics
-from trainwright.editor.answers import Answers
-from trainwright.editor.connection import Connection, file_path
-from trainwright.editor.session import Session
-from trainwright.editor.watch import Watch
+from trainwright.authoring.session import Session
 from trainwright.errors import SourceError
 from trainwright.specs.tree import find_root
+from trainwright_editor.language_server import diagnostics
+from trainwright_editor.language_server.answers import Answers
+from trainwright_editor.language_server.connection import Connection, file_path
+from trainwright_editor.language_server.watch import Watch
 
 _SETTLE = 0.5  # seconds between two reports of what the background has found, at least
 _SHARE = 10  # and this many times as long as the last report took
@@ -110,7 +110,7 @@ class Server:
         self._work()
 
     def _watch(self) -> bool:
-        """Ask the editor to report files that change; False for one that cannot."""
+        """Request of the editor to report files that change; False for one that cannot."""
         capabilities = self.protocol.client_capabilities.workspace
         watched = capabilities and capabilities.did_change_watched_files
         if not (watched and watched.dynamic_registration):
@@ -215,7 +215,7 @@ class Server:
                 await asyncio.sleep(0)
 
     def _refresh(self) -> None:
-        """Have the editor ask again for the lenses of open files, which tell of other files."""
+        """Have the editor request the lenses of open files again: they are of other files, too."""
         capabilities = self.protocol.client_capabilities.workspace
         lens = capabilities and capabilities.code_lens
         if lens and lens.refresh_support:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
+from trainwright.authoring.remedies import Action, remedies
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Finding, Severity
-from trainwright.editor.actions import Action, remedies
 
 if TYPE_CHECKING:
-    from trainwright.editor.session import Session
+    from trainwright.authoring.session import Session
 
 _MOST = 10_000  # remedies of one call
 

@@ -9,10 +9,17 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from trainwright.authoring.place import (
+    Place,
+    Target,
+    environment_document,
+    layered,
+    target,
+    value_at,
+)
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.editor.place import Place, Target, environment_document, layered, target, value_at
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.kinds import TARGETS
 from trainwright.rule_model.edit import EditRule
@@ -21,7 +28,7 @@ from trainwright.specs import fabrics
 from trainwright.specs.layout import JobFile, environment_path, job_of
 
 if TYPE_CHECKING:
-    from trainwright.editor.session import Session
+    from trainwright.authoring.session import Session
 
 _DECLARED = (  # values of a spec, and the keys of environment.yaml that declare them
     (re.compile(r"/pool"), "pools"),

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from trainwright.authoring.text import Entry, Position, Span, Text
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.editor.text import Entry, Position, Span, Text
 from trainwright.specs import layers
 from trainwright.specs.fields import Field, field
 from trainwright.specs.layout import (
@@ -25,7 +25,7 @@ from trainwright.specs.merge import Layered
 from trainwright.specs.yamlio import Document
 
 if TYPE_CHECKING:
-    from trainwright.editor.session import Session
+    from trainwright.authoring.session import Session
 
 _JOB = re.compile(rf"{ENVIRONMENTS}/[^/]+/jobs/[^/]+\.yaml")
 _OTHERS = {"ledger.yaml": "ledger", "images.lock.yaml": "lock", ENVIRONMENT_FILE: "environment"}

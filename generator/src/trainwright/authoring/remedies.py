@@ -1,7 +1,4 @@
-"""What an editor offers to do: the remedy of a finding, a waiver, the verbs of a job.
-
-Each is an edit of texts that the person sees and saves: nothing is written here.
-"""
+"""The remedies of findings that are mechanical: edits of texts, and nothing is written here."""
 
 from __future__ import annotations
 
@@ -9,25 +6,21 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
-from datetime import date, timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from trainwright.authoring import names
+from trainwright.authoring.place import Place, spec_root
+from trainwright.authoring.text import Entry, Position, Span, offset
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Finding
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.editor import names
-from trainwright.editor.place import Place, spec_root
-from trainwright.editor.text import Entry, Position, Span
-from trainwright.errors import TrainwrightError
 from trainwright.findings import diagnostics as dx
-from trainwright.reports.report import rule
-from trainwright.rules.policy import waivable
 from trainwright.specs import editing, yamlio
 from trainwright.specs.layout import JobFile, job_of
 
 if TYPE_CHECKING:
-    from trainwright.editor.session import Session
+    from trainwright.authoring.session import Session
 
 _REMOVED = frozenset(
     d.id
@@ -36,9 +29,7 @@ _REMOVED = frozenset(
 _MEANT = re.compile(r'[Dd]id you mean "([^"]+)"\?')
 _WRITE = re.compile(r"Write `([^`…]+)`\.")
 _SET = re.compile(r"`([a-z][A-Za-z]*): ([^`…{}\[\]]+)`")
-_BREAK = re.compile(r"\r\n|\r|\n")
 _REMOVE = re.compile(r"^(?:Remove|Leave)\b")
-_WAIVED_FOR = timedelta(days=90)
 _NEAREST = 3
 
 
@@ -50,19 +41,6 @@ class Action:
     files: Mapping[str, bytes] = field(default_factory=dict)
     finding: Finding | None = None
     preferred: bool = False
-
-
-def actions(session: Session, path: str, span: Span, today: str) -> Iterator[Action]:
-    """Everything that is offered for a part of a file."""
-    for finding in session.findings(path):
-        line = finding.place.line - 1
-        if span.start.line <= line <= span.end.line:
-            yield from remedies(session, finding)
-            yield from _waiver(session, finding, today)
-    yield from _verbs(session, path, span)
-
-
-# --- remedies ------------------------------------------------------------------------------------
 
 
 def remedies(session: Session, finding: Finding) -> Iterator[Action]:
@@ -170,7 +148,7 @@ def _words(line: str) -> Iterator[tuple[int, int]]:
 
 def _set(session: Session, finding: Finding) -> Iterator[Action]:
     """The value that a remedy names: `retries: 3`."""
-    file = _job(session, finding)
+    file = job_of_finding(session, finding)
     if file is None:
         return
     for key, text in _SET.findall(finding.remedy):
@@ -216,94 +194,8 @@ def replaced(session: Session, path: str, span: Span, text: str) -> bytes:
     return (raw[:start] + text + raw[end:]).encode()
 
 
-def difference(old: str, new: str) -> tuple[Span, str]:
-    """The part of a text that another one has otherwise, and what it has there."""
-    start = _alike(old, new)
-    while any(_splits(text, start) for text in (old, new)):
-        start -= 1
-    rest = _alike(old[start:][::-1], new[start:][::-1])
-    while any(_splits(text, len(text) - rest) for text in (old, new)):
-        rest -= 1
-    span = Span(position(old, start), position(old, len(old) - rest))
-    return span, new[start : len(new) - rest]
-
-
-def _splits(text: str, offset: int) -> bool:
-    """Whether an offset is inside of a line end, where no position is."""
-    return text[max(offset - 1, 0) : offset + 1] == "\r\n"
-
-
-def _alike(one: str, other: str) -> int:
-    """How many characters two texts begin with alike."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
-def position(text: str, offset: int) -> Position:
-    """Where a character of a text is."""
-    before = _BREAK.split(text[:offset])
-    return Position(len(before) - 1, len(before[-1]))
-
-
-def offset(text: str, at: Position) -> int:
-    """How many characters come before a position."""
-    start = 0
-    for _ in range(at.line):
-        found = _BREAK.search(text, start)
-        if found is None:
-            return len(text)
-        start = found.end()
-    return min(start + at.column, len(text))
-
-
-# --- waivers -------------------------------------------------------------------------------------
-
-
-def _waiver(session: Session, finding: Finding, today: str) -> Iterator[Action]:
-    """A waiver in the job's own file, for a person to say why."""
-    file = _job(session, finding)
-    if file is None or finding.rule not in waivable():
-        return
-    until = (date.fromisoformat(today) + _WAIVED_FOR).isoformat()
-    waiver = {"reason": f"why {rule(finding).name} is accepted", "until": until}
-    with suppress(editing.EditError):
-        at = Pointer.of("waivers", finding.rule)
-        raw = editing.put(file.path, session.raw(file.path), at, waiver)
-        title = f"Waive {finding.rule} for {file} until {until}"
-        yield Action(title=title, files={file.path: raw}, finding=finding)
-
-
-def _job(session: Session, finding: Finding) -> JobFile | None:
+def job_of_finding(session: Session, finding: Finding) -> JobFile | None:
     """The job that a finding is about."""
     environment, slash, name = finding.subject.partition("/")
     file = JobFile(environment, name)
     return file if slash and session.workspace.has(file) else None
-
-
-# --- verbs ---------------------------------------------------------------------------------------
-
-
-def _verbs(session: Session, path: str, span: Span) -> Iterator[Action]:
-    """What a verb would make of the job whose name, run or state is pointed at."""
-    file, text = job_of(path), session.text(path)
-    if not session.workspace.has(file) or file.path != path:
-        return
-    lines = {text.by_pointer[at].span.start.line for at in _OF_VERBS if at in text.by_pointer}
-    if not any(span.start.line <= line <= span.end.line for line in lines):
-        return
-    from trainwright.lifecycle import rerun, states, subject  # with GitOps wiring, 0.1 s
-
-    verbs = {
-        "Rerun": rerun.rerun,
-        "Suspend": states.suspend,
-        "Resume": states.resume,
-        "Cancel": states.cancel,
-    }
-    for title, verb in verbs.items():
-        with suppress(TrainwrightError):
-            step = verb(subject.load(session.workspace.tree, file, None))
-            if step.files and not step.refused:
-                yield Action(title=f"{title} {file}: {step.message}", files=step.files)
-
-
-_OF_VERBS = (Pointer("/name"), Pointer("/run"), Pointer("/state"))

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from trainwright.authoring.text import Text, read
 from trainwright.datatypes.model import Finding
-from trainwright.editor.text import Text, read
 from trainwright.errors import TrainwrightError
 from trainwright.render.incremental import IncrementalCheck
 from trainwright.runs.workspace import Workspace

@@ -19,7 +19,7 @@ from trainwright.specs.load import read_spec
 from trainwright.specs.yamlio import Document
 
 _REPAIRS = 24  # lines that may be left out before the rest is given up
-_BREAK = re.compile(r"\r\n|\r|\n")
+LINE_BREAK = re.compile(r"\r\n|\r|\n")
 _TOKEN = re.compile(r"[^\s,\[\]{}:#]+:?[^\s,\[\]{}:#]*")
 
 
@@ -40,6 +40,23 @@ class Span:
 
     def __contains__(self, at: Position) -> bool:
         return self.start <= at <= self.end
+
+
+def position(text: str, offset: int) -> Position:
+    """Where a character of a text is."""
+    before = LINE_BREAK.split(text[:offset])
+    return Position(len(before) - 1, len(before[-1]))
+
+
+def offset(text: str, at: Position) -> int:
+    """How many characters come before a position."""
+    start = 0
+    for _ in range(at.line):
+        found = LINE_BREAK.search(text, start)
+        if found is None:
+            return len(text)
+        start = found.end()
+    return min(start + at.column, len(text))
 
 
 Shape = Literal["mapping", "sequence", "scalar", "alias"]
@@ -109,7 +126,7 @@ class Text:
 def read(path: str, raw: bytes) -> Text:
     """The structure of a text, or of what is left of it without the lines that break it."""
     text = raw.decode("utf-8", "replace").removeprefix("\ufeff")
-    lines = tuple(_BREAK.split(text))
+    lines = tuple(LINE_BREAK.split(text))
     kept, found = list(lines), _parsed(path, lines)
     for _ in range(_REPAIRS):
         if isinstance(found, Document):

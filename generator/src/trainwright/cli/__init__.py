@@ -29,7 +29,6 @@ _GITOPS = {
     "verify": "verify:verify",
     "comment": "comment:comment",
 }
-_EDITOR = {"lsp": "lsp:lsp", "mcp": "mcp:mcp"}
 _ADMIN = {
     "upgrade": "upgrade:upgrade",
     "eject": "eject:eject",
@@ -68,14 +67,13 @@ SECTIONS: Mapping[str, Mapping[str, str | Mapping[str, str]]] = {
         "logs": "cluster:logs",
         "report": "report:report",
     },
-    "Platform": {"gitops": _GITOPS, "admin": _ADMIN, "editor": _EDITOR},
+    "Platform": {"gitops": _GITOPS, "admin": _ADMIN, "editor": "editor:editor"},
 }
 """The commands in the order of --help: module and name of each, or the commands of a group."""
 _VERBS = {name: place for section in SECTIONS.values() for name, place in section.items()}
 _GROUPS = {
     "gitops": "Write what Argo CD and Flux read, publish what is rendered, and prove it.",
     "admin": "Upgrade, leave, package the chart, fetch definitions, print schemas and completions.",
-    "editor": "Serve editors and assistants.",
 }
 
 

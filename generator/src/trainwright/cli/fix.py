@@ -12,8 +12,8 @@ from trainwright.datatypes.listing import plural
 
 def fix(context: Context, selections: tuple[str, ...], *, yes: bool) -> None:
     """Show the diff of every remedy that is beyond doubt, and write it once that is confirmed."""
-    from trainwright.editor.fixing import fix as fixed
-    from trainwright.editor.session import Session
+    from trainwright.authoring.fixing import fix as fixed
+    from trainwright.authoring.session import Session
     from trainwright.findings.redaction import unified_diff
     from trainwright.specs import filetree
     from trainwright.specs.layout import ENVIRONMENTS

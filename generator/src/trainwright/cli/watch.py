@@ -26,7 +26,7 @@ _ASLEEP = 50  # milliseconds that nothing but a change ends
 def findings(context: Context, selections: tuple[str, ...], output: str) -> None:
     """Check again after every change: only what it reaches is rendered anew."""
     from trainwright import reports
-    from trainwright.editor.session import Session
+    from trainwright.authoring.session import Session
 
     session = Session(context.root)
 

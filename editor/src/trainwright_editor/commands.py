@@ -1,4 +1,4 @@
-"""`lsp`: the language server, for editors."""
+"""`trainwright editor`: the servers that editors and assistants start."""
 
 from __future__ import annotations
 
@@ -12,13 +12,18 @@ import click
 from trainwright.cli.common import Context, errors, today
 from trainwright.errors import TrainwrightError
 
-_MISSING = (
-    "the language server needs pygls and lsprotocol: pip install 'trainwright[editor]' "
-    "(pip install './generator[editor]' in a clone)"
+_NO_MCP = (
+    "the MCP server needs the package mcp: pip install 'trainwright-editor[mcp]' "
+    "(pip install './editor[mcp]' in a clone)"
 )
 
 
-@click.command()
+@click.group()
+def editor() -> None:
+    """Serve editors and assistants."""
+
+
+@editor.command()
 @click.option("--stdio", is_flag=True, help="What it does anyway; editors add it.")
 @click.pass_obj
 def lsp(context: Context, stdio: bool) -> None:
@@ -28,13 +33,11 @@ def lsp(context: Context, stdio: bool) -> None:
     no network. docs/editors.md has the set-up of each editor.
     """
     with errors():
-        if not all(map(find_spec, ("pygls", "lsprotocol"))):
-            raise TrainwrightError(_MISSING)
         from trainwright.helm import sdk
 
         sdk.start()  # what is imported below takes as long
         with _uncollected():
-            from trainwright.editor.server import Server
+            from trainwright_editor.language_server.server import Server
 
             server = Server(today, context.given)
         server.run()
@@ -51,3 +54,19 @@ def _uncollected() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@editor.command()
+@click.pass_obj
+def mcp(context: Context) -> None:
+    """Serve an assistant over standard input and output, by the Model Context Protocol.
+
+    Tools check, explain, plan, list and search; edits are only proposed, as diffs with the findings
+    that they would bring. It writes nothing and opens no network.
+    """
+    with errors():
+        if find_spec("mcp") is None:
+            raise TrainwrightError(_NO_MCP)
+        from trainwright_editor.assistants.server import server
+
+        server(context.repository).run("stdio")

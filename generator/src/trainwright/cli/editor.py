@@ -1,0 +1,31 @@
+"""`editor`: the commands of the distribution trainwright-editor, where that is installed."""
+
+from __future__ import annotations
+
+import click
+
+from trainwright.cli.common import errors
+from trainwright.errors import TrainwrightError
+
+_MISSING = (
+    "editors and assistants are served by trainwright-editor: pip install trainwright-editor "
+    "(pip install ./editor in a clone)"
+)
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def _absent(arguments: tuple[str, ...]) -> None:
+    """Serve editors and assistants, once trainwright-editor is installed."""
+    with errors():
+        raise TrainwrightError(_MISSING)
+
+
+editor: click.Command = _absent
+try:
+    from trainwright_editor import commands
+except ModuleNotFoundError as error:
+    if error.name != "trainwright_editor":
+        raise
+else:
+    editor = commands.editor
