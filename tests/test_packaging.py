@@ -105,6 +105,33 @@ def test_the_wheel_renders_a_new_folder_in_an_empty_environment(
     repository.run("render")
     assert rendered.read_text() == by_wheel, "the wheel and the checkout render the same bytes"
     assert "trainwright" in _run(trainwright, "--version", cwd=tmp_path)
+    site = tmp_path / "venv/lib" / f"python3.{sys.version_info.minor}" / "site-packages"
+    assert 200 < _megabytes(site) < 290
+    _run("sh", "-euc", _made_lighter(python), cwd=tmp_path)
+    assert _megabytes(site) < 125, "docs/ci.md promises less"
+    _run(python, "-m", "pip", "check", cwd=tmp_path)
+    assert "up to date" in _run(trainwright, "render", "--no-cache", cwd=folder)
+
+
+def _made_lighter(python: Path) -> str:
+    """The lines of docs/ci.md, after that which installs."""
+    page = (ROOT / "docs/ci.md").read_text(encoding="utf-8").partition("### Weight")[2]
+    install, *lines = page.partition("```sh\n")[2].partition("```")[0].splitlines()
+    assert install.startswith("pip install")
+    return "\n".join(lines).replace("python -c", f"{python} -c")
+
+
+def _megabytes(site: Path) -> int:
+    """What the tool and its dependencies take on a disk, each file once under whatever names."""
+    installers = {"pip", "setuptools", "pkg_resources", "_distutils_hack"}
+    files = {
+        (status := path.stat()).st_ino: status.st_size
+        for path in site.rglob("*")
+        if path.relative_to(site).parts[0].partition("-")[0] not in installers
+        and path.is_file()
+        and path.suffix != ".pyc"
+    }
+    return sum(files.values()) // 10**6
 
 
 def test_the_servers_are_a_distribution_above_the_tool(

@@ -35,7 +35,6 @@ _LIBRARIES = (
     "helm_python",
     "jsonschema",
     "jsonschema_rs",
-    "kubernetes_validate",
     "multiprocessing",
     "rich",
     "socket",

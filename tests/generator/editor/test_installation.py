@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -12,17 +10,9 @@ from packaging.requirements import Requirement
 
 import trainwright
 import trainwright_editor
+from uninstalled import without
 
 PROJECT = Path(__file__).parents[3] / "editor/pyproject.toml"
-_WITHOUT = (
-    "import sys; sys.modules[sys.argv.pop(1)] = None; import trainwright.__main__ as m; m.main()"
-)
-
-
-def without(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command where a module is not installed."""
-    command = [sys.executable, "-c", _WITHOUT, module, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("arguments", [(), ("lsp", "--stdio"), ("mcp",), ("anything", "-x")])

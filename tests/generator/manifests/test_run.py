@@ -16,6 +16,7 @@ from trainwright.datatypes.model import Finding, Severity
 from trainwright.manifests import fast_yaml, parallel, run
 from trainwright.manifests.run import ManifestOptions
 from trainwright.specs import kubernetes_schemas
+from uninstalled import without
 
 TODAY = "2026-06-01"
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
@@ -196,6 +197,22 @@ def test_definitions_take_part(here: Path) -> None:
         ("TW011", "a.yaml:14:11", "error", 'spec.a must be an integer, found a string: "x"'),
         ("TW011", "a.yaml:19:8", "error", 'unknown key "c" in spec'),
     ]
+
+
+def test_rules_of_definitions_need_their_extra_and_nothing_else_does(here: Path) -> None:
+    (here / "crds").mkdir()
+    (here / "crds" / "x.yaml").write_text(DEFINITION)
+    (here / "a.yaml").write_text(
+        "apiVersion: x.io/v1\nkind: X\nmetadata: {name: n0}\nspec: {a: 1}\n"
+    )
+    arguments = ("check", "--manifests", "a.yaml", "--crds", "crds")
+    done = without("cel_expr_python", *arguments, cwd=here)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "pip install 'trainwright[cel]'" in done.stderr
+    assert "Traceback" not in done.stderr
+    (here / "crds" / "x.yaml").write_text(DEFINITION.partition("x-kubernetes-validations")[0])
+    done = without("cel_expr_python", *arguments, cwd=here)
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_we_ship_is_valid_upstream(shared: Callable[[str], Path]) -> None:

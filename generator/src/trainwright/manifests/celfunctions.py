@@ -17,18 +17,33 @@ from urllib.parse import SplitResult, urlsplit
 
 from trainwright.datatypes import quantity
 from trainwright.datatypes.model import Data
+from trainwright.errors import TrainwrightError
 
 _EXTENSIONS = ("strings", "lists", "sets", "math", "optional", "bindings", "two-var-comprehensions")
 _VARIABLES = ("self", "oldSelf", "previous")
+
+_MISSING = (
+    "rules of CRDs (x-kubernetes-validations) are evaluated by CEL: pip install 'trainwright[cel]' "
+    "(pip install './generator[cel]' in a clone), or leave out --crds"
+)
 
 # CEL has no type for what these functions make, so it travels as a mapping with one key.
 Opaque = dict[str, str]
 
 
+def _engine() -> Any:
+    """CEL's own implementation. Raises TrainwrightError where it is not installed."""
+    try:
+        from cel_expr_python import cel
+    except ImportError as error:
+        raise TrainwrightError(_MISSING) from error
+    return cel
+
+
 @cache
 def environment() -> Any:
     """The engine with every function; some 3 ms, and 12 to load it."""
-    from cel_expr_python import cel
+    cel = _engine()
 
     kinds = {
         "any": cel.Type.DYN,
@@ -78,7 +93,7 @@ _GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\]){0,500}\]|\((?:\?P?<\w{1,100}>|
 @cache
 def _extracting() -> Any:
     """CEL's own search, by RE2 as in Kubernetes: a CRD's author may write any pattern."""
-    from cel_expr_python import cel
+    cel = _engine()
 
     config = cel.NewEnvConfigFromYaml("extensions:\n- name: optional\n- name: regex\n")
     variables = {"text": cel.Type.STRING, "pattern": cel.Type.STRING}

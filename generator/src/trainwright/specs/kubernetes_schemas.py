@@ -1,4 +1,8 @@
-"""Kubernetes' own kinds: their JSON Schemas by minor version, and when fields came and went."""
+"""Kubernetes' own kinds: their JSON Schemas by minor version, and when fields came and went.
+
+`scripts/kubernetes_schemas.py` writes the schemas: each definition once, with the versions that
+have it like this.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from trainwright.specs.kubernetes_values import VALUES
 
 VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # what may be asked for
 NEWEST = VERSIONS[-1]
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 URI = "https://trainwright.io/kubernetes/_definitions.json"
 POD_TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -22,31 +27,30 @@ _HERE = "#/$defs/"
 
 
 @cache
-def _folder() -> Path:
-    from importlib.util import find_spec  # importing the package costs 100 ms
-
-    spec = find_spec("kubernetes_validate")
-    if spec is None or spec.origin is None:
-        raise SourceError("the package kubernetes-validate is not installed")
-    return Path(spec.origin).parent / "kubernetes-json-schema"
+def _schemas() -> Mapping[str, Data]:
+    """Those of all versions. Fields that take a few words have these, as the API server does."""
+    loaded: dict[str, Data] = json.loads(Path(__file__).with_suffix(".json").read_bytes())
+    for name, fields in VALUES.items():
+        for _, _, schema in loaded["definitions"].get(name, ()):
+            properties = schema.get("properties", {})
+            for field in fields.keys() & properties.keys():
+                properties[field]["enum"] = [*fields[field], None]
+    return loaded
 
 
 @cache
 def definitions(version: str) -> Mapping[str, Data]:
-    """Every definition of a minor version, under $defs: some 2 MB, unknown fields refused.
-
-    Fields that take a few words say which, as the API server does.
-    """
-    try:
-        file = _folder() / f"v{version}.0-local-strict" / "_definitions.json"
-        loaded: dict[str, Data] = json.loads(file.read_bytes())
-    except OSError as error:
-        raise SourceError(f"no schemas for Kubernetes {version}: {error}") from error
-    for name, fields in VALUES.items():
-        properties = loaded["$defs"].get(name, {}).get("properties", {})
-        for field in fields.keys() & properties.keys():
-            properties[field]["enum"] = [*fields[field], None]
-    return {**loaded, "$id": URI}
+    """Every definition of a minor version, under $defs: some 400 KB, unknown fields refused."""
+    order = {known: number for number, known in enumerate(available())}
+    if version not in order:
+        raise SourceError(f"no schemas for Kubernetes {version}, only for {', '.join(order)}")
+    wanted = order[version]
+    found: dict[str, Data] = {}
+    for name, spans in _schemas()["definitions"].items():
+        for first, last, schema in spans:
+            if order[first] <= wanted <= order[last]:
+                found[name] = schema
+    return {"$schema": _DIALECT, "$id": URI, "$defs": found}
 
 
 def reachable(version: str, *names: str) -> Mapping[str, Data]:
@@ -125,9 +129,7 @@ def kinds(version: str) -> Mapping[tuple[str, str], str]:
 
 def available() -> tuple[str, ...]:
     """Every minor version there are schemas of, oldest first: more than may be asked for."""
-    names = (path.name for path in _folder().glob("v*.0-local-strict"))
-    versions = (name.removeprefix("v").removesuffix(".0-local-strict") for name in names)
-    return tuple(sorted(versions, key=_minor))
+    return tuple(_schemas()["versions"])
 
 
 def _minor(version: str) -> int:

@@ -21,7 +21,7 @@ from trainwright.specs.tree import Tree
 
 EMBEDDED = "embedded"
 _PACKAGE = Path(__file__).parents[1]
-_LIBRARIES = ("helm_python", "jsonschema_rs", "kubernetes_validate", "yaml")
+_LIBRARIES = ("helm_python", "jsonschema_rs", "yaml")
 
 Seen: TypeAlias = Mapping[str, Mapping[str, str]]  # by kind of question and path, the answer
 
