@@ -22,7 +22,8 @@ explain(self, job: 'str', path: 'str' = '') -> 'tuple[Explanation, ...]'
 find(start: 'str | Path' = '.', *, today: 'str' = '') -> 'Repository'
 jobs(self) -> 'dict[str, JobRun]'
 plan(self, *selections: 'str', against: 'str' = 'origin/HEAD', head: 'str | None' = None, \
-crds: 'Path | None' = None, helm: 'str | None' = None) -> 'Plan'
+crds: 'Path | None' = None, helm: 'str | None' = None, \
+edits: 'Mapping[str, str] | None' = None) -> 'Plan'
 propose(self, path: 'str', text: 'str') -> 'Proposal'
 render(self, *selections: 'str', write: 'bool' = False) -> 'Rendering'
 """

@@ -61,8 +61,9 @@ def _uncollected() -> Iterator[None]:
 def mcp(context: Context) -> None:
     """Serve an assistant over standard input and output, by the Model Context Protocol.
 
-    Tools check, explain, plan, list and search; edits are only proposed, as diffs with the findings
-    that they would bring. It writes nothing and opens no network.
+    Tools read, check, explain, plan, list and search; edits are only proposed, as diffs with the
+    findings and the plan that they would bring. It writes nothing. The status and the logs of runs
+    are read from their cluster, and nothing else opens a network.
     """
     with errors():
         if find_spec("mcp") is None:

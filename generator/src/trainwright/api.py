@@ -149,17 +149,26 @@ class Repository:
         head: str | None = None,
         crds: Path | None = None,
         helm: str | None = None,
+        edits: Mapping[str, str] | None = None,
     ) -> Plan:
         """What merging `head`, by default the working tree, into `against` does to each job.
 
         `crds` are CustomResourceDefinitions as files, whose rules about changes are asked as well;
-        `helm` is a binary that renders instead of the embedded engine. Raises TrainwrightError
-        where git lacks a commit, or the two have none in common.
+        `helm` is a binary that renders instead of the embedded engine; `edits` are texts of specs
+        of the working tree, by path from the root, as they would be written. Raises
+        TrainwrightError where git lacks a commit, or the two have none in common.
         """
         from trainwright.plan import session
         from trainwright.plan.comparison import PlanOptions
 
-        options = PlanOptions(against=against, head=head, today=self._today(), helm=helm, crds=crds)
+        options = PlanOptions(
+            against=against,
+            head=head,
+            today=self._today(),
+            helm=helm,
+            crds=crds,
+            edits={_of_spec(path): _bytes(text) for path, text in (edits or {}).items()},
+        )
         return session.plan(self.root, selections, options)
 
     def explain(self, job: str, path: str = "") -> tuple[Explanation, ...]:
@@ -176,17 +185,11 @@ class Repository:
         another one, and for rendered files, which are not written by hand.
         """
         from trainwright.findings.redaction import unified_diff
-        from trainwright.specs.layout import ENVIRONMENTS, RENDERED
         from trainwright.specs.tree import Edited, Folder
 
-        parts = path.split("/")
-        if parts[0] != ENVIRONMENTS or RENDERED in parts or not {"", ".", ".."}.isdisjoint(parts):
-            raise SelectionError(
-                f'"{path}" is not the path of a spec, such as {ENVIRONMENTS}/prod/jobs/llm.yaml'
-            )
         folder = Folder(self.root)
+        edited = Edited(folder, {_of_spec(path): _bytes(text)})
         old = folder.read(path).decode(errors="replace") if folder.kind(path) == "file" else ""
-        edited = Edited(folder, {path: text.encode("utf-8", "surrogatepass")})
         before = self.check()
         after = _check(self.build((), replace(self._options(), use_cache=False), edited))
         lines = unified_diff(
@@ -222,6 +225,22 @@ class Repository:
 
     def _today(self) -> str:
         return self.today or datetime.now(UTC).date().isoformat()
+
+
+def _of_spec(path: str) -> str:
+    """The path of a file that people write. Raises SelectionError for any other."""
+    from trainwright.specs.layout import ENVIRONMENTS, RENDERED
+
+    parts = path.split("/")
+    if parts[0] != ENVIRONMENTS or RENDERED in parts or not {"", ".", ".."}.isdisjoint(parts):
+        raise SelectionError(
+            f'"{path}" is not the path of a spec, such as {ENVIRONMENTS}/prod/jobs/llm.yaml'
+        )
+    return path
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _check(build: Build) -> Check:

@@ -121,7 +121,7 @@ def status(  # noqa: PLR0913 - an option each
         if diff:
             sys.exit(_diff(context, selections, reach))
         if goal is not None:
-            session = reach.run(context, _only(selections))
+            session = reach.run(context.root, _only(selections))
             reached, message = session.wait(goal, timeout, lambda text: click.echo(text, err=True))
             click.echo(message)
             sys.exit(OK if reached else FINDINGS)
@@ -261,7 +261,7 @@ def logs(  # noqa: PLR0913 - an option each
     if follow and previous:
         raise click.UsageError("--previous has ended and cannot be followed")
     with errors():
-        session = Reach(kubeconfig, kube_context, namespace).run(context, job, object_ or "")
+        session = Reach(kubeconfig, kube_context, namespace).run(context.root, job, object_ or "")
         wanted = LogOptions(previous=previous, since=since, tail=tail)
         _print(context, session.logs(wanted, rank=rank, follow=follow))
 

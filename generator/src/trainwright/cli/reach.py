@@ -14,7 +14,6 @@ from trainwright.cli.common import CANNOT
 from trainwright.datatypes.frozen import dataclass
 
 if TYPE_CHECKING:
-    from trainwright.cli.common import Context
     from trainwright.cluster.client import Cluster
     from trainwright.cluster.intent import DesiredState
     from trainwright.cluster.sessions import Session
@@ -71,11 +70,11 @@ class Reach:
             click.echo(line, err=True)
         return cluster, namespace
 
-    def run(self, context: Context, job: str, name: str = "") -> Session:
+    def run(self, root: Path, job: str, name: str = "") -> Session:
         """One run of a job."""
         from trainwright.cluster import intent, sessions
 
-        place, desired = intent.desired_run(context.root, job)
+        place, desired = intent.desired_run(root, job)
         cluster, where = self(place.environment, desired.namespace)
         return sessions.Session(cluster, place, desired, where, name)
 

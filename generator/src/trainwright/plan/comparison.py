@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from sys import intern
@@ -62,6 +62,7 @@ class PlanOptions:
     today: str  # ISO date, for the expiry of waivers
     helm: str | None = None
     crds: Path | None = None  # definitions whose rules about changes are asked, too
+    edits: Mapping[str, bytes] = field(default_factory=dict)  # of the working tree, not made yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from trainwright.specs import git, lineage
 from trainwright.specs.entry import ignore_file
 from trainwright.specs.git import Differing, GitError, Settings
 from trainwright.specs.layout import RENDERED
-from trainwright.specs.tree import Folder, Snapshot, Tree
+from trainwright.specs.tree import Edited, Folder, Snapshot, Tree
 
 
 def plan(root: Path, patterns: tuple[str, ...], options: PlanOptions) -> Plan:
@@ -87,11 +87,12 @@ class PlanSession:
         self._settings = Settings(self._root)
         self._differing = Differing(repository, base, inside, head)
         below: Tree = repository.tree(head, inside, later=RENDERED) if head else Folder(self._root)
+        below = Edited(below, options.edits) if options.edits else below
         before, tree = (
             Snapshot(it) for it in (repository.tree(base, inside, later=RENDERED), below)
         )
         side = Revision(before)
-        after, changed = Revision(tree, earlier=side), self._differing.paths()
+        after, changed = Revision(tree, earlier=side), self._changed()
         branch = lineage.find(self._root, base, options.head or "HEAD")
         assert branch is not None  # since it has a base
         derivation = Derivation(
@@ -109,13 +110,17 @@ class PlanSession:
         self._commits = named
         return compared, tree
 
+    def _changed(self, edits: Collection[str] = ()) -> frozenset[str]:
+        """The files that are not as in the base, once these were edited."""
+        return self._differing.paths(edits) | self._options.edits.keys()
+
     def _go_on(self, before: Comparison) -> tuple[Comparison, Snapshot]:
         """Compare again, with what the edits do not reach as it was."""
         if self._options.head:
             return before, self._tree
         if self._settings.have_changed():
             self._edits.add(ignore_file(""))
-        changed = self._differing.paths(self._edits)
+        changed = self._changed(self._edits)
         # What git ignores may have changed without an edit of a file that is ignored now.
         edits = self._edits | (changed ^ before.changed)
         tree = self._tree.after(edits)
