@@ -20,11 +20,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from repository import ENVIRONMENT, JOB, Repository
 from trainwright.errors import TrainwrightError
 from trainwright.helm import engines
+from trainwright.memo import Cell
 from trainwright.render import build as plan
 from trainwright.specs import filetree, memory
 from trainwright.specs.entry import Entry, Kind
-from trainwright.specs.memory import Observed
-from trainwright.specs.tree import Folder, Snapshot
+from trainwright.specs.tracked import Tracked
+from trainwright.specs.tree import Folder, Tree
 
 _HEAD = "apiVersion: trainwright.io/v1alpha1\nkind: "
 _OPTIONS = plan.BuildOptions(today="2026-06-01")
@@ -261,11 +262,11 @@ class Edits(RuleBasedStateMachine):
     def race(self, edit: tuple[str, bytes | None], after: int, selection: tuple[str, ...]) -> None:
         """An edit while everything is being read, as by an editor that empties and rewrites."""
         racing = Racing(self.repository.root, after, lambda: self._write(*edit))
-        observed = Observed(Snapshot(racing))
+        tree = Tracked(racing)
         with suppress(TrainwrightError):
             options = (self.repository.root, selection, _OPTIONS)
-            built = plan.build(*options, specs=observed, rendered=observed)
-            if Observed(racing.below).is_as(observed.seen):
+            built = Cell(tree.memo, lambda: plan.build(*options, specs=tree, rendered=tree)).get()
+            if Tracked(racing.below).is_as(tree.seen):
                 assert built.findings == plan.build(*options).findings
 
     @rule(selection=st.sampled_from(SELECTIONS), verb=st.sampled_from(VERBS[:4]))
@@ -389,11 +390,11 @@ def test_what_was_not_written_is_judged(inheriting: Repository, engine: Counting
 
 
 def test_what_another_process_looked_at_is_not_known(tmp_path: Path) -> None:
-    observed = Observed(Snapshot(Folder(tmp_path)))
-    assert observed.whole
-    elsewhere = pickle.loads(pickle.dumps(Snapshot(observed)))
+    tree = Tracked(Folder(tmp_path))
+    assert tree.whole
+    elsewhere = pickle.loads(pickle.dumps(tree))
     assert elsewhere.entries("") == ()
-    assert not observed.whole
+    assert not tree.whole
 
 
 @pytest.mark.parametrize("verb", ["check", "list"])
@@ -500,22 +501,35 @@ def test_a_plan_reads_each_file_once(inheriting: Repository) -> None:
     assert sorted(read) == sorted(set(read))
 
 
+def _seen(tree: Tracked, read: Callable[[Tree], object]) -> Tracked:
+    """A tree of which a value was made."""
+    Cell(tree.memo, lambda: read(tree)).get()
+    return tree
+
+
 def test_kinds_that_a_listing_has_are_not_asked_for_one_by_one(tmp_path: Path) -> None:
     (tmp_path / "a/b").mkdir(parents=True)
     (tmp_path / "a/file").write_text("x")
-    observed = Observed(Snapshot(Folder(tmp_path)))
-    for path in ("a", "a/b", "a/file", "a/gone", "a/b/gone"):
-        observed.kind(path)
-    observed.entries("a")
-    assert set(observed.seen["kind"]) == {"a", "a/b/gone"}
-    assert Observed(Folder(tmp_path)).is_as(observed.seen)
+    paths = ("a", "a/b", "a/file", "a/gone", "a/b/gone")
+    seen = _seen(
+        Tracked(Folder(tmp_path)), lambda tree: (*map(tree.kind, paths), tree.entries("a"))
+    ).seen
+    assert set(seen["kind"]) == {"a", "a/b/gone"}
+    assert Tracked(Folder(tmp_path)).is_as(seen)
     (tmp_path / "a/gone").touch()
-    assert not Observed(Folder(tmp_path)).is_as(observed.seen)
+    assert not Tracked(Folder(tmp_path)).is_as(seen)
 
 
 def test_a_kind_of_another_moment_than_its_listing_is_remembered(tmp_path: Path) -> None:
-    observed = Observed(Snapshot(Folder(tmp_path)))
-    assert observed.kind("file") == ""
+    tree = Tracked(Folder(tmp_path))
+    assert tree.kind("file") == ""
     (tmp_path / "file").touch()
-    assert observed.entries("") == (Entry("file", "file"),)
-    assert not Observed(Folder(tmp_path)).is_as(observed.seen)
+    assert tree.entries("") == (Entry("file", "file"),)
+    seen = _seen(tree, lambda tree: (tree.kind("file"), tree.entries(""))).seen
+    assert not Tracked(Folder(tmp_path)).is_as(seen)
+
+
+def test_what_no_value_was_made_of_is_not_remembered(tmp_path: Path) -> None:
+    tree = Tracked(Folder(tmp_path))
+    tree.entries("")
+    assert not any(tree.seen.values())

@@ -97,7 +97,7 @@ class Editor:
         self.repository, self.chance = repository, chance
         self.folder = Folder(repository.root)
         self.unsaved: dict[str, bytes] = {}
-        self.check = IncrementalCheck(Workspace(self.tree, rendered=self.folder))
+        self.check = IncrementalCheck(Workspace(self.tree))
 
     @property
     def tree(self) -> Edited:
@@ -108,7 +108,7 @@ class Editor:
             (self.write, self.type, self.close, self.remove, self.render, self.some)
         )
         changed = do()
-        self.check.edit(self.tree, self.folder, changed)
+        self.check.edit(changed, self.tree)
 
     def _path(self) -> str:
         return self.chance.choice(
@@ -193,10 +193,10 @@ def test_files_of_a_run_without_a_record_are_an_unknown_run(tmp_path: Path) -> N
     editor = Editor(repository, random.Random(0))
     editor.compare()
     (tmp_path / "environments/dev/rendered/small/run.lock").unlink()
-    editor.check.edit(editor.tree, editor.folder, {"environments/dev/rendered/small/run.lock"})
+    editor.check.edit({"environments/dev/rendered/small/run.lock"}, editor.tree)
     editor.compare()
     assert list(editor.check.everything()) == []
     repository.job("dev/small", "podLabels: {another: run}\n")
-    editor.check.edit(editor.tree, editor.folder, {"environments/dev/jobs/small.yaml"})
+    editor.check.edit({"environments/dev/jobs/small.yaml"}, editor.tree)
     editor.compare()
     assert [found.rule for found in editor.check.everything()] == ["TW054"]

@@ -14,8 +14,8 @@ from trainwright.render.incremental import IncrementalCheck
 from trainwright.runs.workspace import Workspace
 from trainwright.specs.entry import ignore_file
 from trainwright.specs.git import Settings
-from trainwright.specs.layout import RENDERED, JobFile, is_job, job_of
-from trainwright.specs.tree import Edited, Folder, Tree
+from trainwright.specs.layout import JobFile, is_job, job_of
+from trainwright.specs.tree import Edited, Folder
 
 _LOG = logging.getLogger(__name__)
 _REMEMBERED = 64  # texts, of which an editor shows a few
@@ -36,7 +36,7 @@ class Session:
         self._folder = Folder(root)
         self._settings = Settings(root)
         self._unsaved: dict[str, bytes] = {}
-        workspace = Workspace(Edited(self._folder, {}), rendered=self._folder)
+        workspace = Workspace(Edited(self._folder, {}))
         self.check = IncrementalCheck(workspace, remembered=root)
         self._order: list[JobFile] = []  # in which stale jobs are checked, the next one last
         self.problem = ""  # the last thing that could not be done
@@ -68,11 +68,7 @@ class Session:
 
     def _edited(self, paths: Collection[str]) -> None:
         self._order = []
-        unsaved = dict(self._unsaved)
-        rendered: Tree = self._folder
-        if any(f"/{RENDERED}/" in path for path in unsaved):
-            rendered = Edited(self._folder, unsaved)
-        self.check.edit(Edited(self._folder, unsaved), rendered, paths)
+        self.check.edit(paths, Edited(self._folder, dict(self._unsaved)))
 
     # --- work ------------------------------------------------------------------------------------
 

@@ -163,11 +163,9 @@ def _remembered(context: Context, selections: tuple[str, ...], asked: Mapping[st
     settings |= {f"git {name}": commit for name, commit in commits.items()}
     engine = asked["helm"] or EMBEDDED
     memory = Memory(context.root, "check", selections, settings, engine=engine)
-    printed = memory.recall()
-    if printed is None:
-        printed = _jobs(context, selections, asked, tree=memory.tree)
-        memory.keep(printed)
-    return printed
+    return memory.recall() or memory.print(
+        lambda tree: _jobs(context, selections, asked, tree=tree)
+    )
 
 
 def _jobs(

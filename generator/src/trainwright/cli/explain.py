@@ -68,15 +68,13 @@ def list_(context: Context, what: str, output: str, no_cache: bool) -> None:
     from trainwright.specs.tree import Folder
 
     with errors():
-        if what != "jobs":
+        if what != "jobs" or no_cache:
             click.echo(_listed(context, what, output, lambda: Folder(context.root)), nl=False)
             return
         memory = Memory(context.root, "list", (), {"output": output, "color": str(context.color)})
-        printed = None if no_cache else memory.recall()
-        if printed is None:
-            printed = Printed(_listed(context, what, output, lambda: memory.tree), OK)
-            if not no_cache:
-                memory.keep(printed)
+        printed = memory.recall() or memory.print(
+            lambda tree: Printed(_listed(context, what, output, lambda: tree), OK)
+        )
         click.echo(printed.text, nl=False)
 
 

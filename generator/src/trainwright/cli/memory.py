@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from trainwright.memo import Cell
 from trainwright.specs import memory
-from trainwright.specs.memory import EMBEDDED, Observed
-from trainwright.specs.tree import Folder, Snapshot
+from trainwright.specs.memory import EMBEDDED
+from trainwright.specs.tracked import Tracked
+from trainwright.specs.tree import Folder, Tree
 
 
 class Printed(NamedTuple):
@@ -26,7 +29,7 @@ class Printed(NamedTuple):
 class Memory:
     """The last output of a verb for one selection.
 
-    `settings` are what decides it besides the files of `tree`, which the verb has to read alone.
+    `settings` are what decides it besides the files of the tree, which the verb has to read alone.
     """
 
     def __init__(
@@ -38,7 +41,7 @@ class Memory:
         *,
         engine: str = EMBEDDED,
     ):
-        self.tree = Observed(Snapshot(Folder(root)))
+        self._tree = Tracked(Folder(root))
         self._asked = {**settings, "program": memory.fingerprint(engine)}
         name = hashlib.sha256(json.dumps(selections).encode()).hexdigest()[:16]
         # No environment, which have files beside this one, has a name with an underscore.
@@ -48,14 +51,16 @@ class Memory:
         """What would be printed now; None where that has to be found out."""
         try:
             known = json.loads(self._path.read_bytes())
-            if known["asked"] != self._asked or not self.tree.is_as(known["seen"]):
+            if known["asked"] != self._asked or not self._tree.is_as(known["seen"]):
                 return None
             return Printed(str(known["text"]), int(known["code"]))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
 
-    def keep(self, printed: Printed) -> None:
-        """Remember what was printed, of the files that `tree` was asked for."""
-        if self.tree.whole:
-            known = {**printed._asdict(), "asked": self._asked, "seen": self.tree.seen}
+    def print(self, make: Callable[[Tree], Printed]) -> Printed:
+        """Find out what a verb prints of the files of a tree, and remember it."""
+        printed = Cell(self._tree.memo, lambda: make(self._tree)).get()
+        if self._tree.whole:
+            known = {**printed._asdict(), "asked": self._asked, "seen": self._tree.seen}
             memory.write(self._path, json.dumps(known))
+        return printed

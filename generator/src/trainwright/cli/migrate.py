@@ -22,7 +22,8 @@ def migrate(context: Context, selections: tuple[str, ...], to: str, *, dry_run: 
     from trainwright.importing.trial import ImportContext
     from trainwright.specs import load
     from trainwright.specs.select import select
-    from trainwright.specs.tree import Folder, Snapshot
+    from trainwright.specs.tracked import Tracked
+    from trainwright.specs.tree import Folder
 
     successors = sorted(target.name for target in migration.successors().values())
     if to not in successors:
@@ -33,7 +34,7 @@ def migrate(context: Context, selections: tuple[str, ...], to: str, *, dry_run: 
     if not selections:
         raise click.UsageError("name the jobs to move: ENV or ENV/JOB")
     with errors(), nullcontext() if dry_run else context.held():
-        tree = Snapshot(Folder(context.root))
+        tree = Tracked(Folder(context.root))
         found: list[Migration] = []
         for selection in select(selections, load.discover(tree).jobs):
             place = ImportContext(tree, selection.environment)

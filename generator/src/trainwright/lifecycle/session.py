@@ -27,7 +27,8 @@ from trainwright.runs.record import VALUES_FILE
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import filetree, git, yamlio
 from trainwright.specs.layout import ENVIRONMENTS, JobFile
-from trainwright.specs.tree import Edited, Folder, Snapshot, Tree
+from trainwright.specs.tracked import Tracked
+from trainwright.specs.tree import Edited, Folder, Tree
 
 Act = Callable[[Tree, JobFile, History], Step]
 
@@ -61,7 +62,7 @@ class Outcome:
 
 def work_out(root: Path, files: tuple[JobFile, ...], act: Act) -> Outcome:
     """Apply a verb to each job in turn, in memory."""
-    tree, history = Edited(Snapshot(Folder(root)), {}), History(root)
+    tree, history = Edited(Tracked(Folder(root)), {}), History(root)
     steps, before = [], {}
     for file in files:
         step = act(tree, file, history)

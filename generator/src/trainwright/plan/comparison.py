@@ -48,7 +48,6 @@ from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
 from trainwright.specs.layout import RENDERED, JobFile
 from trainwright.specs.select import select
-from trainwright.specs.tree import Tree
 
 _Value = TypeVar("_Value")
 
@@ -141,9 +140,10 @@ class Comparison:
         touched = affected.jobs(before, after, changed) | self._relisted
         self._files = tuple(sorted(selected.files & touched))
 
-    def edited(self, tree: Tree, edits: Collection[str], changed: frozenset[str]) -> Comparison:
-        """The same with another tree after the merge, in which some files were edited since."""
-        after = self.after.edited(tree, tree, edits)
+    def edited(self, edits: Collection[str], changed: frozenset[str]) -> Comparison:
+        """The same once some files of the tree after the merge were edited."""
+        after = self.after
+        after.edit(edits)
         known = self._memos.after()
         if not any(map(derivation.may_decide, edits)):
             known.underived = self._memos.underived

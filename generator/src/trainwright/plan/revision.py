@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import Self
+from operator import is_
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.kinds import DEFAULT, NAMED
+from trainwright.memo import Cell, tracked
 from trainwright.plan.model import PlannedRun
 from trainwright.render import batch
 from trainwright.render.job import Rendered
@@ -20,7 +21,6 @@ from trainwright.runs.record import RECORD_FILE, VALUES_FILE
 from trainwright.runs.workspace import ResolvedJob, Workspace
 from trainwright.specs.demand import NOTHING
 from trainwright.specs.layout import JobFile
-from trainwright.specs.tree import Tree
 from trainwright.tasks import progress
 
 # What may be the name of a spec, <folder>/<job>, wherever it stands in a file.
@@ -35,18 +35,13 @@ class SpecText:
     characters in which it may say either otherwise.
     """
 
-    raw: bytes
+    raw: bytes = b""
     names: tuple[str, ...] = ()
     takes: bool = False
     is_spelt: bool = False
 
 
-_NO_TEXT = SpecText(b"")
-
-
-def _text(raw: bytes) -> SpecText:
-    named = {JobFile(*map(bytes.decode, found)).path for found in _NAMED.findall(raw)}
-    return SpecText(raw, tuple(named), b"from" in raw, bool(_SPELT.search(raw)))
+_NO_TEXT = SpecText()
 
 
 class Revision(Workspace):
@@ -55,30 +50,14 @@ class Revision(Workspace):
     Where this one has no record of a run, that of the `earlier` side counts.
     """
 
-    @cached_property
-    def _applied(self) -> dict[JobFile, PlannedRun | None]:
-        return {}
-
-    @cached_property
-    def _texts(self) -> dict[str, SpecText]:
-        return {}
-
-    def edited(self, tree: Tree, rendered: Tree, changed: Collection[str]) -> Self:
-        found = super().edited(tree, rendered, changed)
-        found._texts.update(self._texts)  # each of which knows its bytes
-        return found
-
+    @tracked()
     def text(self, path: str) -> SpecText:
         """What the bytes of a spec show; nothing where there is none."""
-        text = self._texts.get(path)
-        if text is not None and text.raw is self.reader.known(path):
-            return text
         raw = self.reader.raw(path) if self.tree.kind(path) == "file" else b""
         if not isinstance(raw, bytes):
             return _NO_TEXT
-        if text is None or text.raw is not raw:
-            text = self._texts[path] = _text(raw)
-        return text
+        named = {JobFile(*map(bytes.decode, found)).path for found in _NAMED.findall(raw)}
+        return SpecText(raw, tuple(named), b"from" in raw, bool(_SPELT.search(raw)))
 
     def render(
         self, files: Sequence[JobFile], helm: str | None, *, new_runs: bool = False
@@ -131,20 +110,33 @@ class Revision(Workspace):
         job = self.job(file).job if self.has(file) else None
         return job.target if job else DEFAULT
 
+    @tracked()
+    def job(self, file: JobFile) -> ResolvedJob:
+        """A job, with what rendering it has held, where that was settled of it as it is."""
+        found = super().job(file)
+        settled = self._settled(file).get()
+        if settled is None or settled[0] is not found:
+            return found
+        return replace(found, record=settled[1].record, decision=settled[1].decision)
+
     def settle(self, file: JobFile, rendered: Rendered) -> None:
         """Let what rendering a job has held be so for all that is read of it from now on."""
-        if rendered.record is not None and rendered.record.held:
-            found = self.job(file)
-            self._jobs[file] = replace(found, record=rendered.record, decision=rendered.decision)
-            self._asking.pop(file, None)
+        held = rendered.record is not None and rendered.record.held
+        self._settled(file).put((super().job(file), rendered) if held else None)
 
+    def _settled(self, file: JobFile) -> Cell[tuple[ResolvedJob, Rendered] | None]:
+        """What `settle` was given last."""
+        if file not in self._held:
+            self._held[file] = Cell(self.memo, lambda: None, same=_is_same_pair)
+        return self._held[file]
+
+    @cached_property
+    def _held(self) -> dict[JobFile, Cell[tuple[ResolvedJob, Rendered] | None]]:
+        return {}
+
+    @tracked()
     def applied(self, file: JobFile) -> PlannedRun | None:
         """The run of a job as it was committed; None where nothing was."""
-        if file not in self._applied:
-            self._applied[file] = self._as_committed(file)
-        return self._applied[file]
-
-    def _as_committed(self, file: JobFile) -> PlannedRun | None:
         found = self.folder(file.environment).recorded(file.name)
         if found is None:
             return None
@@ -183,6 +175,10 @@ class Revision(Workspace):
             files=texts,
             demand=self.demand(job) if job and texts else NOTHING,
         )
+
+
+def _is_same_pair(one: tuple[object, ...] | None, other: tuple[object, ...] | None) -> bool:
+    return len(one or ()) == len(other or ()) and all(map(is_, one or (), other or ()))
 
 
 def listed(folder: RenderedFolder) -> frozenset[str]:

@@ -19,7 +19,8 @@ from trainwright.specs import git, lineage
 from trainwright.specs.entry import ignore_file
 from trainwright.specs.git import Differing, GitError, Settings
 from trainwright.specs.layout import RENDERED
-from trainwright.specs.tree import Edited, Folder, Snapshot, Tree
+from trainwright.specs.tracked import Tracked
+from trainwright.specs.tree import Edited, Folder, Tree
 
 
 def plan(root: Path, patterns: tuple[str, ...], options: PlanOptions) -> Plan:
@@ -42,7 +43,7 @@ class PlanSession:
         self._commits = ""
         self._revisions = Revisions(base="", head="", behind=0)
         self._compared: Comparison | None = None
-        self._tree: Snapshot
+        self._tree: Tracked
         self._repository: git.Repository
         self._differing: Differing
         self._settings: Settings
@@ -75,7 +76,7 @@ class PlanSession:
         except GitError:
             return ""
 
-    def _begin(self) -> tuple[Comparison, Snapshot]:
+    def _begin(self) -> tuple[Comparison, Tracked]:
         """Compare two sides of which nothing is known."""
         options, (repository, inside) = self._options, git.find(self._root)
         self._repository, self._commits = repository, ""
@@ -89,7 +90,7 @@ class PlanSession:
         below: Tree = repository.tree(head, inside, later=RENDERED) if head else Folder(self._root)
         below = Edited(below, options.edits) if options.edits else below
         before, tree = (
-            Snapshot(it) for it in (repository.tree(base, inside, later=RENDERED), below)
+            Tracked(it) for it in (repository.tree(base, inside, later=RENDERED), below)
         )
         side = Revision(before)
         after, changed = Revision(tree, earlier=side), self._changed()
@@ -114,7 +115,7 @@ class PlanSession:
         """The files that are not as in the base, once these were edited."""
         return self._differing.paths(edits) | self._options.edits.keys()
 
-    def _go_on(self, before: Comparison) -> tuple[Comparison, Snapshot]:
+    def _go_on(self, before: Comparison) -> tuple[Comparison, Tracked]:
         """Compare again, with what the edits do not reach as it was."""
         if self._options.head:
             return before, self._tree
@@ -123,5 +124,4 @@ class PlanSession:
         changed = self._changed(self._edits)
         # What git ignores may have changed without an edit of a file that is ignored now.
         edits = self._edits | (changed ^ before.changed)
-        tree = self._tree.after(edits)
-        return before.edited(tree, edits, changed), tree
+        return before.edited(edits, changed), self._tree

@@ -13,7 +13,7 @@ from trainwright.runs.record import Recorded
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import ledger
 from trainwright.specs.layout import JobFile, environment_files
-from trainwright.specs.tree import Tree
+from trainwright.specs.tracked import Answers, Tracked
 from trainwright.tasks.processors import (
     at_work,
     exit_on_interrupt,
@@ -69,7 +69,7 @@ def run(workspace: Workspace, items: Sequence[Item], options: BatchOptions) -> I
             processes,
             get_context("spawn"),
             initializer=_start,
-            initargs=(workspace.tree, workspace.kubernetes, options),
+            initargs=(workspace.tree, workspace.tree.answers, workspace.kubernetes, options),
         )
     with at_work(pool):
         with starting_workers():
@@ -101,7 +101,7 @@ class Renderer:
         rendered = render.job(workspace.resolve(file), context, item.recorded)
         about = (ledger.path(file.environment), records.path(file.environment, file.name))
         inputs = self._states((*rendered.inputs, *about))
-        workspace.reader.forget(file.path, parsed=True)
+        workspace.reader.forget(file.path)
         return rendered, inputs
 
     def _states(self, paths: Iterable[str]) -> dict[str, str]:
@@ -112,10 +112,11 @@ class Renderer:
 _worker: Renderer | None = None  # set once in each worker process, never in the main one
 
 
-def _start(tree: Tree, kubernetes: str, options: BatchOptions) -> None:
+def _start(tree: Tracked, answers: Answers, kubernetes: str, options: BatchOptions) -> None:
     global _worker  # noqa: PLW0603 - what an initializer is for
     exit_on_interrupt()
-    _worker = Renderer(Workspace(tree, kubernetes=kubernetes), options)
+    known = Tracked(tree.below, answers=answers)
+    _worker = Renderer(Workspace(known, kubernetes=kubernetes), options)
 
 
 def _render_in_worker(item: Item) -> Outcome:

@@ -27,7 +27,8 @@ from trainwright.specs.filetree import Changes
 from trainwright.specs.layout import ENVIRONMENTS, JobFile
 from trainwright.specs.load import state_of
 from trainwright.specs.select import Selection, select
-from trainwright.specs.tree import Folder, Snapshot, Tree
+from trainwright.specs.tracked import Tracked
+from trainwright.specs.tree import Folder, Tree
 from trainwright.tasks import progress
 
 if TYPE_CHECKING:
@@ -114,8 +115,9 @@ def build(
     `specs` are read instead of those on disk: a commit's, say, or edited ones. `rendered` is where
     the runs are kept, if not on disk; `history` is what was kept there before, if not HEAD's.
     """
-    tree = Snapshot(specs or Folder(root))
-    workspace = Workspace(tree, rendered=rendered or Folder(root), kubernetes=options.kubernetes)
+    tree = Tracked.of(specs or Folder(root))
+    kept = rendered or (Folder(root) if specs else None)
+    workspace = Workspace(tree, rendered=kept, kubernetes=options.kubernetes)
     found, reader = workspace.survey, workspace.reader
     nothing = not found.jobs and bool(found.findings)  # which say why there is nothing to select
     selected = () if nothing else select(patterns, found.jobs)
@@ -297,12 +299,12 @@ class _Work:
         self._texts |= {f"{job}/{name}": text for name, text in rendered.files.items()}
 
     @property
-    def idle(self) -> tuple[redundant.Idle, ...] | None:
-        """What decides nothing, job by job; None unless it is known of all jobs there are."""
+    def idle(self) -> redundant.Inherited | None:
+        """What decides nothing in its jobs; None unless it is known of all jobs there are."""
         found = [outcome.idle for outcome in self._checked.values()]
         known = tuple(idle for idle in found if idle is not None)
         whole = self._selection.whole and len(known) == len(self._selection.jobs)
-        return known if whole else None
+        return redundant.Inherited(known) if whole else None
 
     def finished(self, shared: tuple[Finding, ...]) -> EnvironmentBuild:
         """The plan; `shared` are findings about files that several jobs inherit from."""

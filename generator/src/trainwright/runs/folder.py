@@ -5,11 +5,9 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Mapping
-from contextlib import suppress
-from functools import cached_property
 
-from trainwright.datatypes.frozen import dataclass
 from trainwright.errors import OutputError
+from trainwright.memo import Owner, tracked
 from trainwright.runs import identity
 from trainwright.runs import record as records
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
@@ -20,10 +18,9 @@ from trainwright.runs.record import (
     Recorded,
     RunFiles,
 )
-from trainwright.specs import filetree
-from trainwright.specs.entry import above
 from trainwright.specs.layout import ENVIRONMENTS, RENDERED, JobFile
-from trainwright.specs.tree import Folder, Tree
+from trainwright.specs.tracked import Tracked
+from trainwright.specs.tree import Tree
 
 _NAMED = re.compile(rb"^fullnameOverride: ([-a-z0-9]+)$", re.MULTILINE)
 
@@ -33,60 +30,27 @@ def folder_of(environment: str) -> str:
     return f"{ENVIRONMENTS}/{environment}/{RENDERED}"
 
 
-@dataclass(frozen=True)
-class RenderedFolder:
+class RenderedFolder(Owner):
     """The rendered files of an environment, in whatever tree they are kept."""
 
-    tree: Tree
-    environment: str
+    def __init__(self, tree: Tree, environment: str):
+        self.tree = Tracked.of(tree)
+        self.environment = environment
+        super().__init__(self.tree.memo)
 
     @property
     def path(self) -> str:
         return folder_of(self.environment)
-
-    def after(self, tree: Tree, changed: frozenset[str]) -> RenderedFolder:
-        """The folder in a tree that differs in these files and folders alone."""
-        found = RenderedFolder(tree, self.environment)
-        if not changed.isdisjoint((self.path, *above(self.path))):
-            return found
-        inside = f"{self.path}/"
-        jobs = {p.removeprefix(inside).partition("/")[0] for p in changed if p.startswith(inside)}
-        found._read.update({job: it for job, it in self._read.items() if job not in jobs})
-        if not jobs and "hashes" in self.__dict__:
-            found.__dict__["hashes"] = self.hashes
-        return found
 
     @property
     def is_there(self) -> bool:
         """Whether the rendered files are kept in the tree."""
         return self.tree.kind(self.path) == "folder"
 
-    @cached_property
+    @property
     def hashes(self) -> Mapping[str, str]:
         """Digest of every file by its path in the folder: empty for a link, or what is no file."""
-        if isinstance(self.tree, Folder):
-            folder = self.tree.root / self.path
-            paths = filetree.listing(folder)
-            return {**dict.fromkeys(paths, ""), **filetree.hashes(folder, paths)}
-        found = dict.fromkeys(self._files(""), "")
-        for path in found:
-            full = f"{self.path}/{path}"
-            with suppress(OSError):  # as of files on disk: who cannot read one knows no digest
-                if self.tree.kind(full) == "file":
-                    found[path] = filetree.digest_of(self.tree.read(full))
-        return found
-
-    def _files(self, inside: str) -> list[str]:
-        folder = f"{self.path}/{inside}".rstrip("/")
-        if self.tree.kind(folder) != "folder":
-            return []
-        found = []
-        for entry in self.tree.entries(folder):
-            if entry.kind == "folder":
-                found += self._files(f"{inside}{entry.name}/")
-            else:
-                found.append(f"{inside}{entry.name}")
-        return found
+        return {name: self._digest(name) for name in self.tree.files(self.path)}
 
     def record(self, job: str) -> Record | None:
         """The record of a job's run; None when there is none, or none that can be understood.
@@ -109,17 +73,9 @@ class RenderedFolder:
         original = RenderedFolder(self.tree, of.environment)._parsed(job) if of else None
         return original is not None and original.object == record.object
 
+    @tracked()
     def _parsed(self, job: str) -> Record | None:
         """The record in a job's folder, whosever it is, read once."""
-        if job not in self._read:
-            self._read[job] = self._parse(job)
-        return self._read[job]
-
-    @cached_property
-    def _read(self) -> dict[str, Record | None]:
-        return {}
-
-    def _parse(self, job: str) -> Record | None:
         try:
             return records.parse(self.tree.read(f"{self.path}/{job}/{RECORD_FILE}"))
         except FileNotFoundError:
@@ -162,16 +118,15 @@ class RenderedFolder:
 
     def _digest(self, path: str) -> str:
         """The digest of one file, empty for one that is not there: of a commit not all are read."""
-        if isinstance(self.tree, Folder):
-            return self.hashes.get(path, "")
-        try:
-            return filetree.digest_of(self.tree.read(f"{self.path}/{path}"))
-        except OSError:
-            return ""
+        return self.tree.digest(f"{self.path}/{path}")
 
-    @cached_property
+    @property
     def records(self) -> Mapping[str, Record]:
         """The record of every job that has one."""
+        return self._records()
+
+    @tracked()
+    def _records(self) -> Mapping[str, Record]:
         if self.tree.kind(self.path) != "folder":
             return {}
         jobs = (e.name for e in self.tree.entries(self.path) if e.kind == "folder")
@@ -183,7 +138,7 @@ class RenderedFolder:
         """SHA-256 sums of what was rendered, by job and file name."""
         return {job: record.files for job, record in self.records.items()}
 
-    @cached_property
+    @property
     def listed(self) -> str:
         """The list of manifests as it is; empty when there is none."""
         try:

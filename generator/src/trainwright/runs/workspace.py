@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
-from functools import cached_property
-from typing import Self
+from operator import eq
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Environment, Finding, Held, Job
 from trainwright.datatypes.tolerant import identical
 from trainwright.errors import SelectionError
 from trainwright.kinds.capabilities import attempts
+from trainwright.memo import Owner, tracked
 from trainwright.runs import adopted as adoption
 from trainwright.runs import identity, meaning
 from trainwright.runs.begin import begun
@@ -28,27 +28,14 @@ from trainwright.runs.recorded_job import (
     job_of,
     recorded_job,
 )
-from trainwright.specs import engine_files, files, layers, ledger, own_objects, resolve
+from trainwright.specs import files, layers, ledger, load, own_objects, resolve
 from trainwright.specs.demand import NOTHING, Demand, demand_of_job
-from trainwright.specs.layout import (
-    ENVIRONMENTS,
-    RENDERED,
-    JobFile,
-    environment_files,
-    environment_path,
-)
+from trainwright.specs.layout import JobFile
 from trainwright.specs.ledger import Ledger
-from trainwright.specs.load import (
-    Inventory,
-    LoadedEnvironment,
-    LoadedJob,
-    Reader,
-    discover,
-    extended_folders,
-    unusable,
-)
+from trainwright.specs.load import Inventory, LoadedEnvironment, LoadedJob, Reader, unusable
 from trainwright.specs.merge import BASE, Layer, Layered, stack
 from trainwright.specs.own_objects import OwnObjects
+from trainwright.specs.tracked import Tracked
 from trainwright.specs.tree import Tree
 from trainwright.specs.yamlio import Document
 
@@ -136,35 +123,13 @@ class JobRun:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What the run of a job asks for: nothing, without a job, where none goes on. `files` are the
-    specs, and what they name, that decide it.
-    """
+    """What the run of a job asks for: nothing, without a job, where none goes on."""
 
     job: Job | None
     demand: Demand
-    files: Collection[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Bases:
-    """The layers of a base and all that it extends, lowest first, and the files that say them."""
-
-    layers: tuple[Layer, ...]
-    files: frozenset[str]
-    sound: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Inherited:
-    """What lies below some jobs' own files, merged: empty if broken, with the files it is of but
-    for those of the environment.
-    """
-
-    data: Mapping[str, Data]
-    files: frozenset[str]
-
-
-class Workspace:
+class Workspace(Owner):
     """The specs of one folder or commit, each read once.
 
     `rendered` is where the runs are kept, if not beside the specs; those of `earlier`, another
@@ -180,137 +145,57 @@ class Workspace:
         earlier: Workspace | None = None,
         kubernetes: str = "",
     ):
-        self.tree = tree
         self.reader = Reader(tree)
+        self.tree = self.reader.tree
+        super().__init__(self.tree.memo)
         self.kubernetes = kubernetes
-        self._rendered = rendered or tree
+        self._rendered = self.tree if rendered in (None, tree) else Tracked.of(rendered, self.memo)
         self._earlier = earlier
-        self._loaded: dict[str, LoadedEnvironment] = {}
-        self._environments: dict[str, Environment | None] = {}
-        self._ledgers: dict[str, Ledger] = {}
         self._folders: dict[str, RenderedFolder] = {}
-        self._jobs: dict[JobFile, ResolvedJob] = {}
-        self._asking: dict[JobFile, Asking] = {}
-        self._own_objects: dict[str, OwnObjects] = {}
-        self._bases_of: dict[str, _Bases] = {}
-        self._inherited_by: dict[tuple[str, str, str], _Inherited] = {}
 
     @property
-    def rendered_tree(self) -> Tree:
+    def rendered_tree(self) -> Tracked:
         """Where the runs are kept."""
         return self._rendered
 
-    def edited(self, tree: Tree, rendered: Tree, changed: Collection[str]) -> Self:
-        """The workspace of trees that differ from these in some files and folders alone.
-
-        What those do not reach is taken over as it was found out here.
-        """
-        found = type(self)(
-            tree, rendered=rendered, earlier=self._earlier, kubernetes=self.kubernetes
-        )
-        found.reader = self.reader.after(tree, changed)
-        if "survey" in self.__dict__ and not any(map(found._is_surveyed_anew(self), changed)):
-            found.survey, found._files = self.survey, self._files
-        folders = {
-            f"{ENVIRONMENTS}/{name}"
-            for name in self._loaded.keys() | self._ledgers.keys() | self._own_objects.keys()
-        }
-        replaced = {path for path in folders if not {ENVIRONMENTS, path}.isdisjoint(changed)}
-        reached = self.reader.reached(changed).union(
-            *(_of_environment(path.rpartition("/")[2]) for path in replaced)
-        )
-        self._hand_environments(found, reached)
-        self._hand_jobs(found, reached, _is_recorded_anew(self.reader, changed))
-        paths = frozenset(changed)
-        found._folders = {name: it.after(rendered, paths) for name, it in self._folders.items()}
-        return found
-
-    def _hand_environments(self, found: Workspace, reached: frozenset[str]) -> None:
-        """What does not depend on the jobs of an environment, as far as nothing has reached it."""
-        kept = {
-            name
-            for name, it in self._loaded.items()
-            if it.document and reached.isdisjoint(environment_files(name))
-        }
-        found._loaded = {name: self._loaded[name] for name in kept}
-        found._environments = {name: it for name, it in self._environments.items() if name in kept}
-        found._ledgers = {
-            name: it for name, it in self._ledgers.items() if ledger.path(name) not in reached
-        }
-        found._own_objects = {
-            name: it
-            for name, it in self._own_objects.items()
-            if own_objects.folder(name) not in reached
-        }
-        found._bases_of = {
-            base: it for base, it in self._bases_of.items() if reached.isdisjoint(it.files)
-        }
-        found._inherited_by = {
-            key: it
-            for key, it in self._inherited_by.items()
-            if key[0] in kept and reached.isdisjoint(it.files)
-        }
-
-    def _hand_jobs(
-        self, found: Workspace, reached: frozenset[str], is_anew: Callable[[JobFile], bool]
+    def edit(
+        self, changed: Collection[str], tree: Tree | None = None, rendered: Tree | None = None
     ) -> None:
-        """The jobs that nothing has reached. Why one is broken may lie in files that it has not."""
-        environments = {name for name in found._loaded if ledger.path(name) not in reached}
+        """Go on with trees in which some files and folders have changed."""
+        self.tree.edit(changed, tree)
+        if self._rendered is not self.tree:
+            self._rendered.edit(changed, rendered)
 
-        def is_kept(file: JobFile, inputs: Collection[str]) -> bool:
-            deciding = {*inputs, adoption.path(file)}
-            kept = file.environment in environments and reached.isdisjoint(deciding)
-            return kept and not is_anew(file)
-
-        found._jobs = {
-            file: it
-            for file, it in self._jobs.items()
-            if it.loaded.spec and is_kept(file, it.loaded.files)
-        }
-        found._asking = {file: it for file, it in self._asking.items() if is_kept(file, it.files)}
-
-    def _is_surveyed_anew(self, before: Workspace) -> Callable[[str], bool]:
-        """Whether the survey may differ because of a file: it came, went, or extends others."""
-
-        def may_differ(path: str) -> bool:
-            if engine_files.is_read(path):
-                return True
-            if not f"{path}/".startswith(f"{ENVIRONMENTS}/"):
-                return False
-            if f"/{RENDERED}/" in path:
-                return self.tree.kind(environment_path(_environment(path))) != "file"
-            was, now = before.reader.known(path), self.reader.raw(path)
-            if isinstance(was, bytes) and isinstance(now, bytes):
-                return extended_folders(was) != extended_folders(now)
-            return True
-
-        return may_differ
-
-    @cached_property
+    @property
     def survey(self) -> Inventory:
         """What there is; nothing before the first commit of any environment."""
-        return discover(self.tree)
+        return self._survey()
+
+    @tracked(same=eq)
+    def _survey(self) -> Inventory:
+        return load.survey(self.reader)
 
     def loaded(self, name: str) -> LoadedEnvironment:
         """An environment's own file and the layers below each of its jobs."""
-        if name not in self._loaded:
-            self._loaded[name] = self.reader.environment(name)
-        return self._loaded[name]
+        return self.reader.environment(name)
 
-    @cached_property
+    @property
     def environments(self) -> Mapping[str, Environment]:
         """The environments whose own file is sound."""
+        return self._environments()
+
+    @tracked()
+    def _environments(self) -> Mapping[str, Environment]:
         found = {name: self.sound(name) for name in self.survey.jobs}
         return {name: environment for name, environment in found.items() if environment}
 
+    @tracked()
     def sound(self, name: str) -> Environment | None:
         """An environment; None when its own file is not usable."""
-        if name not in self._environments:
-            found = resolve.loaded(self.loaded(name))
-            if found is not None and self.kubernetes:
-                found = replace(found, kubernetes_version=self.kubernetes)
-            self._environments[name] = found
-        return self._environments[name]
+        found = resolve.loaded(self.loaded(name))
+        if found is not None and self.kubernetes:
+            found = replace(found, kubernetes_version=self.kubernetes)
+        return found
 
     def environment(self, name: str) -> Environment:
         """An environment that is needed.
@@ -338,17 +223,15 @@ class Workspace:
             raise unusable(loaded.findings, file)
         return loaded.spec
 
+    @tracked()
     def ledger(self, environment: str) -> Ledger:
         """The finished runs of an environment."""
-        if environment not in self._ledgers:
-            self._ledgers[environment] = ledger.read(self.tree, environment)
-        return self._ledgers[environment]
+        return ledger.read(self.reader, environment)
 
+    @tracked()
     def own_objects(self, environment: str) -> OwnObjects:
         """The objects of one's own of an environment."""
-        if environment not in self._own_objects:
-            self._own_objects[environment] = own_objects.read(self.reader, environment)
-        return self._own_objects[environment]
+        return own_objects.read(self.reader, environment)
 
     def demand(self, job: Job) -> Demand:
         """What a job asks for, with the deadline that its kind has in its environment."""
@@ -362,21 +245,30 @@ class Workspace:
             self._folders[environment] = RenderedFolder(self._rendered, environment)
         return self._folders[environment]
 
+    @tracked()
     def job(self, file: JobFile) -> ResolvedJob:
         """A job merged and resolved, with what happens to its run, once."""
-        if file not in self._jobs:
-            self._jobs[file] = self._resolved(file)
-        return self._jobs[file]
+        found, record = self.resolve(file), self.folder(file.environment).record(file.name)
+        if found.sources is None:
+            return replace(found, record=record)
+        if record is None and self._earlier is not None:
+            earlier = self._earlier.recorded(file)
+            record = earlier.record if earlier else None
+        if record is not None and self._is_current(file, record):
+            decision = unchanged(record)
+        else:
+            decision = decide(found.sources, record, self.ledger(file.environment))
+        return replace(found, record=record, decision=decision)
 
     def has(self, file: JobFile) -> bool:
         """Whether there is a file of a job."""
-        return file in self._files
+        return file in self._files()
 
-    @cached_property
+    @tracked()
     def _files(self) -> frozenset[JobFile]:
         return frozenset(file for jobs in self.survey.jobs.values() for file in jobs)
 
-    @cached_property
+    @property
     def jobs(self) -> Mapping[JobFile, ResolvedJob]:
         """Every job of every environment."""
         return {file: self.job(file) for jobs in self.survey.jobs.values() for file in jobs}
@@ -393,19 +285,6 @@ class Workspace:
         """The object that the first run of a job is, where that was in the cluster before."""
         environment = self.sound(file.environment)
         return adoption.read(self.reader, file, environment) if environment else None
-
-    def _resolved(self, file: JobFile) -> ResolvedJob:
-        found, record = self.resolve(file), self.folder(file.environment).record(file.name)
-        if found.sources is None:
-            return replace(found, record=record)
-        if record is None and self._earlier is not None:
-            earlier = self._earlier.recorded(file)
-            record = earlier.record if earlier else None
-        if record is not None and self._is_current(file, record):
-            decision = unchanged(record)
-        else:
-            decision = decide(found.sources, record, self.ledger(file.environment))
-        return replace(found, record=record, decision=decision)
 
     def recorded(self, file: JobFile) -> Recorded | None:
         """The run that a job has: as recorded here or before, else as its sources say.
@@ -452,21 +331,15 @@ class Workspace:
         """A job that asks for resources, as its run has it."""
         return self.asking(file).job
 
+    @tracked()
     def asking(self, file: JobFile) -> Asking:
         """What a job asks for, once."""
-        if file not in self._asking:
-            self._asking[file] = self._asks(file)
-        return self._asking[file]
-
-    def _asks(self, file: JobFile) -> Asking:
-        current = self.current_job(file)
-        if current is not None:
-            record = self.folder(file.environment).record(file.name)
-            return Asking(current, self.demand(current), self._inputs(file, record))
-        resolved = self.job(file)
-        ended = resolved.decision is None or resolved.decision.step is Step.END
-        job = None if ended else self.running(resolved)
-        return Asking(job, self.demand(job) if job else NOTHING, resolved.loaded.files)
+        job = self.current_job(file)
+        if job is None:
+            resolved = self.job(file)
+            ended = resolved.decision is None or resolved.decision.step is Step.END
+            job = None if ended else self.running(resolved)
+        return Asking(job, self.demand(job) if job else NOTHING)
 
     def running(self, resolved: ResolvedJob) -> Job | None:
         """The job as its run has it: as recorded, where that is behind what is written now."""
@@ -579,70 +452,25 @@ class Workspace:
 
     def _below(self, environment: str, record: Record) -> Mapping[str, Data]:
         """Everything that lies below the own file of a recorded run's job, as it is now."""
-        return self._inherited(environment, record).data
-
-    def _inputs(self, file: JobFile, record: Record | None) -> frozenset[str]:
-        """The files and folders that decide whether a run is behind anything."""
-        own = {file.path, *environment_files(file.environment)}
-        if record is not None:
-            own |= self._inherited(file.environment, record).files
-            taken = self._taken(file) if files.digests(record.job) else None
-            own |= set(taken.paths) if taken else set()
-        return frozenset(own)
-
-    def _bases(self, extended: str) -> _Bases:
-        """A base and all that it extends."""
-        if extended not in self._bases_of:
-            findings: list[Finding] = []
-            folder, _, name = extended.partition("/")
-            chain = tuple(self.reader.chain(JobFile(folder, name), findings)) if extended else ()
-            self._bases_of[extended] = _Bases(
-                layers=tuple(Layer(BASE, document) for _, document in chain[::-1] if document),
-                files=frozenset(path for path, _ in chain),
-                sound=not findings,
-            )
-        return self._bases_of[extended]
-
-    def _inherited(self, environment: str, record: Record) -> _Inherited:
-        """Everything that lies below the files that extend one base on one pool."""
         extended = str(record.job.get("extends") or "")
+        bases, below = self._bases(extended) or (), self.loaded(environment).layers
+        pool = layers.chosen_pool(*(layer.data for layer in (*below, *bases)), record.job)
+        return self._inherited(environment, extended, pool)
+
+    @tracked()
+    def _bases(self, extended: str) -> tuple[Layer, ...] | None:
+        """The layers of a base and all that it extends, lowest first; None for broken ones."""
+        findings: list[Finding] = []
+        folder, _, name = extended.partition("/")
+        chain = tuple(self.reader.chain(JobFile(folder, name), findings)) if extended else ()
+        found = tuple(Layer(BASE, document) for _, document in chain[::-1] if document)
+        return None if findings else found
+
+    @tracked()
+    def _inherited(self, environment: str, extended: str, pool: str) -> Mapping[str, Data]:
+        """What lies below all files that extend one base on one pool; empty if broken."""
         bases, below = self._bases(extended), self.loaded(environment).layers
-        above = bases.layers if bases.sound else ()
-        pool = layers.chosen_pool(*(layer.data for layer in (*below, *above)), record.job)
-        key = environment, extended, pool
-        if key not in self._inherited_by:
-            inherited = (*below, *layers.of_pool(below, pool), *above)
-            taken = self.reader.with_files(stack(inherited))
-            sound = bases.sound and not taken.findings
-            self._inherited_by[key] = _Inherited(
-                data=meaning.inherited(taken.spec.data) if sound else {},
-                files=bases.files.union(taken.paths),
-            )
-        return self._inherited_by[key]
-
-
-def _of_environment(name: str) -> tuple[str, ...]:
-    """What an environment has of its own, besides its jobs and what is rendered of them."""
-    return environment_path(name), ledger.path(name), own_objects.folder(name)
-
-
-def _is_recorded_anew(before: Reader, changed: Collection[str]) -> Callable[[JobFile], bool]:
-    """Whether the record of a job may be another one once these files and folders have changed.
-
-    It may be the copy of one of the same name, in any other environment.
-    """
-    names, everything = set[str](), False
-    for path in changed:
-        top, *inside = path.split("/")
-        if top != ENVIRONMENTS:
-            continue
-        if len(inside) > 2 and inside[1] == RENDERED:
-            names.add(inside[2])
-        elif len(inside) < 2 or inside[1:] == [RENDERED]:  # a folder of records, unless it is known
-            everything = everything or not isinstance(before.known(path), bytes)
-    return lambda file: everything or file.name in names
-
-
-def _environment(path: str) -> str:
-    """The folder below environments/ that a file is in."""
-    return path.removeprefix(f"{ENVIRONMENTS}/").partition("/")[0]
+        inherited = (*below, *layers.of_pool(below, pool), *(bases or ()))
+        taken = self.reader.with_files(stack(inherited))
+        sound = bases is not None and not taken.findings
+        return meaning.inherited(taken.spec.data) if sound else {}

@@ -54,15 +54,15 @@ def digest_of(raw: bytes) -> str:
 
 def listing(folder: Path) -> tuple[str, ...]:
     """Every file below the folder, relative to it, sorted; none when there is no folder."""
-    return tuple(sorted(_walk(folder, "")))
+    return tuple(sorted(_walk(os.fspath(folder), "")))
 
 
-def _walk(folder: Path, prefix: str) -> Iterator[str]:
+def _walk(folder: str, prefix: str) -> Iterator[str]:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
-                    yield from _walk(Path(entry.path), f"{prefix}{entry.name}/")
+                    yield from _walk(entry.path, f"{prefix}{entry.name}/")
                 else:
                     yield f"{prefix}{entry.name}"
     except FileNotFoundError:

@@ -15,7 +15,6 @@ from trainwright.specs import editing, schema, yamlio
 from trainwright.specs.layout import ENVIRONMENTS
 from trainwright.specs.load import Reader, violations
 from trainwright.specs.merge import Layer, stack
-from trainwright.specs.tree import Tree
 from trainwright.specs.yamlio import Document, Unseen
 
 LEDGER_FILE = "ledger.yaml"
@@ -67,12 +66,12 @@ def path(environment: str) -> str:
     return f"{ENVIRONMENTS}/{environment}/{LEDGER_FILE}"
 
 
-def read(tree: Tree, environment: str) -> Ledger:
+def read(reader: Reader, environment: str) -> Ledger:
     """An environment's ledger; empty when there is none."""
     file = path(environment)
-    if not tree.kind(file):
+    if not reader.tree.kind(file):
         return EMPTY
-    document = Reader(tree).document(file)
+    document = reader.document(file)
     if not isinstance(document, Document):
         return Ledger({}, document)
     spec = stack((Layer("ledger", document),))

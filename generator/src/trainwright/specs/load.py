@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cached_property
+from operator import eq
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
@@ -16,8 +16,8 @@ from trainwright.datatypes.model import Data, Finding, Location
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.errors import SelectionError, SourceError
 from trainwright.findings import diagnostics as dx
+from trainwright.memo import Owner, cell_of, tracked
 from trainwright.specs import engine_files, files, layers, schema
-from trainwright.specs.entry import is_ignore_file, within
 from trainwright.specs.layout import (
     ADOPTED,
     DEFAULTS,
@@ -31,6 +31,7 @@ from trainwright.specs.layout import (
     environment_path,
 )
 from trainwright.specs.merge import BUILT_IN, Layer, Layered, stack, without_nulls
+from trainwright.specs.tracked import Tracked
 from trainwright.specs.tree import Tree
 from trainwright.specs.violation import Violation, show
 from trainwright.specs.yamlio import Document, parse
@@ -59,16 +60,22 @@ class Inventory:
 
 
 def discover(tree: Tree) -> Inventory:
+    """Every environment and job file, sorted by name; specs are not read."""
+    return survey(Reader(tree))
+
+
+def survey(reader: Reader) -> Inventory:
     """Every environment and job file, sorted by name; specs are not read.
 
     A folder whose environment.yaml is missing is an environment too where nothing else explains
     it, so that a misspelt file name is a finding and not an environment that is never rendered.
     """
+    tree = reader.tree
     if tree.kind(ENVIRONMENTS) != "folder":
         return Inventory({}, ())
     jobs: dict[str, tuple[JobFile, ...]] = {}
     findings = list(_misspelt(tree, ENVIRONMENTS, _SHARED_FILES))
-    extended = _Extended(tree)
+    extended = _Extended(reader)
     for folder in tree.entries(ENVIRONMENTS):
         inside = f"{ENVIRONMENTS}/{printable(folder.name)}"
         if folder.kind == "link":
@@ -107,29 +114,24 @@ def _is_environment(tree: Tree, name: str, extended: _Extended) -> bool:
     return specs and name != _BASE and name not in extended.folders
 
 
-def extended_folders(raw: bytes) -> frozenset[str]:
-    """The folders that a text seems to extend specs of, whether or not it can be parsed."""
-    return frozenset(folder.decode() for folder in _EXTENDS.findall(raw))
-
-
 class _Extended:
     """The folders from which specs are extended; looked for only where it matters."""
 
-    def __init__(self, tree: Tree):
-        self.tree = tree
+    def __init__(self, reader: Reader):
+        self._reader = reader
 
     @cached_property
     def folders(self) -> frozenset[str]:
-        return frozenset(folder for raw in self._specs() for folder in extended_folders(raw))
+        return frozenset().union(*map(self._reader.extended, self._specs()))
 
-    def _specs(self) -> Iterator[bytes]:
-        for folder in self.tree.entries(ENVIRONMENTS):
+    def _specs(self) -> Iterator[str]:
+        tree = self._reader.tree
+        for folder in tree.entries(ENVIRONMENTS):
             inside = f"{ENVIRONMENTS}/{folder.name}/jobs"
-            if folder.kind == "folder" and self.tree.kind(inside) == "folder":
-                for entry in self.tree.entries(inside):
+            if folder.kind == "folder" and tree.kind(inside) == "folder":
+                for entry in tree.entries(inside):
                     if entry.kind == "file":
-                        with suppress(OSError, SourceError):
-                            yield self.tree.read(f"{inside}/{entry.name}")
+                        yield f"{inside}/{entry.name}"
 
 
 def _misspelt(tree: Tree, folder: str, wanted: tuple[str, ...]) -> Iterator[Finding]:
@@ -300,66 +302,16 @@ def _is_among(name: str, ignored: frozenset[str]) -> bool:
     return name in ignored or any(f"{above}/" in ignored for above in _around(name))
 
 
-class Reader:
+class Reader(Owner):
     """Reads each file under the root once, and never a file outside of it."""
 
     def __init__(self, tree: Tree):
-        self.tree = tree
-        self._raw: dict[str, bytes | Finding] = {}
-        self._listed: dict[str, tuple[str, ...]] = {}  # the files of folders that specs name
-        self._parsed: dict[str, Document | tuple[Finding, ...]] = {}
-        self._shared: dict[str, tuple[Finding, ...]] = {}
-        self._valid: dict[str, tuple[Finding, ...]] = {}  # what is wrong with environments' files
+        self.tree = Tracked.of(tree)
+        super().__init__(self.tree.memo)
 
-    def after(self, tree: Tree, changed: Collection[str]) -> Reader:
-        """A reader of a tree that differs in these files and folders alone; the others are not
-        read again.
-        """
-        found = Reader(tree)
-        unread = {path for path, raw in self._raw.items() if isinstance(raw, Finding)}
-        gone = self.reached(changed) | unread
-        found._raw = {path: raw for path, raw in self._raw.items() if path not in gone}
-        found._listed = {path: it for path, it in self._listed.items() if path not in gone}
-        found._parsed = {path: it for path, it in self._parsed.items() if path not in gone}
-        found._shared = {path: it for path, it in self._shared.items() if path not in gone}
-        found._valid = {path: it for path, it in self._valid.items() if path not in gone}
-        found.built_in = self.built_in
-        return found
-
-    def reached(self, changed: Collection[str]) -> frozenset[str]:
-        """What specs read otherwise once these files and folders have changed.
-
-        They themselves and the folders around them; what was read in them; what is missing beside
-        them, for which one of them may have been meant; folders of which git ignores other files.
-        """
-        reached = set(files.with_folders(changed))
-        beside = {path.rpartition("/")[0] for path in changed}
-        folders = [path for path in changed if not isinstance(self._raw.get(path), bytes)]
-        if folders:
-            in_them = within(folders)
-            reached |= {path for path in (*self._raw, *self._listed) if in_them(path)}
-        reached |= {
-            path
-            for path, raw in self._raw.items()
-            if isinstance(raw, Finding) and path.rpartition("/")[0] in beside
-        }
-        ignoring = [path.rpartition("/")[0] for path in changed if is_ignore_file(path)]
-        if ignoring:
-            in_them = within(ignoring)
-            reached |= {path for path in self._listed if "" in ignoring or in_them(path)}
-        return frozenset(reached)
-
+    @tracked(same=eq)
     def raw(self, path: str) -> bytes | Finding:
         """The bytes of a file, or the finding that it cannot be read."""
-        if path not in self._raw:
-            self._raw[path] = self._read(path)
-        return self._raw[path]
-
-    def known(self, path: str) -> bytes | Finding | None:
-        """What was read of a file; None where it was not."""
-        return self._raw.get(path)
-
-    def _read(self, path: str) -> bytes | Finding:
         if "link" in map(self.tree.kind, _around(path)):
             return is_link(path)
         if self.tree.kind(path) == "special":
@@ -382,6 +334,7 @@ class Reader:
         message = f"{path} does not exist; did you mean {found}?"
         return dx.LAYOUT.at(Location(path), message, remedy=f"Rename {folder}/{found} to {name}.")
 
+    @tracked(same=eq)
     def state(self, path: str) -> str:
         """SHA-256 of a file's bytes, or why there are none: what a reader makes of it follows."""
         raw = self.raw(path)
@@ -412,6 +365,7 @@ class Reader:
             return dx.FILE.at(Location(path), message, remedy=remedy)
         return self.raw(path)
 
+    @tracked(same=eq)
     def repository_folder(self, path: str) -> tuple[str, ...] | None:
         """Every file of a folder of the repository, by its path in it; None for anything else.
 
@@ -422,32 +376,34 @@ class Reader:
             return None
         if _is_of_git(path) or _holds_rendered(self.tree, path):
             return None
-        if path not in self._listed:
-            ignored = self.tree.ignored(path)
-            names = _below(self.tree, path)
-            self._listed[path] = tuple(name for name in names if not _is_among(name, ignored))
-        return self._listed[path]
+        ignored = self.tree.ignored(path)
+        return tuple(name for name in _below(self.tree, path) if not _is_among(name, ignored))
 
     def with_files(self, spec: Layered) -> files.WithFiles:
         """A spec with the digests of the files of the repository that its layers name."""
         return files.with_files(spec, self.repository_file, self.repository_folder)
 
+    @tracked()
     def document(self, path: str) -> Document | tuple[Finding, ...]:
         """A parsed file, or what is wrong with it."""
-        if path not in self._parsed:
-            raw = self.raw(path)
-            self._parsed[path] = (raw,) if isinstance(raw, Finding) else read_spec(path, raw)
-        return self._parsed[path]
+        raw = self.raw(path)
+        return (raw,) if isinstance(raw, Finding) else read_spec(path, raw)
 
-    def forget(self, path: str, *, parsed: bool = False) -> None:
-        """Drop a file that nothing else reads, so that thousands of jobs stay small in memory.
+    @tracked(same=eq)
+    def extended(self, path: str) -> frozenset[str]:
+        """The folders that a file seems to extend specs of, whether or not it can be parsed."""
+        try:
+            raw = self.tree.read(path)
+        except (OSError, SourceError):
+            return frozenset()
+        return frozenset(folder.decode() for folder in _EXTENDS.findall(raw))
 
-        With `parsed` its bytes stay.
+    def forget(self, path: str) -> None:
+        """Drop a parsed file that nothing else reads, so that thousands of jobs stay small in
+        memory.
         """
-        if not parsed:
-            self._raw.pop(path, None)
-        self._parsed.pop(path, None)
-        self._shared.pop(path, None)
+        if cell := cell_of(self, Reader.document, path):
+            cell.forget()
 
     def lines(self, path: str) -> tuple[str, ...]:
         """The text of a file for showing it, line by line."""
@@ -467,28 +423,34 @@ class Reader:
 
     # --- environments ------------------------------------------------------------------------
 
+    @tracked()
     def environment(self, name: str) -> LoadedEnvironment:
         """environment.yaml, checked, with the layers below its jobs."""
         findings: list[Finding] = []
         defaults = None
         if isinstance(self.raw(DEFAULTS), bytes) or self.tree.kind(DEFAULTS):
-            defaults = self._checked(DEFAULTS, schema.defaults_file(), findings)
-        own = self._checked(environment_path(name), schema.environment_file(), findings)
+            defaults = self._checked(DEFAULTS, schema.defaults_file, findings)
+        own = self._checked(environment_path(name), schema.environment_file, findings)
         below = layers.of_environment(self.built_in, defaults, own)
         return LoadedEnvironment(name, None if findings else own, below, tuple(findings))
 
     def _checked(
-        self, path: str, against: schema.Schema, findings: list[Finding]
+        self, path: str, against: Callable[[], schema.Schema], findings: list[Finding]
     ) -> Document | None:
         found = self.document(path)
         if not isinstance(found, Document):
             findings.extend(found)
             return None
-        if path not in self._valid:  # one of all environments would be looked at for each of them
-            layered = stack((Layer("file", found),))
-            self._valid[path] = violations(against, layered, path)
-        findings.extend(self._valid[path])
-        return None if self._valid[path] else found
+        broken = self._violations(path, against)
+        findings.extend(broken)
+        return None if broken else found
+
+    @tracked()
+    def _violations(self, path: str, against: Callable[[], schema.Schema]) -> tuple[Finding, ...]:
+        """What is wrong with a file by itself: several environments or jobs may share it."""
+        document = self.document(path)
+        assert isinstance(document, Document)
+        return violations(against(), stack((Layer("file", document),)), path)
 
     # --- jobs --------------------------------------------------------------------------------
 
@@ -530,8 +492,8 @@ class Reader:
                 findings.extend(document)
                 yield path, None
                 return
-            if path != file.path and self._broken(path, document):
-                findings.extend(self._shared[path])
+            if path != file.path and (broken := self._violations(path, schema.job_file)):
+                findings.extend(broken)
                 yield path, None
                 return
             yield path, document
@@ -552,13 +514,6 @@ class Reader:
                 findings.append(dx.EXTENDS.at(place, problem, subject=str(file), path=at))
                 yield path, None
                 return
-
-    def _broken(self, path: str, document: Document) -> bool:
-        """Whether a base file breaks the schema of written files; checked once a file."""
-        if path not in self._shared:
-            layered = stack((Layer("file", document),))
-            self._shared[path] = violations(schema.job_file(), layered, path)
-        return bool(self._shared[path])
 
 
 def _cannot_extend(base: object, seen: list[str]) -> str:

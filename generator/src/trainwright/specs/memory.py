@@ -1,4 +1,4 @@
-"""What is remembered from one process to the next: where, by which version, and of which files.
+"""What is remembered from one process to the next: where, and by which version.
 
 It lies outside the repository and may be deleted at any time.
 """
@@ -9,21 +9,14 @@ import contextlib
 import hashlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeAlias
-
-from trainwright.errors import SourceError
-from trainwright.specs.entry import Entry, Kind
-from trainwright.specs.tree import Tree
 
 EMBEDDED = "embedded"
 _PACKAGE = Path(__file__).parents[1]
 _LIBRARIES = ("helm_python", "jsonschema_rs", "yaml")
-
-Seen: TypeAlias = Mapping[str, Mapping[str, str]]  # by kind of question and path, the answer
 
 
 def location(root: Path, name: str) -> Path:
@@ -89,87 +82,3 @@ def write(path: Path, text: str) -> None:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
-
-
-class Observed:
-    """Another tree, and every answer that it gave: while those stay, so does what followed.
-
-    `whole` says whether the others are known too: another process reads them itself.
-    """
-
-    def __init__(self, below: Tree):
-        self._below = below
-        self._answers: dict[str, dict[str, str]] = {
-            "entries": {},
-            "kind": {},
-            "read": {},
-            "ignored": {},
-        }
-        self.whole = True
-
-    @property
-    def seen(self) -> Seen:
-        """The answers, but for the kinds that a listing of their folder has in it."""
-        listings = {folder: self._listing(folder) for folder in self._answers["entries"]}
-        alone = {}
-        for path, kind in self._answers["kind"].items():
-            folder, _, name = path.rpartition("/")
-            listing = listings.get(folder)
-            if listing is None or listing.get(name, "") != kind:
-                alone[path] = kind
-        return {**self._answers, "kind": alone}
-
-    def _listing(self, folder: str) -> Mapping[str, Kind] | None:
-        """What lies in a folder, by name; None where it could not be listed."""
-        try:
-            return {entry.name: entry.kind for entry in self._below.entries(folder)}
-        except SourceError:
-            return None
-
-    def is_as(self, seen: Seen) -> bool:
-        """Whether the tree gives the same answers as another one did."""
-        return all(
-            _answer(self._below, question, path) == answer
-            for question, answers in seen.items()
-            for path, answer in answers.items()
-        )
-
-    def __reduce__(self) -> tuple[type[Observed], tuple[Tree]]:
-        self.whole = False
-        return (Observed, (self._below,))
-
-    def entries(self, folder: str) -> tuple[Entry, ...]:
-        self._note("entries", folder)
-        return self._below.entries(folder)
-
-    def kind(self, path: str) -> Kind:
-        self._note("kind", path)
-        return self._below.kind(path)
-
-    def read(self, path: str) -> bytes:
-        self._note("read", path)
-        return self._below.read(path)
-
-    def ignored(self, folder: str) -> frozenset[str]:
-        self._note("ignored", folder)
-        return self._below.ignored(folder)
-
-    def _note(self, question: str, path: str) -> None:
-        known = self._answers[question]
-        if path not in known:
-            known[path] = _answer(self._below, question, path)
-
-
-def _answer(tree: Tree, question: str, path: str) -> str:
-    """What a tree says of a path, in few letters."""
-    try:
-        if question == "kind":
-            return tree.kind(path)
-        if question == "read":
-            return hashlib.sha256(tree.read(path)).hexdigest()
-        if question == "ignored":
-            return hashlib.sha256(os.fsencode("\0".join(sorted(tree.ignored(path))))).hexdigest()
-        listed = repr([(entry.name, entry.kind) for entry in tree.entries(path)])
-        return hashlib.sha256(listed.encode("utf-8", "backslashreplace")).hexdigest()
-    except (OSError, ValueError, SourceError) as error:
-        return f"{type(error).__name__}: {error}"

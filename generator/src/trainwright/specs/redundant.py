@@ -138,24 +138,37 @@ def _over(
 
 
 class Inherited:
-    """By layer, how many jobs inherit it, and in how many of these each of its values is idle.
-
-    Jobs are added and removed as they change, so that one edit does not count all of them again.
-    """
+    """By layer, how many jobs inherit it, and in how many of these each of its values is idle."""
 
     def __init__(self, jobs: Iterable[Idle] = ()):
         self._jobs: Counter[str] = Counter()
         self._idle: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for idle in jobs:
-            self.add(idle)
+            self._jobs.update(idle.keys())
+            for part, pointers in idle.items():
+                self._idle[part].update(pointers)
 
-    def add(self, idle: Idle, times: int = 1) -> None:
-        """Count a job, or with -1 no longer count it."""
-        for part, pointers in idle.items():
-            self._jobs[part] += times
-            counted = self._idle[part]
-            for pointer in pointers:
-                counted[pointer] += times
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Inherited) and self._jobs == other._jobs and self._idle == other._idle
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @classmethod
+    def together(cls, several: Iterable[Inherited]) -> Inherited:
+        """What all of several groups of jobs inherit."""
+        found = cls()
+        for each in several:
+            found._jobs.update(each._jobs)
+            for part, pointers in each._idle.items():
+                found._idle[part].update(pointers)
+        return found
+
+    @property
+    def parts(self) -> Collection[str]:
+        """The layers that any job inherits."""
+        return self._jobs.keys()
 
     def unused(self, part: str) -> tuple[tuple[Pointer, int], ...]:
         """The values that decide nothing in any job, and how many jobs inherit them."""
@@ -166,25 +179,23 @@ class Inherited:
 
 
 def shared(
-    known: Mapping[str, tuple[Idle, ...] | None], reader: Reader, *, whole: bool
+    known: Mapping[str, Inherited | None], reader: Reader, *, whole: bool
 ) -> dict[str, tuple[Finding, ...]]:
     """By environment, the values of files its jobs inherit from that decide nothing in any job.
 
-    `known` says it job by job, and is None for an environment of which a job was left out or is
-    broken. Unless the `whole` repository was looked at, only an environment's own file is known.
+    `known` is None for an environment of which a job was left out or is broken. Unless the `whole`
+    repository was looked at, only an environment's own file is known.
     """
     complete = whole and None not in known.values()
-    inherited = Inherited(idle for jobs in known.values() for idle in jobs or ())
     parts = {
-        name: {
+        name: [
             part
-            for idle in jobs or ()
-            for part in idle
+            for part in (inherited.parts if inherited else ())
             if complete or file_of(part) == environment_path(name)
-        }
-        for name, jobs in known.items()
+        ]
+        for name, inherited in known.items()
     }
-    return unused(parts, inherited, reader)
+    return _unused(parts, Inherited.together(filter(None, known.values())), reader)
 
 
 def file_of(part: str) -> str:
@@ -192,7 +203,7 @@ def file_of(part: str) -> str:
     return part.partition("#")[0]
 
 
-def unused(
+def _unused(
     parts: Mapping[str, Collection[str]], inherited: Inherited, reader: Reader
 ) -> dict[str, tuple[Finding, ...]]:
     """By environment, what decides nothing in the layers that its jobs inherit.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.errors import SourceError
-from trainwright.specs.entry import Entry, Kind, above, within
+from trainwright.specs.entry import Entry, Kind
 from trainwright.specs.layout import ENVIRONMENTS
 
 SCRATCH = ".trainwright-"  # begins the names of what is being written, which no tree has
@@ -128,65 +128,6 @@ class _Nothing:
 
 
 NOTHING: Tree = _Nothing()
-
-
-_Known = TypeVar("_Known")
-
-
-class Snapshot:
-    """Another tree in which every path is looked at once: edits meanwhile change nothing.
-
-    What is hashed is then what was parsed, and what is shown of a file what was found in it.
-    """
-
-    def __init__(self, below: Tree):
-        self._below = below
-        self._entries: dict[str, tuple[Entry, ...]] = {}
-        self._kinds: dict[str, Kind] = {}
-        self._read: dict[str, bytes | OSError | ValueError] = {}
-        self._ignored: dict[str, frozenset[str]] = {}
-
-    def after(self, changed: Iterable[str]) -> Snapshot:
-        """Another look at the same tree, once these files and folders have changed: at what they
-        do not reach it is not looked again.
-        """
-        paths = frozenset(changed)
-        gone = paths | {folder for path in paths for folder in above(path)} | {""}
-        in_folder = within(p for p in paths if not isinstance(self._read.get(p), bytes))
-
-        def rest(known: dict[str, _Known]) -> dict[str, _Known]:
-            return {p: it for p, it in known.items() if not (p in gone or in_folder(p))}
-
-        found = Snapshot(self._below)
-        found._entries, found._kinds = rest(self._entries), rest(self._kinds)
-        found._read = rest(self._read)
-        return found
-
-    def entries(self, folder: str) -> tuple[Entry, ...]:
-        if folder not in self._entries:
-            self._entries[folder] = self._below.entries(folder)
-        return self._entries[folder]
-
-    def kind(self, path: str) -> Kind:
-        if path not in self._kinds:
-            self._kinds[path] = self._below.kind(path)
-        return self._kinds[path]
-
-    def read(self, path: str) -> bytes:
-        if path not in self._read:
-            try:
-                self._read[path] = self._below.read(path)
-            except (OSError, ValueError) as error:
-                self._read[path] = error.with_traceback(None)
-        found = self._read[path]
-        if isinstance(found, bytes):
-            return found
-        raise found
-
-    def ignored(self, folder: str) -> frozenset[str]:
-        if folder not in self._ignored:
-            self._ignored[folder] = self._below.ignored(folder)
-        return self._ignored[folder]
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:

@@ -92,7 +92,6 @@ def _copy_named(root: Path, copy: Path) -> None:
             if isinstance(raw, bytes):
                 (copy / path).parent.mkdir(parents=True, exist_ok=True)
                 (copy / path).write_bytes(raw)
-            reader.forget(path)
 
 
 def _remove(path: Path) -> None:

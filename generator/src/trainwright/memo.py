@@ -1,0 +1,198 @@
+"""Why nothing is done again: a value holds while everything that it was made of is the same.
+
+A value is made by a function of things that are read: answers of a tree (`specs.tree.Tracked`), and
+other values. What it reads is noted while it is made, and nobody has to say what it depends on.
+After an edit the tree is asked again what the edited paths may have answered. Where an answer is
+another one, the values that were made of it are outdated, and so are those made of these. One that
+is asked for is then made current: the things that it read are, in order; while each of them is the
+same as before, so is the value, and else it is made again. A value that comes out the same as it
+was (`same`) outdates nothing: an edit of a comment ends where the parsed file is compared.
+A value that is kept from one process to the next is kept with the answers that it was made of.
+These are the red and green of salsa, which rust-analyzer and ty are built on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
+
+_Value = TypeVar("_Value")
+_Parameters = ParamSpec("_Parameters")
+_Same = Callable[[Any, Any], bool]
+
+
+class Memo:
+    """Values that are made of each other."""
+
+    def __init__(self) -> None:
+        self.being_made: list[dict[Cell[Any], int]] = []  # what each of these has read so far
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Note nothing of what is read meanwhile."""
+        self.being_made.append({})
+        try:
+            yield
+        finally:
+            self.being_made.pop()
+
+
+class _Missing:
+    """No value: it was never made, or it is forgotten."""
+
+
+_MISSING: Any = _Missing()
+
+
+class Cell(Generic[_Value]):
+    """One value, what it was made of and what is made of it."""
+
+    __slots__ = ("_make", "_memo", "_read", "_same", "_value", "_version", "is_current", "readers")
+
+    def __init__(self, memo: Memo, make: Callable[[], _Value], same: _Same | None = None):
+        self._memo = memo
+        self._make = make
+        self._same = same
+        self._value: _Value = _MISSING
+        self._version = 0  # counts the values that were not the same as the one before
+        self._read: tuple[tuple[Cell[Any], int], ...] | None = None  # each with its version then
+        self.readers: set[Cell[Any]] = set()
+        self.is_current = False
+
+    def get(self) -> _Value:
+        """The value as it is now, for whoever is being made of it."""
+        if not self.is_current:
+            self._settle()
+        being_made = self._memo.being_made
+        if being_made:
+            being_made[-1][self] = self._version
+        if self._value is _MISSING:
+            self._restore()
+        return self._value
+
+    @property
+    def last(self) -> _Value | None:
+        """The value as it was last made; None where it never was."""
+        return None if self._value is _MISSING else self._value
+
+    def outdate(self) -> None:
+        """What was made of this may be another value now."""
+        outdated: list[Cell[Any]] = [self]
+        while outdated:
+            cell = outdated.pop()
+            if cell.is_current:
+                cell.is_current = False
+                outdated += cell.readers
+
+    def drop(self) -> None:
+        """Make the value again when it is asked for, whatever it was made of."""
+        self.outdate()
+        self._read = None
+
+    def forget(self) -> None:
+        """Drop a value that takes memory: it is made again when it is asked for."""
+        self._value = _MISSING
+
+    def put(self, value: _Value) -> None:
+        """Replace a value that is made of nothing that is read."""
+        if self._value is _MISSING or not (self._same and self._same(self._value, value)):
+            self.outdate()
+            self._version += 1
+            self.be(value)
+
+    def be(self, value: _Value) -> None:
+        """Have a first value, that is made of nothing that is read."""
+        self._value, self._read, self.is_current = value, (), True
+
+    def _restore(self) -> None:
+        """Make a value again that was forgotten: of the same as before."""
+        with self._memo.apart():
+            self._value = self._make()
+
+    def _settle(self) -> None:
+        """Make the value current."""
+        if self._read is None or not self._has_read_the_same(self._read):
+            self._remake()
+        self.is_current = True
+
+    def _has_read_the_same(self, read: Iterable[tuple[Cell[Any], int]]) -> bool:
+        for cell, version in read:
+            try:
+                if not cell.is_current:
+                    cell._settle()
+            except Exception:  # noqa: BLE001 - who reads it, if anything still does, is to say
+                return False
+            if cell._version != version:
+                return False
+        return True
+
+    def _remake(self) -> None:
+        before, read = self._read or (), dict[Cell[Any], int]()
+        being_made = self._memo.being_made
+        being_made.append(read)
+        try:
+            value = self._make()
+        except BaseException:
+            self._version += 1
+            self._value, self._read = _MISSING, None
+            if len(being_made) > 1:  # an error is an answer for who handles it
+                being_made[-2].update(read)
+            raise
+        finally:
+            being_made.pop()
+            for cell, _ in before:
+                cell.readers.discard(self)
+        self._read = tuple(read.items())
+        for cell in read:
+            cell.readers.add(self)
+        if self._value is _MISSING or not (self._same and self._same(self._value, value)):
+            self._version += 1
+            self._value = value
+
+
+class Owner:
+    """An object with tracked methods."""
+
+    def __init__(self, memo: Memo):
+        self.memo = memo
+        self.cells: dict[tuple[Any, ...], Cell[Any]] = {}
+
+
+_Owner = TypeVar("_Owner", bound=Owner)
+_Method = Callable[Concatenate[_Owner, _Parameters], _Value]
+
+
+def tracked(
+    same: _Same | None = None,
+) -> Callable[[_Method[_Owner, _Parameters, _Value]], _Method[_Owner, _Parameters, _Value]]:
+    """A method that is not called again while what it has read is the same.
+
+    `same` compares two values where one that is made again may come out as it was.
+    """
+
+    def decorate(
+        method: _Method[_Owner, _Parameters, _Value],
+    ) -> _Method[_Owner, _Parameters, _Value]:
+        @wraps(method)
+        def current(
+            self: _Owner, *arguments: _Parameters.args, **none: _Parameters.kwargs
+        ) -> _Value:
+            key = (method, *arguments)
+            cell = self.cells.get(key)
+            if cell is None:
+                cell = self.cells[key] = Cell(
+                    self.memo, lambda: method(self, *arguments, **none), same
+                )
+            value: _Value = cell.get()
+            return value
+
+        return cast(_Method[_Owner, _Parameters, _Value], current)
+
+    return decorate
+
+
+def cell_of(owner: Owner, method: Callable[..., Any], *arguments: object) -> Cell[Any] | None:
+    """What is remembered of a tracked method for some arguments; None where it was not called."""
+    return owner.cells.get((method.__wrapped__, *arguments))  # type: ignore[attr-defined]

@@ -1,0 +1,253 @@
+"""A tree that is tracked: each answer is noted by the values that are made of it (see `memo`)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Literal, TypeAlias, cast
+
+from trainwright.errors import TrainwrightError
+from trainwright.memo import Cell, Memo
+from trainwright.specs import filetree
+from trainwright.specs.entry import Entry, Kind, above, is_ignore_file
+from trainwright.specs.tree import Edited, Folder, Tree, read_regular
+
+Question = Literal["entries", "kind", "read", "ignored", "digest", "files"]
+Answers: TypeAlias = Mapping[Question, Mapping[str, object]]  # by path
+Seen: TypeAlias = Mapping[str, Mapping[str, str]]  # by question and path, the answer in few letters
+
+_QUESTIONS: tuple[Question, ...] = ("entries", "kind", "read", "ignored", "digest", "files")
+_OF_ALL_INSIDE: tuple[Question, ...] = ("ignored", "files")  # what an edit far below may answer
+
+
+class Tracked:
+    """Another tree in which every path is looked at once: edits meanwhile change nothing.
+
+    What is hashed is then what was parsed, and what is shown of a file what was found in it.
+    `whole` says whether all questions are known: another process that has the tree asks its own.
+    """
+
+    def __init__(self, below: Tree, memo: Memo | None = None, answers: Answers | None = None):
+        self.below = below
+        self.memo = memo or Memo()
+        self.whole = True
+        self._cells: dict[Question, dict[str, Answer]] = {it: {} for it in _QUESTIONS}
+        # What was answered, and no value has been made of yet.
+        self._at_hand = {it: dict((answers or {}).get(it, {})) for it in _QUESTIONS}
+        self._inside: dict[str, set[str]] = {}  # what was asked for, by the folder that it is in
+        self._new: list[str] = []  # what is not among these yet
+
+    @classmethod
+    def of(cls, tree: Tree, memo: Memo | None = None) -> Tracked:
+        """A tree as one that is tracked."""
+        return tree if isinstance(tree, Tracked) else cls(tree, memo)
+
+    def __reduce__(self) -> tuple[type[Tracked], tuple[Tree]]:
+        self.whole = False
+        return (Tracked, (self.below,))
+
+    @property
+    def answers(self) -> Answers:
+        """All that it has answered."""
+        return {
+            question: {path: cell.last for path, cell in cells.items()}
+            for question, cells in self._cells.items()
+        }
+
+    def entries(self, folder: str) -> tuple[Entry, ...]:
+        return self._answer("entries", folder)  # type: ignore[no-any-return]
+
+    def kind(self, path: str) -> Kind:
+        return self._answer("kind", path)  # type: ignore[no-any-return]
+
+    def read(self, path: str) -> bytes:
+        return self._answer("read", path)  # type: ignore[no-any-return]
+
+    def ignored(self, folder: str) -> frozenset[str]:
+        return self._answer("ignored", folder)  # type: ignore[no-any-return]
+
+    def digest(self, path: str) -> str:
+        """The digest of a rendered file; empty for one that is not there or not a file."""
+        return self._answer("digest", path)  # type: ignore[no-any-return]
+
+    def files(self, folder: str) -> tuple[str, ...]:
+        """Every file below a folder, by its path in it; none where there is no folder."""
+        return self._answer("files", folder)  # type: ignore[no-any-return]
+
+    def _answer(self, question: Question, path: str) -> Any:
+        cell = self._cells[question].get(path)
+        if cell is None:
+            cell = self._cells[question][path] = Answer(self.memo, self._first(question, path))
+            self._new.append(path)
+        answer = cell.get()
+        if isinstance(answer, Exception):
+            raise answer.with_traceback(None)
+        return answer
+
+    def _first(self, question: Question, path: str) -> object:
+        at_hand = self._at_hand[question]
+        return at_hand.pop(path) if path in at_hand else self._ask(question, path)
+
+    def _ask(self, question: Question, path: str) -> object:
+        try:
+            if question == "files":
+                return _files(self.below, path)
+            if question != "digest":
+                return getattr(self.below, question)(path)
+            read = self._cells["read"].get(path)
+            if read and isinstance(read.last, bytes):
+                return filetree.digest_of(read.last)
+            return _digest(self.below, path)
+        except (OSError, ValueError, TrainwrightError) as error:
+            return error
+
+    # --- edits -----------------------------------------------------------------------------------
+
+    def edit(self, changed: Iterable[str], below: Tree | None = None) -> None:
+        """Ask again what may be answered otherwise once these files and folders have changed."""
+        self.below = below or self.below
+        self._sort_in()
+        again: dict[tuple[Question, str], None] = {}
+        for path in changed:
+            again |= dict.fromkeys(self._reached(path))
+        for question, path in again:
+            if cell := self._cells[question].get(path):
+                cell.put(self._ask(question, path))
+
+    def _sort_in(self) -> None:
+        """Note in which folder each path is that was asked for."""
+        for asked in self._new:
+            for path in (asked, *above(asked)):
+                beside = self._inside.setdefault(path.rpartition("/")[0], set())
+                if path in beside:
+                    break
+                beside.add(path)
+        self._new.clear()
+
+    def _reached(self, path: str) -> Iterator[tuple[Question, str]]:
+        folders = ("", *above(path))
+        stays = self._is_known_file(path) and self.below.kind(path) == "file"
+        around = () if stays else folders
+        for reached in (path, *around, *(() if stays else self._asked_inside(path))):
+            yield from ((question, reached) for question in _QUESTIONS)
+        for question in _OF_ALL_INSIDE:
+            yield from ((question, folder) for folder in folders)
+        if is_ignore_file(path):
+            yield from (("ignored", it) for it in self._asked_inside(path.rpartition("/")[0]))
+
+    def _is_known_file(self, path: str) -> bool:
+        kind, read = (self._cells[question].get(path) for question in ("kind", "read"))
+        return kind.last == "file" if kind else bool(read and isinstance(read.last, bytes))
+
+    def _asked_inside(self, folder: str) -> Iterator[str]:
+        for path in self._inside.get(folder, ()):
+            yield path
+            yield from self._asked_inside(path)
+
+    # --- what is kept from one process to the next -----------------------------------------------
+
+    @property
+    def seen(self) -> Seen:
+        """The answers that any value was made of, but for those that follow from another: a kind
+        from a listing of its folder, a digest from the bytes.
+        """
+        answers = {
+            question: {path: cell.last for path, cell in cells.items() if cell.readers}
+            for question, cells in self._cells.items()
+        }
+        listed = {
+            f"{folder}/{entry.name}".removeprefix("/"): entry.kind
+            for folder, entries in answers["entries"].items()
+            for entry in (entries if isinstance(entries, tuple) else ())
+        }
+        answers["kind"] = {
+            path: kind
+            for path, kind in answers["kind"].items()
+            if listed.get(path, "") != kind or path.rpartition("/")[0] not in answers["entries"]
+        }
+        answers["digest"] = {
+            path: digest
+            for path, digest in answers["digest"].items()
+            if path not in answers["read"]
+        }
+        return {
+            question: {path: _in_short(question, answer) for path, answer in known.items()}
+            for question, known in answers.items()
+        }
+
+    def is_as(self, seen: Seen) -> bool:
+        """Whether the tree gives the same answers as another one did."""
+        return all(
+            self._is_as(question, answers)
+            for question, answers in cast(Mapping[Question, Mapping[str, str]], seen).items()
+        )
+
+    def _is_as(self, question: Question, answers: Mapping[str, str]) -> bool:
+        at_hand = self._at_hand[question]
+        for path, expected in answers.items():
+            answer = at_hand[path] = self._ask(question, path)
+            if _in_short(question, answer) != expected:
+                return False
+        return True
+
+
+class Answer(Cell[object]):
+    """What a tree says of a path."""
+
+    __slots__ = ()
+
+    def __init__(self, memo: Memo, answer: object):
+        super().__init__(memo, _asked, _is_same)
+        self.be(answer)
+
+
+def _asked() -> object:
+    raise AssertionError("an answer is put, and never made")
+
+
+def _is_same(one: object, other: object) -> bool:
+    if isinstance(one, Exception):
+        return type(one) is type(other) and str(one) == str(other)
+    return one == other
+
+
+def _in_short(question: Question, answer: Any) -> str:
+    """What a tree says of a path, in few letters."""
+    if isinstance(answer, Exception):
+        return f"{type(answer).__name__}: {answer}"
+    if question in ("kind", "digest"):
+        return str(answer)
+    if question == "entries":
+        answer = repr([(entry.name, entry.kind) for entry in answer])
+    elif question != "read":
+        answer = "\0".join(sorted(answer))
+    raw = answer if question == "read" else answer.encode("utf-8", "backslashreplace")
+    return hashlib.sha256(raw).hexdigest()
+
+
+def _files(tree: Tree, folder: str) -> tuple[str, ...]:
+    if isinstance(tree, Folder):
+        return filetree.listing(tree.root / folder)
+    if isinstance(tree, Edited) and not any(p.startswith(f"{folder}/") for p in tree.files):
+        return _files(tree.below, folder)
+    return tuple(_listed(tree, folder)) if tree.kind(folder) == "folder" else ()
+
+
+def _listed(tree: Tree, folder: str) -> Iterator[str]:
+    for entry in tree.entries(folder):
+        if entry.kind == "folder":
+            yield from (f"{entry.name}/{path}" for path in _listed(tree, f"{folder}/{entry.name}"))
+        else:
+            yield entry.name
+
+
+def _digest(tree: Tree, path: str) -> str:
+    with suppress(OSError):  # who cannot read one knows no digest
+        if isinstance(tree, Folder):
+            return filetree.digest_of(read_regular(f"{tree.root}/{path}", follow=False))
+        if isinstance(tree, Edited) and path not in tree.files:
+            return _digest(tree.below, path)
+        if tree.kind(path) == "file":
+            return filetree.digest_of(tree.read(path))
+    return ""
