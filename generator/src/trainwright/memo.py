@@ -72,6 +72,12 @@ class Cell(Generic[_Value]):
             self._restore()
         return self._value
 
+    def holds(self) -> bool:
+        """Whether the value is what would be made now."""
+        if not self.is_current and self._read is not None and self._value is not _MISSING:
+            self.is_current = self._has_read_the_same(self._read)
+        return self.is_current
+
     @property
     def last(self) -> _Value | None:
         """The value as it was last made; None where it never was."""

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
+from operator import eq, is_
 from pathlib import Path
-from sys import intern
-from typing import TypeVar
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Environment, Finding, Job, Location, Severity
 from trainwright.datatypes.pointer import Pointer
 from trainwright.findings.diagnostics import HELD
+from trainwright.memo import Cell, Owner, cell_of, tracked
 from trainwright.plan import actions, affected, causes, object_changes, uses
 from trainwright.plan.earlier import Earlier
-from trainwright.plan.memo import Memo
 from trainwright.plan.model import (
     Action,
     Cause,
@@ -48,8 +47,6 @@ from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
 from trainwright.specs.layout import RENDERED, JobFile
 from trainwright.specs.select import select
-
-_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,34 +81,15 @@ class _Selected:
     files: frozenset[JobFile]
 
 
-class _Memos:
-    """What one comparison has found out, for the next one."""
-
-    def __init__(self) -> None:
-        self.selected = Memo[str, _Selected]()
-        self.base: dict[JobFile, Rendered] = {}  # which stays the same
-        self.rendered = Memo[JobFile, Rendered]()
-        self.changes = Memo[JobFile, JobChange]()
-        self.findings = Memo[str, tuple[Finding, ...]]()
-        self.environments = Memo[str, EnvironmentPlan]()
-        self.underived: tuple[Underived, ...] | None = None
-
-    def after(self) -> _Memos:
-        found = _Memos()
-        found.selected = self.selected.after()
-        found.base = self.base
-        found.rendered = self.rendered.after()
-        found.changes = self.changes.after()
-        found.findings = self.findings.after()
-        found.environments = self.environments.after()
-        return found
+def _are_same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
+    """Whether two tuples hold the very same objects."""
+    return len(one) == len(other) and all(map(is_, one, other))
 
 
-class Comparison:
-    """Two sides of a merge; `derivation` knows the files in which they differ.
+class Comparison(Owner):
+    """Two sides of a merge; `proof` knows the files in which they differ.
 
-    What is worked out is what it would be without a comparison before this one, whose memos spare
-    doing again what follows from the same.
+    Of the base nothing changes. What is found out of the other side is tracked (see `memo`).
     """
 
     def __init__(
@@ -123,43 +101,35 @@ class Comparison:
         options: PlanOptions,
         earlier: Earlier,
         history: History,
-        derivation: Derivation,
-        known: _Memos | None = None,
+        proof: Derivation,
     ):
+        super().__init__(after.memo)
         self.before, self.after = before, after
-        self.changed = changed = derivation.changed
         self._earlier = earlier
         self._history = history
-        self._derivation = derivation
         self._options = options
         self._patterns = patterns
-        self._memos = known or _Memos()
-        selected = self._selected()
-        self._names, self._whole = selected.names, selected.whole
-        self._relisted = affected.relisted(before, after, changed)
-        touched = affected.jobs(before, after, changed) | self._relisted
-        self._files = tuple(sorted(selected.files & touched))
+        self._was_rendered: dict[JobFile, Rendered] = {}
+        self._batch: dict[JobFile, Rendered] = {}  # what is rendered of the other side, at first
+        self._changed = Cell(self.memo, frozenset[str], same=eq)
+        self._changed.put(proof.changed)
+        self._proof = Cell(self.memo, lambda: proof)
 
-    def edited(self, edits: Collection[str], changed: frozenset[str]) -> Comparison:
-        """The same once some files of the tree after the merge were edited."""
-        after = self.after
-        after.edit(edits)
-        known = self._memos.after()
-        if not any(map(derivation.may_decide, edits)):
-            known.underived = self._memos.underived
-        return Comparison(
-            before=self.before,
-            after=after,
-            patterns=self._patterns,
-            options=self._options,
-            earlier=self._earlier,
-            history=self._history,
-            derivation=self._derivation.edited(after, changed),
-            known=known,
-        )
+    @property
+    def changed(self) -> frozenset[str]:
+        """The files in which the sides differ."""
+        return self._changed.get()
+
+    def edit(self, edits: Collection[str], changed: frozenset[str]) -> None:
+        """Go on once some files of the tree after the merge were edited."""
+        self.after.edit(edits)
+        self._changed.put(changed)
+        if any(map(derivation.may_decide, edits)):
+            self._proof.put(self._proof.get().edited(self.after, changed))
 
     def plan(self, revisions: Revisions) -> Plan:
         """Everything that is to be said of the merge of some commits."""
+        self._render()
         findings = tuple(map(redacted, self.findings))
         underived = tuple(redacted(derivation.finding(it)) for it in self.underived)
         environments, blast = tuple(self.environments()), tuple(self.blast())
@@ -181,57 +151,74 @@ class Comparison:
             },
         )
 
+    @tracked()
     def _selected(self) -> _Selected:
         old, new = self.before.survey, self.after.survey
-        known = self._memos.selected.recall("", old, new)
-        if known is not None:
-            return known
         both = {
             name: tuple(sorted({*old.jobs.get(name, ()), *new.jobs.get(name, ())}))
             for name in sorted({*old.jobs, *new.jobs})
         }
         chosen = select(self._patterns, both)
-        found = _Selected(
+        return _Selected(
             names=tuple(selection.environment for selection in chosen),
             whole=frozenset(one.environment for one in chosen if one.whole),
             files=frozenset(file for selection in chosen for file in selection.jobs),
         )
-        return self._memos.selected.keep("", found, old, new)
+
+    @tracked(same=eq)
+    def _relisted(self) -> frozenset[JobFile]:
+        return affected.relisted(self.before, self.after, self.changed)
+
+    @tracked(same=eq)
+    def _files(self) -> frozenset[JobFile]:
+        """The selected jobs that the merge touches."""
+        touched = affected.jobs(self.before, self.after, self.changed) | self._relisted()
+        return self._selected().files & touched
+
+    @tracked(same=eq)
+    def _is_touched(self, file: JobFile) -> bool:
+        return file in self._files()
 
     # --- changes -----------------------------------------------------------------------------
 
-    @cached_property
-    def _before(self) -> Mapping[JobFile, Rendered]:
-        """What the base renders to, where that is not committed."""
-        files = (file for file in self._files if self.before.has(file))
-        missing = [file for file in files if self.before.applied(file) is None]
-        known = self._memos.base
-        missing = [file for file in missing if file not in known]
+    def _render(self) -> None:
+        """Render together what is not rendered yet of both sides."""
+        files = sorted(self._files())
+        known = self._was_rendered
+        old = [it for it in files if self.before.has(it) and self.before.applied(it) is None]
+        missing = [file for file in old if file not in known]
         known |= self.before.render(missing, self._options.helm, new_runs=True)
-        return known
+        new = [file for file in files if self.after.has(file)]
+        outdated = [file for file in new if not self._is_rendered_as_it_is(file)]
+        self._batch = self.after.render(outdated, self._options.helm)
+        for file in new:
+            self.after.settle(file, self._rendered(file))
 
-    @cached_property
-    def _after(self) -> Mapping[JobFile, Rendered]:
-        """What the selected jobs render to: what follows from a job and its run as they stand."""
-        files = [file for file in self._files if self.after.has(file)]
-        recall = self._memos.rendered.recall
-        known = {file: it for file in files if (it := recall(file, self.after.job(file)))}
-        missing = [file for file in files if file not in known]
-        for file, rendered in self.after.render(missing, self._options.helm).items():
-            known[file] = self._memos.rendered.keep(file, rendered, self.after.job(file))
-        for file, rendered in known.items():
-            self.after.settle(file, rendered)
-        return {file: known[file] for file in files}
+    def _is_rendered_as_it_is(self, file: JobFile) -> bool:
+        cell = cell_of(self, Comparison._rendered, file)
+        return cell is not None and cell.holds()
 
-    @cached_property
+    @tracked()
+    def _rendered(self, file: JobFile) -> Rendered:
+        """What a job renders to after the merge: it follows from the job and its run."""
+        self.after.unsettled(file)
+        self.after.rendered(file)
+        return self._batch.pop(file)
+
+    def _now(self, file: JobFile) -> Rendered | None:
+        """What a job of the merge renders to; None where it is gone, or not touched."""
+        there = self._is_touched(file) and self.after.has(file)
+        return self._rendered(file) if there else None
+
+    @property
     def changes(self) -> tuple[JobChange, ...]:
         """What happens to each job to which anything happens."""
-        return self._crd_verdict.changes
+        return self._crd_verdict().changes
 
-    @cached_property
+    @tracked()
     def _crd_verdict(self) -> CrdVerdict:
         """The changes, with what the definitions that were given say about them."""
-        found = map(self._known_change, self._files)
+        found = map(self._change, sorted(self._files()))
         changes = tuple(change for change in found if change.action is not Action.UNCHANGED)
         if self._options.crds is None:
             return CrdVerdict(changes, ())
@@ -239,12 +226,11 @@ class Comparison:
 
         return definitions.ask(self._options.crds, changes)
 
-    @cached_property
+    @tracked(same=eq)
     def _unreadable(self) -> tuple[JobFile, ...]:
         """The jobs whose record cannot be read, and is in no commit as it was."""
-        found = tuple(
-            file for file in self._files if self.after.has(file) and self._may_have_run(file)
-        )
+        files = filter(self.after.has, sorted(self._files()))
+        found = tuple(filter(self._may_have_run, files))
         known = self._history.recorded(found)
         return tuple(file for file in found if file not in known)
 
@@ -253,29 +239,18 @@ class Comparison:
         begins = decision.name if decision else ""
         return has_unknown_run(folder, file, begins)
 
-    def _known_change(self, file: JobFile) -> JobChange:
-        """What happens to a job, found out again where it may be something else."""
-        made_of = (
-            intern(self.after.folder(file.environment).listed),
-            file in self._forged,
-            self._after.get(file),
-            self.after.environments.get(file.environment),
-            self.after.ledger(file.environment),
-            self._errors[str(file)] > 0,
-        )
-        known = self._memos.changes.recall(file, *made_of)
-        return known or self._memos.changes.keep(file, self._change(file), *made_of)
-
+    @tracked()
     def _change(self, file: JobFile) -> JobChange:
-        now = self._after.get(file)
+        """What happens to a job."""
+        now = self._now(file)
         if self._is_rendered(file):
             before = self.before.at_hand(file, believed=True)
-            after = self.after.at_hand(file, believed=file not in self._forged)
+            after = self.after.at_hand(file, believed=not self._is_forged(file))
         else:  # what rendering would make of it
             before = self._was(file)
             after = self.after.after(file, now, before) if now else None
-        errors = self._errors[str(file)]
-        environment = self.after.environments.get(file.environment)
+        errors = self._errors(file)
+        environment = self._environment_of(file.environment)
         if self._is_rendered(file) and _differ(before, after):
             action, why = self._applied(file, before, after)
         elif errors or (now is not None and not now.usable):
@@ -310,21 +285,26 @@ class Comparison:
             and self.before.folder(file.environment).is_there,
         )
 
-    @cached_property
+    @tracked(same=is_)
+    def _environment_of(self, name: str) -> Environment | None:
+        return self.after.environments.get(name)
+
+    @tracked(same=eq)
     def _rendered_files(self) -> frozenset[JobFile]:
         parts = (path.split("/") for path in self.changed)
         return frozenset(JobFile(p[1], p[3]) for p in parts if len(p) > 4 and p[2] == RENDERED)
 
+    @tracked(same=eq)
     def _is_rendered(self, file: JobFile) -> bool:
         """Whether the files of a run are other ones: they are applied, whatever specs say."""
         torn = self.after.folder(file.environment).is_unreadable(file.name)
-        return not torn and (file in self._rendered_files or file in self._relisted)
+        return not torn and (file in self._rendered_files() or file in self._relisted())
 
     def _applied(
         self, file: JobFile, before: PlannedRun | None, after: PlannedRun | None
     ) -> actions.PlannedAction:
         """What happens by the files of a run, as they are on both sides."""
-        environment = self.after.environments.get(file.environment)
+        environment = self._environment_of(file.environment)
         found = actions.decide(before, after, environment)
         gone = before and before.object and not (after and after.object)
         if gone and self.after.has(file) and (after is None or after.state not in ENDED):
@@ -333,23 +313,32 @@ class Comparison:
             return found[0], f"nothing of it is listed any more; {gone_by}"
         return self._again(file, before, after, found)
 
-    @cached_property
+    @property
     def underived(self) -> tuple[Underived, ...]:
         """What lies in rendered folders, or is missing there, and follows from no source."""
-        if self._memos.underived is None:
-            found = [it for name in self._names for it in self._derivation.underived(name)]
-            found += self._derivation.orphans() if not self._patterns else ()
-            self._memos.underived = tuple(found)
-        jobs = {(file.environment, file.name) for file in self._selected().files}
+        selected = self._selected()
+        jobs = {(file.environment, file.name) for file in selected.files}
         return tuple(
             it
-            for it in self._memos.underived
-            if it.environment not in self._names
-            or it.environment in self._whole
+            for it in self._underived()
+            if it.environment not in selected.names
+            or it.environment in selected.whole
             or (it.environment, it.job) in jobs
         )
 
-    @cached_property
+    @tracked()
+    def _underived(self) -> tuple[Underived, ...]:
+        """The same of all environments; edits of specs alone change nothing of it."""
+        proof = self._proof.get()
+        with self.memo.apart():
+            found = [it for name in self._selected().names for it in proof.underived(name)]
+            return (*found, *(proof.orphans() if not self._patterns else ()))
+
+    @tracked(same=eq)
+    def _is_forged(self, file: JobFile) -> bool:
+        return file in self._forged()
+
+    @tracked(same=eq)
     def _forged(self) -> frozenset[JobFile]:
         return frozenset(JobFile(it.environment, it.job) for it in self.underived if it.job)
 
@@ -362,7 +351,7 @@ class Comparison:
     ) -> actions.PlannedAction:
         """What happens, with what an earlier run of the same spec makes of it."""
         action, why = found
-        if after is not None and after.object in self._back.get(file, ()):
+        if after is not None and after.object in self._back_of(file):
             return action, f"{why}; {self._met(file, after)}"
         if action is Action.NEW_RUN and self._stayed(file):
             folder = f"{self.before.folder(file.environment).path}/{file.name}"
@@ -383,13 +372,13 @@ class Comparison:
         )
         if before is None or not before.object:
             return Action.RETIRED, again
-        environment = self.after.environments.get(file.environment)
+        environment = self._environment_of(file.environment)
         return Action.RETIRED, f"{again}; {actions.removed(before, environment)}"
 
     def _met(self, file: JobFile, after: PlannedRun) -> str:
         """What a run comes to whose object may be in the cluster from before."""
         there = replace(after, files=self._earlier.texts(file, after.object) or after.files)
-        environment = self.after.environments.get(file.environment)
+        environment = self._environment_of(file.environment)
         action, why = actions.decide(there, after, environment)
         again = "`trainwright rerun` begins another run"
         if action is Action.UNCHANGED:
@@ -408,11 +397,15 @@ class Comparison:
         was = self.before.folder(file.environment).record(file.name)
         return sources is not None and was is not None and not asks(sources, was)
 
-    @cached_property
+    @tracked(same=eq)
+    def _back_of(self, file: JobFile) -> frozenset[str]:
+        return self._back().get(file, frozenset())
+
+    @tracked()
     def _back(self) -> Mapping[JobFile, frozenset[str]]:
         """The objects of runs that are there after the merge, not before it, and were once."""
         found: dict[JobFile, str] = {}
-        for file in self._files:
+        for file in sorted(self._files()):
             now = self._begun(file)
             was = self.before.folder(file.environment).record(file.name)
             if now and not (was and was.object == now and was.state not in ENDED):
@@ -423,7 +416,7 @@ class Comparison:
     def _begun(self, file: JobFile) -> str:
         """The run that goes on after the merge: that of its files, whatever they follow from."""
         record = self.after.folder(file.environment).record(file.name)
-        if file in self._forged and record is not None and record.state not in ENDED:
+        if self._is_forged(file) and record is not None and record.state not in ENDED:
             return record.object
         decision = self._decided(self.after, file)
         return decision.name if decision is not None and decision.step is not Step.END else ""
@@ -432,7 +425,7 @@ class Comparison:
         """The run that is applied now."""
         if not self.before.has(file):
             return None
-        rendered = self._before.get(file)
+        rendered = self._was_rendered.get(file)
         if rendered is None:
             return self.before.applied(file)
         return self.before.after(file, rendered, None)
@@ -459,7 +452,7 @@ class Comparison:
 
     def _settled(self, file: JobFile) -> Decision | None:
         """What is decided of a job once it is rendered."""
-        rendered = self._after.get(file)
+        rendered = self._now(file)
         return rendered.decision if rendered else None
 
     @staticmethod
@@ -510,26 +503,16 @@ class Comparison:
 
     def environments(self) -> Iterator[EnvironmentPlan]:
         """Each selected environment, with the sums over everything that is active in it."""
-        by_environment = _by_environment((change.file, change) for change in self.changes)
-        for name in self._names:
-            changes = tuple(by_environment.get(name, ()))
-            asking = tuple(self._asking(name, changes))
-            environment, objects = self.after.environments.get(name), self._objects(name)
-            made_of = (environment, *changes, None, *asking, None, *objects)
-            known = self._memos.environments.recall(name, *made_of)
-            if known is None:
-                known = self._environment(name, environment, changes, asking)
-                self._memos.environments.keep(name, known, *made_of)
-            yield known
+        return map(self._environment, self._selected().names)
 
-    def _environment(
-        self,
-        name: str,
-        environment: Environment | None,
-        changes: tuple[JobChange, ...],
-        asking: tuple[Asking, ...],
-    ) -> EnvironmentPlan:
-        demands = [(it.job, it.demand) for it in asking if it.job]
+    @tracked(same=_are_same)
+    def _changes_in(self, name: str) -> tuple[JobChange, ...]:
+        return tuple(change for change in self.changes if change.file.environment == name)
+
+    @tracked()
+    def _environment(self, name: str) -> EnvironmentPlan:
+        environment, changes = self._environment_of(name), self._changes_in(name)
+        demands = [(it.job, it.demand) for it in self._asking(name, changes) if it.job]
         demands += self._left(changes)
         after = demand.total(asked for _, asked in demands)
         fits = tuple(self._fits(name, changes, demands))
@@ -550,7 +533,7 @@ class Comparison:
         self, name: str, changes: tuple[JobChange, ...], demands: Sequence[tuple[Job, Demand]]
     ) -> Iterator[CapacityCheck]:
         """What is finite in an environment, beside what is missing there without the merge."""
-        after, before = (side.environments.get(name) for side in (self.after, self.before))
+        after, before = self._environment_of(name), self.before.environments.get(name)
         fits = tuple(capacity.check_capacity(after, demands)) if after else ()
         if before is None or not any(fit.short for fit in fits):
             yield from fits
@@ -570,17 +553,12 @@ class Comparison:
             if asking.job:
                 yield asking.job, asking.demand
 
+    @tracked()
     def _objects(self, name: str) -> tuple[ObjectChange, ...]:
         """The objects of one's own that change, where all of an environment is looked at."""
-        if name not in self._whole:
+        if name not in self._selected().whole:
             return ()
-        if name not in self._own_objects:
-            self._own_objects[name] = tuple(object_changes.changes(self.before, self.after, name))
-        return self._own_objects[name]
-
-    @cached_property
-    def _own_objects(self) -> dict[str, tuple[ObjectChange, ...]]:
-        return {}
+        return tuple(object_changes.changes(self.before, self.after, name))
 
     def _asking(self, name: str, changes: tuple[JobChange, ...]) -> Iterator[Asking]:
         """What each job asks for after the merge. Of one that is not rendered only what is left
@@ -639,70 +617,57 @@ class Comparison:
 
     # --- findings ----------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def findings(self) -> tuple[Finding, ...]:
         """What is wrong with the jobs that the merge touches, after severities and waivers."""
-        found = (*self.after.survey.findings, *self._job_findings, *self._crd_verdict.findings)
+        found = (
+            *self.after.survey.findings,
+            *(finding for name in self._selected().names for finding in self._findings_of(name)),
+            *self._crd_verdict().findings,
+        )
         return tuple(sorted(dict.fromkeys(found), key=lambda finding: finding.order))
 
-    @cached_property
-    def _errors(self) -> Counter[str]:
-        """How many errors each job has, by environment/job."""
-        return Counter(f.subject for f in self._job_findings if f.severity is Severity.ERROR)
-
-    @cached_property
-    def _job_findings(self) -> tuple[Finding, ...]:
-        return tuple(finding for name in self._names for finding in self._findings_of(name))
+    @tracked(same=eq)
+    def _errors(self, file: JobFile) -> int:
+        """How many errors a job has."""
+        subject, names = str(file), self._selected().names
+        found = self._findings_of(file.environment) if file.environment in names else ()
+        return sum(f.subject == subject and f.severity is Severity.ERROR for f in found)
 
     def _unknown(self, file: JobFile) -> Finding:
         unreadable = self.after.folder(file.environment).is_unreadable(file.name)
         return unknown_run(file, there=unreadable)
 
+    @tracked()
     def _findings_of(self, name: str) -> tuple[Finding, ...]:
-        environment = self.after.environments.get(name)
+        environment = self._environment_of(name)
         if name not in self.after.survey.jobs:
             return ()
         if environment is None:
             return self.after.loaded(name).findings
-        rendered = self._rendered_in.get(name, ())
-        more = [
+        rendered = map(self._rendered, filter(self.after.has, self._files_in(name)))
+        checked = [JobFindings(it.file.name, it.findings, it.waivers) for it in rendered]
+        checked += [
             JobFindings(file.name, (self._unknown(file),), ())
-            for file in self._unreadable_in.get(name, ())
+            for file in self._unreadable()
+            if file.environment == name
         ]
         if unseen := self.after.ledger(name).unseen:
-            more.append(JobFindings("", tuple(deception.in_lines(unseen, name)), ()))
+            checked.append(JobFindings("", tuple(deception.in_lines(unseen, name)), ()))
         if self._objects(name):
-            more.append(JobFindings("", object_changes.findings(self.after, name), ()))
-        made_of = (environment, self.after.ledger(name), *rendered, *more)
-        known = self._memos.findings.recall(name, *made_of)
-        if known is not None:
-            return known
-        checked = [JobFindings(it.file.name, it.findings, it.waivers) for it in rendered]
-        findings = apply_policy(environment, (*checked, *more), self._options.today, whole=False)
+            checked.append(JobFindings("", object_changes.findings(self.after, name), ()))
+        findings = apply_policy(environment, checked, self._options.today, whole=False)
         # What is held is said of its job.
         findings = tuple(f for f in findings if (f.rule, f.severity) != (HELD.id, HELD.severity))
-        found = (*findings, *self.after.ledger(name).findings)
-        return self._memos.findings.keep(name, found, *made_of)
+        return (*findings, *self.after.ledger(name).findings)
 
-    @cached_property
-    def _rendered_in(self) -> Mapping[str, list[Rendered]]:
-        return _by_environment(self._after.items())
-
-    @cached_property
-    def _unreadable_in(self) -> Mapping[str, list[JobFile]]:
-        return _by_environment((file, file) for file in self._unreadable)
+    @tracked(same=eq)
+    def _files_in(self, name: str) -> tuple[JobFile, ...]:
+        return tuple(sorted(file for file in self._files() if file.environment == name))
 
 
 def _differ(before: PlannedRun | None, after: PlannedRun | None) -> bool:
     return (before.files if before else {}) != (after.files if after else {})
-
-
-def _by_environment(found: Iterable[tuple[JobFile, _Value]]) -> Mapping[str, list[_Value]]:
-    """What there is of jobs, by the names of their environments, in order."""
-    grouped: defaultdict[str, list[_Value]] = defaultdict(list)
-    for file, value in found:
-        grouped[file.environment].append(value)
-    return grouped
 
 
 # What needs no other files.

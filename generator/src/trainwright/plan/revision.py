@@ -110,10 +110,14 @@ class Revision(Workspace):
         job = self.job(file).job if self.has(file) else None
         return job.target if job else DEFAULT
 
+    def unsettled(self, file: JobFile) -> ResolvedJob:
+        """A job before it is rendered."""
+        return super().job(file)
+
     @tracked()
     def job(self, file: JobFile) -> ResolvedJob:
         """A job, with what rendering it has held, where that was settled of it as it is."""
-        found = super().job(file)
+        found = self.unsettled(file)
         settled = self._settled(file).get()
         if settled is None or settled[0] is not found:
             return found
@@ -122,7 +126,7 @@ class Revision(Workspace):
     def settle(self, file: JobFile, rendered: Rendered) -> None:
         """Let what rendering a job has held be so for all that is read of it from now on."""
         held = rendered.record is not None and rendered.record.held
-        self._settled(file).put((super().job(file), rendered) if held else None)
+        self._settled(file).put((self.unsettled(file), rendered) if held else None)
 
     def _settled(self, file: JobFile) -> Cell[tuple[ResolvedJob, Rendered] | None]:
         """What `settle` was given last."""

@@ -43,7 +43,6 @@ class PlanSession:
         self._commits = ""
         self._revisions = Revisions(base="", head="", behind=0)
         self._compared: Comparison | None = None
-        self._tree: Tracked
         self._repository: git.Repository
         self._differing: Differing
         self._settings: Settings
@@ -54,11 +53,13 @@ class PlanSession:
         options = replace(self._options, today=today or self._options.today)
         if self._compared is None or options != self._options or not self._is_current():
             self._options = options
-            compared, tree = self._begin()
+            self._compared = None
+            compared = self._begin()
         else:
-            compared, tree = self._go_on(self._compared)
+            compared = self._compared
+            self._go_on(compared)
         found = compared.plan(self._revisions)
-        self._compared, self._tree = compared, tree
+        self._compared = compared
         self._edits.clear()
         return found
 
@@ -76,7 +77,7 @@ class PlanSession:
         except GitError:
             return ""
 
-    def _begin(self) -> tuple[Comparison, Tracked]:
+    def _begin(self) -> Comparison:
         """Compare two sides of which nothing is known."""
         options, (repository, inside) = self._options, git.find(self._root)
         self._repository, self._commits = repository, ""
@@ -102,26 +103,25 @@ class PlanSession:
         compared = Comparison(
             before=side,
             after=after,
-            derivation=derivation,
+            proof=derivation,
             patterns=self._patterns,
             options=options,
             earlier=Earlier(repository, base, inside),
             history=History(self._root, tip=head or "HEAD"),
         )
         self._commits = named
-        return compared, tree
+        return compared
 
     def _changed(self, edits: Collection[str] = ()) -> frozenset[str]:
         """The files that are not as in the base, once these were edited."""
         return self._differing.paths(edits) | self._options.edits.keys()
 
-    def _go_on(self, before: Comparison) -> tuple[Comparison, Tracked]:
+    def _go_on(self, compared: Comparison) -> None:
         """Compare again, with what the edits do not reach as it was."""
         if self._options.head:
-            return before, self._tree
+            return
         if self._settings.have_changed():
             self._edits.add(ignore_file(""))
         changed = self._changed(self._edits)
         # What git ignores may have changed without an edit of a file that is ignored now.
-        edits = self._edits | (changed ^ before.changed)
-        return before.edited(edits, changed), self._tree
+        compared.edit(self._edits | (changed ^ compared.changed), changed)
