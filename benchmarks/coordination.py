@@ -59,7 +59,7 @@ class Node:
         phase = "holds" if self.step else "new"
         held = self.lineage if self.step else ""
         known = {"worker": self.name, "lineage": held, "phase": phase, "sure": True}
-        return {"do": do, "doing": doing, "local_steps": 0, **known, **more}
+        return {"do": do, "doing": doing, "steps": 0, **known, **more}
 
     def request(self) -> dict[str, Any]:
         """What is not as in the one before."""

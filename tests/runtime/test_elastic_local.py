@@ -458,7 +458,7 @@ def test_local_steps_are_not_one_long_step_that_hangs() -> None:
         waiting.confirm()
         slow.doing = IN_STEP
         for _ in range(10):  # it would end this process
-            slow.local_steps += 1
+            slow.steps += 1
             slow.confirm()
             now += 20
     finally:

@@ -20,7 +20,7 @@ ASKED = {
 }  # fmt: skip
 HELD = {
     "worker": "z-1", "do": "step", "lineage": "1/z-1", "phase": "holds", "sure": True,
-    "doing": "program", "local_steps": 0, "after": 0,
+    "doing": "program", "steps": 0, "after": 0,
 }  # fmt: skip
 OF_NO_TYPE = (None, [], {}, 1.5, "x y", True)
 

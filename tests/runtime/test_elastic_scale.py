@@ -46,7 +46,7 @@ def registry() -> Iterator[Registry]:
 def _report(worker: str, lineage: str, **more: object) -> dict[str, Any]:
     phase = "holds" if lineage else "new"
     known = {"worker": worker, "lineage": lineage, "phase": phase, "sure": True}
-    return {"do": "enter", "doing": "step", "local_steps": 0, **known, **more}
+    return {"do": "enter", "doing": "step", "steps": 0, **known, **more}
 
 
 def _all_hold(registry: Registry) -> str:

@@ -146,6 +146,10 @@ class Checkpoints:
         Where only a copy in memory is due, the next `save` of this step makes that alone.
         """
         self._due, self._trained = step, True
+        return self.saves_at(step)
+
+    def saves_at(self, step: int) -> bool:
+        """Whether something is to be saved after this step."""
         return _multiple(step, self._every) or self._copies_at(step)
 
     def latest(self) -> int | None:

@@ -22,7 +22,7 @@ SHOWN = 5
 @dataclass(frozen=True, slots=True)
 class _Since:
     doing: str
-    local_steps: int
+    steps: int
     began: float
 
 
@@ -35,13 +35,13 @@ class Doing:
         # Who began first comes first.
         self._workers: defaultdict[str, dict[str, None]] = defaultdict(dict)
 
-    def note(self, worker: str, doing: str, local_steps: int) -> float:
+    def note(self, worker: str, doing: str, steps: int) -> float:
         """For how many seconds it does this, in this one of its local steps."""
         now, before = self._clock(), self._now.get(worker)
-        if before is not None and (before.doing, before.local_steps) == (doing, local_steps):
+        if before is not None and (before.doing, before.steps) == (doing, steps):
             return now - before.began
         self.forget(worker)
-        self._now[worker] = _Since(doing, local_steps, now)
+        self._now[worker] = _Since(doing, steps, now)
         self._workers[doing][worker] = None
         return 0.0
 

@@ -23,7 +23,7 @@ REPORT: Fields = {
     "phase": str,
     "sure": bool,
     "doing": str,
-    "local_steps": int,
+    "steps": int,
 }
 """What a worker holds."""
 

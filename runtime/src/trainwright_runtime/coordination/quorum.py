@@ -140,6 +140,14 @@ class Quorums:
         with self._changed:
             return self._reach().out
 
+    def joining(self) -> str:
+        """A worker that waits for the next step, and took no part in the last one; empty if none.
+
+        The members of the last one do not request the next one unless there is.
+        """
+        with self._changed:
+            return next((name for name in self._requests if name not in self._before), "")
+
     def refusal(self, worker: str) -> bytes | None:
         """The answer to one that is not in the next step for that reason, or has none by it."""
         with self._changed:

@@ -211,6 +211,7 @@ class Registry:
         sure = message["sure"]
         # The quorums report to this, with a lock of their own: never within its own.
         apart = message["do"] == "step" and worker in self.quorums.apart()
+        joining = called(self.quorums.joining())
         with self._lock:
             self._connections[worker] = connection
             if self._election is not None and self._election.finished:
@@ -241,6 +242,7 @@ class Registry:
                 "phase": phase,
                 "answer": answer,
                 "lineage": self._run.lineage,
+                "joining": joining,
                 **self._others(worker, message),
             }
 
@@ -248,7 +250,7 @@ class Registry:
         """Who waits for this worker, where it has been in one step for too long, and for whom it
         waits: who is still in a step, or in what its program does between steps."""
         doing, holders = message.get("doing", ""), self._run.holders
-        seconds = self._doing.note(worker, doing, message.get("local_steps", 0))
+        seconds = self._doing.note(worker, doing, message.get("steps", 0))
         waiting = late = ""
         if doing == IN_STEP and seconds >= self._stall:
             waiting = self._doing.names(holders, WAITING, but=worker)

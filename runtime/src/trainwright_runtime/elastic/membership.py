@@ -67,6 +67,13 @@ class Membership(Protocol):
     def commit(self) -> bool:
         """Whether everything reduced in this step arrived here, so that it counts."""
 
+    @property
+    def settled(self) -> bool:
+        """Whether the members of this step take the next one too, as far as this worker knows."""
+
+    def settle(self) -> None:
+        """That is so for all members of a committed step: the next `join` requests nothing."""
+
     def updated(self) -> None:
         """The update of the step that was committed is made: what follows is the program's."""
 
@@ -122,6 +129,7 @@ class _Fixed:
     processes = 1
     local_rank = 0
     lineage = ""
+    settled = True
     _members: Members
 
     def reduce(self, tensor: torch.Tensor) -> Work:
@@ -140,6 +148,8 @@ class _Fixed:
 
     def commit(self) -> bool:
         return True
+
+    def settle(self) -> None: ...
 
     def updated(self) -> None: ...
 

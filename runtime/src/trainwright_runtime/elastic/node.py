@@ -297,6 +297,14 @@ class NodeMember:
     def commit(self) -> bool:
         return self._peers.arrived() if self._replica is None else self._replica.commit()
 
+    @property
+    def settled(self) -> bool:
+        return self._replica is None or self._replica.settled
+
+    def settle(self) -> None:
+        if self._replica is not None:
+            self._replica.settle()
+
     def updated(self) -> None:
         # Local rank 0 stays in the step until the others have left it: it is watched there.
         self._node.all(True)

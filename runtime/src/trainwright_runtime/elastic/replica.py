@@ -28,7 +28,7 @@ import torch
 
 from trainwright_runtime.coordination import view
 from trainwright_runtime.coordination.channel import connected
-from trainwright_runtime.coordination.doing import APART, IN_PROGRAM, IN_STEP, WAITING, called
+from trainwright_runtime.coordination.doing import APART, IN_PROGRAM, WAITING, called
 from trainwright_runtime.coordination.door import is_own
 from trainwright_runtime.coordination.heartbeat import Heart
 from trainwright_runtime.coordination.rules import Answer, generation
@@ -116,6 +116,7 @@ class Replica:
         self._refused: set[str] = set()
         self._reach = Reach()
         self._apart = Apart()
+        self._settled = False  # whether all members of the last step expect this one in the next
         self._unused = False  # whether the lineage began with this worker, and no step since
         _quieten()
 
@@ -132,12 +133,14 @@ class Replica:
         timeouts = self._address.timeouts
         began = answered = time.monotonic()
         reported = False
-        self._session.doing = WAITING
+        if not self._settled:
+            self._session.doing = WAITING
         while True:
             try:
                 members = self._try()
                 if members is not None:
-                    self._session.doing, self._unused = IN_STEP, False
+                    self._session.begin_step()
+                    self._unused = False
                     return members
                 answered = time.monotonic()
                 # Others may be about to come; a step with them leaves nothing to be saved alone.
@@ -164,8 +167,7 @@ class Replica:
         self.reduce(tensor).wait()
 
     def local_step(self) -> None:
-        self._session.doing = IN_STEP
-        self._session.local_steps += 1
+        self._session.begin_step()
 
     def abandon(self) -> None:
         self._peers.report(RuntimeError("the training loop left this step"))
@@ -174,7 +176,7 @@ class Replica:
     def abandoned(self) -> None:
         """The step was given up, and its connections are not to be used any more."""
         self._session.doing = IN_PROGRAM
-        self._token = 0
+        self._token, self._settled = 0, False
 
     def once(self, work: Callable[[], T]) -> T:
         return work()
@@ -198,6 +200,15 @@ class Replica:
         self._step += 1
         self._postponed = 0.0
         return True
+
+    @property
+    def settled(self) -> bool:
+        if self._links is None or not self._session.settled or self._reach.unreached:
+            return False
+        return self._links.place == (self._session.coordinator, self._session.life)
+
+    def settle(self) -> None:
+        self._settled = True
 
     def updated(self) -> None:
         self._session.doing = IN_PROGRAM
@@ -273,6 +284,12 @@ class Replica:
 
     def _try(self) -> Members | None:
         """The members of the next step; None when it is to be requested again in a moment."""
+        if self._settled:
+            self._settled = False
+            if self._goes_on():
+                return self._members
+            self._give_up()  # the others expect it
+            self._session.doing = WAITING
         # Where the last request got no quorum, training may be over: too few are left for one.
         if (not self._session.holds or self._links is None) and not self._admitted():
             return None
@@ -294,6 +311,12 @@ class Replica:
         if members.otherwise:
             self._heal(members)
         return self._members
+
+    def _goes_on(self) -> bool:
+        """Whether this worker takes the next step with those of the last one, without a request."""
+        if not self._token or not self._session.holds:
+            return False
+        return not self._session.uncertain or (self._admitted() and self._session.holds)
 
     def _admitted(self) -> bool:
         """Whether this worker may take part, by what the registry answers."""
@@ -444,6 +467,7 @@ class Replica:
 
     def _disconnect(self) -> None:
         """Be no member any more; what is held stays."""
+        self._settled = False
         self._unlink()
         if self._token:
             self._give_up()

@@ -50,8 +50,10 @@ class Session:
         self._worker = worker
         self.lineage, self.phase = "", Phase.NEW
         self.doing = IN_PROGRAM
-        self.local_steps = 0
-        """Each of them begins anew what `doing` is measured from."""
+        self.steps = 0
+        """That it began, local ones too: each of them begins anew what `doing` is measured from."""
+        self.joining = ""
+        """Another worker that waits for the next step."""
         self.late = ""
         """Other workers that the next step waits for, a few of them by name."""
         self._silence = silence
@@ -74,8 +76,22 @@ class Session:
 
     @property
     def uncertain(self) -> bool:
-        """Whether another candidate may be the coordinator by now."""
-        return len(self._candidates) > 1 and time.monotonic() - self._heard > LENGTH
+        """Whether another candidate may be the coordinator by now, or this worker taken for lost.
+
+        A third of the silence after which it is: a step takes some time as well.
+        """
+        several = len(self._candidates) > 1
+        return time.monotonic() - self._heard > (LENGTH if several else self._silence / 3)
+
+    @property
+    def settled(self) -> bool:
+        """Whether no worker is to join those of this step, by what was heard a moment ago."""
+        return self.holds and not self.joining and time.monotonic() - self._heard < 2 * _BEAT
+
+    def begin_step(self) -> None:
+        """This worker is in a step, or a local one, of its own from now on."""
+        self.doing = IN_STEP
+        self.steps += 1
 
     def request_step(self, after: int) -> Answer:
         """What this worker may do; FOUND makes it the first that holds a lineage."""
@@ -150,7 +166,7 @@ class Session:
             now = time.monotonic()
             sure = now - self._heard < self._silence
             request = {"do": do, "worker": self._worker, "phase": self.phase, "sure": sure, **more}
-            request |= {"lineage": "", "doing": self.doing, "local_steps": self.local_steps}
+            request |= {"lineage": "", "doing": self.doing, "steps": self.steps}
             if self.phase not in (Phase.NEW, Phase.STALE):
                 request["lineage"] = self.lineage
             channel.write(request)
@@ -162,6 +178,7 @@ class Session:
             self._disconnect()
             raise ConnectionError(str(error)) from error
         self.phase, self.late = Phase(reply["phase"]), reply["late"]
+        self.joining = reply["joining"]
         if reply["waiting"] and self.doing == IN_STEP:
             _end_stalled(reply["waiting"])
         if sure or self.lineage == reply["lineage"]:
@@ -203,7 +220,7 @@ class Session:
                 pause = _RETRY
 
 
-_TEXTS = ("phase", "answer", "lineage", "waiting", "late")
+_TEXTS = ("phase", "answer", "lineage", "joining", "waiting", "late")
 _ANSWERED = ("step", "complete", "finish")
 
 

@@ -548,8 +548,9 @@ class Training:
             self._gradients.finish()
             self._averages.exchange(len(share))
         numbers: list[Sequence[float]] = [source.report(members, share), [*self._sums.values()]]
+        numbers += [[not self._settled]]
         numbers += [self._gradients.used(), [not self._losses.finite]] if trained else []
-        reports, sums, *learned = self._sum(numbers)
+        reports, sums, (unsettled,), *learned = self._sum(numbers)
         if not self._group.commit():
             return False
         takes = trained and self._losses.judge(self.step + 1, int(learned[1][0]))
@@ -560,7 +561,19 @@ class Training:
             self._averages.restore(self._before)
         self._audit.commit(line)
         self._group.updated()
+        if not unsettled and self._progress.dataset == name:
+            self._group.settle()
         return True
+
+    @property
+    def _settled(self) -> bool:
+        """Whether the members of this step take the next one at once, as far as is known here.
+
+        What the program does at the end of a dataset, and a checkpoint, may take one of them longer
+        than others wait in a step. Who is to stop leaves after this one.
+        """
+        saves = self._checkpoints.saves_at(self.step + 1)
+        return self._group.settled and not saves and not self._stop.noted
 
     def _learn(self, members: Members, records: int, used: Sequence[float]) -> None:
         """Take the update of a committed step."""

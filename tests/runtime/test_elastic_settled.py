@@ -1,0 +1,157 @@
+"""Steps in which nothing changes are taken without a request to the coordinator, and end when it
+does: a newcomer is let in, and who may not go on makes no other wait for it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+import torch
+
+from trainwright_runtime.coordination.quorum import Patience, Request
+from trainwright_runtime.coordination.registry import Registry
+from trainwright_runtime.coordination.rules import Phase
+from trainwright_runtime.elastic.replica import Address, Replica
+from trainwright_runtime.timeouts import Timeouts
+
+LONG = 600.0
+MINUTE = 60.0
+
+
+class _World:
+    """A coordinator that counts requests, and workers that take steps with it."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self.requests = 0
+        self._request = registry.quorums.request
+        registry.quorums.request = self._counted  # type: ignore[method-assign]
+        self.threads = ThreadPoolExecutor()
+        self.replicas: list[Replica] = []
+
+    def _counted(self, *arguments: object) -> Request:
+        self.requests += 1
+        return self._request(*arguments)  # type: ignore[arg-type]
+
+    def add(self, name: str) -> Replica:
+        timeouts = Timeouts(heartbeat=LONG, collective=LONG, quorum=LONG, coordinator=MINUTE)
+        address = Address(
+            coordinator=f"127.0.0.1:{self._registry.port}", name=name, min_replicas=1,
+            backend="gloo", timeouts=timeouts,
+        )  # fmt: skip
+        state = {"part": torch.ones(2)}
+        self.replicas.append(
+            Replica(address, dump=state.copy, load=_take, stopping=lambda: False)
+        )
+        return self.replicas[-1]
+
+    def step(self, *replicas: Replica) -> list[int]:
+        """How many workers took a step, in each of these."""
+        return list(self.threads.map(_step, replicas))
+
+    def settle(self, *replicas: Replica) -> None:
+        """Let them take steps until none of them is requested."""
+        end = time.monotonic() + MINUTE
+        while True:
+            before = self.requests
+            self.step(*replicas)
+            if self.requests == before:
+                return
+            assert time.monotonic() < end
+
+    def close(self) -> None:
+        for each in self.replicas:
+            each.leave()
+            each.close()
+        self.threads.shutdown()
+
+
+def _take(state: MutableMapping[str, Any]) -> None:
+    state.pop("part")
+
+
+def _step(replica: Replica) -> int:
+    """As training does it."""
+    while True:
+        members, sums = replica.join(), torch.tensor([1.0, float(not replica.settled)])
+        replica.sum(sums)
+        if replica.commit():
+            took, unsettled = sums.tolist()
+            assert took == members.world
+            if not unsettled:
+                replica.settle()
+            replica.updated()
+            return members.world
+
+
+@pytest.fixture
+def world() -> Iterator[_World]:
+    patience = Patience(least=2, heartbeat=LONG, join=LONG)
+    with (
+        closing(Registry(0, recovery=0, silence=LONG, patience=patience)) as registry,
+        closing(_World(registry)) as made,
+    ):
+        yield made
+
+
+def test_a_step_in_which_nothing_changes_is_not_requested(world: _World) -> None:
+    a, b = world.add("a"), world.add("b")
+    world.settle(a, b)
+    before = world.requests
+    for _ in range(20):
+        assert world.step(a, b) == [2, 2]
+        if world.requests != before:  # a report was late on a busy machine
+            world.settle(a, b)
+            before = world.requests
+    assert a._session.steps > 20  # none of them is one long step
+
+
+def test_a_newcomer_is_let_in(world: _World) -> None:
+    a, b = world.add("a"), world.add("b")
+    world.settle(a, b)
+    with _stepping(world, world.add("c")) as newcomer:
+        end = time.monotonic() + MINUTE
+        while world.step(a, b) != [3, 3]:
+            assert time.monotonic() < end
+        assert newcomer == [3]
+
+
+@contextmanager
+def _stepping(world: _World, replica: Replica) -> Iterator[list[int]]:
+    """One step of a replica meanwhile: what came of it, at the end."""
+    found: list[int] = []
+    step = world.threads.submit(_step, replica)
+    step.add_done_callback(lambda done: found.append(done.result()))
+    step_done = threading.Event()
+    step.add_done_callback(lambda _: step_done.set())
+    yield found
+    assert step_done.wait(MINUTE)
+
+
+def test_who_may_not_go_on_makes_no_other_wait(world: _World) -> None:
+    """The other one learns it from connections that are closed: its time-out is ten minutes."""
+    a, b = world.add("a"), world.add("b")
+    world.settle(a, b)
+    with b._session._lock:
+        b._session.phase = Phase.STALE
+    before = world.requests
+    assert world.step(a, b) == [2, 2]
+    assert world.requests > before
+
+
+def test_who_does_not_hear_of_the_coordinator_requests_the_step(world: _World) -> None:
+    a, b = world.add("a"), world.add("b")
+    world.settle(a, b)
+    with b._session._lock:  # its reports wait for it
+        b._session._heard -= MINUTE
+        assert not b.settled
+        before = world.requests
+        world.step(a, b)
+        assert world.requests == before
+        world.step(a, b)
+        assert world.requests == before + 2
