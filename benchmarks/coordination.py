@@ -1,4 +1,4 @@
-"""What coordination costs with 2 to 10,000 nodes: a step, signs of life, and each kind of change.
+"""What coordination costs with 2 to 10,000 nodes: a second of steps, and each kind of change.
 
     .venv/bin/python benchmarks/coordination.py [nodes ...]
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainwright_runtime.coordination import channel, view
-from trainwright_runtime.coordination.doing import IN_STEP, WAITING
+from trainwright_runtime.coordination.doing import IN_STEP, QUIET, SPEAKERS, WAITING
 from trainwright_runtime.coordination.messages import REPORT, REQUEST, checked
 from trainwright_runtime.coordination.quorum import Patience, Request
 from trainwright_runtime.coordination.registry import Registry
@@ -32,6 +32,7 @@ _KEY = bytes(32)
 _FRAME = 20  # bytes of a length and a MAC
 _TICK = 0.02
 _STEP = 1.0  # seconds
+_REPORTS = 2  # in that time, of each worker that reports at all
 _DECLARED = json.dumps(
     {
         "version": "1.0", "batch_size": "8192", "epochs": "3", "resize": '"keep"',
@@ -93,14 +94,17 @@ class Simulation:
 
     def __init__(self) -> None:
         self.now = 1000.0
+        self._settled = False  # whether all members of a step know that nothing changes
         self.nodes: dict[str, Node] = {}
         self.cost = Cost()
         self._born = 0
         self._read_already: dict[tuple[int, bytes], tuple[int, View]] = {}
         self._registry = Registry(
-            0, recovery=0, silence=60, patience=Patience(heartbeat=_STEP * 3, join=10),
-            addresses=["127.0.0.1"], clock=lambda: self.now,
+            0, recovery=0, silence=60, patience=Patience(join=10), addresses=["127.0.0.1"],
+            clock=lambda: self.now,
         )  # fmt: skip
+        self._probed: list[str] = []
+        self._registry.quorums._probe = self._probed.append
 
     def close(self) -> None:
         self._registry.close()
@@ -116,6 +120,7 @@ class Simulation:
 
     def join(self, count: int) -> None:
         """So many nodes start."""
+        self._settled = False
         for _ in range(count):
             self._born += 1
             born = self._born
@@ -128,6 +133,7 @@ class Simulation:
 
     def lose(self, names: Collection[str]) -> None:
         """Their connections end; the others gave up the step under way."""
+        self._settled = False
         for name in names:
             with self._counted():
                 self._registry.leave(name, name)
@@ -141,14 +147,25 @@ class Simulation:
         return list(self.nodes)[1 : 1 + count]
 
     def step(self) -> None:
-        """All request a step, connect where they are not connected, and take it."""
-        # Newcomers requested it while the step before was under way.
-        nodes = sorted(self.nodes.values(), key=lambda node: node.step > 0)
-        requests = {node.name: self._request(node) for node in nodes}
+        """All request a step, connect where they are not connected, and take it.
+
+        Where nothing has changed a few report that they take it, and no other sends anything.
+        """
+        nodes = sorted(self.nodes.values(), key=lambda node: node.name)
+        if self._settled:
+            for node in nodes:
+                node.step += 1
+            for _ in range(_REPORTS):
+                self._report_of(nodes[:SPEAKERS], IN_STEP)
+            return
+        newcomers = [node for node in nodes if not node.step]
+        requests = {node.name: self._request(node) for node in newcomers}
+        if newcomers[: len(nodes) - 1]:  # the others hear of them in the step that is under way
+            self._pass(_STEP / 2)
+            self._report_of(nodes[:SPEAKERS], IN_STEP)
+        requests |= {node.name: self._request(node) for node in nodes if node.step}
         while not all(request.answer for request in requests.values()):
-            self.now += _TICK
-            with self._counted():
-                self._registry.quorums.tick()
+            self._pass(_TICK)
         self._read_already.clear()
         for node in nodes:
             self._learn(node, requests[node.name].answer or b"")
@@ -158,6 +175,8 @@ class Simulation:
                 node.step = held
                 self._report(node.report("enter", WAITING))
             node.step += 1
+        self._report_of(nodes[SPEAKERS:], QUIET)
+        self._settled = True
 
     def beat(self) -> None:
         """Each node gives a sign of life."""
@@ -165,8 +184,7 @@ class Simulation:
 
     def report(self) -> None:
         """Each node reports what it holds, and what it does."""
-        for node in self.nodes.values():
-            self._report(node.report("enter", IN_STEP))
+        self._report_of(self.nodes.values(), IN_STEP)
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
@@ -174,11 +192,27 @@ class Simulation:
         yield
         self.cost.seconds += time.process_time() - began
 
+    def _pass(self, seconds: float) -> None:
+        """The coordinator hears from those that it wants to hear from meanwhile."""
+        for _ in range(round(seconds / _TICK)):
+            self.now += _TICK
+            with self._counted():
+                self._registry.quorums.tick()
+            for name in self._probed:
+                with self._counted():
+                    self._frame(b"{}")
+                self._beat([self.nodes[name]])
+            self._probed.clear()
+
     def _beat(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
             text = json.dumps({"beat": node.name}).encode()
             with self._counted():
                 self._registry.quorums.beat(self._read(text)["beat"])
+
+    def _report_of(self, nodes: Iterable[Node], doing: str) -> None:
+        for node in nodes:
+            self._report(node.report("enter", doing))
 
     def _report(self, report: dict[str, Any]) -> dict[str, str]:
         worker, text = report["worker"], json.dumps(report).encode()

@@ -3,9 +3,11 @@ does: a newcomer is let in, and who may not go on makes no other wait for it."""
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
-from collections.abc import Iterator, MutableMapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import Any
@@ -13,10 +15,14 @@ from typing import Any
 import pytest
 import torch
 
-from trainwright_runtime.coordination.quorum import Patience, Request
+from trainwright_runtime.coordination.channel import Channel
+from trainwright_runtime.coordination.doing import QUIET, called
+from trainwright_runtime.coordination.quorum import Patience, Quorums, Request
 from trainwright_runtime.coordination.registry import Registry
 from trainwright_runtime.coordination.rules import Phase
+from trainwright_runtime.elastic import replica as replicas
 from trainwright_runtime.elastic.replica import Address, Replica
+from trainwright_runtime.elastic.session import Session
 from trainwright_runtime.timeouts import Timeouts
 
 LONG = 600.0
@@ -30,13 +36,20 @@ class _World:
         self._registry = registry
         self.requests = 0
         self._request = registry.quorums.request
-        registry.quorums.request = self._counted  # type: ignore[method-assign]
+        registry.quorums.request = self._counted  # type: ignore[method-assign, assignment]
+        self.reports: Counter[str] = Counter()
+        self._answer = registry.answer
+        registry.answer = self._answered  # type: ignore[method-assign]
         self.threads = ThreadPoolExecutor()
         self.replicas: list[Replica] = []
 
     def _counted(self, *arguments: object) -> Request:
         self.requests += 1
         return self._request(*arguments)  # type: ignore[arg-type]
+
+    def _answered(self, message: Mapping[str, Any], connection: object) -> dict[str, str]:
+        self.reports[called(message["worker"])] += 1
+        return self._answer(message, connection)
 
     def add(self, name: str) -> Replica:
         timeouts = Timeouts(heartbeat=LONG, collective=LONG, quorum=LONG, coordinator=MINUTE)
@@ -45,9 +58,7 @@ class _World:
             backend="gloo", timeouts=timeouts,
         )  # fmt: skip
         state = {"part": torch.ones(2)}
-        self.replicas.append(
-            Replica(address, dump=state.copy, load=_take, stopping=lambda: False)
-        )
+        self.replicas.append(Replica(address, dump=state.copy, load=_take, stopping=lambda: False))
         return self.replicas[-1]
 
     def step(self, *replicas: Replica) -> list[int]:
@@ -155,3 +166,125 @@ def test_who_does_not_hear_of_the_coordinator_requests_the_step(world: _World) -
         assert world.requests == before
         world.step(a, b)
         assert world.requests == before + 2
+
+
+# --- a few report for all ------------------------------------------------------------------------
+
+
+def _until(happened: Callable[[], bool]) -> None:
+    end = time.monotonic() + MINUTE
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_few_report_for_all(world: _World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replicas, "SPEAKERS", 1)
+    a, b = world.add("a"), world.add("b")
+
+    def reports_of_b(steps: int) -> int:
+        """While the first one reports again and again."""
+        before = world.reports.copy()
+        while world.reports["a"] < before["a"] + 4 or steps > 0:
+            world.step(a, b)
+            steps -= 1
+        return world.reports["b"] - before["b"]
+
+    _until(lambda: reports_of_b(10) == 0)
+    assert not b._session.uncertain
+    with _stepping(world, world.add("c")):  # in that of b alone none would be known
+        _until(lambda: world.step(a, b) == [3, 3])
+
+
+@pytest.fixture
+def coordinator() -> Iterator[Registry]:
+    with closing(Registry(0, recovery=0, silence=1.5)) as registry:
+        yield registry
+
+
+@contextmanager
+def _quiet(registry: Registry) -> Iterator[Session]:
+    with closing(Session([f"127.0.0.1:{registry.port}"], "q-1", silence=LONG)) as session:
+        session.request_step(0)
+        session.settle(speaks=False)
+        _until(lambda: registry._doing.does("q-1", QUIET))
+        yield session
+
+
+def test_who_is_quiet_is_not_lost(coordinator: Registry) -> None:
+    with _quiet(coordinator) as session, closing(_silent(coordinator)):
+        _until(lambda: "s-1" not in coordinator._run.holders)
+        assert "q-1" in coordinator._run.holders
+        assert session.holds
+
+
+def _silent(registry: Registry) -> Session:
+    """Another worker, of which nothing more is heard."""
+    session = Session([f"127.0.0.1:{registry.port}"], "s-1", silence=LONG)
+    session._closed.set()
+    session.request_step(0)
+    session.hold()
+    return session
+
+
+def test_who_is_quiet_reports_when_others_wait(coordinator: Registry) -> None:
+    with _quiet(coordinator), closing(_silent(coordinator)) as other:
+        other.complete("q-1")
+        _until(lambda: not coordinator._doing.does("q-1", QUIET))
+        assert "q-1" in coordinator._run.holders
+
+
+def test_who_is_quiet_and_does_not_answer_is_lost(coordinator: Registry) -> None:
+    with (
+        _quiet(coordinator) as session,
+        session._lock,  # its reports wait for it
+        closing(_silent(coordinator)) as other,
+    ):
+        other.complete("q-1")
+        _until(lambda: "q-1" not in coordinator._run.holders)
+
+
+def test_who_is_quiet_reports_to_a_coordinator_that_comes_back() -> None:
+    first = Registry(0, recovery=0, silence=LONG)
+    with _quiet(first) as session:
+        port, channel = first.port, first._connections["q-1"]
+        assert isinstance(channel, Channel)
+        first.close()
+        channel.connection.shutdown(socket.SHUT_RDWR)
+        with closing(Registry(port, recovery=0, silence=LONG)) as second:
+            _until(lambda: "q-1" in second._run.holders)
+            assert session.holds
+
+
+# --- signs of life -------------------------------------------------------------------------------
+
+
+def test_signs_of_life_are_requested_while_a_step_is_put_together() -> None:
+    now, probed = 0.0, list[str]()
+    quorums = Quorums(Patience(heartbeat=3, join=100), probe=probed.append, clock=lambda: now)
+    member = {"unreached": [], "step": 0, "holds": False, "state": "", "view": 0, "lineage": "",
+              "group": 0, "position": "", "declared": ""}  # fmt: skip
+    for name in "abc":
+        quorums.beat(name)
+    now = 50
+    quorums.tick()
+    assert not probed  # nothing is requested
+    for name in "ab":
+        quorums.request(name, member)
+    quorums.tick()
+    assert probed == ["c"]
+    now = 51
+    quorums.beat("c")
+    quorums.tick()
+    assert sorted(probed) == ["a", "b", "c"]
+    quorums.beat("a")
+    quorums.beat("b")
+    now = 54
+    quorums.tick()
+    assert sorted(probed) == ["a", "a", "b", "b", "c", "c"]
+    waits = quorums._requests["a"]
+    now = 57
+    quorums.beat("a")
+    quorums.beat("b")
+    quorums.tick()  # without the one that does not answer
+    assert waits.answer

@@ -25,9 +25,9 @@ def _simulation() -> ModuleType:
 S = _simulation()
 
 
-def test_a_step_in_which_nothing_changed_is_as_small_with_more_nodes() -> None:
+def test_a_step_in_which_nothing_changed_costs_no_more_with_more_nodes() -> None:
     few, many = (S.measured(nodes) for nodes in (4, 100))
-    assert many.step.sent / 100 == few.step.sent / 4
+    assert few.step.sent <= many.step.sent < 1.1 * few.step.sent  # names are longer
     assert many.rack.sent / 100 < 3000
     assert many.lost.sent / 100 < 2 * few.lost.sent / 4
 

@@ -17,6 +17,7 @@ import hmac
 import json
 import os
 import secrets
+import select
 import socket
 import time
 from collections.abc import Mapping
@@ -78,6 +79,13 @@ class Channel:
         for name, value in seconds.items():
             if hasattr(socket, name):  # not on macOS, where jobs are rehearsed
                 self.connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+    @property
+    def readable(self) -> bool:
+        """Whether there is something to read, or the end of the connection."""
+        waiting = select.poll()  # select() knows no descriptor above 1,023
+        waiting.register(self.connection, select.POLLIN)
+        return bool(waiting.poll(0))
 
     def write(self, message: Mapping[str, Any]) -> None:
         self.write_encoded(json.dumps(message).encode())

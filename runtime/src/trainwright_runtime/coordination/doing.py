@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from itertools import islice
 
 WAITING, IN_STEP, IN_PROGRAM, APART = "waiting", "step", "program", "apart"
+QUIET = "quiet"
 """What a worker does: waits for the next step, is in one, runs what comes between, or is not to
-take any, since others cannot reach it."""
+take any, since others cannot reach it. One that is quiet takes one step after the other, and
+reports nothing until it is requested to: a few of its group do."""
 
+SPEAKERS = 3
+"""Members of a step that report for all of them while nothing changes: the first ones."""
 SHOWN = 5
 """Workers that are named at most."""
 
@@ -48,6 +52,9 @@ class Doing:
     def forget(self, worker: str) -> None:
         if (before := self._now.pop(worker, None)) is not None:
             del self._workers[before.doing][worker]
+
+    def does(self, worker: str, doing: str) -> bool:
+        return worker in self._workers[doing]
 
     def names(self, among: Collection[str], *doing: str, but: str = "") -> str:
         """The few of these workers that have done one of this for longest."""

@@ -2,8 +2,9 @@
 
     python -m trainwright_runtime.coordination.heartbeat HOST:PORT WORKER SECONDS PID
 
-A thread of the worker would be silent wherever the worker's own code keeps Python's lock. It ends
-with the worker, and is silent while that is stopped: who is paused takes no step.
+The coordinator requests them while a step is to be put together, and only then. A thread of the
+worker would be silent wherever the worker's own code keeps Python's lock. It ends with the worker,
+and is silent while that is stopped: who is paused takes no step.
 """
 
 from __future__ import annotations
@@ -41,18 +42,29 @@ class Heart:
 
 def main(coordinator: str, worker: str, interval: str, pid: str) -> None:
     channel: Channel | None = None
+    awaited = True  # whether the coordinator has had no answer to its last request
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the worker may still take steps after it
-    while not select.select([0], [], [], float(interval))[0] and os.getppid() == int(pid):
-        if _is_stopped(pid):
-            continue
+    while os.getppid() == int(pid):
         try:
-            channel = channel or connected(coordinator, _CONNECT)[0]
-            channel.write({"beat": worker})
+            if channel is None:
+                channel, awaited = connected(coordinator, _CONNECT)[0], True
+            if awaited and not _is_stopped(pid):
+                channel.write({"beat": worker})
+                awaited = False
+            sources = [0, channel.connection.fileno()]
+            ready, _, _ = select.select(sources, [], [], float(interval))
+            if 0 in ready:
+                return
+            if ready:
+                channel.read()
+                awaited = True
         except (OSError, ValueError):
             if channel is not None:
                 channel.close()
             channel = None
+            if select.select([0], [], [], float(interval))[0]:
+                return
 
 
 def _is_stopped(pid: str) -> bool:

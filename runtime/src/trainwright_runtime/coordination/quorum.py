@@ -81,16 +81,19 @@ class Quorums:
         self,
         patience: Patience,
         go_on_without: Callable[[frozenset[str]], object] = bool,
+        probe: Callable[[str], object] = bool,
         clock: Callable[[], float] | None = None,
     ) -> None:
         """Workers that a step is to be taken without are passed to `go_on_without` before.
 
+        While a worker waits for the step each is heard of, or requested to `beat` by `probe`.
         Who has another clock than this machine's calls `tick`.
         """
-        self._patience, self._go_on_without = patience, go_on_without
+        self._patience, self._go_on_without, self._probe = patience, go_on_without, probe
         self._now = clock or time.monotonic
         self._changed = threading.Condition()
-        self._beats: dict[str, float] = {}
+        self._heard: dict[str, float] = {}  # of those who are alive, as far as is known
+        self._probed: dict[str, float] = {}  # since when a sign of life is awaited
         self._requests: dict[str, Request] = {}
         self._awaited: set[str] = set()  # members of the last step that have not requested this one
         self._views: dict[int, View] = {}
@@ -106,19 +109,23 @@ class Quorums:
     def beat(self, worker: str) -> None:
         """A worker is alive."""
         with self._changed:
-            self._beats[worker] = self._now()
+            self._hear(worker)
+
+    def _hear(self, worker: str) -> float:
+        self._heard[worker] = now = self._now()
+        self._probed.pop(worker, None)
+        return now
 
     def lost(self, worker: str) -> None:
-        """A worker's sign of life has ended with its connection."""
+        """A worker's connection for signs of life has ended."""
         with self._changed:
-            self._beats.pop(worker, None)
-            self._reports.pop(worker, None)
+            for known in (self._heard, self._probed, self._reports):
+                known.pop(worker, None)
 
     def request(self, worker: str, member: Mapping[str, Any]) -> Request:
         """A worker requests the next step; for `answer`."""
         with self._changed:
-            request = Request(worker=worker, member=member, at=self._now())
-            self._beats[worker] = request.at
+            request = Request(worker=worker, member=member, at=self._hear(worker))
             self._reports[worker] = _report(member)
             self._disputed = self._disputed or bool(member["unreached"])
             self._requests[worker] = request
@@ -152,7 +159,7 @@ class Quorums:
         """The answer to one that is not in the next step for that reason, or has none by it."""
         with self._changed:
             verdict = self._reach()
-            few = len(self._beats.keys() - verdict.out) < self._patience.least
+            few = len(self._heard.keys() - verdict.out) < self._patience.least
             if not verdict.out or not (few or worker in verdict.out):
                 return None
             return json.dumps(
@@ -175,6 +182,7 @@ class Quorums:
         """Time has passed."""
         with self._changed:
             if self._requests:
+                self._probe_all()
                 self._decide()
 
     def _run(self) -> None:
@@ -182,12 +190,23 @@ class Quorums:
             time.sleep(_TICK)
             self.tick()
 
+    def _probe_all(self) -> None:
+        """Request a sign of life of those who gave none for a moment.
+
+        Of those who wait for the step that is to be put together a shorter one.
+        """
+        now, patience = self._now(), self._patience.heartbeat
+        for worker, at in self._heard.items():
+            moment = patience / 3 if worker in self._requests else patience
+            if worker not in self._probed and now - at >= moment:
+                self._probed[worker] = now
+                self._probe(worker)
+
     def _forget(self) -> None:
-        """Who is not heard of any more."""
-        now = self._now()
-        self._beats = {
-            w: at for w, at in self._beats.items() if now - at < self._patience.heartbeat
-        }
+        """Who does not answer, until it does."""
+        late = self._now() - self._patience.heartbeat
+        for worker in [worker for worker, since in self._probed.items() if since <= late]:
+            del self._probed[worker], self._heard[worker]
 
     def _reach(self) -> reach.Verdict:
         if not self._disputed:
@@ -195,7 +214,7 @@ class Quorums:
         self._forget()
         self._disputed = any(report.unreached for report in self._reports.values())
         # Of one that is silent for a moment the report stays: its request does, too.
-        alive = {w: report for w, report in self._reports.items() if w in self._beats}
+        alive = {w: report for w, report in self._reports.items() if w in self._heard}
         return reach.decide(alive, self._before)
 
     def _decide(self) -> None:
@@ -203,7 +222,7 @@ class Quorums:
         verdict = self._reach()
         out = verdict.out
         requested = {w: each.at for w, each in self._requests.items() if w not in out}
-        alive, before = self._beats.keys() - out, self._before - out
+        alive, before = self._heard.keys() - out, self._before - out
         chosen = members(requested, alive, before, self._now(), self._patience)
         if not chosen:
             return

@@ -9,18 +9,25 @@ before those that have one could report it. Over further connections workers req
 from __future__ import annotations
 
 import logging
-import select
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from trainwright_runtime.coordination import rules
 from trainwright_runtime.coordination.board import Board
 from trainwright_runtime.coordination.channel import COORDINATOR, Channel
-from trainwright_runtime.coordination.doing import IN_PROGRAM, IN_STEP, WAITING, Doing, called
+from trainwright_runtime.coordination.doing import (
+    IN_PROGRAM,
+    IN_STEP,
+    QUIET,
+    WAITING,
+    Doing,
+    called,
+)
 from trainwright_runtime.coordination.door import Door, own_addresses
 from trainwright_runtime.coordination.election import Election
 from trainwright_runtime.coordination.messages import REPORT, REQUEST, checked
@@ -70,7 +77,8 @@ class Registry:
         self._patience = recovery
         self._recovery = self._now() + recovery
         self._silence = silence
-        self.quorums = Quorums(patience or Patience(), self._go_on_without, clock)
+        self._hearts: dict[str, Channel] = {}  # worker -> the connection for its signs of life
+        self.quorums = Quorums(patience or Patience(), self._go_on_without, self._probe, clock)
         self._board = Board()
         self._door = Door(addresses or own_addresses(), port, COORDINATOR, self._serve)
 
@@ -122,19 +130,26 @@ class Registry:
     def _serve(self, channel: Channel) -> None:
         """One connection, in a thread of its own: a worker's, or another candidate's."""
         channel.connection.settimeout(self._silence)
-        worker = beats = ""
+        worker = heart = ""
+        awaited = False  # whether a report of a quiet worker is
         request: dict[str, Any] = {}  # the last one: the next has what has changed
         try:
             channel.write({"serves": self.serves, "life": self._life})
             while True:
                 try:
                     message = channel.read()
-                except TimeoutError:  # paused, or its network is lost
-                    self.leave(worker, channel)
+                except TimeoutError:
+                    if awaited or not self._is_quiet(worker):  # paused, or its network is lost
+                        self.leave(worker, channel)
+                    elif self._is_missed():
+                        channel.write({"report": ""})
+                        awaited = True
                     continue
+                awaited = False
                 if "beat" in message:
-                    beats = str(message["beat"])
-                    self.quorums.beat(beats)
+                    heart = str(message["beat"])
+                    self._hearts[heart] = channel
+                    self.quorums.beat(heart)
                 elif "worker" in message:
                     checked(message, REPORT)
                     worker = message["worker"]
@@ -145,7 +160,20 @@ class Registry:
             pass  # it has ended, or is not a worker
         finally:
             self.leave(worker, channel)
-            self.quorums.lost(beats)
+            if self._hearts.get(heart) is channel:  # else it has another one by now
+                del self._hearts[heart]
+                self.quorums.lost(heart)
+
+    def _is_quiet(self, worker: str) -> bool:
+        with self._lock:
+            return self._doing.does(worker, QUIET)
+
+    def _is_missed(self) -> bool:
+        """Whether others wait for those who are quiet."""
+        joining = self.quorums.joining()
+        with self._lock:
+            run = self._run
+            return bool(joining or run.newcomers or run.completed or run.leader)
 
     def _serve_one(
         self, message: Mapping[str, Any], channel: Channel, request: dict[str, Any]
@@ -167,7 +195,7 @@ class Registry:
         try:
             while (text := self.quorums.answer(ticket, _LOOK)) is None:
                 self._require_serving()
-                if _has_sent(channel):
+                if channel.readable:
                     channel.read()  # that it withdraws, or the end of the connection
                     text = self.quorums.answer(ticket, 0) or NO_QUORUM
                     break
@@ -178,6 +206,12 @@ class Registry:
             self.quorums.withdraw(ticket)
         self._require_serving()
         channel.write_encoded(text)
+
+    def _probe(self, worker: str) -> None:
+        """Request a sign of life: answered at once, by a process that has nothing else to do."""
+        if (heart := self._hearts.get(worker)) is not None:
+            with suppress(OSError):
+                heart.write({})
 
     def _go_on_without(self, workers: frozenset[str]) -> None:
         with self._lock:
@@ -257,7 +291,7 @@ class Registry:
         if message["do"] == "await":
             late = self._doing.those(message["workers"], holders, IN_STEP, IN_PROGRAM)
         elif doing == WAITING:
-            late = self._doing.names(holders, IN_STEP, IN_PROGRAM, but=worker)
+            late = self._doing.names(holders, IN_STEP, IN_PROGRAM, QUIET, but=worker)
         return {"waiting": waiting, "late": late}
 
     def leave(self, worker: str, connection: object) -> None:
@@ -270,10 +304,3 @@ class Registry:
             if worker not in self._ended:
                 self._missing.add(called(worker))
             self._run = rules.leave(self._run, worker)
-
-
-def _has_sent(channel: Channel) -> bool:
-    """Whether there is something to read, or the end of the connection."""
-    waiting = select.poll()  # select() knows no descriptor above 1,023
-    waiting.register(channel.connection, select.POLLIN)
-    return bool(waiting.poll(0))

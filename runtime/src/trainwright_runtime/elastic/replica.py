@@ -28,7 +28,13 @@ import torch
 
 from trainwright_runtime.coordination import view
 from trainwright_runtime.coordination.channel import connected
-from trainwright_runtime.coordination.doing import APART, IN_PROGRAM, WAITING, called
+from trainwright_runtime.coordination.doing import (
+    APART,
+    IN_PROGRAM,
+    SPEAKERS,
+    WAITING,
+    called,
+)
 from trainwright_runtime.coordination.door import is_own
 from trainwright_runtime.coordination.heartbeat import Heart
 from trainwright_runtime.coordination.rules import Answer, generation
@@ -134,10 +140,10 @@ class Replica:
         began = answered = time.monotonic()
         reported = False
         if not self._settled:
-            self._session.doing = WAITING
+            self._session.wait_for_step()
         while True:
             try:
-                members = self._try()
+                members = self._next()
                 if members is not None:
                     self._session.begin_step()
                     self._unused = False
@@ -203,12 +209,20 @@ class Replica:
 
     @property
     def settled(self) -> bool:
-        if self._links is None or not self._session.settled or self._reach.unreached:
+        if self._links is None or self._reach.unreached:
             return False
-        return self._links.place == (self._session.coordinator, self._session.life)
+        if self._links.place != (self._session.coordinator, self._session.life):
+            return False
+        return self._session.settled(speaks=self._speaks)
 
     def settle(self) -> None:
         self._settled = True
+        self._session.settle(speaks=self._speaks)
+
+    @property
+    def _speaks(self) -> bool:
+        """Whether this worker reports to the coordinator for all that it takes steps with."""
+        return self._members is None or self._members.rank < SPEAKERS
 
     def updated(self) -> None:
         self._session.doing = IN_PROGRAM
@@ -282,14 +296,18 @@ class Replica:
             raise StoppedWaiting
         time.sleep(_PAUSE)
 
-    def _try(self) -> Members | None:
-        """The members of the next step; None when it is to be requested again in a moment."""
+    def _next(self) -> Members | None:
+        """The members of the next step, of the last one where all of them expect that."""
         if self._settled:
             self._settled = False
             if self._goes_on():
                 return self._members
-            self._give_up()  # the others expect it
-            self._session.doing = WAITING
+            self._give_up()
+            self._session.wait_for_step()
+        return self._try()
+
+    def _try(self) -> Members | None:
+        """The members of the next step; None when it is to be requested again in a moment."""
         # Where the last request got no quorum, training may be over: too few are left for one.
         if (not self._session.holds or self._links is None) and not self._admitted():
             return None

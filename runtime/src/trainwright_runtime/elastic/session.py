@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from trainwright_runtime import exit_codes
 from trainwright_runtime.coordination.channel import Channel, connected
-from trainwright_runtime.coordination.doing import IN_PROGRAM, IN_STEP
+from trainwright_runtime.coordination.doing import IN_PROGRAM, IN_STEP, QUIET, WAITING
 from trainwright_runtime.coordination.lease import LENGTH
 from trainwright_runtime.coordination.rules import Answer, Phase, generation
 from trainwright_runtime.failure import Record, send
@@ -27,6 +27,8 @@ _BEAT = 0.5  # seconds between two signs of life
 _RETRY = 0.1  # seconds before a coordinator that is gone is looked for again
 _CONNECT = 1.0  # seconds to reach a port
 _REPLY = 5.0  # seconds for an answer
+_RECENT = 2 * _BEAT
+"""Seconds for which what a worker heard holds, for it and those that it speaks for."""
 
 
 _AFTER = {Answer.LEAD: Phase.LEADS, Answer.OVER: Phase.ENDING}
@@ -54,6 +56,10 @@ class Session:
         """That it began, local ones too: each of them begins anew what `doing` is measured from."""
         self.joining = ""
         """Another worker that waits for the next step."""
+        self._began = self._before = 0.0
+        """When this worker began its step, and the one before."""
+        self._settled = 0.0
+        self._quiet = self._known_quiet = False
         self.late = ""
         """Other workers that the next step waits for, a few of them by name."""
         self._silence = silence
@@ -80,18 +86,36 @@ class Session:
 
         A third of the silence after which it is: a step takes some time as well.
         """
-        several = len(self._candidates) > 1
-        return time.monotonic() - self._heard > (LENGTH if several else self._silence / 3)
-
-    @property
-    def settled(self) -> bool:
-        """Whether no worker is to join those of this step, by what was heard a moment ago."""
-        return self.holds and not self.joining and time.monotonic() - self._heard < 2 * _BEAT
+        several, heard = len(self._candidates) > 1, self._settled if self._quiet else self._heard
+        return time.monotonic() - heard > (LENGTH if several else self._silence / 3)
 
     def begin_step(self) -> None:
         """This worker is in a step, or a local one, of its own from now on."""
         self.doing = IN_STEP
         self.steps += 1
+        self._before, self._began = self._began, time.monotonic()
+
+    def wait_for_step(self) -> None:
+        self.doing, self._quiet = WAITING, False
+
+    def settled(self, *, speaks: bool) -> bool:
+        """Whether the members of this step take the next one too, as far as this worker knows.
+
+        One that `speaks` for all of them has to have heard a moment ago that none is to join them.
+        """
+        heard = not self.joining and time.monotonic() - self._heard < _RECENT
+        return self.holds and (heard or not speaks)
+
+    def settle(self, *, speaks: bool) -> None:
+        """That is so in all of them. Who does not speak is quiet from now on.
+
+        Who does had heard it `_RECENT` before its sums of this step at most, and began these when
+        all had done their part of the step before.
+        """
+        self._settled = time.monotonic()
+        self._quiet = not speaks
+        if self._quiet:
+            self._heard = max(self._heard, self._before - _RECENT)
 
     def request_step(self, after: int) -> Answer:
         """What this worker may do; FOUND makes it the first that holds a lineage."""
@@ -140,7 +164,7 @@ class Session:
     def leads(self) -> bool:
         """Whether this worker still is the one that runs the program's end."""
         with self._lock, suppress(OSError):
-            if self.phase is Phase.LEADS and time.monotonic() - self._heard > 2 * _BEAT:
+            if self.phase is Phase.LEADS and time.monotonic() - self._heard > _RECENT:
                 self._request("enter")  # it was paused, or very busy
         return self.phase is Phase.LEADS
 
@@ -162,15 +186,17 @@ class Session:
     def _request(self, do: str, **more: Any) -> dict[str, str]:
         """Raises OSError, and leaves all as it was, for want of a usable reply."""
         channel = self._channel or self._connect()
+        self._quiet = self._quiet and do == "enter"
+        doing = QUIET if self._quiet else self.doing
         try:
             now = time.monotonic()
             sure = now - self._heard < self._silence
             request = {"do": do, "worker": self._worker, "phase": self.phase, "sure": sure, **more}
-            request |= {"lineage": "", "doing": self.doing, "steps": self.steps}
+            request |= {"lineage": "", "doing": doing, "steps": self.steps}
             if self.phase not in (Phase.NEW, Phase.STALE):
                 request["lineage"] = self.lineage
             channel.write(request)
-            reply = _checked(channel.read(), do)
+            reply = _checked(_reply(channel), do)
         except OSError:
             self._disconnect()
             raise
@@ -178,7 +204,7 @@ class Session:
             self._disconnect()
             raise ConnectionError(str(error)) from error
         self.phase, self.late = Phase(reply["phase"]), reply["late"]
-        self.joining = reply["joining"]
+        self.joining, self._known_quiet = reply["joining"], doing == QUIET
         if reply["waiting"] and self.doing == IN_STEP:
             _end_stalled(reply["waiting"])
         if sure or self.lineage == reply["lineage"]:
@@ -213,11 +239,28 @@ class Session:
         while not self._closed.wait(pause):
             try:
                 with self._lock:
-                    if not self._closed.is_set():
+                    if not (self._closed.is_set() or self._has_nothing_to_report()):
                         self._request("enter")
                 pause = _BEAT
             except OSError:
                 pause = _RETRY
+
+    def _has_nothing_to_report(self) -> bool:
+        """Whether it is quiet, the coordinator knows that, and has neither asked nor ended."""
+        if not (self._quiet and self._known_quiet) or self._channel is None:
+            return False
+        if not self._channel.readable:
+            return True
+        self._quiet = False  # until it settles again
+        return False
+
+
+def _reply(channel: Channel) -> dict[str, Any]:
+    """What is answered to the request that was sent; a report that was requested is on its way."""
+    reply = channel.read()
+    while "report" in reply:
+        reply = channel.read()
+    return reply
 
 
 _TEXTS = ("phase", "answer", "lineage", "joining", "waiting", "late")
