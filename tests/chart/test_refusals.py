@@ -208,6 +208,15 @@ CONTRADICTORY: dict[str, tuple[dict[str, Data], str]] = {
         "-worker-10 would have 64 characters, 63 are possible",
     ),
     "nodes of another target": ({"nodes": 2}, "nodes and podGroup are for targets trainjob, jobset and job only"),
+    "roles of another target": ({"roles": {"judge": {}}}, "roles are for targets trainjob and jobset"),
+    "roles in a runtime of the cluster": (
+        {"target": "trainjob", "trainer": {"runtime": "torch"}, "roles": {"judge": {}}},
+        "in no runtime of the cluster",
+    ),
+    "a role with a long name": (
+        {**_JOBSET, "fullnameOverride": "a" * 48, "roles": {"judge": {}}},
+        "-judge-0-0-abcde would have",
+    ),
     "a gang of another target": (
         {**_LATTICE, "podGroup": {"policy": "volcano", "minMember": 2}},
         "nodes and podGroup are for targets",

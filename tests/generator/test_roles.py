@@ -15,7 +15,7 @@ import git_repository
 from git_repository import git
 from repository import Repository
 from trainwright.datatypes.model import Manifest
-from trainwright.kinds import KINDS, TARGETS
+from trainwright.kinds import KINDS, TARGETS, operators
 from trainwright.runs.workspace import Workspace
 from trainwright.specs.demand import Demand, Range
 from trainwright.specs.tree import Folder
@@ -25,7 +25,7 @@ apiVersion: trainwright.io/v1alpha1
 kind: Environment
 namespace: training
 kubernetes: {version: "1.34"}
-targets: {jobset: {version: "0.12"}}
+targets: {jobset: {version: "0.12"}, trainjob: {version: "2.3"}}
 queueing: kueue
 queues: {team: {quota: 640}}
 pools:
@@ -56,9 +56,9 @@ roles:
 """
 
 
-def _repository(root: Path, job: str = JOB) -> Repository:
+def _repository(root: Path, job: str = JOB, target: str = "jobset") -> Repository:
     repository = Repository(git_repository.init(root))
-    repository.write("prod/environment.yaml", ENVIRONMENT)
+    repository.write("prod/environment.yaml", ENVIRONMENT.replace("jobset}", f"{target}}}"))
     repository.write("prod/jobs/grpo.yaml", job)
     done = repository.run("render")
     assert done.exit_code == 0, done.output
@@ -79,6 +79,23 @@ def _object(repository: Repository) -> Manifest:
     return Manifest(body=yaml.safe_load(path.read_text()), path=path.name)
 
 
+def _objects(repository: Repository) -> tuple[Manifest, ...]:
+    files = (repository.root / "environments/prod/rendered/grpo").glob("*.yaml")
+    bodies = {f.name: yaml.safe_load(f.read_text()) for f in files if f.name != "values.yaml"}
+    return tuple(Manifest(body=body, path=name) for name, body in bodies.items())
+
+
+def _job_set(repository: Repository) -> dict[str, Any]:
+    """What JobSet gets of a run, from itself or from the runtime that it brings."""
+    specs = [dict(manifest.spec) for manifest in _objects(repository)]
+    (found,) = (
+        s
+        for s in (*specs, *(s.get("template", {}).get("spec", {}) for s in specs))
+        if "replicatedJobs" in s
+    )
+    return dict(found)
+
+
 def _record(repository: Repository) -> dict[str, Any]:
     path = repository.root / "environments/prod/rendered/grpo/run.lock"
     found: dict[str, Any] = json.loads(path.read_text())
@@ -90,9 +107,13 @@ def _row(planned: str, what: str) -> str:
     return line.partition(what)[2].strip()
 
 
-def test_references_are_the_addresses_that_the_pods_will_have(tmp_path: Path) -> None:
-    manifest = _object(_repository(tmp_path))
-    workload = KINDS[manifest.group_kind].operator.pods(manifest, (manifest,), None)
+ABLE = [name for name, target in TARGETS.items() if target.serving]
+SETS = [name for name in ABLE if name in ("jobset", "trainjob")]
+
+
+@pytest.mark.parametrize("target", SETS)
+def test_references_are_the_addresses_that_the_pods_will_have(target: str, tmp_path: Path) -> None:
+    workload = operators.workload(_objects(_repository(tmp_path, target=target)))
     hosts = {
         role: [pod.hostname for pod in workload.pods if pod.role == role]
         for role in ("rollout", "reward", "node")
@@ -110,8 +131,9 @@ def test_references_are_the_addresses_that_the_pods_will_have(tmp_path: Path) ->
     assert set(workload.deciding) == {pod.name for pod in workload.pods if pod.role == "node"}
 
 
-def test_what_trains_waits_for_what_serves_and_ends_it(tmp_path: Path) -> None:
-    spec = _object(_repository(tmp_path)).spec
+@pytest.mark.parametrize("target", SETS)
+def test_what_trains_waits_for_what_serves_and_ends_it(target: str, tmp_path: Path) -> None:
+    spec = _job_set(_repository(tmp_path, target=target))
     *roles, trainer = spec["replicatedJobs"]
     assert [job["name"] for job in roles] == ["reward", "rollout"]
     assert trainer["dependsOn"] == [{"name": job["name"], "status": "Ready"} for job in roles]
@@ -261,5 +283,43 @@ def test_explain_says_where_a_role_has_a_value_from(tmp_path: Path) -> None:
 
 
 def test_who_has_one_group_of_pods_refuses_roles_by_name() -> None:
-    able = {name for name, target in TARGETS.items() if target.serving}
-    assert able == {"jobset"}
+    assert ABLE == ["trainjob", "jobset"]
+
+
+def test_trainer_lays_what_a_job_says_over_those_that_train_alone(tmp_path: Path) -> None:
+    repository = _repository(tmp_path, target="trainjob")
+    step = "trainer.kubeflow.org/trainjob-ancestor-step"
+    marked = {
+        job["name"]: job["template"].get("metadata", {}).get("labels", {}).get(step)
+        for job in _job_set(repository)["replicatedJobs"]
+    }
+    assert marked == {"reward": None, "rollout": None, "node": "trainer"}
+    pods = operators.pods(_objects(repository))
+    assert {p.role: dict(p.env).get("PET_NNODES") for p in pods} == {
+        "reward": None,
+        "rollout": None,
+        "node": "2",
+    }
+
+
+@pytest.mark.parametrize("target", SETS)
+def test_a_rule_about_a_role_points_at_its_line_once(target: str, tmp_path: Path) -> None:
+    volume = "    volumes: {d: {hostPath: {path: /}, mountPath: /d}}\n"
+    repository = Repository(git_repository.init(tmp_path))
+    repository.write("prod/environment.yaml", ENVIRONMENT.replace("jobset}", f"{target}}}"))
+    repository.write("prod/jobs/grpo.yaml", JOB + volume)
+    printed = repository.run("check").output
+    assert printed.count("error[TW707]") == 1, printed
+    assert "TW717" not in printed, printed  # of a single pod
+    assert "environments/prod/jobs/grpo.yaml:19:18" in printed, printed
+
+
+def test_the_status_of_a_trainjob_counts_those_that_train(tmp_path: Path) -> None:
+    manifests = _objects(_repository(tmp_path, target="trainjob"))
+    job = next(m for m in manifests if m.kind == "TrainJob")
+    counts = [{"name": name, "active": 1, "ready": 1} for name in ("reward", "rollout", "node")]
+    status = KINDS[job.group_kind].status
+    body = {**job.body, "status": {"jobsStatus": counts}}
+    assert status.state_of(body).total == 2
+    made = [name for kind, name in status.makes(body) if kind.kind == "Job"]
+    assert made == [f"{job.name}-{group}-0" for group in ("reward", "rollout", "node")]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 
 from trainwright.datatypes.frozen import dataclass
@@ -13,7 +14,7 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.equivalence.form import NormalForm
 from trainwright.findings.credentials import HIDDEN, kind, named, redact
 
-_POD = re.compile(r"/pods/\d+/")
+_POD = re.compile(r"^(/roles/[^/]+)?/pods/\d+/")  # of those that train, or of a role
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -54,19 +55,19 @@ def differences(
         for path in sorted((before.keys() | after.keys()) - without)
         if before.get(path) != after.get(path)
     ]
-    return tuple(_together(found, max(len(left.pods), len(right.pods))))
+    return tuple(_together(found, before.keys() | after.keys()))
 
 
-def _together(found: list[Difference], pods: int) -> Iterator[Difference]:
-    """What differs alike in all pods is said once."""
-    alike: dict[Difference, int] = {}
-    for difference in found:
-        everywhere = replace(difference, path=in_every_pod(difference.path))
-        alike[everywhere] = alike.get(everywhere, 0) + 1
+def _together(found: list[Difference], known: Collection[Pointer]) -> Iterator[Difference]:
+    """What differs alike in all pods of a group is said once; `known` are all paths of a form."""
+    matches = filter(None, map(_POD.match, known))
+    pods = Counter(group for _, group in {(match[0], match[1]) for match in matches})
+    alike = Counter(replace(one, path=in_every_pod(one.path)) for one in found)
     reported = set()
     for difference in found:
         everywhere = replace(difference, path=in_every_pod(difference.path))
-        if pods > 1 and alike[everywhere] == pods and everywhere.path != difference.path:
+        match = _POD.match(difference.path)
+        if match and pods[match[1]] == alike[everywhere] > 1:
             if everywhere not in reported:
                 reported.add(everywhere)
                 yield everywhere
@@ -76,7 +77,7 @@ def _together(found: list[Difference], pods: int) -> Iterator[Difference]:
 
 def in_every_pod(path: Pointer) -> Pointer:
     """A position in a pod as one in any of them."""
-    return Pointer(_POD.sub("/pods/*/", path, count=1))
+    return Pointer(_POD.sub(r"\1/pods/*/", path, count=1))
 
 
 def _canonical(annotation: str) -> str:

@@ -90,9 +90,19 @@ class Pod:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """The pods that serve a run in one role, and what the training waits for before it starts."""
+
+    nodes: int
+    awaited: Literal["", "ready", "complete"]
+    pods: tuple[Pod, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NormalForm:
     """A whole run. Of an elastic one only the first pod is known: the others come and go.
 
+    `pods` are those that train together, `roles` by name those that serve them and end with them.
     `success` is which pods have to succeed. `labels` and `annotations` are those of the object.
     `beside` are the objects that are there for the run, by kind and name; `own` are settings that
     a single operator knows.
@@ -101,6 +111,7 @@ class NormalForm:
     nodes: int  # to start with
     elastic: tuple[int, int] | None = None  # fewest and most nodes
     pods: tuple[Pod, ...]
+    roles: Mapping[str, Role] = field(default_factory=dict)
     success: Literal["all", "any", "rank 0", "some"] = "all"
     deadline: int | None = None  # seconds
     deadline_of: Literal["", "run", "attempt"] = ""
@@ -147,17 +158,20 @@ def of_workload(
     """The normal form of a workload whose pods are known; only of a sample of them if asked for."""
     _, manifest = operators.find(manifests)
     configs = operators.configs(manifests)
-    shown = tuple(workload.pods[at] for at in (sample(workload) if sampled else every(workload)))
-    places = programs.processes(workload)
+    trains = workload.training
+    shown = tuple(trains[at] for at in (sample(workload) if sampled else every(workload)))
+    places = programs.processes(trains, elastic=workload.sizes is not None)
     pods = tuple(_pod(pod, places.get(pod.name, ()), configs) for pod in shown)
+    roles = {name: _role(workload, name, configs) for name in workload.serving}
     metadata = manifest.metadata
     # A service of a compose file is both the object and the pod.
     labels = texts(metadata.get("labels")) or pods[0].labels
     deadline, gang = workload.deadline, workload.gang
     return NormalForm(
-        nodes=len(workload.pods),
+        nodes=len(trains),
         elastic=workload.sizes,
         pods=pods,
+        roles=roles,
         success=_success(workload),
         deadline=deadline.seconds if deadline else None,
         deadline_of=("attempt" if deadline.attempt else "run") if deadline else "",
@@ -168,20 +182,31 @@ def of_workload(
         isolated=workload.isolated or any(m.group_kind == NETWORKPOLICY for m in manifests),
         labels={k: value for k, value in labels.items() if k not in (QUEUE_LABEL, PRIORITY_LABEL)},
         annotations=texts(metadata.get("annotations")),
-        beside=dict(_beside(manifest, manifests, shown[0])),
+        beside=dict(_beside(manifest, manifests, workload)),
         own=workload.own,
     )
 
 
+def _role(workload: Workload, name: str, configs: Configs) -> Role:
+    """A role, each of whose pods serves by itself."""
+    pods = workload.of_role(name)
+    places = [programs.processes((pod,), elastic=False).get(pod.name, ()) for pod in pods]
+    return Role(
+        nodes=len(pods),
+        awaited=workload.serving[name],
+        pods=tuple(_pod(pod, own, configs) for pod, own in zip(pods, places, strict=True)),
+    )
+
+
 def every(workload: Workload) -> tuple[int, ...]:
-    """The numbers of the pods that a normal form shows: of an elastic workload only the first."""
-    return tuple(range(1 if workload.sizes else len(workload.pods)))
+    """The numbers of the training pods that a normal form shows: of an elastic one the first."""
+    return tuple(range(1 if workload.sizes else len(workload.training)))
 
 
 def sample(workload: Workload) -> tuple[int, ...]:
     """Pods that stand for all: those of one role have the same template, and differ by number."""
     numbers = every(workload)
-    others = {pod.role for pod in workload.pods[1:]}
+    others = {pod.role for pod in workload.training[1:]}
     return (*numbers[:2], numbers[-1]) if len(others) == 1 and len(numbers) > 3 else numbers
 
 
@@ -267,15 +292,17 @@ def _ranges(codes: list[int]) -> str:
 def _success(workload: Workload) -> Literal["all", "any", "rank 0", "some"]:
     if workload.needs == "any":
         return "any"
-    if len(workload.deciding) == len(workload.pods):
+    trains = [pod.name for pod in workload.training]
+    if len(workload.deciding) == len(trains):
         return "all"
-    return "rank 0" if workload.deciding == (workload.pods[0].name,) else "some"
+    return "rank 0" if workload.deciding == (trains[0],) else "some"
 
 
 def _beside(
-    manifest: Manifest, manifests: tuple[Manifest, ...], pod: OperatedPod
+    manifest: Manifest, manifests: tuple[Manifest, ...], workload: Workload
 ) -> Iterator[tuple[str, Data]]:
-    mounted = {text(dig(m.source, "configMap", "name")) for m in pod.mounts}
+    pods = (workload.training[0], *(pod for pod in workload.pods if pod.role in workload.serving))
+    mounted = {text(dig(m.source, "configMap", "name")) for pod in pods for m in pod.mounts}
     for other in manifests:
         shown = other.group_kind == CONFIGMAP and other.name in mounted
         if other is not manifest and other.group_kind not in _PART_OF_THE_WORKLOAD and not shown:

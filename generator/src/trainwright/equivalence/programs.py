@@ -10,7 +10,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.pods import command as commands
 from trainwright.pods import rank_prediction
 from trainwright.pods.flags import Mention, parse_arguments
-from trainwright.pods.pod import Pod, Workload
+from trainwright.pods.pod import Pod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,26 +119,29 @@ def _options(command: commands.Command, env: Mapping[str, str]) -> Iterator[tupl
             yield name, value
 
 
-def processes(workload: Workload) -> dict[str, tuple[Process, ...]]:
-    """The places of each pod's processes, as their launcher will find them, by the pod's name."""
+def processes(pods: tuple[Pod, ...], *, elastic: bool) -> dict[str, tuple[Process, ...]]:
+    """The places of the processes of pods that train together, by the pod's name.
+
+    They are as a launcher will find them; of an elastic training all that is known is where.
+    """
     found: dict[str, tuple[Process, ...]] = {}
-    addresses = {pod.name: _address(pod, workload) for pod in workload.pods}
-    for process in rank_prediction.predict(workload.pods):
+    addresses = {pod.name: _address(pod, pods) for pod in pods}
+    for process in rank_prediction.predict(pods):
         place = Process(
-            rank=None if workload.sizes else process.rank,
+            rank=None if elastic else process.rank,
             local_rank=process.local_rank,
-            world_size=None if workload.sizes else process.world_size,
+            world_size=None if elastic else process.world_size,
             meets_at=addresses[process.pod],
         )
         found[process.pod] = (*found.get(process.pod, ()), place)
     return found
 
 
-def _address(pod: Pod, workload: Workload) -> str:
+def _address(pod: Pod, pods: tuple[Pod, ...]) -> str:
     """Where the processes look for the others: rank 0, if that is what the address leads to."""
-    first = workload.pods[0].hostname
+    first = pods[0].hostname
     written = _written_address(pod)
-    if len(workload.pods) == 1 and written in _LOCAL:
+    if len(pods) == 1 and written in _LOCAL:
         return "rank 0"
     # Within the namespace, and with the cluster's domain.
     short = bool(written) and first.startswith(f"{written}.")

@@ -14,6 +14,7 @@ from trainwright.kinds import queueing
 from trainwright.kinds.target import Deviation, Meeting, Unsupported, one_process
 from trainwright.pods import command as launch
 from trainwright.pods.references import Variable
+from trainwright.specs.upstream import Behaviour
 
 UNBUFFERED = {"PYTHONUNBUFFERED": "1"}  # as Kubeflow's PyTorchJob has it, for prompt logs
 PORT = 29500  # torchrun's default, and Kubeflow Trainer's
@@ -46,8 +47,25 @@ def serving(role: Job, environment: Environment) -> dict[str, Data]:
     }
 
 
-def unserved(job: Job, environment: Environment) -> Iterator[Unsupported]:
-    """Refuses a gang of pods of which some are made once the others are ready."""
+def longest_suffix(job: Job) -> str:
+    """What a JobSet appends to its name: its webhook counts the five random characters too."""
+    names = ((group.role.name if group.role else ROLE, group.nodes) for group in job.groups)
+    return max((f"-{name}-0-{nodes - 1}-abcde" for name, nodes in names), key=len)
+
+
+def unserved(job: Job, environment: Environment, dependencies: Behaviour) -> Iterator[Unsupported]:
+    """Refuses roles that cannot all be awaited, by what a version lets one group depend on.
+
+    In a gang some pods are made once the others are ready, and it waits for all.
+    """
+    version = environment.targets[job.target].version
+    if len(job.roles) > 1 and version and not dependencies.holds(version):
+        yield Unsupported(
+            Pointer("/roles"),
+            f"what trains waits for {len(job.roles)} roles, and with {dependencies.project} "
+            f"{version} a group of pods depends on one other",
+            f"Use {dependencies.project} {dependencies.since} or newer, or a single role.",
+        )
     if job.roles and queueing.gang_scheduler(job, environment):
         field = "gang" if job.gang else "queue"
         yield Unsupported(

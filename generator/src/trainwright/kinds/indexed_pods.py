@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from trainwright.datatypes.groupkind import PODGROUP_OF_PLUGINS, PODGROUP_OF_VOLCANO
 from trainwright.datatypes.model import Data, Manifest
@@ -106,14 +107,34 @@ def replicated_workload(name: str, spec: Mapping[str, Data]) -> Workload:
     jobs = tuple(replicated_jobs(spec, "/spec"))
     groups = {job.name: tuple(_group(name, spec, job, subdomain)) for job in jobs}
     policy = mapping(spec.get("successPolicy"))
-    targets = sequence(policy.get("targetReplicatedJobs")) or tuple(groups)
+    targets = [text(t) for t in sequence(policy.get("targetReplicatedJobs"))] or [*groups]
     return Workload(
         pods=tuple(pod for pods in groups.values() for pod in pods),
-        deciding=tuple(pod.name for target in targets for pod in groups.get(text(target), ())),
+        deciding=tuple(pod.name for target in targets for pod in groups.get(target, ())),
+        serving={name: _awaited(spec, name, targets) for name in groups if name not in targets},
         needs="any" if policy.get("operator") == "Any" else "all",
         deadline=_attempt(spec, jobs),
         suspended=spec.get("suspend") is True,
     )
+
+
+def _awaited(
+    spec: Mapping[str, Data], group: str, deciding: Sequence[str]
+) -> Literal["", "ready", "complete"]:
+    """What those that decide a JobSet's success wait for of another group, if all of them do."""
+    jobs = mappings(spec.get("replicatedJobs"))
+    if dig(spec, "startupPolicy", "startupPolicyOrder") == "InOrder":
+        names = [job.get("name") for job in jobs]
+        return "ready" if all(names.index(group) < names.index(n) for n in deciding) else ""
+    found = {
+        next((d.get("status") for d in mappings(job.get("dependsOn")) if d["name"] == group), None)
+        for job in jobs
+        if job.get("name") in deciding
+    }
+    return _AWAITED.get(found.pop(), "") if len(found) == 1 else ""
+
+
+_AWAITED: Mapping[Data, Literal["ready", "complete"]] = {"Ready": "ready", "Complete": "complete"}
 
 
 def _attempt(spec: Mapping[str, Data], jobs: Sequence[ReplicatedJob]) -> Deadline | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from trainwright.datatypes.frozen import dataclass
@@ -43,8 +44,12 @@ class Deviation:
     when: Callable[[Job, Environment], bool] = lambda _job, _environment: True
 
     def covers(self, path: Pointer) -> bool:
-        """Whether a value of the normal form may differ because of it."""
+        """Whether a value of the normal form may differ because of it, of a role's pods too."""
+        path = Pointer(_ROLE.sub("", path))
         return any(map(path.matches, self.fields))
+
+
+_ROLE = re.compile(r"^/roles/[^/]+(?=/pods/)")
 
 
 def given(job: Job, without: Collection[str] = ()) -> dict[Pointer, bool]:

@@ -207,19 +207,31 @@ class Deadline:
 class Workload:
     """The pods of one object, and which of them have to succeed for it to succeed.
 
-    `sizes` are the fewest and the most pods of an elastic one. A suspended one has the pods that
-    it would start with. `own` are settings that no other operator has, but for their defaults.
+    `serving` are the roles of pods that serve those that train, and end with them: by name, what
+    the training waits for before it starts. `sizes` are the fewest and the most pods of an elastic
+    one. A suspended one has the pods that it would start with. `own` are settings that no other
+    operator has, but for their defaults.
     """
 
     pods: tuple[Pod, ...]
     deciding: tuple[str, ...]  # names of pods
     needs: Literal["all", "any"] = "all"
+    serving: Mapping[str, Literal["", "ready", "complete"]] = field(default_factory=dict)
     sizes: tuple[int, int] | None = None
     deadline: Deadline | None = None
     suspended: bool = False
     gang: Gang | None = None
     isolated: bool = False  # by the object itself; a NetworkPolicy is another
     own: Mapping[str, Data] = field(default_factory=dict)
+
+    @property
+    def training(self) -> tuple[Pod, ...]:
+        """The pods that train together."""
+        return tuple(pod for pod in self.pods if pod.role not in self.serving)
+
+    def of_role(self, role: str) -> tuple[Pod, ...]:
+        """The pods of one role."""
+        return tuple(pod for pod in self.pods if pod.role == role)
 
     def succeeded(self, codes: Mapping[str, int]) -> bool:
         """Whether the operator calls the object succeeded, by exit codes of pods that ended."""

@@ -126,17 +126,15 @@ _OF_THE_NODE = re.compile(r"/(dev|proc|sys|run|var/run|home/kubernetes/bin)(/|$)
 
 @warning("TW717", about=("hostPath",), spec=Pointer("/volumes"))
 def host_path_on_several_nodes(subject: Subject) -> Iterator[Hit]:
-    if subject.pods < 2:
-        return
     for template in subject.templates:
         for pointer, volume in template.volumes:
             if "hostPath" in volume and not _OF_THE_NODE.match(
                 text(dig(volume, "hostPath", "path"))
             ):
-                pods = subject.pods_with(volume)
-                name = text(volume.get("name"))
+                name, pods = text(volume.get("name")), subject.pods_with(volume)
                 message = f"{name} is a hostPath: {pods} pods see the disks of different nodes"
-                yield Hit(f"{pointer}/hostPath", message, spec=Pointer.of("volumes", name))
+                if pods > 1:
+                    yield Hit(f"{pointer}/hostPath", message, spec=Pointer.of("volumes", name))
 
 
 _CHECKPOINT_DIR = "TRAINWRIGHT_CHECKPOINT_DIR"

@@ -29,16 +29,10 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     }
 
 
-def longest_suffix(job: Job) -> str:
-    """The webhook counts the five random characters of a pod's name too."""
-    groups = {indexed.ROLE: job.nodes, **{r.role.name: r.nodes for r in job.roles if r.role}}
-    return max((f"-{name}-0-{nodes - 1}-abcde" for name, nodes in groups.items()), key=len)
-
-
 def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     yield from indexed.unsupported(job, environment)
     yield from in_place.unsupported(job, environment)
-    yield from indexed.unserved(job, environment)
+    yield from indexed.unserved(job, environment, upstream("jobset/several-dependencies"))
     if job.roles and in_place.is_on(job, environment):
         yield Unsupported(
             Pointer("/roles"),
@@ -54,7 +48,7 @@ TARGET = Target(
     template="jobset.yaml",
     container=indexed.ROLE,
     values=_values,
-    longest_suffix=longest_suffix,
+    longest_suffix=indexed.longest_suffix,
     resizing=upstream("jobset/elastic-jobset"),
     unsupported=_unsupported,
     facts=(*facts.FLAVORED_PODS, facts.QUEUEING, in_place.FACT),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.model import Data, Manifest
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import dig, sequence
+from trainwright.datatypes.tolerant import sequence
 from trainwright.kinds.indexed_import import refuse_roles
 from trainwright.kinds.reading import (
     ImportingError,
@@ -20,8 +20,8 @@ from trainwright.kinds.reading import (
     mapping,
 )
 from trainwright.kinds.trainjob import KIND
+from trainwright.kinds.trainjob.layers import STEP, TRAINER, step_of
 
-_ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
 _GROUPS = "/spec/template/spec/replicatedJobs"
 _TRAINER = "node"  # the group of pods that trains
 # Ships with the operator, and adds nothing to the pods but torch's variables and an image.
@@ -63,9 +63,8 @@ def _ignored(runtime: str, job_set: Mapping[str, Data]) -> Iterator[Reason]:
     https://github.com/kubeflow/trainer/blob/v2.3.0/pkg/runtime/framework/plugins/jobset/builder.go
     """
     groups = map(mapping, sequence(job_set.get("replicatedJobs")))
-    marks = [dig(group, "template", "metadata", "labels", _ANCESTOR) for group in groups]
-    if "trainer" not in marks:
-        why = f"Trainer ignores it: no pods of {runtime} have the label {_ANCESTOR}: trainer"
+    if TRAINER not in map(step_of, groups):
+        why = f"Trainer ignores it: no pods of {runtime} have the label {STEP}: {TRAINER}"
         yield Reason("/spec/trainer/**", why, Loss.COSMETIC)
 
 
@@ -99,7 +98,7 @@ def bare(kind: str, name: str) -> Manifest:
     pod = {"template": {"spec": {"containers": [{"name": "node"}]}}}
     group = {
         "name": _TRAINER,
-        "template": {"metadata": {"labels": {_ANCESTOR: "trainer"}}, "spec": pod},
+        "template": {"metadata": {"labels": {STEP: TRAINER}}, "spec": pod},
     }
     return Manifest(
         body={

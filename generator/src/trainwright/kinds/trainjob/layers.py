@@ -9,6 +9,14 @@ from trainwright.datatypes.tolerant import amount, dig, mapping, mappings, seque
 from trainwright.kinds.indexed_pod_templates import ReplicatedJob, replicated_jobs
 from trainwright.kinds.trainjob.runtime import patches
 
+STEP = "trainer.kubeflow.org/trainjob-ancestor-step"  # label of a replicated Job's template
+TRAINER = "trainer"
+
+
+def step_of(group: Mapping[str, Data]) -> str:
+    """Which step of the training a replicated Job of a runtime is: the trainer's gets the job's."""
+    return text(dig(group, "template", "metadata", "labels", STEP))
+
 
 def job_set(runtime: Mapping[str, Data]) -> Mapping[str, Data]:
     """The specification of the JobSet that a runtime's own makes."""

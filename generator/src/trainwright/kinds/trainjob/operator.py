@@ -19,10 +19,12 @@ from trainwright.kinds import indexed_pods
 from trainwright.kinds.indexed_pod_templates import ReplicatedJob
 from trainwright.kinds.trainjob import KIND
 from trainwright.kinds.trainjob.layers import (
+    TRAINER,
     job_set,
     nodes_of,
     patched,
     runtime_jobs,
+    step_of,
     trained,
     upserted,
 )
@@ -31,7 +33,6 @@ from trainwright.pods import build
 from trainwright.pods.pod import Gang, ManifestError, Operator, Workload
 from trainwright.pods.template import PodTemplate
 
-_ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
 _CONTAINER = KIND.container
 _PORT = 29500
 _QUEUE = "scheduling.volcano.sh/queue-name"
@@ -79,7 +80,7 @@ def _replicated(
     """One replicated Job of the runtime with everything that the TrainJob lays over it."""
     job = dict(group.spec)
     template = patched(group.template.body, train_job, group.name)
-    if dig(group.group, "template", "metadata", "labels", _ANCESTOR) == "trainer":
+    if step_of(group.group) == TRAINER:
         nodes = nodes_of(train_job, runtime)
         job["parallelism"] = job["completions"] = nodes
         template = _trained(name, train_job, runtime, template, nodes)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from trainwright.datatypes.groupkind import RUNTIMES, GroupKind
 from trainwright.datatypes.model import Data, Manifest
 from trainwright.datatypes.tolerant import dig, mapping, mappings
 from trainwright.kinds.trainjob import KIND
 from trainwright.kinds.trainjob.layers import (
+    TRAINER,
     nodes_of,
     patched,
     runtime_jobs,
+    step_of,
     trained,
 )
 from trainwright.kinds.trainjob.runtime import runtime_of
@@ -19,6 +22,7 @@ from trainwright.objects.bundle import Bundle
 from trainwright.pods.template import PodTemplate
 
 _NODE = KIND.container
+_JOB_SET = "/spec/template/spec"
 
 
 def used_runtimes(around: Bundle) -> frozenset[tuple[GroupKind, str]]:
@@ -29,20 +33,21 @@ def used_runtimes(around: Bundle) -> frozenset[tuple[GroupKind, str]]:
 def _runtime(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
     """The pods of a runtime, unless a job here uses it: they are then looked at as its own."""
     if (manifest.group_kind, manifest.name) not in around.derived(used_runtimes):
-        yield from (job.template for job in runtime_jobs(manifest, "/spec/template/spec"))
+        yield from (job.template for job in runtime_jobs(manifest, _JOB_SET))
 
 
 def _trainjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
     """A runtime's pods with what the job runs in them, where the runtime is known.
 
-    What the job says itself is in one place, so that is where all of it points.
+    What the job says itself is in one place, so that is where all of it points; other groups of
+    pods are where the runtime has them.
     """
     spec = manifest.spec
     runtime = around.named(*runtime_of(manifest), manifest.namespace)
     nodes = nodes_of(spec, runtime.spec if runtime else {})
     at = "/spec/trainer" if spec.get("trainer") else "/spec"
-    for template in _runtime_pods(runtime):
-        if template.role in (_NODE, "") or runtime is None:
+    for step, template in _runtime_pods(runtime):
+        if template.role in (_NODE, ""):
             yield PodTemplate(
                 at,
                 _running(patched(template.body, spec, _NODE), spec),
@@ -54,6 +59,8 @@ def _trainjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
                 claimed=template.claimed,
                 processes=_processes(runtime),
             )
+        elif step != TRAINER:
+            yield replace(template, body=patched(template.body, spec, template.role))
 
 
 def _processes(runtime: Manifest | None) -> str:
@@ -62,11 +69,13 @@ def _processes(runtime: Manifest | None) -> str:
     return "" if torch is None else str(mapping(torch).get("numProcPerNode", "auto"))
 
 
-def _runtime_pods(runtime: Manifest | None) -> Iterator[PodTemplate]:
+def _runtime_pods(runtime: Manifest | None) -> Iterator[tuple[str, PodTemplate]]:
+    """The pods of a runtime, each with the step of the training that its group is."""
     if runtime is None:
-        yield PodTemplate("", {"spec": {"containers": [{"name": _NODE}]}})
+        yield TRAINER, PodTemplate("", {"spec": {"containers": [{"name": _NODE}]}})
     else:
-        yield from (job.template for job in runtime_jobs(runtime, ""))
+        jobs = runtime_jobs(runtime, _JOB_SET)
+        yield from ((step_of(job.group), job.template) for job in jobs)
 
 
 def _running(template: Mapping[str, Data], trainjob: Mapping[str, Data]) -> dict[str, Data]:

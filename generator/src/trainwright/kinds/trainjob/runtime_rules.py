@@ -10,6 +10,7 @@ from trainwright.datatypes.model import Data, Manifest
 from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.kinds.indexed_rules import about_jobs, jobs_of
 from trainwright.kinds.set_rules import policies_agree
+from trainwright.kinds.trainjob.layers import STEP, TRAINER, step_of
 from trainwright.kinds.trainjob.runtime import patches, runtime_of
 from trainwright.kinds.trainjob.spec_rules import installed_minor, runtime
 from trainwright.rule_model.rule import defined_in, error, warning
@@ -18,7 +19,6 @@ from trainwright.specs.upstream import upstream
 
 _ABOVE = "/spec/template/spec"
 _JOBS = f"{_ABOVE}/replicatedJobs"
-_STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 
 
 def _jobs(subject: Subject) -> list[Mapping[str, Data]]:
@@ -35,21 +35,21 @@ def missing_trainer_job(subject: Subject) -> Iterator[Hit]:
     for index, job in enumerate(_jobs(subject)):
         pointer = f"{_JOBS}/{index}"
         name = job.get("name")
-        step = text(dig(job, "template", "metadata", "labels", _STEP))
-        trains = trains or step == "trainer"
+        step = step_of(job)
+        trains = trains or step == TRAINER
         if step in _CONTAINERS:
             yield from _step(job, pointer, _CONTAINERS[step])
-        elif dig(_pod(job), "metadata", "labels", _STEP) == "trainer":
+        elif dig(_pod(job), "metadata", "labels", STEP) == TRAINER:
             trains = True
-            yield Hit(pointer, f"the label {_STEP} of {name!r} is on its pods, not on its template")
+            yield Hit(pointer, f"the label {STEP} of {name!r} is on its pods, not on its template")
     # MPI's launcher may reach its workers by itself, and the webhook asks for no such job.
     if not trains and _jobs(subject) and "mpi" not in mapping(subject.spec.get("mlPolicy")):
-        yield Hit(_JOBS, f"no job has the label {_STEP}: trainer")
+        yield Hit(_JOBS, f"no job has the label {STEP}: {TRAINER}")
 
 
 # The container of each step's job.
 _CONTAINERS = {
-    "trainer": "node",
+    TRAINER: "node",
     "dataset-initializer": "dataset-initializer",
     "model-initializer": "model-initializer",
 }

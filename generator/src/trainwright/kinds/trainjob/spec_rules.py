@@ -106,8 +106,8 @@ def missing_trainer(subject: Subject) -> Iterator[Hit]:
 @error("TW204", spec=Pointer("/name"))
 def trainjob_name_too_long(subject: Subject) -> Iterator[Hit]:
     name = text(subject.metadata.get("name"))
-    nodes = max((template.replicas for template in subject.templates), default=1)
-    longest = f"{name}-node-0-{max(nodes - 1, 0)}-abcde"
+    pods = [(KIND.container, 1), *((t.role, t.replicas) for t in subject.templates)]
+    longest = max((f"{name}-{role}-0-{max(n - 1, 0)}-abcde" for role, n in pods), key=len)
     over = len(longest) - 63
     if name and over > 0:
         message = f'the pod "{longest}" would have {len(longest)} characters, {over} over 63'

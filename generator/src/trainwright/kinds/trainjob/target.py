@@ -14,7 +14,7 @@ from trainwright.datatypes.groupkind import TRAININGRUNTIME, GroupKind
 from trainwright.datatypes.model import Data, Environment, Job
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import facts, indexed, labels, queueing
-from trainwright.kinds.target import Deviation, Fact, Target, Unsupported, given
+from trainwright.kinds.target import Deviation, Fact, Serving, Target, Unsupported, given
 from trainwright.kinds.trainjob import KIND
 from trainwright.pods import command
 from trainwright.specs.merge import DIRECTIVE
@@ -26,6 +26,7 @@ _DEFAULT_GRACE = 30  # seconds, where nothing sets terminationGracePeriodSeconds
 _GRACE = upstream("trainer/grace-period-in-patches")
 _VOLCANO = upstream("trainer/volcano-gangs")
 _DEADLINE = upstream("trainer/deadline-of-a-job")
+_DEPENDENCIES = upstream("trainer/several-dependencies")
 
 
 def _minor(job: Job, environment: Environment) -> int:
@@ -78,6 +79,7 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
 def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     yield from indexed.unsupported(job, environment)
     yield from _not_patchable(job, environment)
+    yield from indexed.unserved(job, environment, _DEPENDENCIES)
     minor = _minor(job, environment)
     if _lent(job, environment):
         yield from _not_overridable(job, environment, minor)
@@ -96,6 +98,7 @@ def _not_overridable(job: Job, environment: Environment, minor: int) -> Iterator
     asked: dict[Pointer, object] = {
         Pointer("/entrypoint/image"): job.entrypoint.image,
         Pointer("/retries"): job.retries,
+        Pointer("/roles"): job.roles,
         Pointer("/gang" if job.gang else "/queue"): queueing.gang_scheduler(job, environment),
         **given(job),
         Pointer("/image/pullPolicy"): job.image.pull_policy != "IfNotPresent",
@@ -191,7 +194,7 @@ TARGET = Target(
     template="trainjob.yaml",
     container=indexed.ROLE,
     values=_values,
-    longest_suffix=lambda job: f"-{indexed.ROLE}-0-{job.nodes - 1}-abcde",
+    longest_suffix=indexed.longest_suffix,
     unsupported=_unsupported,
     facts=(
         *facts.TOLERATED_PODS,
@@ -203,6 +206,7 @@ TARGET = Target(
     succeeds="PyTorchJob",
     meeting=lambda _job, _environment, name: indexed.meeting(indexed.first_pod(name)),
     controller_labels=labels.OF_SETS,
+    serving=Serving(indexed.serving, indexed.hosts, "/spec/template/spec/replicatedJobs"),
     deviations=(
         queueing.TOLERATED,
         replace(indexed.RETRIES, when=lambda job, env: job.retries > 0 and not _lent(job, env)),
