@@ -208,7 +208,7 @@ CONTRADICTORY: dict[str, tuple[dict[str, Data], str]] = {
         "-worker-10 would have 64 characters, 63 are possible",
     ),
     "nodes of another target": ({"nodes": 2}, "nodes and podGroup are for targets trainjob, jobset and job only"),
-    "roles of another target": ({"roles": {"judge": {}}}, "roles are for targets trainjob and jobset"),
+    "roles of another target": ({"roles": {"judge": {}}}, "roles are for targets trainjob, jobset"),
     "roles in a runtime of the cluster": (
         {"target": "trainjob", "trainer": {"runtime": "torch"}, "roles": {"judge": {}}},
         "in no runtime of the cluster",

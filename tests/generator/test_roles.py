@@ -283,7 +283,7 @@ def test_explain_says_where_a_role_has_a_value_from(tmp_path: Path) -> None:
 
 
 def test_who_has_one_group_of_pods_refuses_roles_by_name() -> None:
-    assert ABLE == ["trainjob", "jobset"]
+    assert ABLE == ["trainjob", "jobset", "compose"]
 
 
 def test_trainer_lays_what_a_job_says_over_those_that_train_alone(tmp_path: Path) -> None:
@@ -323,3 +323,76 @@ def test_the_status_of_a_trainjob_counts_those_that_train(tmp_path: Path) -> Non
     assert status.state_of(body).total == 2
     made = [name for kind, name in status.makes(body) if kind.kind == "Job"]
     assert made == [f"{job.name}-{group}-0" for group in ("reward", "rollout", "node")]
+
+
+VM = """\
+apiVersion: trainwright.io/v1alpha1
+kind: Environment
+namespace: training
+kubernetes: {version: "1.34"}
+podSecurity: baseline
+targets: {compose: {}}
+pools: {vm: {resource: nvidia.com/gpu, gpusPerNode: 8}}
+defaults: {target: compose}
+"""
+ON_ONE_MACHINE = """\
+apiVersion: trainwright.io/v1alpha1
+kind: JobSpec
+name: grpo
+image: {repository: registry.example.com/ml/grpo, tag: "1.0"}
+entrypoint: {script: train.py}
+flags: {rollouts: "${{ roles.rollout.urls }}"}
+pool: vm
+resources: {cpu: "8", memory: 64Gi, gpu: 2}
+roles:
+  rollout: {nodes: 2, entrypoint: {argv: [vllm, serve, m]}, port: 8000, ready: {path: /health}}
+  tool: {entrypoint: {script: serve.py}, resources: {gpu: 0}}
+"""
+
+
+def _compose(root: Path, job: str = ON_ONE_MACHINE) -> Manifest:
+    repository = Repository(git_repository.init(root))
+    repository.write("vm/environment.yaml", VM)
+    repository.write("vm/jobs/grpo.yaml", job)
+    done = repository.run("render")
+    assert done.exit_code == 0, done.output
+    path = repository.root / "environments/vm/rendered/grpo/compose.yaml"
+    return Manifest(body=yaml.safe_load(path.read_text()), path=path.name)
+
+
+def test_docker_starts_each_pod_of_a_role_as_a_service_before_the_training(tmp_path: Path) -> None:
+    manifest = _compose(tmp_path)
+    services = manifest.body["services"]
+    assert services["train"]["depends_on"] == {
+        "rollout-0": {"condition": "service_healthy"},
+        "rollout-1": {"condition": "service_healthy"},
+        "tool-0": {"condition": "service_started"},
+    }
+    workload = operators.workload((manifest,))
+    assert workload.serving == {"rollout": "ready", "tool": "ready"}
+    assert workload.deciding == tuple(pod.name for pod in workload.training)
+    hosts = [pod.hostname for pod in workload.of_role("rollout")]
+    expected = f"--rollouts={','.join(f'http://{host}:8000' for host in hosts)}"
+    assert expected in workload.training[0].argv
+    assert hosts == ["rollout-0", "rollout-1"]
+
+
+def test_no_gpu_of_a_machine_is_given_to_two_containers(tmp_path: Path) -> None:
+    services = _compose(tmp_path).body["services"]
+    given = [
+        number
+        for service in services.values()
+        for device in service["deploy"]["resources"]["reservations"].get("devices", [])
+        for number in device["device_ids"]
+    ]
+    assert given == ["0", "1", "2", "3", "4", "5"]
+
+
+@pytest.mark.parametrize("field", ["hostNetwork: true", "network: isolated"])
+def test_containers_without_a_name_in_the_network_have_no_roles(field: str, tmp_path: Path) -> None:
+    repository = Repository(git_repository.init(tmp_path))
+    repository.write("vm/environment.yaml", f"{VM}allow: [hostNetwork]\n")
+    repository.write("vm/jobs/grpo.yaml", f"{ON_ONE_MACHINE}{field}\n")
+    printed = repository.run("check").output
+    assert "error[TW021]: compose: roles are found by their names" in printed, printed
+    assert "environments/vm/jobs/grpo.yaml:12:" in printed, printed

@@ -7,8 +7,9 @@ environment, resources and files, and are started again under the same condition
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Literal
 
 from trainwright.datatypes.frozen import dataclass
@@ -156,6 +157,7 @@ def of_workload(
     workload: Workload, manifests: tuple[Manifest, ...], *, sampled: bool = False
 ) -> NormalForm:
     """The normal form of a workload whose pods are known; only of a sample of them if asked for."""
+    workload = _by_roles(workload)
     _, manifest = operators.find(manifests)
     configs = operators.configs(manifests)
     trains = workload.training
@@ -185,6 +187,29 @@ def of_workload(
         beside=dict(_beside(manifest, manifests, workload)),
         own=workload.own,
     )
+
+
+def _by_roles(workload: Workload) -> Workload:
+    """A workload whose pods find those that serve them by role and number, on every target."""
+    serving = [pod for pod in workload.pods if pod.role in workload.serving]
+    if not serving:
+        return workload
+    hosts = {pod.hostname: f"{pod.role}-{pod.index}" for pod in reversed(serving)}
+    longest = sorted(hosts, key=len, reverse=True)
+    # A name without a domain may be any word, and is a host where a port follows it.
+    named = (re.escape(host) + ("" if "." in host else r"(?=:\d)") for host in longest)
+    known = re.compile(rf"(?<![\w.-])(?:{'|'.join(named)})(?![\w-]|\.\w)")
+
+    def plain(text: str) -> str:
+        return known.sub(lambda match: hosts[match[0]], text)
+
+    def by_role(pod: OperatedPod) -> OperatedPod:
+        declared = tuple(
+            replace(variable, value=plain(variable.value)) for variable in pod.declared
+        )
+        return replace(pod, command=tuple(map(plain, pod.command)), declared=declared)
+
+    return replace(workload, pods=tuple(map(by_role, workload.pods)))
 
 
 def _role(workload: Workload, name: str, configs: Configs) -> Role:

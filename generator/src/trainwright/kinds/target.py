@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
@@ -45,11 +45,15 @@ class Deviation:
 
     def covers(self, path: Pointer) -> bool:
         """Whether a value of the normal form may differ because of it, of a role's pods too."""
-        path = Pointer(_ROLE.sub("", path))
-        return any(map(path.matches, self.fields))
+        return any(map(in_group(path).matches, self.fields))
 
 
 _ROLE = re.compile(r"^/roles/[^/]+(?=/pods/)")
+
+
+def in_group(path: Pointer) -> Pointer:
+    """A value of a normal form by where it is in its group of pods, whichever that is."""
+    return Pointer(_ROLE.sub("", path))
 
 
 def given(job: Job, without: Collection[str] = ()) -> dict[Pointer, bool]:
@@ -120,13 +124,13 @@ def _nowhere(_job: Job, _environment: Environment, _name: str) -> Meeting:
 @dataclass(frozen=True, slots=True)
 class Serving:
     """How a target has the roles of a job: the chart values in which a role differs from what any
-    target makes of it, the host names of its pods for a run of that name, and where the object has
-    all groups of pods: a list that begins with the roles, in their order.
+    target makes of it, the host names of its pods for a run of that name, and the pointers below
+    which an object has all of it.
     """
 
     values: Callable[[Job, Environment], dict[str, Data]]
     hosts: Callable[[Job, str], tuple[str, ...]]
-    groups: str  # a JSON pointer
+    places: Callable[[Job, int], Iterable[str]]  # of a role, by its number among them
 
 
 POOL = "*"  # in a fact's path: the pool that the job asks for

@@ -577,10 +577,12 @@ def _found(
 def _group_of(pointer: str, job: Job) -> Role | None:
     """The role whose pods a pointer is in; None for those that train, and for what is none's."""
     serving = TARGETS[job.target].serving
-    if not job.roles or serving is None or not pointer.startswith(f"{serving.groups}/"):
-        return None
-    index = int(Pointer(pointer.removeprefix(serving.groups)).parts[0])
-    return job.roles[index].role if index < len(job.roles) else None
+    for index, role in enumerate(job.roles):
+        if serving and any(
+            f"{pointer}/".startswith(f"{at}/") for at in serving.places(role, index)
+        ):
+            return role.role
+    return None
 
 
 def _in_container(hit: Hit, manifests: Sequence[Manifest], spec: Layered) -> Pointer | None:

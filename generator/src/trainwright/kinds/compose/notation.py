@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 from trainwright.datatypes.model import Data
-from trainwright.datatypes.tolerant import sequence
+from trainwright.datatypes.tolerant import mapping, sequence
 
 # `$$` is a dollar sign; $NAME and ${NAME...} are taken from the shell that starts it all.
 _INTERPOLATION = re.compile(r"\$(?:\$|([A-Za-z_]\w*)|\{([A-Za-z_]\w*+)[^}]{0,500}+\})")
@@ -41,6 +41,19 @@ def pairs(written: Data) -> dict[str, str]:
         return {str(name): plain(word(value)) for name, value in written.items()}
     items = (str(item).partition("=") for item in sequence(written))
     return {name: plain(value) for name, _, value in items}
+
+
+def dependencies(written: Data) -> dict[str, str]:
+    """What a service waits for, by the service: a list of names, or a mapping of conditions."""
+    if isinstance(written, Mapping):
+        return {
+            str(name): str(mapping(said).get("condition", _STARTED))
+            for name, said in written.items()
+        }
+    return {str(name): _STARTED for name in sequence(written)}
+
+
+_STARTED = "service_started"
 
 
 def variables(written: Data) -> dict[str, Data]:

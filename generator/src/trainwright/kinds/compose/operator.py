@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
+from typing import Literal
 
 from trainwright.datatypes.model import Data, Manifest
 from trainwright.datatypes.tolerant import amount, dig, mapping, mappings, sequence, text
@@ -23,6 +24,7 @@ from trainwright.pods.pod import (
     Restart,
     Workload,
 )
+from trainwright.pods.template import ROLE_LABEL
 
 _GRACE = 10  # seconds, the default of stop_grace_period
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
@@ -34,18 +36,49 @@ def _pods(manifest: Manifest, _: Sequence[Manifest], __: int | None) -> Workload
     services = {str(name): mapping(service) for name, service in written.items()}
     if not services:
         raise ManifestError("the compose file has no services")
+    serving = dict(_serving(services))
     # With `replicas: 0` there is a service that is not started yet: one pod, once it is.
     pods = tuple(
-        _pod(file, name, service, index)
+        _pod(file, name, service, index, serves=_role(name, service) in serving)
         for name, service in services.items()
         for index in range(_replicas(service) or 1)
     )
     return Workload(
         pods=pods,
-        deciding=tuple(pod.name for pod in pods),
+        deciding=tuple(pod.name for pod in pods if pod.role not in serving),
+        serving=serving,
         suspended=not any(map(_replicas, services.values())),
         isolated=all(service.get("network_mode") == "none" for service in services.values()),
     )
+
+
+def _role(name: str, service: Mapping[str, Data]) -> str:
+    """The role of a service: of several that are one, each container by itself, a label says it."""
+    return notation.pairs(service.get("labels")).get(ROLE_LABEL, name)
+
+
+def _index(name: str, service: Mapping[str, Data], index: int) -> int:
+    """The number of a container in its role, with which the name of such a service ends."""
+    role, number = _role(name, service), name.rpartition("-")[2]
+    return int(number) if name == f"{role}-{number}" and number.isdecimal() else index
+
+
+def _serving(
+    services: Mapping[str, Mapping[str, Data]],
+) -> Iterator[tuple[str, Literal["", "ready", "complete"]]]:
+    """The roles on which others depend, and what these wait for."""
+    for dependent in services.values():
+        for name, condition in notation.dependencies(dependent.get("depends_on")).items():
+            if name in services:
+                service = services[name]
+                yield _role(name, service), _awaited(condition, probed="healthcheck" in service)
+
+
+def _awaited(condition: str, *, probed: bool) -> Literal["", "ready", "complete"]:
+    """What a condition means: a container without a health check serves once it runs."""
+    if condition == "service_completed_successfully":
+        return "complete"
+    return "ready" if condition == "service_healthy" or not probed else ""
 
 
 def _file(manifest: Manifest) -> Mapping[str, Data]:
@@ -56,18 +89,20 @@ def _replicas(service: Mapping[str, Data]) -> int:
     return amount(dig(service, "deploy", "replicas"), amount(service.get("scale")))
 
 
-def _pod(file: Mapping[str, Data], name: str, service: Mapping[str, Data], index: int) -> Pod:
+def _pod(
+    file: Mapping[str, Data], name: str, service: Mapping[str, Data], index: int, *, serves: bool
+) -> Pod:
     prefix = f"{file['name']}-" if file.get("name") else ""
     return Pod(
         name=text(service.get("container_name")) or f"{prefix}{name}-{index + 1}",
         hostname=text(service.get("hostname")) or name,
-        role=name,
-        index=index,
+        role=_role(name, service),
+        index=_index(name, service, index),
         image=text(service.get("image")),
         command=(*_words(service.get("entrypoint")), *_words(service.get("command"))),
         declared=tuple(_env(service.get("environment"))),
         restart=_restart(service),
-        ports=tuple(_ports(service.get("ports"))),
+        ports=tuple(_ports([*sequence(service.get("ports")), *sequence(service.get("expose"))])),
         mounts=tuple(_mounts(file, service)),
         resources=_resources(mapping(dig(service, "deploy", "resources"))),
         grace_period=_seconds(str(service.get("stop_grace_period", f"{_GRACE}s"))),
@@ -75,7 +110,10 @@ def _pod(file: Mapping[str, Data], name: str, service: Mapping[str, Data], index
         labels=notation.pairs(service.get("labels")),
         annotations=notation.pairs(service.get("annotations")),
         pull_policy=_PULL_POLICIES.get(text(service.get("pull_policy")), ""),
-        rest={"container": _container(service), "pod": _host(service)},
+        rest={
+            "container": {**_container(service), **(_probes(service) if serves else {})},
+            "pod": _host(service),
+        },
         token=False,  # there is no cluster that it would be for
         starts_image=not service.get("entrypoint") and not service.get("command"),
     )
@@ -108,6 +146,25 @@ def _container(service: Mapping[str, Data]) -> dict[str, Data]:
     """What a service says that a container has fields for."""
     folder = service.get("working_dir")
     return {"workingDir": notation.plain(str(folder))} if folder else {}
+
+
+def _probes(service: Mapping[str, Data]) -> dict[str, Data]:
+    """The probes of a container that serves, as Kubernetes has them."""
+    check = mapping(service.get("healthcheck"))
+    words = sequence(check.get("test"))
+    command = ["sh", "-c", *words[1:]] if words[:1] == ["CMD-SHELL"] else list(words[1:])
+    if isinstance(check.get("test"), str):
+        command = ["sh", "-c", str(check["test"])]
+    if check.get("disable") or not command:
+        return {}
+    probe: dict[str, Data] = {"exec": {"command": [notation.plain(str(w)) for w in command]}}
+    period = _seconds(str(check.get("interval", "30s")))
+    start = _seconds(str(check.get("start_period", "0s")))
+    started = {"failureThreshold": -(-start // period), "periodSeconds": period}
+    return {
+        "readinessProbe": {**probe, "periodSeconds": period},
+        **({"startupProbe": {**probe, **started}} if start else {}),
+    }
 
 
 _PULL_POLICIES = {"always": "Always", "missing": "IfNotPresent", "never": "Never"}

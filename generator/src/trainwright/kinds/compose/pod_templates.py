@@ -9,7 +9,7 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import mapping, sequence, text
 from trainwright.kinds.compose import KIND, notation
 from trainwright.objects.bundle import Bundle
-from trainwright.pods.template import PodTemplate
+from trainwright.pods.template import ROLE_LABEL, PodTemplate
 
 
 def _compose(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
@@ -21,7 +21,8 @@ def _compose(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
         body = mapping(service)
         metadata = {key: notation.pairs(body.get(key)) for key in ("labels", "annotations")}
         # Docker starts a container again on the same machine, with the files that it has.
-        yield PodTemplate(pointer, {"metadata": metadata, "spec": pod}, str(name), retried=False)
+        role = metadata["labels"].get(ROLE_LABEL, str(name))
+        yield PodTemplate(pointer, {"metadata": metadata, "spec": pod}, role, retried=False)
 
 
 def _service(name: str, service: Mapping[str, Data]) -> tuple[dict[str, Data], dict[str, Data]]:

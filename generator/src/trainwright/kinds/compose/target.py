@@ -15,6 +15,7 @@ from trainwright.kinds.compose import KIND
 from trainwright.kinds.target import (
     Deviation,
     Meeting,
+    Serving,
     Target,
     Unsupported,
     argument_words,
@@ -30,6 +31,7 @@ _OF_DOCKER = frozenset(
 )  # which it has as well, of what pods have
 _DEFAULT_PROFILE = "RuntimeDefault"
 _PROFILES = (_DEFAULT_PROFILE, "Unconfined")  # of seccomp, which have names in Docker
+_PROBES = ("readinessProbe", "startupProbe")
 _REMEDY = "Remove it, or use a target that runs on Kubernetes."
 
 
@@ -42,6 +44,21 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     if job.launcher == "python" or not job.entrypoint.launched:
         values["env"] = indexed.single_pod_env(job)
     return values
+
+
+def _serving(role: Job, environment: Environment) -> dict[str, Data]:
+    """The values of a role, each of whose pods is a service of its own: its GPUs are as well."""
+    return {
+        "nodes": role.nodes,
+        "runPolicy": {"backoffLimit": role.retries, "suspend": role.state == "suspended"},
+        "resources": _resources(role),
+    }
+
+
+def _services(role: Job) -> tuple[str, ...]:
+    """What the services of a role are called, which are the host names of their containers."""
+    assert role.role is not None
+    return tuple(f"{role.role.name}-{index}" for index in range(role.nodes))
 
 
 def _resources(job: Job) -> dict[str, Data]:
@@ -64,7 +81,7 @@ def as_object(body: Mapping[str, Data]) -> dict[str, Data]:
 
 
 def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
-    if job.nodes > 1:
+    if job.nodes > 1 and job.role is None:
         yield Unsupported(
             Pointer("/nodes"),
             f"one machine cannot be {job.nodes} nodes",
@@ -99,6 +116,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
             "Docker ends no container after a time",
             "Remove it (maxDuration: null), and stop the run yourself.",
         )
+    yield from _unserved(job)
     yield from one_process(job)
     yield from own_rendezvous(job, "one machine meets itself")
     yield from _unsupported_devices(job)
@@ -108,6 +126,18 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     yield from _unsupported_security(job, environment)
     yield from _expansions(job)
     yield from _units(job)
+
+
+def _unserved(job: Job) -> Iterator[Unsupported]:
+    """Refuses containers of a run with roles that have no name in its network."""
+    apart = {"hostNetwork": job.host_network, "network": job.network == "isolated"}
+    for path in (path for path, value in apart.items() if value and job.roles):
+        yield Unsupported(
+            Pointer.of(path),
+            "roles are found by their names in the network of the compose file, and this "
+            "container is not in it",
+            f"Remove it ({path}: null), or remove roles.",
+        )
 
 
 def _unsupported_devices(job: Job) -> Iterator[Unsupported]:
@@ -271,6 +301,18 @@ TARGET = Target(
             when=lambda job, _: job.retries > 0 and command.starts_runtime(job),
         ),
         Deviation(
+            about="Roles",
+            text="`docker compose up --exit-code-from train` ends them with the training: started "
+            "with `--detach` they go on. Docker probes from inside the container, a path or a port "
+            "by its `python3`, and starts one again that has ended, not one that has stopped to "
+            "answer.",
+            fields=(
+                *(f"/pods/*/rest/container/{probe}/**" for probe in _PROBES),
+                "/pods/*/restart/**",
+            ),
+            when=lambda job, _: bool(job.roles),
+        ),
+        Deviation(
             about="Secrets",
             text="Their values come from the shell that calls `docker compose`.",
             fields=("/pods/*/secrets/**",),
@@ -313,5 +355,10 @@ TARGET = Target(
         ),
     ),
     envelope=as_object,
+    serving=Serving(
+        _serving,
+        lambda role, _name: _services(role),
+        lambda role, _index: [f"/spec/services/{service}" for service in _services(role)],
+    ),
     meeting=lambda _job, _environment, _name: Meeting("127.0.0.1", str(indexed.PORT), "0"),
 )

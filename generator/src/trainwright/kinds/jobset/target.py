@@ -56,7 +56,9 @@ TARGET = Target(
     companions=queueing.pod_groups,
     meeting=lambda _job, _environment, name: indexed.meeting(indexed.first_pod(name)),
     controller_labels=labels.OF_SETS,
-    serving=Serving(indexed.serving, indexed.hosts, "/spec/replicatedJobs"),
+    serving=Serving(
+        indexed.serving, indexed.hosts, lambda _role, index: (f"/spec/replicatedJobs/{index}",)
+    ),
     deviations=(
         queueing.PLACED,
         indexed.RETRIES,

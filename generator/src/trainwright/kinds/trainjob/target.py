@@ -206,7 +206,11 @@ TARGET = Target(
     succeeds="PyTorchJob",
     meeting=lambda _job, _environment, name: indexed.meeting(indexed.first_pod(name)),
     controller_labels=labels.OF_SETS,
-    serving=Serving(indexed.serving, indexed.hosts, "/spec/template/spec/replicatedJobs"),
+    serving=Serving(
+        indexed.serving,
+        indexed.hosts,
+        lambda _role, index: (f"/spec/template/spec/replicatedJobs/{index}",),
+    ),
     deviations=(
         queueing.TOLERATED,
         replace(indexed.RETRIES, when=lambda job, env: job.retries > 0 and not _lent(job, env)),
