@@ -564,8 +564,8 @@ def test_the_failing_pod_s_code_is_the_exit_code(repository: Repository, code: P
     assert f"{name}-worker-0 ended with exit code 7: stopping 1 more" in done.stderr
     assert f"ended: {name}-worker-0 7, {name}-master-0 143" in done.stderr
     assert _last(done) == (
-        f"trainwright: dev/mnist failed: {name}-worker-0 ended with exit code 7, after which on "
-        "the cluster the pod is started again, at most 2 times"
+        f"trainwright: dev/mnist failed: {name}-worker-0 (rank 1) ended with exit code 7, after "
+        "which on the cluster the pod is started again, at most 2 times"
     )
 
 
@@ -574,7 +574,7 @@ def test_a_signal_is_128_and_more(repository: Repository, code: Path) -> None:
     _job(repository)
     done = _run(repository)
     assert done.exit_code == 137
-    assert "exit code 137, which ends the job on the cluster too" in _last(done)
+    assert "exit code 137 (SIGKILL), which ends the job on the cluster too" in _last(done)
 
 
 def test_a_pytorchjob_succeeds_with_its_master(

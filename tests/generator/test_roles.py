@@ -396,3 +396,18 @@ def test_containers_without_a_name_in_the_network_have_no_roles(field: str, tmp_
     printed = repository.run("check").output
     assert "error[TW021]: compose: roles are found by their names" in printed, printed
     assert "environments/vm/jobs/grpo.yaml:12:" in printed, printed
+
+
+def test_references_in_a_probe_are_those_of_the_role(tmp_path: Path) -> None:
+    command = 'ready: {command: [probe, "${{ roles.reward.url }}"]}'
+    repository = _repository(
+        tmp_path, JOB.replace("    port: 9000", f"    port: 9000\n    {command}")
+    )
+    reward = _object(repository).spec["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    probe = reward["containers"][0]["readinessProbe"]
+    run = _record(repository)["object"]
+    assert probe["exec"]["command"] == ["probe", f"http://{run}-reward-0-0.{run}:9000"]
+    _edited(repository, 'roles.reward.url }}"]', 'roles.reword.url }}"]')
+    done = repository.run("check", "prod/grpo")
+    assert "there is no reference `${{ roles.reword.url }}`" in done.output
+    assert "grpo.yaml:19:" in done.output

@@ -10,10 +10,23 @@ import click
 from trainwright.cli.common import FINDINGS, OK, Context, complete, errors, planning, report
 
 
+def _nodes(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, int]:
+    """Numbers of nodes by the role whose name stands in front, "" for those that train."""
+    parts = [text.rpartition("=") for text in value]
+    number = click.IntRange(1, 1000)
+    return {role: number(count, param, ctx) for role, _, count in parts}
+
+
 @click.command()
 @click.argument("job", metavar="ENV/JOB", shell_complete=complete)
 @click.argument("extra", nargs=-1, metavar="[-- ARGUMENT...]")
-@click.option("--nodes", type=click.IntRange(1, 1000), help="Nodes, instead of the spec's.")
+@click.option(
+    "--nodes",
+    multiple=True,
+    metavar="[ROLE=]N",
+    callback=_nodes,
+    help="Nodes, instead of the spec's: of the job, or of one of its roles.",
+)
 @click.option(
     "--procs",
     type=click.IntRange(1, 64),
@@ -49,7 +62,7 @@ def rehearse(  # noqa: PLR0913 - an option each
     *,
     job: str,
     extra: tuple[str, ...],
-    nodes: int | None,
+    nodes: dict[str, int],
     procs: int | None,
     code: Path | None,
     python: str | None,
@@ -69,7 +82,8 @@ def rehearse(  # noqa: PLR0913 - an option each
     from trainwright.rehearsal import session, text
 
     options = session.RehearsalOptions(
-        nodes=nodes,
+        nodes=nodes.pop("", None),
+        nodes_of_roles=nodes,
         procs=procs,
         python=python,
         code=code,

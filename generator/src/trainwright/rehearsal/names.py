@@ -6,10 +6,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from trainwright.pods.pod import Pod
+from trainwright.rehearsal import RehearsalError
 
 LOOPBACK = "127.0.0.1"
 _RENDEZVOUS = "PET_RDZV_ENDPOINT"
-_OPTION = re.compile(r"--[A-Za-z][\w-]*")
+_OPTION = re.compile(r"--[A-Za-z][\w.-]*")
+# How the host of a port is called that is not the pod's own: VLLM_SERVER_HOST, MAIN_PROCESS_IP.
+_HOSTS = ("ADDR", "ADDRESS", "HOST", "HOSTS", "HOSTNAME", "IP")
 
 
 class Names:
@@ -72,27 +75,45 @@ class Names:
 
     def _port_of(self, pod: Pod, name: str, port: int, around: Mapping[str, str]) -> str:
         """A port without its host: the master's, or one that the pod itself listens on."""
-        if name == "MAIN_PROCESS_PORT":  # accelerate's
-            master = around.get("MAIN_PROCESS_IP", "")
-            return str(self._port(master, port)) if master in self._pods else str(port)
+        hosts = [around.get(name.removesuffix("PORT") + word, "") for word in _HOSTS]
         if name.endswith("MASTER_PORT"):
-            own, any_other = name.replace("_PORT", "_ADDR"), "MASTER_ADDR"
-            master = around.get(own) or around.get(any_other, "")
-            return str(self._port(master, port)) if master in self._pods else str(port)
+            hosts.append(around.get("MASTER_ADDR", ""))
+        if host := next(filter(None, hosts), ""):
+            return self._port_at(name, host, port)
         listens = name.startswith("TRAINWRIGHT_") or port in {p.number for p in pod.ports}
-        return str(self._port(pod.hostname, port)) if listens else str(port)
+        return str(self.port(pod.hostname, port)) if listens else str(port)
+
+    def _port_at(self, name: str, hosts: str, port: int) -> str:
+        pods = [host for host in hosts.split(",") if host in self._pods]
+        if len(pods) > 1:
+            raise RehearsalError(
+                f"{name} is {port} for {' and '.join(pods)}, and here each of them has another "
+                "port: use ${{ roles.NAME.urls }} instead of hosts and a port"
+            )
+        return str(self.port(pods[0], port)) if pods else str(port)
 
     def _addresses(self, text: str) -> str:
         def local(match: re.Match[str]) -> str:
             host, port = match.groups()
             if port:
-                return f"{LOOPBACK}:{self._port(host, int(port))}"
+                return f"{LOOPBACK}:{self.port(host, int(port))}"
             # A compose service may be called by a common word, which means no host by itself.
             return LOOPBACK if re.search(r"-\d", host) else match.group()
 
         return self._hosts.sub(local, text) if self._pods else text
 
-    def _port(self, host: str, port: int) -> int:
+    def listening(self, pod: Pod, argv: tuple[str, ...], env: Mapping[str, str]) -> set[int]:
+        """The ports of a pod that its own command line or env has."""
+        self.argv(pod, argv, env)
+        self.env(pod, env)
+        return {port for host, port in self._ports if host == pod.hostname}
+
+    def keep(self, pod: Pod, port: int) -> None:
+        """Let a port of a pod be that of this machine."""
+        self._ports[pod.hostname, port] = port
+
+    def port(self, host: str, port: int) -> int:
+        """The port of this machine that stands for a port of a pod."""
         if (host, port) not in self._ports:
             self._ports[host, port] = self._free_port()
         return self._ports[host, port]
@@ -112,7 +133,7 @@ def _flags(argv: tuple[str, ...]) -> Iterator[tuple[int, str, str, str]]:
         option, equals, value = word.partition("=")
         if not _OPTION.fullmatch(option):
             continue
-        name = option.removeprefix("--").replace("-", "_").upper()
+        name = re.sub("[.-]", "_", option.removeprefix("--")).upper()
         if equals:
             yield at, f"{option}=", name, value
         elif at + 1 < len(argv) and not argv[at + 1].startswith("-"):

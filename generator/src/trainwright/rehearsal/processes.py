@@ -11,17 +11,20 @@ from contextlib import contextmanager, suppress
 from dataclasses import field
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import IO, Protocol
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.pods.pod import Restart, Workload
-from trainwright.rehearsal import RehearsalError
+from trainwright.rehearsal import RehearsalError, probes
+from trainwright.rehearsal.probes import Probe
 from trainwright.rehearsal.staging import MARK, LocalProcess
 
-# Seconds that pods have for ending by themselves once the job has succeeded without them; ranks of
-# one training end within moments of each other.
+# Seconds that pods have for ending by themselves once the job has succeeded without them, since
+# ranks of one training end within moments of each other; and that a job has for ending once a role
+# that serves it has ended well, as one does that the job tells to.
 _LINGER = 10.0
+_PROBE = 0.2  # seconds between two attempts of a probe
 # A process that is being killed still shows its env, and may have forked before: look again, but
 # not for ever, since one that waits for a dead disk cannot be killed. And one shows no env for the
 # moment in which it becomes another program: only several looks in a row say that none is left.
@@ -51,11 +54,16 @@ class Outcome:
     """How it ended: exit codes of pods in the order in which they ended, and why it was stopped.
 
     A code is 128 + n after signal n, as a container runtime reports it. `failed` is the pod whose
-    end ended the rehearsal, `signal` what the user sent.
+    end ended the rehearsal, `signal` what the user sent. `ready` are the pods that others could
+    start after; `late` is why the pod that failed was not one of them when its time was over.
+    `gone` are the pods of roles that had ended by themselves.
     """
 
     codes: Mapping[str, int] = field(default_factory=dict)
     failed: str = ""
+    ready: frozenset[str] = frozenset()
+    late: str = ""
+    gone: tuple[str, ...] = ()
     signal: int = 0
     succeeded: bool = False
 
@@ -66,20 +74,19 @@ class Outcome:
             return 0
         if self.signal:
             return 128 + self.signal
-        return self.codes.get(self.failed) or 1
+        return 1 if self.late else self.codes.get(self.failed) or 1
 
 
-def run(
-    processes: tuple[LocalProcess, ...], workload: Workload, cwd: Path, audience: Audience
-) -> Outcome:
+def run(processes: tuple[LocalProcess, ...], workload: Workload, audience: Audience) -> Outcome:
     """Start everything and return when all of it, descendants included, has ended."""
     stage = _Stage(processes, workload, audience)
     with _signals(stage.interrupt):
         try:
-            stage.start(cwd)
+            stage.start()
             stage.watch()
         finally:
             stage.kill()
+            stage.end_probes()
     return stage.outcome()
 
 
@@ -127,6 +134,18 @@ class _Line:
 class _Ended:
     process: LocalProcess
     code: int
+    at: float  # of a monotonic clock
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    process: LocalProcess
+
+
+@dataclass(frozen=True, slots=True)
+class _Late:
+    process: LocalProcess
+    why: str
 
 
 class _Stage:
@@ -136,34 +155,90 @@ class _Stage:
         self._processes = processes
         self._workload = workload
         self._restarts: dict[str, Restart] = {pod.name: pod.restart for pod in workload.pods}
+        self._awaited = {
+            pod.name: awaited
+            for role, awaited in workload.serving.items()
+            for pod in workload.of_role(role)
+        }
         self._audience = audience
-        self._queue: SimpleQueue[_Line | _Ended | int] = SimpleQueue()
+        self._queue: SimpleQueue[_Line | _Ended | _Ready | _Late | int] = SimpleQueue()
+        self._waiting = list(processes)
         self._running: dict[str, _Child] = {}
+        self._probing: list[Thread] = []
+        self._over = Event()  # nothing is started any more
+        self._ready: set[str] = set()  # pods
+        self._gone: list[str] = []  # pods of roles that ended well before the job
+        self._missed = ""  # the first of them that was there to serve
+        self._late = ""
         self._left = {pod.name: 0 for pod in workload.pods}  # processes that have not ended
         self._codes: dict[str, int] = {}  # of pods, once all of their processes have ended
         self._failed = ""
+        self._failed_at = 0.0
         self._signal = 0
         self._deadline: float | None = None  # then what is left is stopped harder
         self._asked = False  # SIGTERM was sent
+        self._lingering = False  # the job has succeeded, and its last pods may end by themselves
 
     def interrupt(self, number: int) -> None:
         self._queue.put(number)
 
-    def start(self, cwd: Path) -> None:
+    def start(self) -> None:
+        """Start what waits for no role."""
         for process in self._processes:
             self._left[process.pod] += 1
-        for process in self._processes:
-            try:
-                started = _Child(process, cwd)
-            except OSError as error:
-                raise RehearsalError(f"{process.argv[0]} cannot be started: {error}") from error
-            self._running[process.label] = started
-            Thread(target=self._follow, args=(process, started), daemon=True).start()
+        self._start_due()
+
+    def _start_due(self) -> None:
+        """Start the pods whose roles are ready, until nothing more follows from it."""
+        while due := [process for process in self._waiting if self._is_due(process.pod)]:
+            for process in due:
+                self._waiting.remove(process)
+                self._start(process)
         self._tell()
 
+    def _is_due(self, pod: str) -> bool:
+        """Roles start at once, and what trains after them."""
+        return pod in self._awaited or all(
+            not awaited or other in (self._ready if awaited == "ready" else self._gone)
+            for other, awaited in self._awaited.items()
+        )
+
+    def _start(self, process: LocalProcess) -> None:
+        try:
+            started = _Child(process)
+        except OSError as error:
+            raise RehearsalError(f"{process.argv[0]} cannot be started: {error}") from error
+        self._running[process.label] = started
+        Thread(target=self._follow, args=(process, started), daemon=True).start()
+        if process.probe is None or process.pod not in self._awaited:
+            self._ready.add(process.pod)
+            return
+        prober = Thread(target=self._probe, args=(process, process.probe, started), daemon=True)
+        self._probing.append(prober)
+        prober.start()
+
+    def _probe(self, process: LocalProcess, probe: Probe, started: _Child) -> None:
+        """Report once a process is ready, or that its time for that is over, in a thread."""
+        deadline = time.monotonic() + probe.within
+        while not self._over.is_set() and not started.ended.is_set():
+            why = probes.attempt(probe, process.env, process.folder)
+            if not why:
+                self._queue.put(_Ready(process))
+                return
+            if time.monotonic() >= deadline:
+                self._queue.put(_Late(process, f"{probe}: {why}"))
+                return
+            started.ended.wait(_PROBE)
+
+    def end_probes(self) -> None:
+        """Wait for the threads of probes, whose commands nothing else would end."""
+        for prober in self._probing:
+            prober.join()
+
     def _tell(self) -> None:
-        running = sum(1 for left in self._left.values() if left)
-        self._audience.state(running, len(self._left) - running)
+        running = {process.pod for process in self._processes if process.label in self._running}
+        ended = sum(1 for left in self._left.values() if not left)
+        self._audience.state(len(running), ended)
 
     def _follow(self, process: LocalProcess, started: _Child) -> None:
         """Report a process's output and then its end, in a thread of its own."""
@@ -171,7 +246,7 @@ class _Stage:
         reader.start()
         code = started.wait()
         reader.join(_DRAIN)
-        self._queue.put(_Ended(process, 128 - code if code < 0 else code))
+        self._queue.put(_Ended(process, 128 - code if code < 0 else code, started.ended_at))
 
     def _read(self, process: LocalProcess, started: _Child) -> None:
         with started.output as output:
@@ -182,7 +257,7 @@ class _Stage:
 
     def watch(self) -> None:
         """Pass on what is reported, and decide what follows from it, until all has ended."""
-        while self._running:
+        while self._running or self._waiting:
             wait = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
             try:
                 event = self._queue.get(timeout=wait)
@@ -191,10 +266,22 @@ class _Stage:
                 continue
             if isinstance(event, _Line):
                 self._audience.line(event.label, event.text)
+            elif isinstance(event, int):
+                self._interrupted(event)
             elif isinstance(event, _Ended):
                 self._ended(event)
-            else:
-                self._interrupted(event)
+            elif event.process.label in self._running and not self._asked:
+                self._probed(event)
+
+    def _probed(self, event: _Ready | _Late) -> None:
+        pod = event.process.pod
+        if isinstance(event, _Late):
+            self._late = event.why
+            self._fail(pod, f"{event.process.label} was not ready in time", time.monotonic())
+            return
+        self._ready.add(pod)
+        self._audience.say(f"{event.process.label} is ready")
+        self._start_due()
 
     def _ended(self, event: _Ended) -> None:
         pod = event.process.pod
@@ -205,13 +292,44 @@ class _Stage:
         if self._left[pod] and not event.code:
             return
         self._tell()
-        if self._asked or self._deadline is not None:
+        if self._asked or self._lingering:
+            self._ended_late(event)
             return
-        if event.code and not self._goes_on(pod, event.code):
-            self._failed = pod
-            self._stop(f"{event.process.label} ended with exit code {event.code}")
-        elif self._succeeded() and self._running:
+        what = f"{event.process.label} ended with exit code {event.code}"
+        if (event.code and not self._goes_on(pod, event.code)) or pod not in self._ready:
+            self._fail(pod, what, event.at)
+        elif self._succeeded():
+            self._end()
+        elif pod in self._awaited:
+            self._gone_well(event.process, what)
+
+    def _ended_late(self, event: _Ended) -> None:
+        """Of two that failed the first one is the cause, whichever was reported first."""
+        if self._failed and event.code and event.at < self._failed_at:
+            self._failed, self._failed_at, self._late = event.process.pod, event.at, ""
+
+    def _fail(self, pod: str, what: str, at: float) -> None:
+        self._failed, self._failed_at = pod, at
+        self._stop(what)
+
+    def _end(self) -> None:
+        """The job has succeeded: what serves it ends with it, and the rest by itself."""
+        running = {process.pod for process in self._processes if process.label in self._running}
+        if running <= self._awaited.keys():
+            self._stop("the job has succeeded")
+        else:
+            self._lingering = True
             self._deadline = time.monotonic() + _LINGER
+
+    def _gone_well(self, process: LocalProcess, what: str) -> None:
+        """A role has ended by itself: with a probe it was there to serve, and the job needs it."""
+        self._gone.append(process.pod)
+        self._start_due()
+        if process.probe is None or self._missed:
+            return
+        self._missed = process.pod
+        self._audience.say(f"{what}, before the job: the job has {_LINGER:.0f} s to end without it")
+        self._deadline = time.monotonic() + _LINGER
 
     def _goes_on(self, pod: str, code: int) -> bool:
         """Elastic jobs do without a pod that the operator would start again."""
@@ -232,6 +350,8 @@ class _Stage:
 
     def _stop(self, why: str) -> None:
         """SIGTERM to the first process of each pod, as the kubelet does, and a time limit."""
+        self._waiting.clear()
+        self._asked = True
         if not self._running:
             return
         graces = [p.grace_period for p in self._processes if p.label in self._running]
@@ -239,7 +359,6 @@ class _Stage:
             f"{why}: stopping {len(self._running)} more, which have {max(graces)} s "
             "(Ctrl-C kills them)"
         )
-        self._asked = True
         self._deadline = time.monotonic() + max(graces)
         for started in self._running.values():
             started.terminate()
@@ -249,11 +368,15 @@ class _Stage:
             self._audience.say(f"out of time: killing {', '.join(self._running)}")
             self._deadline = None
             self.kill()
-        else:
+        elif self._lingering:
             self._stop("the job has succeeded")
+        else:
+            self._fail(self._missed, "the job has not ended", time.monotonic())
 
     def kill(self) -> None:
         """SIGKILL to everything that is still there."""
+        self._waiting.clear()
+        self._over.set()
         for started in self._running.values():
             started.kill()
 
@@ -261,6 +384,9 @@ class _Stage:
         return Outcome(
             codes=dict(self._codes),
             failed=self._failed or next((p for p, code in self._codes.items() if code), ""),
+            ready=frozenset(self._ready),
+            late=self._late,
+            gone=tuple(self._gone),
             signal=self._signal,
             succeeded=not self._failed and not self._signal and self._succeeded(),
         )
@@ -272,12 +398,14 @@ class _Child:
     It is reaped last: until then its number, which is its group's too, cannot become another's.
     """
 
-    def __init__(self, process: LocalProcess, cwd: Path) -> None:
+    def __init__(self, process: LocalProcess) -> None:
+        self.ended = Event()
+        self.ended_at = 0.0
         self._mark = process.env[MARK]
         self._reaping = Lock()
         self._popen = subprocess.Popen(  # noqa: S603 - an argument list, and no shell
             process.argv,
-            cwd=cwd,
+            cwd=process.folder,
             env=process.env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -294,11 +422,14 @@ class _Child:
         """Its exit code, once all that it has left behind has ended, as a container's would."""
         if hasattr(os, "waitid"):
             os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOWAIT)
+            self.ended_at = time.monotonic()
             with self._reaping:
                 _kill_group(self._popen.pid)
                 code = self._popen.wait()
         else:
             code = self._polled()
+            self.ended_at = time.monotonic()
+        self.ended.set()
         _kill_marked(self._mark)
         return code
 

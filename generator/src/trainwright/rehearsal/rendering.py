@@ -31,7 +31,14 @@ class Rendering:
     changes: tuple[str, ...]
 
 
-def render(root: Path, file: JobFile, *, nodes: int | None, procs: int | None) -> Rendering:
+def render(
+    root: Path,
+    file: JobFile,
+    *,
+    nodes: int | None,
+    nodes_of_roles: Mapping[str, int],
+    procs: int | None,
+) -> Rendering:
     """Render a job that was found to be free of errors, under the name that git knows it by.
 
     Numbers change in the spec, never in the result, so that everything derived from them agrees.
@@ -41,14 +48,10 @@ def render(root: Path, file: JobFile, *, nodes: int | None, procs: int | None) -
     written, environment = sources.job, sources.environment
     if written.state == "cancelled":
         raise RehearsalError(f"{file} has state: cancelled, so there is nothing to run")
-    if written.roles:
-        raise RehearsalError(
-            f"{file} has roles, and a rehearsal starts one group of pods: rehearse a job without "
-            "them, with their addresses given by --env or after --"
-        )
     name = identity.object_name(written, identity.spec_hash(written, environment))
     automatic = sources.spec.data.get("procsPerNode", "auto") == "auto"
     job = _for_here(written, nodes=nodes, procs=procs or (1 if automatic else None))
+    job = replace(job, roles=_roles_for_here(written, nodes_of_roles))
     texts = objects.texts(job, environment, name, engines.engine())
     return Rendering(
         job=job,
@@ -76,6 +79,20 @@ def _for_here(job: Job, *, nodes: int | None, procs: int | None) -> Job:
     )
 
 
+def _roles_for_here(job: Job, nodes: Mapping[str, int]) -> tuple[Job, ...]:
+    """The roles of a job, with other numbers of nodes by their names."""
+    names = [role.role.name for role in job.roles if role.role]
+    if unknown := sorted(nodes.keys() - set(names)):
+        raise RehearsalError(
+            f"--nodes {unknown[0]}={nodes[unknown[0]]}: {job.environment}/{job.name} has "
+            + (f"the roles {', '.join(names)}" if names else "no roles")
+        )
+    return tuple(
+        _for_here(role, nodes=nodes.get(name), procs=None)
+        for name, role in zip(names, job.roles, strict=True)
+    )
+
+
 def _without_nccl(flags: Mapping[str, Data]) -> dict[str, Data]:
     """Scripts that choose the backend themselves do so by a flag of that name."""
     return {
@@ -96,3 +113,6 @@ def _changes(written: Job, job: Job) -> Iterator[str]:
             yield f"flag: --{name}={job.flags[name]} instead of --{name}={value}"
     if written.state == "suspended":
         yield "state: suspended on the cluster, started here"
+    for role, here in zip(written.roles, job.roles, strict=True):
+        if role.role and here.nodes != role.nodes:
+            yield f"nodes of {role.role.name}: {here.nodes} instead of {role.nodes}"

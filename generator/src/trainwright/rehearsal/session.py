@@ -11,14 +11,14 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Job
+from trainwright.datatypes.model import Code, Job
 from trainwright.kinds import operators
 from trainwright.pods import rank_prediction
-from trainwright.pods.pod import Configs, Workload
+from trainwright.pods.pod import Configs, Pod, Workload
 from trainwright.pods.rank_prediction import Process
 from trainwright.rehearsal import (
     RehearsalError,
@@ -70,6 +70,7 @@ class RehearsalOptions:
     """What the command line says. Folders that are None are temporary, or the current one."""
 
     nodes: int | None = None
+    nodes_of_roles: Mapping[str, int] = field(default_factory=dict)
     procs: int | None = None
     python: str | None = None
     code: Path | None = None
@@ -90,14 +91,17 @@ class Rehearsal:
     workload: Workload
     foreseen: tuple[Process, ...]
     staging: Staging
-    code: Path
     work: Path
+
+    def processes_of(self, pod: Pod) -> tuple[Process, ...]:
+        """The processes that are foreseen in a pod."""
+        return tuple(process for process in self.foreseen if process.pod == pod.name)
 
     def perform(self, audience: Audience) -> Outcome:
         """Run it to its end."""
         with filetree.writing(self.work):
             self._write()
-        return processes.run(self.staging.processes, self.workload, self.code, audience)
+        return processes.run(self.staging.processes, self.workload, audience)
 
     def _write(self) -> None:
         for folder in self.staging.folders:
@@ -131,32 +135,46 @@ def prepare(root: Path, file: JobFile, options: RehearsalOptions) -> Iterator[Re
             "a rehearsal needs POSIX process groups, which this system does not have; "
             "on Windows, run it in WSL"
         )
-    rendered = rendering.render(root, file, nodes=options.nodes, procs=options.procs)
+    rendered = rendering.render(
+        root,
+        file,
+        nodes=options.nodes,
+        nodes_of_roles=options.nodes_of_roles,
+        procs=options.procs,
+    )
     operator, _ = operators.find(rendered.manifests)
     workload = operators.workload(rendered.manifests, rendered.size)
     with _work(options.keep) as work:
-        machine = _with_code(rendered.job, _machine(root, options, work))
-        machine, staged = _staged(workload, operators.configs(rendered.manifests), machine, options)
+        machine = _with_code(rendered.job, workload, _machine(root, options, work))
+        staged = _staged(workload, operators.configs(rendered.manifests), machine, options)
         yield Rehearsal(
             file=file,
             operator=operator.name,
             rendering=rendered,
             workload=workload,
-            foreseen=rank_prediction.predict(workload.pods),
+            foreseen=rank_prediction.predict(workload.training),
             staging=staged,
-            code=staged.folder,
             work=work,
         )
 
 
-def _with_code(job: Job, machine: Machine) -> Machine:
-    """The machine with the code that the job itself names, unless another folder is given."""
-    if job.code is None:
-        return machine
-    found = machine.code
-    if not machine.code_given:
-        found = checkout.folder(job.code, machine.root, machine.work)
-    return replace(machine, code=found, mounted_code=found)
+def _with_code(job: Job, workload: Workload, machine: Machine) -> Machine:
+    """The machine with the code that the job and its roles name, unless a folder is given."""
+    trains = {pod.role for pod in workload.training}
+    mounted: dict[str, Path] = {}
+    checked_out: dict[Code, Path] = {}
+    for group in job.groups:
+        if group.code is None:
+            continue
+        if group.code not in checked_out:
+            checked_out[group.code] = (
+                machine.code
+                if machine.code_given
+                else checkout.folder(group.code, machine.root, machine.work)
+            )
+        roles = {group.role.name} if group.role else trains
+        mounted |= dict.fromkeys(roles, checked_out[group.code])
+    return replace(machine, mounted_code=mounted)
 
 
 def _staged(
@@ -164,13 +182,13 @@ def _staged(
     configs: Configs,
     machine: Machine,
     options: RehearsalOptions,
-) -> tuple[Machine, Staging]:
+) -> Staging:
     """The job's processes, which find the modules of the image in the repository."""
-    staged = staging.stage(workload.pods, configs, machine, options.extra)
+    staged = staging.stage(workload, configs, machine, options.extra)
     if missing := _missing_modules(staged, machine):
         machine = replace(machine, packages=_packages(missing, machine))
-        staged = staging.stage(workload.pods, configs, machine, options.extra)
-    return machine, staged
+        staged = staging.stage(workload, configs, machine, options.extra)
+    return staged
 
 
 @contextmanager
@@ -204,6 +222,7 @@ def _machine(root: Path, options: RehearsalOptions, work: Path) -> Machine:
         cores=processors(),
         token=secrets.token_hex(8),
         free_ports=lambda count: _free_ports(count, taken),
+        is_free=_is_free,
         which=lambda word: shutil.which(word, path=path),
     )
 
@@ -266,11 +285,12 @@ def _missing_modules(staged: Staging, machine: Machine) -> tuple[str, ...]:
     if not staged.modules:
         return ()
     command = [machine.python, "-c", _FIND_MODULES, *staged.modules]
-    env: Mapping[str, str] = staged.processes[0].env
+    paths = dict.fromkeys(process.env["PYTHONPATH"] for process in staged.processes)
+    env = {**staged.processes[0].env, "PYTHONPATH": ":".join(paths)}
     try:
         done = subprocess.run(  # noqa: S603 - an argument list, and no shell
             command,
-            cwd=machine.code,
+            cwd=machine.work,  # which has no modules
             env=env,
             capture_output=True,
             text=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,9 +14,10 @@ from trainwright.pods import command as commands
 from trainwright.pods import rank_prediction
 from trainwright.pods.code import NAME as CODE
 from trainwright.pods.command import RUNTIME
-from trainwright.pods.pod import Configs, EnvVar, Pod
-from trainwright.rehearsal import RehearsalError, packages
+from trainwright.pods.pod import Configs, EnvVar, Pod, Workload, expand
+from trainwright.rehearsal import RehearsalError, packages, probes
 from trainwright.rehearsal.names import LOOPBACK, Names
+from trainwright.rehearsal.probes import Probe
 from trainwright.rehearsal.volumes import StagedFile, Volumes
 
 MARK = "TRAINWRIGHT_REHEARSAL"  # in the env of every process, however far it strays
@@ -41,9 +42,9 @@ _Item = TypeVar("_Item")
 class Machine:
     """What there is here instead of a cluster.
 
-    `code` stands for the folder of the image that the code lies in, and `mounted_code` for where it
-    is mounted, if it is. `packages` are folders of the
-    repository at `root` by the module that was found in them. `inherited` is the part of
+    `code` stands for the folder of the image that the code lies in. `mounted_code` has the folders
+    that stand for code that is mounted, by the role whose pods mount it. `packages` are folders of
+    the repository at `root` by the module that was found in them. `inherited` is the part of
     the caller's env that processes get, `given` what the command line adds. `token` is unlike
     that of any other rehearsal. `free_ports` finds the first of so many free ports in a row.
     """
@@ -61,20 +62,30 @@ class Machine:
     cores: int
     token: str
     free_ports: Callable[[int], int]
+    is_free: Callable[[int], bool]
     which: Callable[[str], str | None]
     packages: Mapping[str, Path] = field(default_factory=dict)
-    mounted_code: Path | None = None
+    mounted_code: Mapping[str, Path] = field(default_factory=dict)
+
+    def of(self, role: str) -> Machine:
+        """The machine as it is for the pods of a role."""
+        return replace(self, code=self.mounted_code.get(role, self.code))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalProcess:
-    """One process to start, with a session of its own, for a pod."""
+    """One process to start in a folder, with a session of its own, for a pod.
+
+    `probe` tells when it serves, and is None where it does so at once.
+    """
 
     pod: str
     label: str  # the pod's name; where an agent starts several, also the local rank
     argv: tuple[str, ...]
     env: Mapping[str, str]
     grace_period: int  # seconds between SIGTERM and SIGKILL
+    folder: Path
+    probe: Probe | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +93,6 @@ class Staging:
     """Everything that has to be made and started, and what people should know about it."""
 
     processes: tuple[LocalProcess, ...]
-    folder: Path  # in which they start
     folders: tuple[Path, ...]
     files: Mapping[Path, StagedFile] = field(default_factory=dict)
     modules: tuple[str, ...] = ()  # that the interpreter has to find
@@ -91,19 +101,21 @@ class Staging:
 
 
 def stage(
-    pods: tuple[Pod, ...],
+    workload: Workload,
     configs: Configs,
     machine: Machine,
     extra: tuple[str, ...] = (),
 ) -> Staging:
-    """Translate all pods; `configs` are files by ConfigMap and key, `extra` is added to argv.
+    """Translate all pods; `configs` are files by ConfigMap and key, `extra` is added to the argv of
+    those that train.
 
     Raises RehearsalError for code that is not on this machine.
     """
-    foreseen = rank_prediction.predict(pods)
+    pods = workload.pods
+    foreseen = rank_prediction.predict(workload.training)
     block = max(Counter(process.pod for process in foreseen).values(), default=1)
     names = Names(pods, machine.hostname, lambda: machine.free_ports(block))
-    stand_ins = {CODE: machine.mounted_code} if machine.mounted_code else {}
+    stand_ins = {(role, CODE): folder for role, folder in machine.mounted_code.items()}
     volumes = Volumes(machine.volumes, pods, configs, stand_ins, machine.work / "files")
     # So many OpenMP threads that together the processes ask for no more than there is.
     threads = max(1, machine.cores // max(1, len(foreseen)))
@@ -112,11 +124,14 @@ def stage(
         COORDINATOR: str(machine.free_ports(1)),
         RUN_KEY: machine.token,
     }
-    staged = [_Staged(pod, names, volumes, machine, extra) for pod in pods]
+    _keep_ports(workload, names, machine)
+    added = {pod.name: extra for pod in workload.training}
+    staged = [
+        _Staged(pod, names, volumes, machine.of(pod.role), added.get(pod.name, ())) for pod in pods
+    ]
     processes = tuple(process for one in staged for process in one.processes(shared))
     return Staging(
         processes=processes,
-        folder=_folder(pods[0], volumes, machine),
         folders=(
             *volumes.folders,
             *(report_folder(machine.work, pod) for pod in pods),
@@ -133,11 +148,30 @@ def stage(
     )
 
 
-def _folder(pod: Pod, volumes: Volumes, machine: Machine) -> Path:
-    """Where processes start: in the code, or below it where the pod says so."""
-    asked = str(pod.rest.get("container", {}).get("workingDir", ""))
-    here = volumes.path(pod, asked)
-    return Path(here) if machine.mounted_code and here != asked else machine.code
+def _keep_ports(workload: Workload, names: Names, machine: Machine) -> None:
+    """A program that is not told its port listens at the one that it always does: here too."""
+    kept: set[int] = set()
+    for role in workload.serving:
+        pods = workload.of_role(role)
+        for pod in pods:
+            alone = Names((pod,), machine.hostname, lambda: 0)
+            told = alone.listening(pod, *pod.resolve(machine.given))
+            for port in {port.number for port in pod.ports} - told:
+                if len(pods) > 1 or port in kept or not machine.is_free(port):
+                    raise _taken(role, len(pods), port)
+                kept.add(port)
+                names.keep(pod, port)
+
+
+def _taken(role: str, pods: int, port: int) -> RehearsalError:
+    if pods > 1:
+        what = f"each of the {pods} pods of role {role} listens at port {port}, and here each needs"
+    else:
+        what = f"role {role} listens at port {port}, which is taken on this machine: it needs"
+    return RehearsalError(
+        f"{what} another one: pass it on with --port=${{{{ roles.{role}.port }}}}, or by another "
+        "option or variable whose name ends with PORT"
+    )
 
 
 def report_folder(work: Path, pod: Pod) -> Path:
@@ -176,6 +210,13 @@ class _Staged:
             )
         self._command = commands.parse(argv)
         self._argv = self._localised((*argv, *extra))
+
+    def _folder(self) -> Path:
+        """Where processes start: in the code, or below it where the pod says so."""
+        asked = str(self._pod.rest.get("container", {}).get("workingDir", ""))
+        here = self._volumes.path(self._pod, asked)
+        mounted = self._pod.role in self._machine.mounted_code
+        return Path(here) if mounted and here != asked else self._machine.code
 
     def processes(self, shared: Mapping[str, str]) -> Iterator[LocalProcess]:
         """The processes that start in the pod: one, or as many as the operator's agent starts.
@@ -221,7 +262,19 @@ class _Staged:
                 **_OF_LAUNCHER.get(self._command.launcher, {}),
             },
             grace_period=self._pod.grace_period,
+            folder=self._folder(),
+            probe=probes.of(self._pod, self._port, self._probing),
         )
+
+    def _port(self, number: int) -> int:
+        return self._names.port(self._pod.hostname, number)
+
+    def _probing(self, command: tuple[str, ...]) -> tuple[str, ...]:
+        """The command of a probe here, in which the kubelet replaces $(VAR) as in argv."""
+        expanded = tuple(expand(word, self._env) for word in command)
+        words = self._names.argv(self._pod, expanded, self._env)
+        rest = (self._volumes.path(self._pod, word) for word in words[1:])
+        return (*self._starter(command[0]), *rest)
 
     # --- the command line ------------------------------------------------------------------------
 
@@ -332,7 +385,7 @@ class _Staged:
     def _not_run(self) -> Iterator[str]:
         pod = self._pod
         for container in (*pod.before, *pod.added):
-            if container.name != CODE or not self._machine.mounted_code:
+            if container.name != CODE or pod.role not in self._machine.mounted_code:
                 what = "sidecar" if container.sidecar else "init container"
                 yield f"{what}: {container.name} ({container.image}) is not run"
         for other in pod.beside:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +13,7 @@ from typing import IO, TYPE_CHECKING
 
 from trainwright.datatypes.listing import plural
 from trainwright.findings.credentials import HIDDEN, redact
-from trainwright.pods.pod import Pod, Restart
+from trainwright.pods.pod import Pod, Restart, Workload
 from trainwright.pods.rank_prediction import Process
 from trainwright.rehearsal.processes import Outcome
 from trainwright.rehearsal.reported import Comparison
@@ -28,18 +29,15 @@ _COLORS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red")
 
 def introduction(rehearsal: Rehearsal, *, color: bool) -> str:
     """What is about to run, and everything in which it differs from the cluster."""
-    name, pods = rehearsal.rendering.object_name, rehearsal.workload.pods
-    rows = [
-        (pod.name, _ranks(own), _world(own))
-        for pod in pods
-        for own in [[p for p in rehearsal.foreseen if p.pod == pod.name]]
-    ]
+    name, workload = rehearsal.rendering.object_name, rehearsal.workload
+    rows = [_row(pod, rehearsal) for pod in workload.pods]
     lines = [
         f"{rehearsal.file} as {name}, with the env that the {rehearsal.operator} gives its pods",
         "",
         terminal.table(("pod", "ranks", "world size"), rows, color=color).rstrip(),
         "",
-        *_commands(pods),
+        *_commands(workload.training),
+        *_commands_of_roles(workload),
         "",
         "Not as on the cluster:",
         *(f"  {redact(note)}" for note in _notes(rehearsal)),
@@ -55,7 +53,21 @@ def _commands(pods: tuple[Pod, ...]) -> Iterator[str]:
         yield f"  ({plural(len(others), 'other pod')} with words of their own)"
 
 
-def _ranks(processes: list[Process]) -> str:
+def _row(pod: Pod, rehearsal: Rehearsal) -> tuple[str, str, str]:
+    own = rehearsal.processes_of(pod)
+    if pod.role in rehearsal.workload.serving:
+        return pod.name, f"none: role {pod.role}", ""
+    return pod.name, _ranks(own), _world(own)
+
+
+def _commands_of_roles(workload: Workload) -> Iterator[str]:
+    for role in workload.serving:
+        first, *others = _commands(workload.of_role(role))
+        yield f"{first}  # role {role}"
+        yield from others
+
+
+def _ranks(processes: Sequence[Process]) -> str:
     if not processes:
         return "none: it trains nothing"
     known = [process.rank for process in processes if process.rank is not None]
@@ -65,7 +77,7 @@ def _ranks(processes: list[Process]) -> str:
     return str(known[0]) if len(known) == 1 else f"{known[0]}-{known[-1]}"
 
 
-def _world(processes: list[Process]) -> str:
+def _world(processes: Sequence[Process]) -> str:
     sizes = {process.world_size for process in processes}
     return " or ".join("not told" if size is None else str(size) for size in sorted(sizes, key=str))
 
@@ -113,7 +125,37 @@ def _verdict(rehearsal: Rehearsal, outcome: Outcome, comparison: Comparison) -> 
     if outcome.signal:
         return f"{job} was stopped by signal {outcome.signal}: exit code {outcome.code}"
     pod = next(pod for pod in rehearsal.workload.pods if pod.name == outcome.failed)
-    return f"{job} failed: {pod.name} ended with exit code {outcome.code}, {_then(pod, outcome)}"
+    serves = pod.role in rehearsal.workload.serving
+    how = _of_role(pod, outcome) if serves else _of_rank(pod, rehearsal, outcome)
+    return f"{job} failed: {pod.name} {how}"
+
+
+def _of_rank(pod: Pod, rehearsal: Rehearsal, outcome: Outcome) -> str:
+    """How a pod that trains failed, and which roles it may have missed."""
+    ranks = _ranks(rehearsal.processes_of(pod))
+    known = ranks[:1].isdigit()
+    who = f"rank{'s' * ('-' in ranks)} {ranks}" if known else f"node {pod.index}"
+    gone = "".join(f"; {name} had ended before, with exit code 0" for name in outcome.gone)
+    return f"({who}) ended with {_code(outcome.code)}, {_then(pod, outcome)}{gone}"
+
+
+def _of_role(pod: Pod, outcome: Outcome) -> str:
+    """How a pod of a role failed: before it was ready, or while it served."""
+    who = f"(role {pod.role}, pod {pod.index})"
+    if outcome.late:
+        return f"{who} was not ready in time: {outcome.late}"
+    how = f"{who} ended with {_code(outcome.codes.get(pod.name, 1))}"
+    if pod.name not in outcome.ready:
+        how += " before it was ready"
+    if outcome.codes.get(pod.name) == 0:
+        return f"{how}, and nothing starts it again on the cluster either"
+    return f"{how}, {_then(pod, outcome)}"
+
+
+def _code(code: int) -> str:
+    """An exit code, with the signal that it stands for."""
+    names = {128 + number: number.name for number in signal.Signals}
+    return f"exit code {code}{f' ({names[code]})' if code in names else ''}"
 
 
 def _then(pod: Pod, outcome: Outcome) -> str:

@@ -28,7 +28,8 @@ class Volumes:
     A claim is one folder for all pods, an emptyDir one for each, as on the cluster. Files of a
     ConfigMap that is rendered along are written: those that are mounted one by one lie below a
     folder that stands for the container's root, so that their own folders can be named as well.
-    The rest starts as the folder is found. `stand_ins` are folders for what is mounted of a volume.
+    The rest starts as the folder is found. `stand_ins` are folders for what the pods of a role
+    mount of a volume.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class Volumes:
         base: Path,
         pods: tuple[Pod, ...],
         configs: Configs,
-        stand_ins: Mapping[str, Path] | None = None,
+        stand_ins: Mapping[tuple[str, str], Path] | None = None,
         files: Path | None = None,  # for those of the run; people's folders are for their volumes
     ):
         self._of_run = files or base
@@ -74,8 +75,8 @@ class Volumes:
         return bool(mount.sub_path) and _config(mount).get("name", "") in self._configs
 
     def _local(self, pod: Pod, mount: Mount) -> Path:
-        if mount.volume in self._stand_ins:
-            return self._stand_ins[mount.volume]
+        if (pod.role, mount.volume) in self._stand_ins:
+            return self._stand_ins[pod.role, mount.volume]
         if self._is_file(mount):
             return self._of_run / mount.volume / mount.path.lstrip("/")
         return self._folder(pod, mount) / mount.sub_path
@@ -94,7 +95,7 @@ class Volumes:
         found: dict[Path, None] = {}
         for pod in self._pods:
             for mount in _mounts(pod):
-                if mount.volume in self._stand_ins:
+                if (pod.role, mount.volume) in self._stand_ins:
                     continue
                 if self._is_file(mount):
                     continue  # it comes with its folders
@@ -130,8 +131,8 @@ class Volumes:
         lines: dict[str, None] = {}
         for pod in self._pods:
             for mount in _mounts(pod):
-                if mount.volume in self._stand_ins:
-                    lines[f"code: {mount.path} is {self._stand_ins[mount.volume]}"] = None
+                if folder := self._stand_ins.get((pod.role, mount.volume)):
+                    lines[f"code: {mount.path} is {folder}"] = None
                     continue
                 own = "/<pod>" if "emptyDir" in mount.source else ""
                 here = f"{self._base / mount.volume}{own}"

@@ -35,6 +35,7 @@ Visit: TypeAlias = Callable[[Pointer, str], str]
 
 _COMMAND, _ENV = ("entrypoint/argv", "entrypoint/args", "flags", "launcherOptions"), ("env",)
 _ELSEWHERE = frozenset({"pool", "waivers", "name", "roles"})  # not the job's own, or not of the run
+_ROLE = "role"  # its fields are written among those of its job
 _ROOT = Pointer()
 _LITERAL = "Write `$${{` where the text itself is meant."
 _ELASTIC = "nodes come and go in an elastic job"
@@ -250,7 +251,8 @@ def _mapped(value: Data, at: Pointer, visit: Visit) -> Data:
 def _mapped_fields(value: Data, at: Pointer, visit: Visit) -> Data:
     changed = {}
     for field in dataclasses.fields(value):
-        if field.metadata.get("unwritten") or (not at and field.name in _ELSEWHERE):
+        elsewhere = field.metadata.get("unwritten") and field.name != _ROLE
+        if elsewhere or (not at and field.name in _ELSEWHERE):
             continue
         before = getattr(value, field.name)
         after = _mapped(before, _below(at, field), visit)
@@ -260,6 +262,8 @@ def _mapped_fields(value: Data, at: Pointer, visit: Visit) -> Data:
 
 
 def _below(at: Pointer, field: dataclasses.Field[object]) -> Pointer:
+    if field.name == _ROLE:
+        return at
     keys = field.metadata.get("keys")
     for key in (spelled(field.name),) if keys is None else keys:
         at = at / key
