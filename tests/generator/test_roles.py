@@ -411,3 +411,74 @@ def test_references_in_a_probe_are_those_of_the_role(tmp_path: Path) -> None:
     done = repository.run("check", "prod/grpo")
     assert "there is no reference `${{ roles.reword.url }}`" in done.output
     assert "grpo.yaml:19:" in done.output
+
+
+def _found(repository: Repository, rule: str) -> list[tuple[int, str]]:
+    """Where in the job a rule finds something, and what."""
+    done = repository.run("check", "prod/grpo", "-o", "json")
+    return [
+        (one["place"]["line"], one["message"])
+        for one in json.loads(done.stdout)["report"]["results"]
+        if one["rule"] == rule
+    ]
+
+
+@pytest.mark.parametrize(
+    ("edits", "line"),
+    [
+        ((), None),
+        ((('reward: "${{ roles.reward.url }}"', "a: b"),), 15),
+        ((('reward: "${{ roles.reward.url }}"', "a: b"), ("    port: 9000\n", "")), None),
+        ((('reward: "${{ roles.reward.url }}"', 'a: "${{ roles.reward.hosts }}"'),), None),
+        (
+            (
+                ('reward: "${{ roles.reward.url }}"', "a: b"),
+                ("roles:", 'files: {/f/c: {text: "${{ roles.reward.url }}"}}\nroles:'),
+            ),
+            None,
+        ),
+        (
+            (
+                ('rollouts: "${{ roles.rollout.urls }}", ', ""),
+                ("port: 9000", 'port: 9000\n    env: {TO: "${{ roles.rollout.url }}"}'),
+            ),
+            None,
+        ),
+    ],
+)
+def test_a_role_that_nothing_refers_to_is_reported(
+    edits: tuple[tuple[str, str], ...], line: int | None, tmp_path: Path
+) -> None:
+    repository = _repository(tmp_path)
+    for old, new in edits:
+        _edited(repository, old, new)
+    expected = [(line, "no other pod has an address of reward")] if line else []
+    assert _found(repository, "TW772") == expected
+
+
+@pytest.mark.parametrize(
+    ("within", "init", "expected"),
+    [
+        ("29m", "1m", []),
+        ("31m", "1m", ["rollout: startupProbe of rollout 31m = 31m, and Kueue waits 30m"]),
+        ("20m", "15m", ["node: rollout 20m + init container fetch 15m = 35m, and Kueue waits 30m"]),
+    ],
+)
+def test_roles_and_what_starts_after_them_are_ready_while_kueue_waits(
+    within: str, init: str, expected: list[str], tmp_path: Path
+) -> None:
+    """The roles start together: the slowest one counts."""
+    repository = _repository(tmp_path)
+    repository.write("prod/environment.yaml", ENVIRONMENT + 'kueue: {version: "0.19"}\n')
+    fetch = f"initContainers: {{fetch: {{image: i:1, command: [timeout, {init}, fetch]}}}}"
+    none = "initContainers: null"
+    _edited(repository, "roles:\n", f"{fetch}\nroles:\n")
+    _edited(repository, "path: /health}", f"path: /health, within: {within}}}, {none}")
+    probe = "ready: {path: /, within: 20m}"
+    _edited(repository, "    port: 9000", f"    port: 9000\n    {probe}\n    {none}")
+    found = _found(repository, "TW620")
+    assert [message for _, message in found] == expected
+    text = (repository.root / "environments/prod/jobs/grpo.yaml").read_text().splitlines()
+    assert [line for line, _ in found if "within: 31m" in text[line - 1]] == [
+        line for line, message in found if "31m" in message
+    ]

@@ -29,6 +29,7 @@ from trainwright.rules import (
     probes,
     quota,
     resources,
+    roles,
     saving,
     secrets,
     security,
@@ -67,6 +68,7 @@ GENERAL = (
     tuning.RULES,
     endings.RULES,
     launchers.RULES,
+    roles.RULES,
 )
 
 
