@@ -224,9 +224,15 @@ def _compared(context: Context, build: Build, reach: Reach) -> Iterator[tuple[Jo
 @click.argument("job", metavar="ENV/JOB", shell_complete=complete)
 @reaching
 @click.option(
+    "--role",
+    metavar="ROLE",
+    default="",
+    help="Of the pods of a role, or of `all`; otherwise of those that train.",
+)
+@click.option(
     "--rank",
     type=click.IntRange(min=0),
-    help="Only the pod that holds this rank. See docs/cluster.md.",
+    help="Only the pod that holds this rank, or has this number in its role. See docs/cluster.md.",
 )
 @click.option(
     "--follow", "-f", is_flag=True, help="Go on as they are written, until the run is over."
@@ -245,6 +251,7 @@ def logs(  # noqa: PLR0913 - an option each
     kubeconfig: Path | None,
     kube_context: str | None,
     namespace: str | None,
+    role: str,
     rank: int | None,
     follow: bool,
     previous: bool,
@@ -254,7 +261,8 @@ def logs(  # noqa: PLR0913 - an option each
 ) -> None:
     """Print the logs of a job's ranks, each line after the rank that wrote it.
 
-    Of a failed run the rank that failed comes first. What looks like a credential is hidden.
+    Of a failed run the rank that failed comes first, also where it is of a role.
+    What looks like a credential is hidden.
     """
     from trainwright.cluster.logs import LogOptions
 
@@ -263,7 +271,7 @@ def logs(  # noqa: PLR0913 - an option each
     with errors():
         session = Reach(kubeconfig, kube_context, namespace).run(context.root, job, object_ or "")
         wanted = LogOptions(previous=previous, since=since, tail=tail)
-        _print(context, session.logs(wanted, rank=rank, follow=follow))
+        _print(context, session.logs(wanted, role=role, rank=rank, follow=follow))
 
 
 def _print(context: Context, lines: Iterator[LogLine]) -> None:

@@ -102,9 +102,21 @@ def _by_its_pods(state: State, observation: Observation) -> State:
     if broken or again or state.phase is Phase.RESTARTING:
         return _restarting(replace(seen, phase=Phase.RESTARTING), observation, broken)
     why = _delays(seen, observation)
+    if all(pod.role for pod in pods):
+        stuck = [reason for reason in why if not _is_starting(reason[0])]
+        waiting = ("RolesNotReady", f"those that train wait for their roles: {_by_role(pods)}")
+        return _explained(replace(seen, phase=Phase.PENDING), [waiting, *stuck])
     if not why:
         return replace(seen, phase=Phase.RUNNING if seen.ready else state.phase)
     return _explained(replace(seen, phase=Phase.RUNNING if seen.ready else Phase.PENDING), why)
+
+
+def _by_role(pods: Sequence[LivePod]) -> str:
+    """How many pods of how many are ready, role by role."""
+    ready: dict[str, list[bool]] = {}
+    for pod in pods:
+        ready.setdefault(pod.role, []).append(pod.ready)
+    return ", ".join(f"{role} {sum(of)}/{len(of)}" for role, of in sorted(ready.items()))
 
 
 def _without_pods(state: State, notices: Sequence[Notice]) -> State:

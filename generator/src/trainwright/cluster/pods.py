@@ -15,7 +15,7 @@ from trainwright.kinds.kind import Kind
 from trainwright.kinds.operators import workload
 from trainwright.pods import rank_prediction
 from trainwright.pods.pod import ManifestError
-from trainwright.pods.template import PodTemplate
+from trainwright.pods.template import ROLE_LABEL, PodTemplate
 
 RUN_LABEL = "app.kubernetes.io/instance"  # of pods: the object they belong to
 _INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
@@ -83,7 +83,7 @@ class LivePod:
 
     `before` is how the container ended that this one replaces; `attempt` counts how often a JobSet
     has made all its pods anew. `origin` is the part of the name that a Job gives all pods of one
-    index.
+    index. `role` is empty for those that train.
     """
 
     name: str
@@ -101,11 +101,17 @@ class LivePod:
     index: int = 0
     attempt: int = 0
     origin: str = ""
+    role: str = ""
     seat: PodSlot | None = None
 
     @property
     def label(self) -> str:
-        return self.seat.label if self.seat else f"node {self.index}"
+        return self.seat.label if self.seat else f"{self.role or 'node'} {self.index}"
+
+    @property
+    def number(self) -> int:
+        """The pod's number among those that train, or among those of its role."""
+        return self.seat.index if self.seat else self.index
 
     @property
     def place(self) -> str:
@@ -113,8 +119,9 @@ class LivePod:
         return self.seat.name if self.seat else self.origin or self.name
 
     @property
-    def order(self) -> tuple[int, str]:
-        return (self.seat.index if self.seat else self.index, self.created)
+    def order(self) -> tuple[str, int, str]:
+        """Those that train, then those of each role, and of several on a seat the newest last."""
+        return (self.role, self.number, self.created)
 
 
 def pod_slots(
@@ -127,8 +134,8 @@ def pod_slots(
     own = Manifest(body=body)
     others = tuple(m for m in beside if m.identity[:2] != own.identity[:2])
     try:
-        pods = workload((own, *others), kind.status.size(body)).pods
-        foreseen = rank_prediction.predict(pods)
+        found = workload((own, *others), kind.status.size(body))
+        foreseen = rank_prediction.predict(found.training)
     except ManifestError:
         return ()
     held: dict[str, list[int | None]] = {}
@@ -141,6 +148,7 @@ def pod_slots(
             index=number,
             ranks=tuple(r for r in known if r is not None) if None not in known else (),
         )
+        for pods in (found.training, *map(found.of_role, found.serving))
         for number, pod in enumerate(pods)
         for known in [held.get(pod.name, [])]
     )
@@ -179,6 +187,7 @@ def read(body: Mapping[str, Data], kind: Kind) -> LivePod:
         index=_count(labels, _INDEX_LABEL),
         attempt=_count(labels, kind.attempt_label),
         origin=_origin(pod) if _INDEX_LABEL in labels else "",
+        role=labels.get(ROLE_LABEL, ""),
     )
 
 

@@ -16,6 +16,8 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.findings.visibility import visible
 from trainwright.kinds.state import Phase
 
+ALL = "all"  # instead of a role: those that train and all others
+
 
 @dataclass(frozen=True, slots=True)
 class Session:
@@ -41,8 +43,10 @@ class Session:
 
     # --- logs ------------------------------------------------------------------------------------
 
-    def logs(self, wanted: LogOptions, *, rank: int | None, follow: bool) -> Iterator[LogLine]:
-        """The lines of all ranks, or of the pod that holds one; first why the run is broken."""
+    def logs(
+        self, wanted: LogOptions, *, role: str = "", rank: int | None, follow: bool
+    ) -> Iterator[LogLine]:
+        """The lines of those that train or of a role; first why the run is broken."""
         run = self._run()
         why = logs.reports(run.pods) if run.state.phase in BROKEN else ()
         if not run.pods and not follow:
@@ -50,13 +54,14 @@ class Session:
             raise ClusterError(f"{run} is {run.state.phase} and has no pods: {visible(message)}")
         if not follow:
             pods = logs.in_order(
-                _with(rank, run.pods), failed_first=run.state.phase is Phase.FAILED
+                _with(rank, _of(role, run.pods)), failed_first=run.state.phase is Phase.FAILED
             )
             return chain(why, logs.read(self.cluster, self.namespace, pods, wanted))
 
         def again() -> tuple[Sequence[LivePod], bool]:
             now = self._run()
-            return _with(rank, now.pods) if now.pods else (), now.state.over
+            found = [pod for pod in _of(role, now.pods) if role or not pod.role or _failed(pod)]
+            return _with(rank, found) if found else (), now.state.over
 
         return chain(why, logs.follow(self.cluster, self.namespace, again, wanted))
 
@@ -113,6 +118,27 @@ def _words(run: RunStatus) -> str:
     return f"{run}: {run.object} is {state.phase}{counted}" + (f": {why}" if why else "")
 
 
+def _of(role: str, pods: Sequence[LivePod]) -> Sequence[LivePod]:
+    """The pods of a role, or of all: without one those that train, and of roles what failed.
+
+    Before any pod trains the roles are all there is. Raises ClusterError for one that there is not.
+    """
+    roles = dict.fromkeys(pod.role for pod in pods if pod.role)
+    if role in roles:
+        return [pod for pod in pods if pod.role == role]
+    if not role and not all(pod.role for pod in pods):
+        return [pod for pod in pods if not pod.role or _failed(pod)]
+    if role not in ("", ALL) and pods:
+        there = f"its pods are of {', '.join(roles)}" if roles else "it has no roles"
+        raise ClusterError(f"there is no role {role}: {there}")
+    return pods
+
+
+def _failed(pod: LivePod) -> bool:
+    ending = pod.ending or pod.before
+    return ending is not None and ending.failed
+
+
 def _with(rank: int | None, pods: Sequence[LivePod]) -> tuple[LivePod, ...]:
     """The pods that hold a rank; where ranks are not known beforehand, the pod of that number.
 
@@ -120,13 +146,14 @@ def _with(rank: int | None, pods: Sequence[LivePod]) -> tuple[LivePod, ...]:
     """
     if rank is None:
         return tuple(pods)
-    known = all(pod.seat and pod.seat.ranks for pod in pods)
+    trains = [pod for pod in pods if not pod.role] or pods
+    known = all(pod.seat and pod.seat.ranks for pod in trains)
     held = [
         pod
-        for pod in pods
-        if (rank in pod.seat.ranks if known and pod.seat else rank == pod.order[0])
+        for pod in trains
+        if (rank in pod.seat.ranks if known and pod.seat else rank == pod.number)
     ]
     if not held:
-        there = ", ".join(dict.fromkeys(pod.label for pod in pods))
+        there = ", ".join(dict.fromkeys(pod.label for pod in trains))
         raise ClusterError(f"there is no rank {rank}: pods hold {there}")
     return tuple(held[-1:])

@@ -151,6 +151,7 @@ def items(runs: Sequence[RunStatus]) -> list[Data]:
 def _pod_item(pod: LivePod) -> dict[str, Data]:
     return {
         "name": pod.name,
+        "role": pod.role,
         "ranks": list(pod.seat.ranks) if pod.seat else [],
         "node": pod.node,
         "phase": pod.phase,
