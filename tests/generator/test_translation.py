@@ -105,7 +105,7 @@ def test_the_remedy_holds_the_value_and_is_valid(case: str, repository: Reposito
         ),
         (
             "resources: {cpu: 4}",
-            "Quote it, so that it stays the text that is written here.",
+            'Write `cpu: "4"`.',
         ),
         ("resources: {requests: {nvidia.com/gpu: 8}}", "Write `resources: {gpu: 8}`."),
         ("resources: {rdma/ib: 1}", "Write `resources: {extended: {rdma/ib: 1}}`."),

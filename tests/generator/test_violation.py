@@ -207,12 +207,18 @@ def test_keys_that_a_mapping_refuses_are_not_offered(
 @pytest.mark.parametrize(
     ("text", "remedies"),
     [
-        ("restartPolicy: Never", ["Write retries."]),
+        (
+            "restartPolicy: Never",
+            ["Remove it: a run that fails begins again as often as retries allows."],
+        ),
         ("replicas: 2", ["Write `nodes: 2`."]),
-        ("terminationGracePeriodSeconds: 5", ["Write gracePeriod."]),
-        ("serviceAccountName: a", ["Write serviceAccount."]),
-        ("env: {A: {secretKeyRef: {name: a, key: b}}}", ["Write secrets, beside env."]),
-        ("envFrom: [{configMapRef: {name: a}}]", ['Did you mean "configMap"?']),
+        ("terminationGracePeriodSeconds: 5", ['Write `gracePeriod: "5s"`.']),
+        ("serviceAccountName: a", ["Write `serviceAccount: a`."]),
+        (
+            "env: {A: {secretKeyRef: {name: a, key: b}}}",
+            ["Write `secrets: {A: {name: a, key: b}}`."],
+        ),
+        ("envFrom: [{configMapRef: {name: a}}]", ["Write `configMap: a`."]),
         (
             "volumes: {v: {secret: {secretName: a, defaultMode: '0400'}, mountPath: /v}}",
             ["Write 0o400, or 256: without the o it is text."],

@@ -185,6 +185,9 @@ CASES = (
     ("elastic:\n  |\n", {"minNodes", "maxNodes"}, {"pool"}),
     ("elastic:\n  minNodes: 1\n  ma|\n", {"maxNodes"}, {"minNodes", "pool"}),
     ("elastic: {minNodes: 1, |}\n", {"maxNodes"}, {"minNodes"}),
+    ("backoffL|\n", {"backoffLimit"}, {"retries"}),
+    ("replicas|\n", set(), {"replicas"}),  # nodes is there
+    ("fullname|\n", set(), {"fullnameOverride"}),
     ("waivers:\n  |\n", {"TW704"}, {"pool"}),
     ("waivers: {TW704: {|\n", {"reason", "until"}, set()),
     ("backend: |\nflags: [broken\n", {"nccl", "gloo"}, set()),
@@ -234,3 +237,17 @@ async def test_completion_inserts_what_can_be_read_back(written: Repository) -> 
             3,
         )
         assert "The queue to wait in" in found["queue"].documentation.value
+
+
+async def test_completion_writes_another_tools_name_as_it_is_here(written: Repository) -> None:
+    async with editing(written) as editor:
+        head = "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: train\n"
+        editor.open("dev/jobs/train.yaml")
+        for typed, name, new in (
+            ("repl|", "replicas", "nodes: "),
+            ("gres|", "gres", "resources:\n  gpu: "),
+        ):
+            item = (await suggested(editor, "dev/jobs/train.yaml", head + typed))[name]
+            assert isinstance(item.text_edit, types.TextEdit)
+            assert item.text_edit.new_text == new
+        assert item.detail == "resources.gpu, as Slurm calls it"

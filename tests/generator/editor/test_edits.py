@@ -79,6 +79,15 @@ REMEDIES = (
     ("pool: h10\n", "Replace h10 by h100", "pool: h100\n"),
     ("state: activ\n", "Replace activ by active", "state: active\n"),
     ("pool:h100\n", "Write pool: h100", "pool: h100\n"),
+    ("backoffLimit: 3\n", "Write retries: 3", "retries: 3\n"),
+    ("shm: 8\n", 'Write shm: "8Gi"', 'shm: "8Gi"\n'),
+    ("env: [{name: A, value: b}]\n", "Write env: {A: b}", "env: {A: b}\n"),
+    ("namespace: a\n", "Remove namespace", ""),
+    (
+        "envFrom:\n  - configMapRef: {name: a}\n",
+        "Write configMap: a",
+        "envFrom:\n  - configMap: a\n",
+    ),
     ("waivers: {TW704: {reason: none, until: 2000-01-01}}\n", "Remove waivers.TW704", ""),
 )
 
@@ -87,7 +96,7 @@ async def test_a_mechanical_remedy_is_one_edit(written: Repository) -> None:
     async with editing(written) as editor:
         editor.open(PATH)
         for typed, title, wanted in REMEDIES:
-            line = 11 if typed.startswith("#") else 10
+            line = 11 if typed.startswith(("#", "envFrom")) else 10
             assert await result(editor, TEXT + typed, line, title) == wanted, typed
         misnamed = TEXT.replace("name: train", "name: trian")
         editor.type(PATH, misnamed)

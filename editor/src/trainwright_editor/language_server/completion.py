@@ -15,6 +15,7 @@ from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.specs import yamlio
 from trainwright.specs.fields import Field, field
+from trainwright.specs.other_names import other_names
 from trainwright.specs.violation import show
 
 _MARK = "zzcursorzz"  # what is put where the cursor is, so that the parser has its place
@@ -62,8 +63,8 @@ def complete(place: Place) -> Completion:
     cursor = _cursor(place, start) if place.kind else None
     if cursor is None or _is_comment(line):
         return Completion((), span)
-    suggested = _keys(place, cursor) if cursor.key else _values(place, cursor.pointer)
     typed = place.text.written(span).lower()
+    suggested = _keys(place, cursor, typed) if cursor.key else _values(place, cursor.pointer)
     fitting = tuple(islice((one for one in suggested if typed in one.label.lower()), _MOST + 1))
     return Completion(fitting[:_MOST], span, len(fitting) <= _MOST)
 
@@ -122,8 +123,8 @@ def _closing(head: str) -> str:
     return "".join(reversed(opened))
 
 
-def _keys(place: Place, cursor: _Cursor) -> Iterator[Suggestion]:
-    """The keys that are not there yet."""
+def _keys(place: Place, cursor: _Cursor, typed: str) -> Iterator[Suggestion]:
+    """The keys that are not there yet, and those that are called otherwise elsewhere."""
     above = field(kind_of(place.path), cursor.pointer)
     for key, known in above.keys.items():
         if key not in cursor.taken and key not in above.refused:
@@ -139,6 +140,29 @@ def _keys(place: Place, cursor: _Cursor) -> Iterator[Suggestion]:
             yield Suggestion(
                 text=f"{name.text}: ", label=name.text, what="name", documentation=name.about
             )
+
+    if typed and spec_root(place.path, cursor.pointer) == cursor.pointer:
+        yield from _other_names(place, cursor, typed)
+
+
+def _other_names(place: Place, cursor: _Cursor, typed: str) -> Iterator[Suggestion]:
+    """What a field is called in Kubernetes, Helm, Slurm or Compose, written as it is here."""
+    for row in other_names():
+        top, *inner = row.field.split(".")
+        if not top or not row.name.lower().startswith(typed) or top in cursor.taken | {row.name}:
+            continue
+        at = Pointer.of(top, *inner)
+        text = f"{top}:"
+        for depth, key in enumerate(inner, 1):
+            text += f"\n{cursor.indent}{'  ' * depth}{key}:"
+        known = field(kind_of(place.path), Pointer(cursor.pointer + at))
+        yield Suggestion(
+            text=text + _opening(known),
+            label=row.name,
+            what="key",
+            detail=f"{row.field}, as {row.tool} calls it",
+            documentation=_documentation(place, known, Pointer(cursor.pointer + at)),
+        )
 
 
 def _opening(known: Field) -> str:

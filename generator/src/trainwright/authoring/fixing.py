@@ -44,7 +44,7 @@ def fix(session: Session, today: str, chosen: Callable[[str], bool] | None = Non
             continue
         _put(session, action.files)
         now = _checked(session, today)
-        if _is_better(session, action.finding, old, now):
+        if _is_better(session, action.finding, old, known, now):
             gone.append(action.finding)
             before = {**old, **before}
             known = now
@@ -92,16 +92,25 @@ def _checked(session: Session, today: str) -> tuple[Finding, ...]:
 
 
 def _is_better(
-    session: Session, finding: Finding, old: Mapping[str, bytes], now: tuple[Finding, ...]
+    session: Session,
+    finding: Finding,
+    old: Mapping[str, bytes],
+    known: tuple[Finding, ...],
+    now: tuple[Finding, ...],
 ) -> bool:
-    """Whether a finding is gone, and no error is where the remedy wrote.
+    """Whether a finding is gone, and no error has come to where the remedy wrote.
 
     Errors elsewhere were there already: what cannot be understood is looked at no further.
     """
+    present = {_key(other) for other in known}
     written = {(path, line) for path, raw in old.items() for line in _changed(session, path, raw)}
     return not any(
         _key(other) == _key(finding)
-        or (other.severity is Severity.ERROR and (other.place.file, other.place.line) in written)
+        or (
+            other.severity is Severity.ERROR
+            and _key(other) not in present
+            and (other.place.file, other.place.line) in written
+        )
         for other in now
     )
 

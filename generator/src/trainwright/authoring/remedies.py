@@ -10,13 +10,15 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from trainwright.authoring import names
-from trainwright.authoring.place import Place, spec_root
+from trainwright.authoring.place import Place, kind_of, spec_root
 from trainwright.authoring.text import Entry, Position, Span, offset
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Finding
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings import diagnostics as dx
+from trainwright.findings.credentials import HIDDEN
 from trainwright.specs import editing, yamlio
+from trainwright.specs.fields import field as field_of
 from trainwright.specs.layout import JobFile, job_of
 
 if TYPE_CHECKING:
@@ -28,6 +30,9 @@ _REMOVED = frozenset(
 )
 _MEANT = re.compile(r'[Dd]id you mean "([^"]+)"\?')
 _WRITE = re.compile(r"Write `([^`…]+)`\.")
+_FIELDS = re.compile(r"^Write `([^`…]+)`(?: and `([^`…]+)`)?(?: and `([^`…]+)`)?\.")
+_UNITS = re.compile(r"^Write the unit: ")
+_CODE = re.compile(r"`([^`…]+)`")
 _SET = re.compile(r"`([a-z][A-Za-z]*): ([^`…{}\[\]]+)`")
 _REMOVE = re.compile(r"^(?:Remove|Leave)\b")
 _NEAREST = 3
@@ -52,7 +57,8 @@ def remedies(session: Session, finding: Finding) -> Iterator[Action]:
 def _entry(session: Session, finding: Finding) -> Entry | None:
     """What is written where a finding points."""
     at = Position(finding.place.line - 1, finding.place.column - 1)
-    found = session.text(finding.place.file).at(at)
+    text = session.text(finding.place.file)
+    found = text.at(at) or next((e for e in text.entries if e.value.start == at), None)
     starts = found is not None and at in ((found.key or found.value).start, found.value.start)
     return found if starts else None
 
@@ -68,7 +74,8 @@ def _removed(session: Session, finding: Finding) -> Iterator[Action]:
     with suppress(editing.EditError):
         files = {path: editing.drop(path, session.raw(path), _alone(session, path, entry.pointer))}
         title = f"Remove {entry.pointer.dotted}"
-        yield Action(title=title, files=files, finding=finding, preferred=finding.rule in _REMOVED)
+        sure = finding.rule in _REMOVED or finding.message.startswith("unknown key")
+        yield Action(title=title, files=files, finding=finding, preferred=sure)
 
 
 def _alone(session: Session, path: str, pointer: Pointer) -> Pointer:
@@ -137,6 +144,64 @@ def _written(session: Session, finding: Finding) -> Iterator[Action]:
             return
 
 
+def _fields(session: Session, finding: Finding) -> Iterator[Action]:
+    """The fields that a remedy writes out, in place of what is written."""
+    path, entry = finding.place.file, _entry(session, finding)
+    together, either = _FIELDS.match(finding.remedy), _UNITS.match(finding.remedy)
+    if finding.rule != dx.SCHEMA.id or entry is None or HIDDEN in finding.remedy:
+        return
+    texts = ["\n".join(line for line in together.groups() if line)] if together else []
+    texts += _CODE.findall(finding.remedy) if either else []
+    for text in texts:
+        with suppress(editing.EditError, _TakenError):
+            raw = _with_fields(session, path, entry, text)
+            title = f"Write {text.replace(chr(10), ' and ')}"
+            sure = together is not None
+            yield Action(title=title, files={path: raw}, finding=finding, preferred=sure)
+
+
+def _with_fields(session: Session, path: str, entry: Entry, text: str) -> bytes:
+    """A file with other fields in place of an entry. Raises EditError and _TakenError."""
+    if entry.key and entry.pointer.parent.last.isdecimal() and "\n" not in text:  # of a list's item
+        return replaced(session, path, Span(entry.key.start, entry.value.end), text)
+    written = yamlio.parse(path, text.encode())
+    if not isinstance(written, yamlio.Document):
+        raise _TakenError
+    raw, leaves = session.raw(path), dict(_leaves(session, path, entry, written.data))
+    if not any(at.within(entry.pointer) for at in leaves):
+        raw = editing.drop(path, raw, _alone(session, path, entry.pointer))
+    for at, value in leaves.items():
+        raw = editing.put(path, raw, at, value)
+    return raw
+
+
+class _TakenError(Exception):
+    """Something else is written where a remedy writes."""
+
+
+def _leaves(
+    session: Session, path: str, entry: Entry, fields: Mapping[str, Data]
+) -> Iterator[tuple[Pointer, Data]]:
+    """What is to be set, by its place in the file. Raises _TakenError."""
+    above, root = entry.pointer.parent, spec_root(path, entry.pointer) or Pointer()
+    first, kind = next(iter(fields)), kind_of(path)
+    inside = first == entry.pointer.last or first not in field_of(kind, root).keys
+    inside = inside or first in field_of(kind, above).keys
+    for key, value in fields.items():
+        at = (above if inside else root) / key
+        yield from _unset(_value(session, path, at), at, value, entry)
+
+
+def _unset(present: Data, at: Pointer, value: Data, entry: Entry) -> Iterator[tuple[Pointer, Data]]:
+    if present is None or at.within(entry.pointer):
+        yield at, value
+    elif isinstance(present, Mapping) and isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _unset(present.get(key), at / key, item, entry)
+    elif present != value:
+        raise _TakenError
+
+
 def _words(line: str) -> Iterator[tuple[int, int]]:
     """What a line says without its indentation and its comment, or behind a dash."""
     stop = len(line.partition(" #")[0].rstrip())
@@ -149,7 +214,7 @@ def _words(line: str) -> Iterator[tuple[int, int]]:
 def _set(session: Session, finding: Finding) -> Iterator[Action]:
     """The value that a remedy names: `retries: 3`."""
     file = job_of_finding(session, finding)
-    if file is None:
+    if file is None or finding.rule == dx.SCHEMA.id:
         return
     for key, text in _SET.findall(finding.remedy):
         document = yamlio.parse(file.path, f"{key}: {text}".encode())
@@ -177,6 +242,7 @@ _REMEDIES: tuple[Callable[[Session, Finding], Iterator[Action]], ...] = (
     _meant,
     _named,
     _written,
+    _fields,
     _set,
     _name,
 )

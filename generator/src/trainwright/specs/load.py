@@ -387,7 +387,10 @@ class Reader(Owner):
     def document(self, path: str) -> Document | tuple[Finding, ...]:
         """A parsed file, or what is wrong with it."""
         raw = self.raw(path)
-        return (raw,) if isinstance(raw, Finding) else read_spec(path, raw)
+        found = (raw,) if isinstance(raw, Finding) else read_spec(path, raw)
+        if isinstance(raw, bytes) and isinstance(found, tuple):
+            return _of_other_tools(path, raw) or found
+        return found
 
     @tracked(same=eq)
     def extended(self, path: str) -> frozenset[str]:
@@ -466,6 +469,8 @@ class Reader(Owner):
                 chain.append(document)
         if findings:
             return LoadedJob(file, None, tuple(findings), tuple(paths), source)
+        if other := _of_other_kind(file, chain[0]):
+            return LoadedJob(file, None, (other,), tuple(paths), source)
         findings.extend(_name_agrees(file, chain[0]))
         taken = self.with_files(layers.stacked(environment.layers, layers.of_job(chain)))
         findings.extend(taken.findings)
@@ -516,6 +521,40 @@ class Reader(Owner):
                 return
 
 
+def _of_other_kind(file: JobFile, document: Document) -> Finding | None:
+    """What keeps a manifest or a compose file from being a spec, instead of all its fields."""
+    if document.data.get("kind") == "JobSpec":
+        return None
+    from trainwright.specs import translation  # only mistakes need it
+
+    remedy = translation.of_manifest(file.path, document.data)
+    message = "this is no job spec, but a file of another tool"
+    at = document.place("")
+    return dx.SCHEMA.at(at, message, subject=str(file), remedy=remedy) if remedy else None
+
+
+def _of_other_tools(path: str, raw: bytes) -> tuple[Finding, ...]:
+    """What keeps a batch script or a template from being read as YAML."""
+    from trainwright.specs import translation
+
+    if raw.startswith((b"#!", b"#SBATCH")):
+        message = "this is no job spec, but a script"
+        return (dx.SHAPE.at(Location(path), message, remedy=translation.of_other_file(path)),)
+    lines = raw.decode(errors="replace").splitlines()
+    return tuple(
+        dx.SHAPE.at(Location(path, number, line.index("{{") + 1), _TEMPLATE, remedy=_NO_TEMPLATES)
+        for number, line in enumerate(lines, 1)
+        if re.search(r"(?<!\$)\{\{[-\s]*[.\w]", line)
+    )
+
+
+_TEMPLATE = "this is a template of Helm, which nothing fills in here"
+_NO_TEMPLATES = (
+    "Write its value; what jobs share is in a base that they extend. "
+    "`trainwright import` reads what `helm template` prints."
+)
+
+
 def _cannot_extend(base: object, seen: list[str]) -> str:
     if not isinstance(base, str):
         return "extends must be a string"
@@ -554,19 +593,20 @@ def violations(against: schema.Schema, spec: Layered, subject: str) -> tuple[Fin
         at = spec.key_origin(pointer) if violation.key else spec.origin(pointer)
         if (violation.missing and not pointer) or at.file == BUILT_IN:
             at = Location(spec.layers[-1].document.file)
-        message, remedy = _quoting(spec, violation), violation.remedy
+        message, remedy = _quoting(spec, violation)
         found.append(dx.SCHEMA.at(at, message, remedy=remedy, subject=subject, path=pointer))
     return tuple(found)
 
 
-def _quoting(spec: Layered, violation: Violation) -> str:
-    """The message of a violation with a number that it ends with as it was written."""
+def _quoting(spec: Layered, violation: Violation) -> tuple[str, str]:
+    """The words of a violation with a number that the message ends with as it was written."""
+    message, remedy = violation.message, violation.remedy
     layer = spec.setter(violation.pointer)
     written = layer.document.written.get(layer.root + violation.pointer)
     shown = show(lookup(spec.data, violation.pointer))
-    if written is None or not violation.message.endswith(f": {shown}"):
-        return violation.message
-    return violation.message.removesuffix(shown) + written
+    if written is None or not message.endswith(f": {shown}"):
+        return message, remedy
+    return message.removesuffix(shown) + written, remedy.replace(f': "{shown}"', f': "{written}"')
 
 
 def one_job(tree: Tree, name: str) -> Layered:

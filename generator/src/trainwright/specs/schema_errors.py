@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 from urllib.parse import urljoin
 
@@ -17,6 +17,7 @@ from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings import credentials
 from trainwright.specs import kubernetes_fields, translation
+from trainwright.specs import other_forms as forms
 from trainwright.specs.violation import Violation, show
 from trainwright.specs.yaml_syntax import missing_space
 
@@ -39,6 +40,7 @@ class _Failure:
     names: bool = False  # whether the value is the key of something
     branches: tuple[_Failure, ...] = ()
     excluded: frozenset[str] = frozenset()  # names that the mapping may not have
+    beside: Mapping[str, Data] = field(default_factory=dict)  # the mapping that has the value
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,13 @@ def _failure(error: jsonschema_rs.ValidationError, look: SchemaInput) -> _Failur
         excluded=_excluded(look.schemas, path[look.below :])
         if keyword in _CLOSING
         else frozenset(),
+        beside=_mapping_at(look.data, path[:-1]),
     )
+
+
+def _mapping_at(data: Data, path: tuple[str, ...]) -> Mapping[str, Data]:
+    found = lookup(data, Pointer.of(*path))
+    return found if isinstance(found, Mapping) else {}
 
 
 def _excluded(schemas: Schemas, path: tuple[str, ...]) -> frozenset[str]:
@@ -228,14 +236,19 @@ def _article(json_type: str) -> str:
     }[json_type]
 
 
-def _examples(schema: Mapping[str, Data]) -> str:
-    examples = [show(e) for e in schema.get("examples", []) if not isinstance(e, dict | list)]
-    return f"For example {' or '.join(examples[:2])}." if examples else ""
+def _examples(schema: Mapping[str, Data], name: str) -> str:
+    examples = schema.get("examples", [])
+    plain = [show(e) for e in examples if not isinstance(e, dict | list)]
+    if not plain and name and examples:
+        from trainwright.specs import yamlio  # which words its errors by this
+
+        plain = [f"`{name}: {yamlio.inline(examples[0])}`"]
+    return f"For example {' or '.join(plain[:2])}." if plain else ""
 
 
-def _described(schema: Mapping[str, Data]) -> str:
+def _described(schema: Mapping[str, Data], name: str = "") -> str:
     description = str(schema.get("description", "")).split(". ")[0].rstrip(".")
-    parts = (f"{description}." if description else "", _examples(schema))
+    parts = (f"{description}." if description else "", _examples(schema, name))
     return " ".join(part for part in parts if part)
 
 
@@ -247,43 +260,53 @@ def _type(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     expected = " or ".join(_article(t) for t in types)
     scalar = not isinstance(value, dict | list) and value is not None
     message = f"{_name(pointer)} must be {expected}, found {_kind(value)}"
-    remedy = _described(failure.schema)
+    remedy = _described(failure.schema, "" if pointer.last.isdecimal() else pointer.last)
     if scalar:
         message += f": {_shown(pointer, value)}"
-    written = translation.of_field(pointer, value) if types == ["object"] else ""
-    if types == ["string"] and scalar:
+    if "string" in types and scalar:
         remedy = _quoted(pointer, failure)
     elif isinstance(value, str) and set(types) & {"integer", "number", "boolean"}:
-        remedy = (
-            f"Write it without quotes. {remedy}" if value.strip("-.0123456789") == "" else remedy
-        )
+        remedy = _unquoted(pointer, value, types) or remedy
     if "integer" in types and isinstance(value, str) and re.fullmatch("0[0-7]+", value):
         remedy = f"Write 0o{value[1:]}, or {int(value, 8)}: without the o it is text."
-    if written:
-        remedy = _instead(written)
-    elif types == ["object"] and isinstance(value, str) and (meant := missing_space(value)):
+    if not scalar or not {"string", "integer", "number", "boolean"} & set(types):
+        remedy = translation.of_field(pointer, value, failure.beside) or remedy
+    if types == ["string"] and isinstance(value, dict) and value.keys() == {"name"}:
+        remedy = f"Write `{value['name']}`, its name alone."
+    meant = missing_space(value) if types == ["object"] and isinstance(value, str) else ""
+    if meant and not remedy.startswith("Write `"):
         remedy = f"A colon needs a space behind it: `{meant}`."
     yield Violation(pointer, message, remedy.strip() or f"Write {expected}.")
 
 
-def _instead(written: str) -> str:
-    return "Write " + " and ".join(f"`{line}`" for line in written.splitlines()) + "."
+def _unquoted(pointer: Pointer, value: str, types: list[str]) -> str:
+    """The number or boolean that a text stands for."""
+    if re.fullmatch("-?(0|[1-9][0-9]*)", value):
+        return translation.written({pointer.last: int(value)})
+    boolean = {"true": True, "false": False}.get(value) if "boolean" in types else None
+    return "" if boolean is None else translation.written({pointer.last: boolean})
 
 
 # Units of a number that is written without one, by the form that the field has.
-_UNITS = {"duration": ("s", "m", "h"), "quantity": ("Mi", "Gi")}
+_UNITS = {"duration": ("s", "m", "h"), "quantity": ("Mi", "Gi"), "": ()}
+_SIZED = frozenset({"memory", "shm", "ephemeralStorage", "sizeLimit", "size"})
+
+
+def _is_timed(name: str) -> bool:
+    return name.endswith(("Duration", "Period")) or name in ("within", "every")
 
 
 def _quoted(pointer: Pointer, failure: _Failure) -> str:
     """Return how a number is written where text is wanted: with its unit, where it has one."""
     value, name = failure.instance, pointer.last
     plain = "Quote it, so that it stays the text that is written here."
+    if not name.isdecimal():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        plain = translation.written({name: text})
     # What has a form is an amount, and no credential.
     if isinstance(value, bool) or not isinstance(value, int) or "pattern" not in failure.schema:
         return plain
-    sized = name in ("memory", "shm", "ephemeralStorage", "sizeLimit")
-    timed = name.endswith(("Duration", "Period")) or name in ("within", "every")
-    units = _UNITS["quantity"] if sized else _UNITS["duration"] if timed else ()
+    units = _UNITS["quantity" if name in _SIZED else "duration" if _is_timed(name) else ""]
     if not units:
         return plain
     *ways, last = (f'`{name}: "{value}{unit}"`' for unit in units)
@@ -299,60 +322,63 @@ def _unknown_keys(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
         ):
             continue
         where = f" in {_name(pointer)}" if pointer else ""
-        of_job = _OF_JOBS.issubset(known)
         value = failure.instance[key]
-        written = (
-            translation.of_key(key, value)
-            if of_job
-            else translation.of_resource(pointer, key, value)
-        )
-        remedy = _instead(written) if written else _meant(key, known)
+        if _OF_JOBS.issubset(known):
+            remedy = _misspelt(key, known) or translation.of_key(key, value, failure.instance)
+        else:
+            remedy = translation.of_part(pointer, key, value)
+        remedy = remedy or _meant(key, known)
         if failure.instance[key] is None and (meant := missing_space(key)):
             remedy = f"A colon needs a space behind it: `{meant}`."
         yield Violation(pointer / key, f'unknown key "{key}"{where}', remedy, key=key)
 
 
 _OF_JOBS = {"entrypoint", "podPatch"}  # by which the schema of a job is known
-# What Kubernetes has around the fields that a job has.
-_ELSEWHERE = {
-    "metadata": "Write name, labels and annotations beside entrypoint, without metadata.",
-    "namespace": "Remove it: environment.yaml has the namespace of all its jobs.",
-    "spec": "Write its fields beside name, without spec.",
-}
-# How others call what jobs, their variables and containers have by another name.
+# How others call what variables, containers, pools and environments have by another name.
 _OTHER_NAMES = {
-    "backoffLimit": "retries",
-    "gpus": "resources.gpu",
-    "maxRetries": "retries",
-    "replicas": "nodes",
+    "cpus": "cpu",
+    "ephemeral-storage": "ephemeralStorage",
     "fieldRef": "field",
+    "gpus": "gpusPerNode",
+    "labels": "nodeSelector",
+    "mem": "memory",
+    "price": "pricePerGpuHour",
     "resourceFieldRef": "resource",
     "secret": "secrets, beside env",
     "secretKeyRef": "secrets, beside env",
     "securityContext": "security",
-    "valueFrom": "field, resource or configMap, or secrets beside env",
     "volumeMounts": "mounts",
 }
 
 
+def _misspelt(key: str, known: list[str]) -> str:
+    """A key in other letters: maxduration, max_duration."""
+    plain = key.replace("_", "").replace("-", "").lower()
+    meant = next((name for name in known if name.lower() == plain), "")
+    return f'Did you mean "{meant}"?' if meant else ""
+
+
 def _meant(key: str, known: list[str]) -> str:
     """What to write in place of an unknown key."""
-    if place := kubernetes_fields.of_job(key) if _OF_JOBS.issubset(known) else None:
+    of_job = _OF_JOBS.issubset(known)
+    if place := kubernetes_fields.of_job(key) if of_job else None:
         return place.remedy
-    if _OF_JOBS.issubset(known) and key in _ELSEWHERE:
-        return _ELSEWHERE[key]
-    if near := _nearest(key, known, 0.75):
-        return f'Did you mean "{near}"?'
     other = _OTHER_NAMES.get(key, "")
+    if other in known:
+        return f'Did you mean "{other}"?'
+    if near := _misspelt(key, known) or _nearest(key, known, 0.75):
+        return near if " " in near else f'Did you mean "{near}"?'
     if {*re.findall(r"\w+", other)} & {*known} or (other and "configMap" in known):
         return f"Write {other}."
-    return f"Known keys: {', '.join(sorted(known))}."
+    keys = f"Known keys: {', '.join(sorted(known))}."
+    return f"{keys} Options of the program are written in flags." if of_job else keys
 
 
 def _nearest(word: str, known: list[str], cutoff: float) -> str:
     from difflib import get_close_matches  # only mistakes need it
 
-    return next(iter(get_close_matches(word, known, n=1, cutoff=cutoff)), "")
+    small = {name.lower(): name for name in reversed(known)}
+    return small.get(next(iter(get_close_matches(word.lower(), small, n=1, cutoff=cutoff)), ""), "")
 
 
 def _matches(pattern: str, key: str) -> bool:
@@ -360,13 +386,12 @@ def _matches(pattern: str, key: str) -> bool:
 
 
 def _bad_key(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
-    key = failure.instance
-    yield Violation(
-        pointer / key,
-        f'"{key}" is not a valid name in {_name(pointer)}',
-        _described(failure.schema) or f"Names must match {failure.wanted}.",
-        key=str(key),
-    )
+    key = str(failure.instance)
+    remedy = _described(failure.schema) or f"Names must match {failure.wanted}."
+    if pointer.last == "flags" and (name := key.lstrip("-")) != key:
+        remedy = f'The dashes are added where it is passed. Did you mean "{name}"?'
+    message = f'"{key}" is not a valid name in {_name(pointer)}'
+    yield Violation(pointer / key, message, remedy, key=key)
 
 
 def _required(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
@@ -379,12 +404,16 @@ def _required(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
         yield Violation(pointer, f"{name} is missing", remedy, missing=key)
 
 
+# What others write for one of few values.
+_OTHER_VALUES = dict.fromkeys(("torch.distributed.run", "torch.distributed.launch"), "torchrun")
 _NOT_CHOSEN = ("", None, "adopted")  # the target that `adopt` writes is no choice of people
 
 
 def _enum(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     allowed = [str(value) for value in failure.wanted if value not in _NOT_CHOSEN]
-    near = _nearest(str(failure.instance), allowed, 0.7)
+    value = str(failure.instance)
+    near = _OTHER_VALUES.get(value, "")
+    near = near if near in allowed else _nearest(value, allowed, 0.7)
     hint = f'Did you mean "{near}"? ' if near else ""
     message = f"{_name(pointer)} is {show(failure.instance)}"
     yield Violation(pointer, message, f"{hint}It must be one of: {', '.join(allowed)}.")
@@ -394,12 +423,30 @@ def _pattern(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     described = _described(failure.schema)
     if "integer" in failure.schema.get("type", "") and str(failure.instance).isdigit():
         message = f"{_name(pointer)} is the string {_shown(pointer, failure.instance)}"
-        yield Violation(pointer, message, f"Write {failure.instance} without quotes.")
+        remedy = translation.written({pointer.last: int(failure.instance)})
+        yield Violation(pointer, message, remedy)
         return
+    described = _rewritten(pointer, failure.instance) or described
     what = str(failure.schema.get("title", "")).lower() or f"text matching {failure.wanted}"
     found = _shown(pointer, failure.instance)
     message = f"{_name(pointer)} is {found}, which is not a valid {what}"
     yield Violation(pointer, message, described or f"It must match {failure.wanted}.")
+
+
+def _rewritten(pointer: Pointer, value: Data) -> str:
+    """The value as a field has it whose form it does not have: 64Gi for 64GB."""
+    name, text = pointer.last, ""
+    if name in _SIZED:
+        text = forms.size(value)
+    elif _is_timed(name):
+        text = forms.duration(value)
+    elif pointer.parts[-2:] == ("image", "repository"):
+        return translation.written(forms.image(value))
+    elif name == "mountPath" and isinstance(value, str):
+        text = f"/{value.removeprefix('./')}"
+    elif name == "resource" and value == "gpu":
+        text = "nvidia.com/gpu"
+    return translation.written({name: text}) if text else ""
 
 
 def _limit(words: str) -> Callable[[_Failure, Pointer], Iterator[Violation]]:
@@ -415,7 +462,8 @@ def _limit(words: str) -> Callable[[_Failure, Pointer], Iterator[Violation]]:
 def _const(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     wanted = show(failure.wanted)
     message = f"{_name(pointer)} is {show(failure.instance)}, expected {wanted}"
-    yield Violation(pointer, message, f"Write {wanted}.")
+    remedy = translation.written({pointer.last: failure.wanted}) or f"Write {wanted}."
+    yield Violation(pointer, message, remedy)
 
 
 def _other(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:

@@ -1,216 +1,169 @@
-"""How a job spec has what people write as Kubernetes, Docker, Slurm or a shell has it.
+"""What to write in place of what has another tool's form or name, with the value that was written.
 
-A remedy that shows a field's form leaves the rest to the reader; these hold the value that was
-written. https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/
+A remedy that shows a field's form leaves the rest to the reader. None of these is given that a spec
+would not accept. https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/
 """
 
 from __future__ import annotations
 
-import re
-import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import mapping
 from trainwright.findings import credentials
-from trainwright.pods.image_reference import split
+from trainwright.specs import kubernetes_fields
+from trainwright.specs import other_forms as forms
+from trainwright.specs.other_forms import Fields, at
 
-Translation = Callable[[Data], Mapping[str, Data] | None]
+_API_VERSION, _JOB_SPEC = "trainwright.io/v1alpha1", "JobSpec"
+_FORMS: Mapping[str, Callable[[Data], Fields | None]] = {
+    "image": forms.image,
+    "env": forms.variables,
+    "volumes": forms.volumes,
+    "flags": forms.flags,
+    "entrypoint": forms.entrypoint,
+    "serviceAccount": forms.service_account,
+    "kubernetes": forms.kubernetes,
+}
+# Mappings by name that others have as lists.
+_BY_NAME = frozenset("pools queues secrets targets initContainers sidecars".split())
+_LABELS = frozenset("labels annotations nodeSelector podLabels podAnnotations".split())
 
-_PYTHON = re.compile(r"(?:.*/)?python[0-9.]*")
-_CLOCK = re.compile(r"(?:(\d+)-)?(\d+):(\d\d)(?::(\d\d))?")
-_MEASURED = re.compile(r"[0-9]+(?:\.[0-9]+)?[smhd]")
+
+def of_field(pointer: Pointer, value: Data, around: Fields) -> str:
+    """Return what to write for a field whose value has another form, or "".
+
+    `around` are the fields of the mapping that it is in.
+    """
+    return written(_first_valid(_forms_of_field(pointer, value, around)))
 
 
-def of_field(pointer: Pointer, value: Data) -> str:
-    """Return what to write for a field whose value has the form that it has elsewhere, or ""."""
+def _forms_of_field(pointer: Pointer, value: Data, around: Fields) -> Iterable[Fields | None]:
     *above, field = pointer.parts
-    of_job = not above or above[-1] == "defaults"
-    return _written(_FIELDS.get(field), value) if of_job or field == "env" else ""
+    if field in _BY_NAME:
+        yield forms.named(field, value)
+    elif field in _LABELS:
+        yield forms.labels(field, value)
+    elif field in _FORMS and (not above or above[-1] == "defaults" or field == "env"):
+        found = _FORMS[field](value)
+        mounts = around.get("volumeMounts") if field == "volumes" else None
+        yield forms.mounted(found["volumes"], mounts) if found and mounts else found
+    if isinstance(value, Mapping | str):
+        yield {field: [value]}
 
 
-def of_key(key: str, value: Data) -> str:
-    """Return what to write for a key that jobs have by another name, or ""."""
+def of_key(key: str, value: Data, around: Fields) -> str:
+    """Return what to do with a key that jobs have by another name, or ""."""
+    from trainwright.specs.other_names import of_job  # a file, which only mistakes need
+
+    row = of_job(key)
+    fields = _first_valid(_fields_of_key(key, value, around))
+    fields = fields or _first_valid([row.written(value) if row else None, _as_in_a_pod(key, value)])
+    return written(fields) or (row.remedy if row else "")
+
+
+def _fields_of_key(key: str, value: Data, around: Fields) -> Iterable[Fields | None]:
     if key.removeprefix("--") not in ("", key):
-        return _shown({"flags": {key[2:]: value}})
-    return _written(_KEYS.get(key.lower().replace("-", "").replace("_", "")), value)
+        yield {"flags": {key[2:]: value}}
+    if key == "volumeMounts":
+        there = around.get("volumes")
+        yield forms.mounted((forms.volumes(there) or {"volumes": mapping(there)})["volumes"], value)
 
 
-def of_resource(pointer: Pointer, key: str, value: Data) -> str:
-    """Return what to write for a device among the requests or limits of a container, or ""."""
-    if "/" not in key or not {"resources", "requests", "limits"} & {*pointer.parts[-1:]}:
-        return ""
-    fields = {"gpu": value} if key in _GPU else {"extended": {key: value}}
-    return _shown({"resources": fields})
+def _as_in_a_pod(key: str, value: Data) -> Fields | None:
+    """A field of a pod where a job has it."""
+    place = kubernetes_fields.of_job(key)
+    path = place.fields[0] if place and place.fields else "<"
+    return None if "<" in path else at(path, value)
+
+
+def of_part(pointer: Pointer, key: str, value: Data) -> str:
+    """Return what to write for a key inside of a field that has another name there, or ""."""
+    if key in ("configMapRef", "secretRef"):
+        return written({key.removesuffix("Ref"): mapping(value).get("name")})
+    return written(_first_valid(_fields_of_part(pointer, key, value)))
+
+
+def _fields_of_part(pointer: Pointer, key: str, value: Data) -> Iterable[Fields | None]:
+    above = pointer.last
+    if not pointer:  # of an environment
+        yield {"namespace": mapping(value).get("namespace")} if key == "metadata" else None
+        yield {"defaults": {key: value}}
+    if "/" in key and above in ("resources", "requests", "limits"):
+        yield {"resources": {"gpu": value} if key in _GPU else {"extended": {key: value}}}
+    if pointer.parent.last == "env" and (key == "valueFrom" or key.endswith("Ref")):
+        source = value if key == "valueFrom" else {key: value}
+        yield forms.variables([{"name": above, "valueFrom": source}])
+    if above == "image" and key == "name":
+        yield forms.image(value)
+    if above == "entrypoint" and key in ("command", "cmd"):
+        yield forms.entrypoint(value)
+    if pointer == "/gitops" and key in _OF_ARGO_CD:
+        yield {"gitops": {"repository": {_OF_ARGO_CD[key]: value}}}
+    if pointer.parent == "/flags" and not isinstance(value, dict | list):
+        yield {"flags": {f"{above}.{key}": value}}
 
 
 _GPU = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
+_OF_ARGO_CD = {"repoURL": "url", "targetRevision": "revision"}
 
 
-def _written(translation: Translation | None, value: Data) -> str:
-    found = translation(value) if translation else None
-    return _shown(found) if found else ""
+def of_manifest(file: str, data: Fields) -> str:
+    """Return what to do with a file that another tool reads, or "" for one that is a spec."""
+    version, kind = data.get("apiVersion"), data.get("kind")
+    of_kubernetes = version is not None and version != _API_VERSION and kind != _JOB_SPEC
+    of_compose = kind is None and isinstance(data.get("services"), Mapping)
+    return of_other_file(file) if of_kubernetes or of_compose else ""
 
 
-def _shown(fields: Mapping[str, Data]) -> str:
+def of_other_file(file: str) -> str:
+    """Return the command that makes a spec of a file that another tool reads."""
+    environment = "".join(file.split("/")[1:2])
+    return f"Make it a job spec: `trainwright import --force --env {environment} {file}`"
+
+
+# --- the words of a remedy, and whether a spec accepts what they say ------------------------------
+
+
+def written(fields: Fields | None) -> str:
+    """Return "Write `nodes: 4`.", which `check --fix` and editors do as it stands, or ""."""
     from trainwright.specs import yamlio  # which reads specs, and so their errors
 
-    lines = (f"{key}: {yamlio.inline(_hidden(value))}" for key, value in fields.items())
-    return credentials.redact("\n".join(lines))
+    lines = (f"{key}: {yamlio.inline(_hidden(value))}" for key, value in (fields or {}).items())
+    shown = credentials.redact("\n".join(lines)).replace("\n", "` and `")
+    return f"Write `{shown}`." if shown else ""
 
 
 def _hidden(value: Data) -> Data:
-    """A value without what its names say are credentials."""
-    if isinstance(value, Mapping):
-        return {
-            key: credentials.HIDDEN if credentials.named(key, str(item)) else _hidden(item)
-            for key, item in value.items()
-        }
-    return value
+    """A value without what its names say are credentials; a mapping names where one is."""
+    if not isinstance(value, Mapping):
+        return value
+    hidden = {key for key, item in value.items() if _is_credential(key, item)}
+    return {k: credentials.HIDDEN if k in hidden else _hidden(item) for k, item in value.items()}
 
 
-# --- fields in the form of another tool ----------------------------------------------------------
+def _is_credential(key: str, value: Data) -> bool:
+    return not isinstance(value, Mapping) and credentials.named(key, str(value))
 
 
-def _image(value: Data) -> Mapping[str, Data] | None:
-    if not isinstance(value, str) or not value or set(value) & set(" \t\n"):
-        return None
-    repository, tag, digest = split(value)
-    parts = {"repository": repository, "tag": tag, "digest": digest}
-    return {"image": {key: part for key, part in parts.items() if part}}
+def _first_valid(candidates: Iterable[Fields | None]) -> Fields | None:
+    """The first fields that a job or an environment may have."""
+    from trainwright.specs import schema  # which words its errors by this
+
+    job = {"apiVersion": _API_VERSION, "kind": _JOB_SPEC, "name": "job"}
+    for fields in candidates:
+        if fields and schema.job_file().accepts({**job, **fields}):
+            return fields
+        if fields and schema.environment_file().accepts({**_LEAST, **fields}):
+            return fields
+    return None
 
 
-def _variables(value: Data) -> Mapping[str, Data] | None:
-    """A list of variables, as a container has it, by their names."""
-    env, secrets = dict[str, Data](), dict[str, Data]()
-    for entry in value if isinstance(value, Sequence) and not isinstance(value, str) else ():
-        name, _, text = entry.partition("=") if isinstance(entry, str) else ("", "", "")
-        if isinstance(entry, Mapping):
-            name, text = str(entry.get("name", "")), str(entry.get("value", ""))
-            source = entry.get("valueFrom")
-            secret = source.get("secretKeyRef") if isinstance(source, Mapping) else None
-            if isinstance(secret, Mapping):
-                secrets[name] = {key: secret.get(key, "") for key in ("name", "key")}
-                continue
-        env[name] = text
-    found = {"env": env, "secrets": secrets}
-    return {key: named for key, named in found.items() if named and "" not in named} or None
-
-
-def _volumes(value: Data) -> Mapping[str, Data] | None:
-    """A list of volumes, as a pod has it, by their names."""
-    found = dict[str, Data]()
-    for entry in value if isinstance(value, list) else ():
-        if not isinstance(entry, Mapping) or not entry.get("name"):
-            return None
-        name = str(entry["name"])
-        source = {key: item for key, item in entry.items() if key != "name"}
-        claim = source.get("persistentVolumeClaim")
-        if isinstance(claim, Mapping):
-            source = {"claim": claim.get("claimName", "")}
-        found[name] = {**source, "mountPath": f"/{name}"}
-    return {"volumes": found} if found else None
-
-
-def _flags(value: Data) -> Mapping[str, Data] | None:
-    """Words of a command line."""
-    words = _words(value)
-    if not words or not str(words[0]).startswith("--"):
-        return None
-    found, key = dict[str, Data](), ""
-    for word in words:
-        if isinstance(word, str) and word.startswith("--"):
-            key, equals, text = word[2:].partition("=")
-            found[key], key = (text, "") if equals else (True, key)
-        elif key:
-            found[key], key = word, ""
-        else:
-            return None
-    return {"flags": found}
-
-
-def _words(value: Data) -> list[Data]:
-    """A command line as a list; nothing of what is none, as with a quote that is not closed."""
-    if not isinstance(value, str):
-        return value if isinstance(value, list) else []
-    try:
-        return list(shlex.split(value))
-    except ValueError:
-        return []
-
-
-def _entrypoint(value: Data) -> Mapping[str, Data] | None:
-    words = _words(value)
-    if not words or any(isinstance(word, dict | list) for word in words):
-        return None
-    argv = [str(word) for word in words]
-    if len(argv) == 1 and argv[0].endswith(".py"):
-        return {"entrypoint": {"script": argv[0]}}
-    if len(argv) > 1 and _PYTHON.fullmatch(argv[0]) and argv[1].endswith(".py"):
-        arguments: Mapping[str, Data] = {"args": argv[2:]} if argv[2:] else {}
-        return {"entrypoint": {"script": argv[1], **arguments}}
-    return {"entrypoint": {"argv": argv}}
-
-
-_FIELDS: Mapping[str, Translation] = {
-    "image": _image,
-    "env": _variables,
-    "volumes": _volumes,
-    "flags": _flags,
-    "entrypoint": _entrypoint,
-}
-
-# --- keys that jobs have by another name ---------------------------------------------------------
-
-
-def _as(*path: str) -> Translation:
-    """The value as it is, at a path of a spec."""
-
-    def at(value: Data) -> Mapping[str, Data] | None:
-        if isinstance(value, dict | list) or value is None:
-            return None
-        for key in reversed(path[1:]):
-            value = {key: value}
-        return {path[0]: value}
-
-    return at
-
-
-def _duration(value: Data) -> Mapping[str, Data] | None:
-    if isinstance(value, str) and _MEASURED.fullmatch(value):
-        return {"maxDuration": value}
-    clock = _CLOCK.fullmatch(value) if isinstance(value, str) else None
-    if clock is None:
-        return None
-    days, hours, minutes, _ = (int(part or 0) for part in clock.groups())
-    hours += 24 * days
-    return {"maxDuration": f"{hours * 60 + minutes}m" if minutes else f"{hours}h"}
-
-
-def _text(*path: str) -> Translation:
-    return lambda value: _as(*path)(None if value is None else str(value))
-
-
-_NODES = _as("nodes")
-_RETRIES = _as("retries")
-_GPUS = _as("resources", "gpu")
-_KEYS: Mapping[str, Translation] = {
-    **dict.fromkeys(
-        ("replicas", "workers", "numworkers", "numnodes", "nnodes", "parallelism"), _NODES
-    ),
-    **dict.fromkeys(("backofflimit", "maxretries", "maxrestarts", "requeue"), _RETRIES),
-    **dict.fromkeys(("gpus", "gpu", "numgpus", "gpuspernode"), _GPUS),
-    **dict.fromkeys(
-        ("timeout", "time", "walltime", "timelimit", "activedeadlineseconds"), _duration
-    ),
-    **dict.fromkeys(("command", "cmd", "run"), _entrypoint),
-    **dict.fromkeys(("script", "program"), _text("entrypoint", "script")),
-    **dict.fromkeys(("nprocpernode", "numprocpernode", "ntaskspernode"), _as("procsPerNode")),
-    "module": _text("entrypoint", "module"),
-    "cpu": _text("resources", "cpu"),
-    "cpus": _text("resources", "cpu"),
-    "memory": _text("resources", "memory"),
-    "mem": _text("resources", "memory"),
-    "partition": _text("pool"),
-    "environment": _variables,
+_LEAST: Fields = {  # of an environment
+    "apiVersion": _API_VERSION,
+    "kind": "Environment",
+    "namespace": "training",
+    "kubernetes": {"version": "1.31"},
+    "targets": {"job": {}},
 }

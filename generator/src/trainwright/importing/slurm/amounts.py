@@ -11,6 +11,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Location
 from trainwright.importing import shell
 from trainwright.kinds.reading import ImportingError
+from trainwright.specs.other_forms import gpu_count
 
 RANK = "$(JOB_COMPLETION_INDEX)"
 STEP = "slurm-step"  # of the object, and so of its pods: the job has the script's own name
@@ -38,7 +39,7 @@ class NodeAmounts:
         tasks = number("--ntasks")
         nodes = number("--nodes") or (-(-tasks // per_node) if tasks and per_node else 1)
         per_node = per_node or max(tasks // nodes, 1)
-        gpus = number("--gpus-per-node") or _of_gres(str(given.get("--gres", "")))
+        gpus = number("--gpus-per-node") or (gpu_count(given.get("--gres", "")) or 0)
         gpus = gpus or number("--gpus") // nodes or number("--gpus-per-task") * per_node
         cpus = number("--cpus-per-task") * per_node or number("--cpus-per-gpu") * gpus
         return cls(
@@ -94,15 +95,6 @@ def _whole(given: Mapping[str, Data], name: str, otherwise: int, place: Location
     return int(match[1])
 
 
-def _of_gres(text: str) -> int:
-    """The GPUs of `gpu:a100:4,nvme:1`; one of `gpu`."""
-    for resource in text.split(","):
-        name, *rest = resource.partition("(")[0].split(":")
-        if name == "gpu":
-            return int(rest[-1]) if rest and rest[-1].isdecimal() else 1
-    return 0
-
-
 _UNITS = {"": "Mi", "K": "Ki", "M": "Mi", "G": "Gi", "T": "Ti"}
 
 
@@ -113,24 +105,6 @@ def _memory(given: Mapping[str, Data], *, cpus: int, gpus: int) -> str:
         if match and int(match[1]) * times:
             return f"{int(match[1]) * times}{_UNITS[match[2]]}"
     return ""
-
-
-_TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
-
-
-def seconds(text: str) -> int | None:
-    """A limit as sbatch takes it: minutes, minutes:seconds, hours:minutes:seconds, days-hours…"""
-    match = _TIME.fullmatch(text.strip())
-    if match is None:
-        return None
-    days, first, second, third = match.groups()
-    if days is not None:
-        hours, minutes, seconds = int(first), int(second or 0), int(third or 0)
-    elif third is not None:
-        hours, minutes, seconds = int(first), int(second), int(third)
-    else:
-        hours, minutes, seconds = 0, int(first), int(second or 0)
-    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds or None
 
 
 def narrowed(amounts: NodeAmounts, given: Mapping[str, Data], place: Location) -> NodeAmounts:

@@ -9,25 +9,19 @@ from pathlib import PurePosixPath
 from trainwright.datatypes.model import Data, Location
 from trainwright.equivalence.containers import places
 from trainwright.importing.shell import ShellCommand
-from trainwright.importing.slurm.amounts import NodeAmounts, seconds
+from trainwright.importing.slurm.amounts import NodeAmounts
 from trainwright.importing.slurm.manifest import image_name
 from trainwright.importing.slurm.options import is_read
 from trainwright.importing.slurm.step import LAUNCHER_NAMES, asks_hostname, name_of
 from trainwright.kinds.reading import Loss, NotImported, shown
 from trainwright.pods import command as launched
+from trainwright.specs.other_forms import clock
+from trainwright.specs.other_names import of_job
 
-_BEHAVIOUR = {
-    "--nodelist": "a pool and nodeSelector choose nodes",
-    "--exclude": "a pool and nodeSelector choose nodes",
-    "--constraint": "a pool and nodeSelector choose nodes",
-    "--qos": "queue and queuePriority say who goes first",
-    "--account": "queue says whose quota it is",
-    "--reservation": "a pool and nodeSelector choose nodes",
-    "--dependency": "a job spec starts when it is rendered: commit it when the other has ended",
-    "--begin": "a job spec starts when it is rendered: commit it then",
-    "--licenses": "no cluster counts licenses",
-    "--signal": "the entrypoint saves on SIGTERM, and gracePeriod gives the time for it",
-}
+_WHERE_AND_WHEN = frozenset(
+    "--nodelist --exclude --constraint --qos --account --reservation --dependency --begin "
+    "--licenses --signal".split()
+)
 # Commands that neither train nor change what is trained.
 _HARMLESS = frozenset(
     "[ [[ : cat clear date df echo env exit free hostname id ls nvcc nvidia-smi printenv printf "
@@ -47,8 +41,9 @@ def options(given: Mapping[str, Data], place: Location) -> Iterator[NotImported]
     for name, value in given.items():
         if (is_read(name) and name != "--signal") or name.startswith("--container"):
             continue
-        why = _BEHAVIOUR.get(name, "it decides how the run is watched or placed, not what runs")
-        severity = Loss.BEHAVIOUR if name in _BEHAVIOUR else Loss.COSMETIC
+        row = of_job(name.removeprefix("--"))
+        why = row.why if row else "it decides how the run is watched or placed, not what runs"
+        severity = Loss.BEHAVIOUR if name in _WHERE_AND_WHEN else Loss.COSMETIC
         yield NotImported(
             field=name, place=place, value=shown(name, value), why=why, severity=severity
         )
@@ -60,7 +55,7 @@ def options(given: Mapping[str, Data], place: Location) -> Iterator[NotImported]
             value=image,
             why="a cluster cannot pull a file: push the image, and name it with --image",
         )
-    if "--time" in given and seconds(str(given["--time"])) is None:
+    if "--time" in given and clock(str(given["--time"])) is None:
         yield NotImported(
             field="--time", place=place, value=str(given["--time"]), why="use maxDuration"
         )

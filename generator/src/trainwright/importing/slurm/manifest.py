@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from trainwright.datatypes.model import Data
 from trainwright.equivalence.containers import places
 from trainwright.importing.shell import ShellCommand
-from trainwright.importing.slurm.amounts import STEP, NodeAmounts, seconds
+from trainwright.importing.slurm.amounts import STEP, NodeAmounts
 from trainwright.kinds import NAMED
+from trainwright.specs.other_forms import clock
 
 TARGET = "job"
 
@@ -54,7 +55,7 @@ def job(
         "containers": [{key: value for key, value in container.items() if value}],
         "volumes": volumes,
     }
-    deadline = seconds(str(given.get("--time", "")))
+    deadline = clock(str(given.get("--time", "")))
     retries = 3 if "--requeue" in given else 0  # which Slurm does for as long as nodes fail
     return {
         "apiVersion": NAMED[TARGET].api_version,

@@ -1,0 +1,108 @@
+"""What somebody writes first who comes from another tool, and whether the message cures it.
+
+`first_mistakes.yaml` has the mistakes. What is told is done as it stands: by `check --fix`, or where
+a person has to decide, by the edit that stands beside the mistake.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from repository import ENVIRONMENT, Repository
+
+MISTAKES = {
+    f"{of}: {name}": mistake
+    for of, group in yaml.safe_load(
+        Path(__file__).with_name("first_mistakes.yaml").read_text("utf-8")
+    ).items()
+    for name, mistake in group.items()
+}
+POOLS = "pools: {a100: {resource: nvidia.com/gpu, gpusPerNode: 8, capacity: 16}}\n"
+JOB = """\
+apiVersion: trainwright.io/v1alpha1
+kind: JobSpec
+name: llm
+image: {repository: registry.example.com/ml/train, tag: "1.0"}
+entrypoint: {script: train.py}
+resources: {cpu: "1", memory: 1Gi}
+nodes: 2
+maxDuration: 2h
+pool: a100
+"""
+JOB_FILE, ENVIRONMENT_FILE = "prod/jobs/llm.yaml", "prod/environment.yaml"
+
+
+def _with(text: str, written: str, without: list[str]) -> str:
+    """A file with lines of their own for what is written, in place of those of the same keys."""
+    keys = {*re.findall(r"^(\w+):", written, re.MULTILINE), *without}
+    lines = (line for line in text.splitlines(True) if line.partition(":")[0] not in keys)
+    return "".join(lines) + (f"{written.rstrip()}\n" if written else "")
+
+
+def _errors(repository: Repository) -> list[dict[str, str]]:
+    done = repository.run("check", "--no-cache", "-o", "json")
+    results = json.loads(done.stdout)["report"]["results"]
+    return [result for result in results if result["severity"] == "error"]
+
+
+def _write(repository: Repository, mistake: dict[str, str], job: str, environment: str) -> None:
+    without = [*mistake.get("without", ())]
+    repository.write(ENVIRONMENT_FILE, _with(ENVIRONMENT + POOLS, environment, []))
+    repository.write(JOB_FILE, mistake.get("whole") or _with(JOB, job, without))
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path)
+
+
+def _by_hand() -> Iterator[str]:
+    yield from (name for name, mistake in MISTAKES.items() if "done" in mistake)
+
+
+def _by_command() -> Iterator[str]:
+    yield from (name for name, mistake in MISTAKES.items() if "done" not in mistake)
+
+
+@pytest.mark.parametrize("name", [*_by_command()])
+def test_it_is_cured_by_what_the_message_tells(name: str, repository: Repository) -> None:
+    mistake = MISTAKES[name]
+    _write(repository, mistake, mistake.get("written", ""), mistake.get("environment", ""))
+    told = _errors(repository)
+    assert told, "it is a mistake"
+    if mistake.get("by") == "import":
+        assert len(told) == 1, "one message, and not one for each field"
+        (command,) = re.findall(r"`trainwright ([^`]+)`", told[0]["remedy"])
+        imported = repository.run(*command.split())
+        assert imported.exit_code in (0, 1), imported.output
+    else:
+        fixed = repository.run("check", "--fix", "--yes")
+        assert fixed.exit_code == 0, [error["remedy"] for error in told]
+    assert _errors(repository) == []
+
+
+@pytest.mark.parametrize("name", [*_by_hand()])
+def test_a_person_who_does_what_the_message_tells_cures_it(
+    name: str, repository: Repository
+) -> None:
+    mistake = MISTAKES[name]
+    _write(repository, mistake, mistake.get("written", ""), mistake.get("environment", ""))
+    told = _errors(repository)
+    assert any(mistake["told"] in f"{one['message']} {one['remedy']}" for one in told), told
+    before = (repository.root / "environments" / JOB_FILE).read_text()
+    repository.run("check", "--fix", "--yes")
+    assert (repository.root / "environments" / JOB_FILE).read_text() == before, "nobody guesses"
+    in_job = "written" in mistake
+    job, environment = (mistake["done"], "") if in_job else ("", mistake["done"])
+    _write(repository, {**mistake, "whole": ""}, job, environment)
+    assert _errors(repository) == []
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(MISTAKES) >= 160
