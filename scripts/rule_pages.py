@@ -13,8 +13,10 @@ import yaml
 
 from trainwright.datatypes.model import Data
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
+from trainwright.reports.rule_text import since
 from trainwright.rule_model.edit import EditRule, EditSample
 from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.spec_sample import SpecSample, spec_sample
 from trainwright.rules.edits.outcomes import EDIT_RULES
 from trainwright.rules.edits.table import reported_by
 from trainwright.rules.policy import waivable
@@ -75,15 +77,19 @@ def page(rule: Any) -> str:
     parts = [_GENERATED, f"# {rule.id}: {rule.name}", "", *_facts(rule), "", rule.summary, ""]
     if rule.effect:
         parts += ["## Why", "", f"Otherwise: {rule.effect}", ""]
+    if sample := spec_sample(rule.id):
+        parts += [*_specs(sample), "## What to do", "", rule.remedy, ""]
+        parts += ["## How to see it", "", sample.see, ""]
     if isinstance(rule, Rule):
-        parts += [*_sample("Fails", rule.failing)]
-        parts += _samples("Fails as well", rule.variants)
-        parts += [*_sample("Passes", rule.passing)]
-        parts += _samples("Is no finding either", rule.near_misses)
+        parts += [*_sample("A manifest that fails", rule.failing)]
+        parts += _samples("Manifests that fail as well", rule.variants)
+        parts += [*_sample("A manifest that passes", rule.passing)]
+        parts += _samples("Manifests that are no finding either", rule.near_misses)
     if isinstance(rule, EditRule):
         title = f"Is {rule.verdict.value}"
         parts += [*_step(title, rule.failing), *_step("Is not", rule.passing)]
-    parts += ["## What to do", "", rule.remedy, ""]
+    if not sample:
+        parts += ["## What to do", "", rule.remedy, ""]
     if isinstance(rule, Rule) and rule.by_hand:
         parts += [f"In a manifest without a job spec: {rule.by_hand}", ""]
     parts += _waiving(rule)
@@ -95,6 +101,8 @@ def page(rule: Any) -> str:
 
 def _facts(rule: Any) -> Iterator[str]:
     yield f"* Severity: {rule.severity.value}"
+    if not isinstance(rule, Diagnostic) and (version := since(rule)):
+        yield f"* Since: {version}"
     if isinstance(rule, EditRule):
         yield f"* Verdict: {rule.verdict.value}"
         kinds = sorted({str(kind) for edit in reported_by(rule.id) for kind in edit.kinds})
@@ -104,6 +112,14 @@ def _facts(rule: Any) -> Iterator[str]:
         yield f"* Looks at: {', '.join(map(str, rule.kinds)) or 'any object'}"
         if rule.spec:
             yield f"* Set by: `{rule.spec.dotted}` of a job spec"
+
+
+def _specs(sample: SpecSample) -> Iterator[str]:
+    """The lines of job specs, as people write them."""
+    yield from ("## A job spec that fails", "", "```yaml", sample.fails.rstrip(), "```", "")
+    if sample.environment:
+        yield from ("in an environment with", "", "```yaml", sample.environment.rstrip(), "```", "")
+    yield from ("## A job spec that passes", "", "```yaml", sample.passes.rstrip(), "```", "")
 
 
 def _sample(title: str, sample: Sample) -> Iterator[str]:

@@ -14,6 +14,9 @@ from trainwright.findings.diagnostics import Diagnostic
 from trainwright.reports.report import every_rule, help_uri
 from trainwright.rule_model.edit import EditRule, EditSample
 from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.rule_file import Documented
+from trainwright.rule_model.spec_sample import SpecSample, spec_sample
+from trainwright.specs.upstream import upstream
 from trainwright.specs.yamlio import dump
 
 if TYPE_CHECKING:
@@ -42,10 +45,13 @@ def _differing(one: str, other: str) -> int:
 
 
 def text(rule: AnyRule) -> str:
-    """The words of a rule, a manifest that fails and one that passes, and where it was read."""
+    """The words of a rule, specs and manifests that fail and pass, and where it was read."""
     lines = [f"{rule.id}: {rule.name} ({rule.severity.value})", "", *_wrapped(rule.summary), ""]
     lines += [line for label, words in _facts(rule) for line in _labelled(label, words)]
+    if sample := spec_sample(rule.id):
+        lines += _specs(sample)
     if isinstance(rule, Rule):
+        lines += ["", "In a manifest:"] if sample else []
         lines += _samples(rule.failing, rule.passing)
     if isinstance(rule, EditRule):
         lines += [*_edit(f"Is {rule.verdict.value}", rule.failing), *_edit("Is not", rule.passing)]
@@ -57,7 +63,9 @@ def item(rule: AnyRule) -> Data:
     fields = ("id", "name", "severity", "summary", "effect", "remedy", "by_hand", "source")
     words = {name: str(getattr(rule, name, "")) for name in fields}
     words["byHand"] = words.pop("by_hand")
-    return {**words, "page": help_uri(rule.id)}
+    specs = spec_sample(rule.id)
+    shown = {"fails": specs.fails, "passes": specs.passes, "see": specs.see} if specs else {}
+    return {**words, **({"spec": shown} if shown else {}), "page": help_uri(rule.id)}
 
 
 def _facts(rule: AnyRule) -> Iterator[tuple[str, str]]:
@@ -66,8 +74,17 @@ def _facts(rule: AnyRule) -> Iterator[tuple[str, str]]:
     if isinstance(rule, Rule):
         yield "By hand", rule.by_hand
         yield "Set by", rule.spec.dotted
+    if sample := spec_sample(rule.id):
+        yield "To see it", sample.see
     if not isinstance(rule, Diagnostic):
+        yield "Since", since(rule)
         yield "Source", rule.source
+
+
+def since(rule: Documented) -> str:
+    """The version of another project from which on a rule holds; empty for what was always so."""
+    row = upstream(rule.words.upstream) if rule.words.upstream else None
+    return f"{row.project} {row.since}" if row and row.since else ""
 
 
 def _labelled(label: str, words: str) -> list[str]:
@@ -84,6 +101,13 @@ def _wrapped(words: str, initial: str = "", rest: str = "") -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def _specs(sample: SpecSample) -> Iterator[str]:
+    parts = {"In a job spec, this fails": sample.fails, "and this passes": sample.passes}
+    parts |= {"in an environment with": sample.environment} if sample.environment else {}
+    for title, lines in parts.items():
+        yield from ("", f"{title}:", "", textwrap.indent(lines, "  ").rstrip())
 
 
 def _samples(failing: Sample, passing: Sample) -> Iterator[str]:

@@ -1,0 +1,36 @@
+"""A rule in a job spec: lines that break it and lines that do not, as people write them.
+
+`specs/TW718.yaml` has those of a rule that users of specs meet, whether it looks at files, rendered
+objects or edits. They stand among the lines of an ordinary job, which
+`tests/generator/rules/test_spec_samples.py` has.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from trainwright.datatypes.frozen import dataclass
+from trainwright.specs.yamlio import load_rendered
+
+FOLDER = Path(__file__).parent / "specs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecSample:
+    """Lines of a job spec and of environment.yaml, and how the cluster shows what is wrong."""
+
+    fails: str
+    passes: str
+    see: str
+    environment: str = ""
+
+
+@cache
+def spec_sample(rule: str) -> SpecSample | None:
+    """Return the lines of a rule by its id, or None for one without any."""
+    path = FOLDER / f"{rule}.yaml"
+    if not path.exists():
+        return None
+    (found,) = load_rendered(path.read_text("utf-8"))
+    return SpecSample(**found)

@@ -1,0 +1,75 @@
+"""The lines of job specs on the pages of rules: those that fail do so, and the others do not."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import jsonschema_rs
+import pytest
+import yaml
+
+from repository import Repository
+from trainwright.reports.report import every_rule
+from trainwright.rule_model.spec_sample import FOLDER, spec_sample
+
+SCHEMA = json.loads((FOLDER.parent / "spec_sample.schema.json").read_text())
+RULES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+JOB = """\
+apiVersion: trainwright.io/v1alpha1
+kind: JobSpec
+name: train
+image: {repository: registry.example.com/ml/train, tag: "1.0"}
+entrypoint: {script: train.py}
+pool: h100
+resources: {cpu: "16", memory: 128Gi, gpu: 8}
+nodes: 2
+maxDuration: 24h
+"""
+ENVIRONMENT = """\
+apiVersion: trainwright.io/v1alpha1
+kind: Environment
+namespace: training
+kubernetes: {version: "1.34"}
+targets: {pytorchjob: {version: "1.9", restrictedInitContainer: true}, jobset: {}, job: {}}
+pools: {h100: {resource: nvidia.com/gpu, gpusPerNode: 8, capacity: 16}}
+"""
+
+
+def _with(text: str, lines: str) -> str:
+    """A file with lines in place of those of the same keys."""
+    keys = re.findall(r"^(\w+):", lines, re.MULTILINE)
+    return (
+        "".join(one for one in text.splitlines(True) if one.partition(":")[0] not in keys) + lines
+    )
+
+
+def _found(root: Path, lines: str, environment: str) -> set[str]:
+    repository = Repository(root)
+    repository.write("prod/environment.yaml", _with(ENVIRONMENT, environment))
+    repository.write("prod/jobs/train.yaml", _with(JOB, lines))
+    done = repository.run("check", "--no-cache", "-o", "json")
+    return {result["rule"] for result in json.loads(done.stdout)["report"]["results"]}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_one_fails_and_the_other_passes(rule: str, tmp_path: Path) -> None:
+    sample = spec_sample(rule)
+    assert sample is not None
+    assert rule in _found(tmp_path / "fails", sample.fails, sample.environment)
+    assert _found(tmp_path / "passes", sample.passes, sample.environment) == set()
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_file_is_of_a_rule_and_has_the_keys_of_the_schema(rule: str) -> None:
+    assert rule in every_rule()
+    written = yaml.safe_load((FOLDER / f"{rule}.yaml").read_text("utf-8"))
+    assert [
+        error.message for error in jsonschema_rs.validator_for(SCHEMA).iter_errors(written)
+    ] == []
+
+
+def test_the_rules_that_users_meet_have_one() -> None:
+    assert len(RULES) >= 40
+    assert spec_sample("TW001") is None
