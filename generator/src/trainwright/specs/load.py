@@ -528,7 +528,7 @@ def _of_other_kind(file: JobFile, document: Document) -> Finding | None:
     from trainwright.specs import translation  # only mistakes need it
 
     remedy = translation.of_manifest(file.path, document.data)
-    message = "this is no job spec, but a file of another tool"
+    message = "this is not a job spec, but a file of another tool"
     at = document.place("")
     return dx.SCHEMA.at(at, message, subject=str(file), remedy=remedy) if remedy else None
 
@@ -538,7 +538,7 @@ def _of_other_tools(path: str, raw: bytes) -> tuple[Finding, ...]:
     from trainwright.specs import translation
 
     if raw.startswith((b"#!", b"#SBATCH")):
-        message = "this is no job spec, but a script"
+        message = "this is not a job spec, but a script"
         return (dx.SHAPE.at(Location(path), message, remedy=translation.of_other_file(path)),)
     lines = raw.decode(errors="replace").splitlines()
     return tuple(
