@@ -9,10 +9,12 @@ from pathlib import Path
 
 from git_repository import commit, git, init
 from repository import Repository
-from trainwright.runs import meaning
+from trainwright.runs import decide, meaning
 from trainwright.runs import record as records
+from trainwright.runs.workspace import Workspace
 from trainwright.specs.filetree import digest_of
-from trainwright.specs.tree import MAX_BYTES
+from trainwright.specs.layout import JobFile
+from trainwright.specs.tree import MAX_BYTES, Folder
 
 RENDERED = "environments/prod/rendered"
 OBJECT = """\
@@ -21,6 +23,7 @@ kind: ConfigMap
 metadata: {name: team, namespace: training}
 data: {owner: ml}
 """
+DEFAULTS = "apiVersion: trainwright.io/v1alpha1\nkind: Defaults\n"
 BINDING = """\
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -292,6 +295,110 @@ def environment_without_a_file(root: Path) -> None:
     shutil.copytree(root / RENDERED, root / "environments/ghost/rendered")
 
 
+# --- what an earlier commit of the branch had ----------------------------------------------------
+
+
+def rendered(root: Path, message: str) -> None:
+    done = Repository(root).run("render")
+    assert done.exit_code == 0, done.output
+    commit(root, message)
+
+
+def allowed_for_a_while(root: Path) -> None:
+    """A run of the node's own, by defaults and an environment that the next commit takes back."""
+    made, environment = Repository(root), root / "environments/prod/environment.yaml"
+    before = environment.read_text(encoding="utf-8")
+    made.write("defaults.yaml", f"{DEFAULTS}defaults: {{hostPID: true}}\n")
+    environment.write_text(f"{before}allow: [hostPID]\npodSecurity: privileged\n", encoding="utf-8")
+    made.job("prod/short")
+    rendered(root, "Allow it")
+    (root / "environments/defaults.yaml").unlink()
+    environment.write_text(before, encoding="utf-8")
+
+
+def another_namespace_for_a_while(root: Path) -> None:
+    made, environment = Repository(root), root / "environments/prod/environment.yaml"
+    before = environment.read_text(encoding="utf-8")
+    source = root / "environments/prod/objects/team.yaml"
+    source.write_text(OBJECT.replace("training", "other"), encoding="utf-8")
+    environment.write_text(before.replace("training", "other"), encoding="utf-8")
+    made.job("prod/short")
+    rendered(root, "Elsewhere")
+    git(root, "checkout", "--quiet", "main", "--", f"{RENDERED}/_objects", str(source))
+    environment.write_text(before, encoding="utf-8")
+
+
+def object_for_a_while(text: str) -> Forge:
+    """An object of one's own as an earlier commit had it; nothing where it had none."""
+
+    def forge(root: Path) -> None:
+        source = root / "environments/prod/objects/team.yaml"
+        source.unlink()
+        if text:
+            source.write_text(text, encoding="utf-8")
+        rendered(root, "Another object")
+        source.write_text(OBJECT, encoding="utf-8")
+
+    return forge
+
+
+def object_left_behind(root: Path) -> None:
+    source = root / "environments/prod/objects/more.yaml"
+    source.write_text(OBJECT.replace("name: team", "name: more"), encoding="utf-8")
+    rendered(root, "One more object")
+    source.unlink()
+
+
+def adopted(root: Path, job: str, name: str) -> Path:
+    """An object that a job has adopted, of the shape of another run."""
+    text = (root / RENDERED / "llm/pytorchjob.yaml").read_text(encoding="utf-8")
+    text = text.replace(_record(root, "llm").object, name).replace("train:1.0", "train:9.9")
+    return Repository(root).write(f"prod/adopted/{job}.yaml", text)
+
+
+def adopted_for_a_while(root: Path) -> None:
+    Repository(root).job("prod/short")
+    path = adopted(root, "short", "stranger")
+    rendered(root, "Adopt it")
+    path.write_text(path.read_text(encoding="utf-8").replace("9.9", "1.0"), encoding="utf-8")
+
+
+def adopted_and_taken_away(root: Path) -> None:
+    Repository(root).job("prod/short")
+    path = adopted(root, "short", "stranger")
+    rendered(root, "Adopt it")
+    path.unlink()
+
+
+def retired_as_adopted(root: Path) -> None:
+    """A run that goes on, ended by the name of an object that its job never had."""
+    adopted(root, "llm", "llm-00000000")
+    retired_in_the_ledger(root)
+
+
+def retired_as_adopted_and_rendered(root: Path) -> None:
+    retired_as_adopted(root)
+    rendered(root, "It has finished")
+
+
+def instead_of_anything(root: Path) -> None:
+    """A name of a run that follows from one that its job cannot have replaced."""
+    workspace = Workspace(Folder(root))
+    sources = workspace.resolve(JobFile("prod", "new")).sources
+    assert sources is not None
+    old, name = _record(root, "new").object, decide.begun_name(sources, "anything")
+    for file in ("pytorchjob.yaml", "values.yaml"):
+        replaced(old, name, file)(root)
+    objects = tuple(it.replace(old, name) for it in _record(root, "new").objects)
+    sealed(root, object=name, objects=objects, replaces="anything")
+
+
+def list_sorted(root: Path) -> None:
+    path = root / LIST
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join(sorted(lines)), encoding="utf-8")
+
+
 # Where only people can say what was meant.
 BY_HAND = {
     "record emptied",
@@ -312,6 +419,8 @@ BY_HAND = {
     "ledger: a run that goes on",
     "ledger: another text of the job",
     "ledger: another outcome",
+    "ledger: name of an adopted object",
+    "ledger: name of an adopted object, rendered",
 }
 IMAGE = "registry.example.com/ml/train:1.0"
 ENTRY = "kind: PyTorchJob"
@@ -369,6 +478,9 @@ FORGED: Mapping[str, Forge] = {
     "images replaced": appended("kustomization.yaml", "images: [{name: x, newName: y}]\n"),
     "patches": appended("kustomization.yaml", "patches: [{path: ../x.yaml}]\n"),
     "prefix of names": appended("kustomization.yaml", "namePrefix: x-\n"),
+    "list in another order": list_sorted,
+    "list on one line": edited(LIST, "# llm\n", "# llm\v"),
+    "list with a separator of lines": edited(LIST, "# llm\n", "# llm\u2028"),
     "generator": appended("kustomization.yaml", "configMapGenerator: [{name: x}]\n"),
     "list taken away": removed("kustomization.yaml"),
     "second list": added("kustomization.yml", "resources: [new/pytorchjob.yaml]\n"),
@@ -397,6 +509,17 @@ FORGED: Mapping[str, Forge] = {
     "record in another layout": edited(f"{RENDERED}/new/run.lock", '  "kind"', '   "kind"'),
     "values": replaced("train.py", "steal.py", "values.yaml"),
     "values of a run of the base": replaced("train.py", "steal.py", "values.yaml", "llm"),
+    "run instead of anything": instead_of_anything,
+    # what an earlier commit of the branch had
+    "run that was allowed for a while": allowed_for_a_while,
+    "namespace of an earlier commit": another_namespace_for_a_while,
+    "object of an earlier commit": object_for_a_while(OBJECT.replace("owner: ml", "owner: other")),
+    "object that was taken away for a while": object_for_a_while(""),
+    "object of no source any more": object_left_behind,
+    "adopted object of an earlier commit": adopted_for_a_while,
+    "adopted object that is gone": adopted_and_taken_away,
+    "ledger: name of an adopted object": retired_as_adopted,
+    "ledger: name of an adopted object, rendered": retired_as_adopted_and_rendered,
     "ledger: a run that goes on": retired_in_the_ledger,
     "ledger: another text of the job": retired_with_another_text,
     "ledger: another outcome": edited("environments/prod/ledger.yaml", "succeeded", "failed"),

@@ -126,7 +126,26 @@ def test_the_merge_that_a_forge_makes_compares_with_its_first_parent(
     assert unknown.exit_code == 1
     monkeypatch.setenv("GITHUB_WORKSPACE", str(branch.root))
     monkeypatch.setenv("GITHUB_BASE_REF", "main")
+    monkeypatch.setenv("GITHUB_REF", "refs/pull/7/merge")
+    monkeypatch.setenv("GITHUB_SHA", git(branch.root, "rev-parse", "HEAD"))
     assert refused(branch)
+
+
+@pytest.mark.parametrize("ref", ["refs/pull/7/merge", "refs/pull/7/head"])
+def test_a_merge_of_the_author_s_own_compares_with_no_parent_of_it(
+    ref: str, branch: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first parent has what was forged. Some forges' jobs begin with the head itself."""
+    forged = git(branch.root, "rev-parse", "HEAD")
+    parents = ("-p", forged, "-p", "main")
+    merge = git(branch.root, "commit-tree", f"{forged}^{{tree}}", *parents, "-m", "Merge")
+    git(branch.root, "reset", "--quiet", "--hard", merge)
+    cloned = clone(branch, "--branch=pull-request")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(cloned.root))
+    monkeypatch.setenv("GITHUB_BASE_REF", "main")
+    monkeypatch.setenv("GITHUB_REF", ref)
+    monkeypatch.setenv("GITHUB_SHA", merge if ref.endswith("head") else forged)
+    assert refused(cloned)
 
 
 def test_without_a_commit_there_is_nothing_to_compare_with(tmp_path: Path) -> None:

@@ -44,7 +44,8 @@ def decide(
     if not had:
         assert after is not None
         if after.adopted:
-            return Action.ADOPTED, "the object goes on as it is in the cluster"
+            there = "the object goes on as it is in the cluster"
+            return Action.ADOPTED, f"{there}, and starts where it is not there"
         return Action.STARTED, _started(after)
     assert before is not None
     if not has:

@@ -267,6 +267,10 @@ class Comparison(Owner):
             action = Action.OUTDATED
         elif waiting:
             why = f"{why}; {waiting}"
+        otherwise = tuple(self._otherwise(file)) if action in _BEGINS else ()
+        if otherwise:
+            fields = ", ".join(dict.fromkeys(cause.pointer.dotted for cause in otherwise))
+            why = f"{why}; not with what its sources have now of {fields}"
         unchanged = action is Action.UNCHANGED
         stays = _is_unrendered(action, after) or actions.goes_on(before, after, environment)
         return JobChange(
@@ -282,6 +286,7 @@ class Comparison(Owner):
             unrendered=action not in _AS_RENDERED
             and not self._is_rendered(file)
             and self.before.folder(file.environment).is_there,
+            otherwise=otherwise,
         )
 
     @tracked(same=is_)
@@ -441,6 +446,12 @@ class Comparison(Owner):
             for held in new.held
             if (held.path, repr(held.after)) not in known
         )
+
+    def _otherwise(self, file: JobFile) -> Iterator[Cause]:
+        """The values with which a run begins, where its sources have others after the merge."""
+        new = self._settled(file) if self._is_rendered(file) else None
+        for held in new.held if new else ():
+            yield Cause(held.path, held.before, held.after, held.place)
 
     def _untaken(self, file: JobFile) -> Iterator[str]:
         """What a run could have taken of its own file's edits, and why it does not."""
@@ -669,6 +680,7 @@ def _differ(before: PlannedRun | None, after: PlannedRun | None) -> bool:
     return (before.files if before else {}) != (after.files if after else {})
 
 
+_BEGINS = frozenset({Action.STARTED, Action.NEW_RUN})
 # What needs no other files.
 _AS_RENDERED = frozenset({Action.UNCHANGED, Action.OUTDATED, Action.BROKEN})
 # Of an edit of an object that is there.

@@ -70,7 +70,7 @@ _LINK = 500  # characters of a path that is linked
 def render(review: Plan, style: Style) -> str:
     groups = alike(review.listed)
     head = f"<!-- {style.marker} -->\n### Trainwright: {cell(headline.verdict(review))}\n"
-    head += _forged(review)
+    head += _forged(review) + _otherwise(review)
     head += "".join(f"\n⚠️ {cell(line)}\n" for line in words.unrendered(review))
     foot = _foot(review, style)
     head += _uses(review)
@@ -222,6 +222,12 @@ def _forged(review: Plan) -> str:
     turns = by_turns(review.underived, lambda finding: finding.place.file.rpartition("/")[0])
     lines = [f"- ⛔ {cell(words.forged(one), _TEXT)}\n" for one in turns]
     return _items(lines, _FORGED, "⛔ and {:,} more")
+
+
+def _otherwise(review: Plan) -> str:
+    """Runs that begin otherwise than the sources that reviewers read, as far as there is room."""
+    lines = [f"- ⚠️ {cell(line, _TEXT)}\n" for line in words.otherwise(review)]
+    return _items(lines, _FORGED, "⚠️ and {:,} more")
 
 
 def _objects(review: Plan, style: Style) -> str:

@@ -84,6 +84,7 @@ class JobChange:
     """What happens to one job; `before` is None for a new one, `after` for one that is gone.
 
     It is `unrendered` where what is rendered is kept beside the specs, and says nothing of it yet.
+    A run that begins `otherwise` than its sources are now was rendered in an earlier commit.
     """
 
     file: JobFile
@@ -94,6 +95,7 @@ class JobChange:
     causes: tuple[Cause, ...] = ()
     left: Demand = NOTHING  # of the run before, where it goes on although no spec asks for it
     unrendered: bool = False
+    otherwise: tuple[Cause, ...] = ()
 
     @property
     def delta(self) -> Demand:

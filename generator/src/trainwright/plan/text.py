@@ -35,6 +35,8 @@ def render(review: Plan, style: Style) -> str:
 def _lines(review: Plan, style: Style) -> Iterator[str]:
     for finding in review.underived:
         yield style.paint(visible(words.forged(finding)), "red")
+    for line in words.otherwise(review):
+        yield style.paint(visible(line), "red")
     yield visible(headline.verdict(review))
     for line in words.unrendered(review):
         yield style.paint(visible(line), "yellow")

@@ -182,6 +182,14 @@ def forged(finding: Finding) -> str:
     return f"not rendered from any source: {finding.message}  ({finding.place})"
 
 
+def otherwise(review: Plan) -> Iterator[str]:
+    """That a run begins with what no source has after the merge, and an earlier commit had."""
+    for change in review.changes:
+        if change.otherwise:
+            values = listed([cause(one) for one in change.otherwise], 3)
+            yield f"{change.file} begins with other values than its sources have: {values}"
+
+
 def unrendered(review: Plan) -> Iterator[str]:
     """That what follows from the specs is in no rendered file yet, where any are committed."""
     names = [str(change.file) for change in review.changes if change.unrendered]

@@ -20,8 +20,8 @@ from trainwright.findings import diagnostics as dx
 from trainwright.helm import engines
 from trainwright.helm.engines import Engine
 from trainwright.render import job as render
-from trainwright.render import written
-from trainwright.runs import decide, kustomization, meaning
+from trainwright.render import permitted, written
+from trainwright.runs import decide, identity, kustomization, meaning
 from trainwright.runs import record as records
 from trainwright.runs.adopted import Adopted
 from trainwright.runs.decision import Sources, Step
@@ -64,12 +64,14 @@ class _Proof:
     """Whether a folder is believed, and the last one of the branch that is.
 
     `here` says that this machine alone believes it: no commit can have what it was rendered from.
+    `refusal` is why the environment takes no such run, although a commit rendered it.
     """
 
     holds: bool
     believed: State
     expected: State | None = None  # what the sources make of that
     here: bool = False
+    refusal: str = ""
 
 
 class Derivation:
@@ -226,7 +228,7 @@ class Derivation:
                 environment=file.environment,
                 job=file.name,
                 path=f"{folder}/{name}",
-                why=another or why,
+                why=proof.refusal or another or why,
                 line=line,
                 by_another=bool(another),
             )
@@ -247,10 +249,27 @@ class Derivation:
             if state not in known and self._leads(self._commit(commit), file, known, state):
                 known.append(state)
         if goal in known or self._leads(self._workspace, file, known, goal):
-            return _Proof(True, goal)
+            refusal = self._refusal(file, goal)
+            return _Proof(not refusal, known[0] if refusal else goal, refusal=refusal)
         if self._was_written_here(file, goal):
             return _Proof(True, known[-1], here=True)
         return _Proof(False, known[-1], self._derived(self._workspace, file, known[-1], goal))
+
+    def _refusal(self, file: JobFile, goal: State) -> str:
+        """Why the environment takes no run that is new to the base; empty where it does."""
+        record, sources = _parsed(goal), self._sources(self._workspace, file)
+        if record is None or sources is None or record.state in ENDED:
+            return ""
+        if record.object in self._of_bases(file):
+            return ""
+        texts = {name: raw.decode(errors="replace") for name, raw in _manifests(goal).items()}
+        return permitted.refusal(record, texts, sources)
+
+    def _of_bases(self, file: JobFile) -> frozenset[str]:
+        """The objects of a job's runs in the bases."""
+        path = f"{folder_of(file.environment)}/{file.name}"
+        known = (_parsed(self._committed(base, path)) for base in self._lineage.bases)
+        return frozenset(record.object for record in known if record)
 
     def _leads(
         self, workspace: Workspace, file: JobFile, known: Iterable[State], goal: State
@@ -270,8 +289,20 @@ class Derivation:
         return any(self._makes(workspace, file, before, goal) for before in earlier)
 
     def _makes(self, workspace: Workspace, file: JobFile, before: State, goal: State) -> bool:
+        if not self._is_adopted_still(workspace, file, _parsed(goal)):
+            return False
         found = self._derived(workspace, file, before, goal)
         return found is not None and _is_same(file, goal, found, before, workspace)
+
+    def _is_adopted_still(
+        self, workspace: Workspace, file: JobFile, record: Record | None
+    ) -> bool:
+        """Whether the object that a new run is of is the one that reviewers read now."""
+        if record is None or not record.adopted or record.object in self._of_bases(file):
+            return True
+        both = [side.adopted(file) for side in (workspace, self._workspace)]
+        bodies = [one.manifest.body for one in both if isinstance(one, Adopted)]
+        return len(bodies) == len(both) and bodies[0] == bodies[1]
 
     def _derived(
         self, workspace: Workspace, file: JobFile, before: State, goal: State | None = None
@@ -288,7 +319,7 @@ class Derivation:
             ledger=known,
             check_next_runs=False,
             new_runs=True,
-            replaces=record.replaces if record else None,
+            replaces=self._replaced(workspace, file, record),
         )
         recorded = _recorded(file, before) if before else None
         try:
@@ -301,6 +332,18 @@ class Derivation:
         if not texts and recorded and rendered.decision and rendered.decision.step is Step.KEEP:
             texts = {name: before[name] for name in rendered.record.files}
         return {**texts, RECORD_FILE: records.text(file.path, rendered.record).encode()}
+
+    def _replaced(
+        self, workspace: Workspace, file: JobFile, record: Record | None
+    ) -> str | None:
+        """The object that a run has replaced by its record, where that may have been one."""
+        if record is None:
+            return None
+        adopted = workspace.adopted(file)
+        known = {"", *workspace.ledger(file.environment).runs, *self._of_bases(file)}
+        known |= {adopted.name} if isinstance(adopted, Adopted) else set()
+        name = record.replaces
+        return name if name in known or identity.is_of(file.name, name) else None
 
     def _elsewhere(self, workspace: Workspace, file: JobFile, goal: State) -> Iterator[State]:
         """The folder in the base that went along with its environment's, when that was renamed."""
@@ -379,12 +422,11 @@ class Derivation:
         return {job: record for job, record in found.items() if record is not None}
 
     def _of_copies(self, environment: str, inside: frozenset[str]) -> Iterator[Underived]:
-        """Copies of objects of one's own, each as some commit of the branch has the object."""
+        """Copies of objects of one's own, each as its source is at hand, or was committed."""
         changed = sorted(own_objects.copied(inside))
         if not changed:
             return
-        source = own_objects.folder(environment)
-        sides = [self._workspace, *map(self._commit, self._lineage.own(source))]
+        sides = [self._workspace, *map(self._commit, self._lineage.tips if self._on_disk else ())]
         there = self._state_here(folder_of(environment))
         for path in changed:
             present = there.get(path)
@@ -441,24 +483,28 @@ class Derivation:
         """
         file = JobFile(environment, entry.job)
         path = f"{folder_of(environment)}/{file.name}"
-        base = self._committed(self._lineage.bases[0], path)
+        earlier = (self._committed(self._lineage.bases[0], path), *self._earlier(file))
         own = (self._committed(commit, path) for commit in self._lineage.own(path))
-        states = (base, self._proof(file).believed, *own, *self._earlier(file))
-        adopted = self._workspace.adopted(file)
-        if isinstance(adopted, Adopted) and adopted.name == entry.object:
-            return True
-        known = [record for state in states if (record := _parsed(state))]
+        shared, branch = map(_records, (earlier, (self._proof(file).believed, *own)))
+        # That a run of the branch has finished was taken from the ledger.
+        known = [*shared, *(record for record in branch if record.state != "finished")]
         if any(_is_of(entry, record) for record in known):
             return True
-        objects = {record.object for record in known}
-        return self._was_stepped_over(file, entry, {*objects, *others})
+        adopted = self._workspace.adopted(file)
+        if isinstance(adopted, Adopted) and adopted.name == entry.object:
+            return not shared
+        last = entry.run - any(_is_of(entry, record) for record in branch)
+        objects = {"", *(record.object for record in known), *others}
+        return self._was_stepped_over(file, entry, objects, last)
 
-    def _was_stepped_over(self, file: JobFile, entry: LedgerEntry, known: Iterable[str]) -> bool:
-        """Whether an entry is of a run with a lower number than the job has at hand, that some
-        commit of the branch would have begun in place of a known one.
+    def _was_stepped_over(
+        self, file: JobFile, entry: LedgerEntry, known: Iterable[str], last: int
+    ) -> bool:
+        """Whether an entry is of a run that some commit of the branch would have begun in place of
+        a known one. The job has a higher number than `last` at hand.
         """
         now = self._sources(self._workspace, file)
-        if now is None or entry.run >= now.job.run:
+        if now is None or last >= now.job.run:
             return False
         sides = (self._workspace, *map(self._commit, self._lineage.own(file.path)))
         for found in (self._sources(side, file) for side in sides):
@@ -564,6 +610,11 @@ def _recorded(file: JobFile, state: State) -> Recorded | None:
     folder = folder_of(file.environment)
     files = {f"{folder}/{file.name}/{name}": raw for name, raw in state.items()}
     return RenderedFolder(Edited(NOTHING, files), file.environment).recorded(file.name)
+
+
+def _records(states: Iterable[State]) -> list[Record]:
+    """The records in folders of a job that can be read."""
+    return [record for state in states if (record := _parsed(state))]
 
 
 def _parsed(state: State) -> Record | None:

@@ -21,16 +21,15 @@ from trainwright.datatypes.model import (
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings import diagnostics as dx
 from trainwright.helm.engines import ChartRefusal, Engine
-from trainwright.kinds import ADOPTED, SERVED, TARGETS
-from trainwright.kinds.adopted.pod_templates import of_any_kind
+from trainwright.kinds import ADOPTED, TARGETS
 from trainwright.kinds.capabilities import left_to_flavor
 from trainwright.kinds.subjects import subject_of
 from trainwright.kinds.target import Target, Unsupported
 from trainwright.pods.flags import flag_words, is_ambiguous
-from trainwright.render import dropped, objects
+from trainwright.render import dropped, objects, permitted
 from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit
-from trainwright.rules import deception, images, secrets, security
+from trainwright.rules import deception, secrets
 from trainwright.runs import meaning
 from trainwright.runs import record as records
 from trainwright.runs.adopted import Adopted
@@ -350,28 +349,12 @@ def _unadoptable(sources: Sources, adopted: Adopted) -> Iterator[Finding]:
         yield dx.ADOPTED.at(sources.spec.authored(Pointer("/state")), message, remedy=remedy)
 
 
-# What must not come into git in any file, and what an environment takes from no object.
-_OF_ANY_OBJECT = frozenset(
-    {
-        secrets.CREDENTIAL,
-        deception.deceptive_text.id,
-        security.pod_security_violation.id,
-        images.missing_digest.id,
-        images.registry_not_allowed.id,
-    }
-)
-
-
 def _in_adopted(manifest: Manifest, adopted: Adopted, sources: Sources) -> Iterator[Finding]:
     """What no object may have; how it runs otherwise stays as it is."""
     found = []
-    subject = subject_of(manifest, sources.environment, sources.job)
-    if manifest.group_kind not in SERVED:
-        subject = replace(subject, finder=of_any_kind)
-    for rule, hit in rules.run(subject):
-        if rule.id in _OF_ANY_OBJECT:
-            one = _finding(rule, hit, manifest, sources.spec)
-            found.append(replace(one, place=adopted.document.place(hit.pointer), related=()))
+    for rule, hit in permitted.of_any_object(manifest, sources.environment, sources.job):
+        one = _finding(rule, hit, manifest, sources.spec)
+        found.append(replace(one, place=adopted.document.place(hit.pointer), related=()))
     yield from found
     yield from deception.elsewhere(adopted.unseen, found)
 

@@ -78,7 +78,7 @@ class RenderedFolder(Owner):
         """The record in a job's folder, whosever it is, read once."""
         try:
             return records.parse(self.tree.read(f"{self.path}/{job}/{RECORD_FILE}"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             if error.errno == errno.EFBIG:

@@ -18,6 +18,7 @@ from trainwright.specs.layout import ENVIRONMENTS
 KUSTOMIZATION_FILE = "kustomization.yaml"
 
 Runs = Mapping[str, Record]
+_BEGINS, _ENDS = "resources: [", "]"
 
 
 def written(environment: str, runs: Runs, copies: Iterable[str] = ()) -> str:
@@ -27,12 +28,12 @@ def written(environment: str, runs: Runs, copies: Iterable[str] = ()) -> str:
     brackets are there since `resources:` with nothing below it is refused as empty.
     """
     lines = [_head(environment), "apiVersion: kustomize.config.k8s.io/v1beta1\n"]
-    lines += ["kind: Kustomization\n", "resources: [\n"]
+    lines += ["kind: Kustomization\n", f"{_BEGINS}\n"]
     for job, manifests in _listed(runs).items():
         lines += [f"# {job}\n", *(f"{path},\n" for path in manifests), "\n"]
     for path in sorted(copies):
         lines += [f"# {path}\n", f"{path},\n", "\n"]
-    return "".join((*lines, "]\n"))
+    return "".join((*lines, f"{_ENDS}\n"))
 
 
 def is_right(environment: str, runs: Runs, present: str, copies: Iterable[str] = ()) -> bool:
@@ -40,11 +41,15 @@ def is_right(environment: str, runs: Runs, present: str, copies: Iterable[str] =
 
     Git puts the jobs that two branches add in any order, with one empty line for both.
     """
-    return _lines(present) == _lines(written(environment, runs, copies))
+    return _parts(present) == _parts(written(environment, runs, copies))
 
 
-def _lines(text: str) -> list[str]:
-    return sorted(filter(None, text.splitlines()))
+def _parts(text: str) -> tuple[list[str], list[str], list[str]]:
+    """The lines down to where the list begins, those in it in order, and those from its end on."""
+    lines = [line for line in text.split("\n") if line]  # and at no other character: YAML may not
+    begins = lines.index(_BEGINS) + 1 if _BEGINS in lines else 0
+    ends = lines.index(_ENDS) if _ENDS in lines else len(lines)
+    return lines[:begins], sorted(lines[begins:ends]), lines[ends:]
 
 
 def _head(environment: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -151,9 +152,12 @@ def _base(repository: Repository, onto: str, tip: str) -> str:
 # --- what forges tell their jobs -----------------------------------------------------------------
 
 _FORGE = (
-    *("GITHUB_WORKSPACE", "GITHUB_BASE_REF"),
+    *("GITHUB_WORKSPACE", "GITHUB_BASE_REF", "GITHUB_REF", "GITHUB_SHA"),
     *("CI_PROJECT_DIR", "CI_MERGE_REQUEST_DIFF_BASE_SHA"),
 )
+
+
+_MERGE = re.compile("refs/pull/[0-9]+/merge")
 
 
 def _of_forge(repository: Repository) -> str:
@@ -162,13 +166,15 @@ def _of_forge(repository: Repository) -> str:
     https://docs.github.com/en/actions/reference/workflows-and-actions/variables
     https://docs.gitlab.com/ci/variables/predefined_variables/
     """
-    workspace, branch, project, commit = (os.environ.get(name, "") for name in _FORGE)
+    workspace, branch, ref, merge, project, commit = (os.environ.get(it, "") for it in _FORGE)
     if commit and _is_in(repository, project):
         return commit
     if not branch or not _is_in(repository, workspace):
         return ""
-    merged = _named(repository.folder, ("HEAD^2", "HEAD^1"))
-    return merged["HEAD^1"] if len(merged) == 2 else f"refs/remotes/origin/{branch}"
+    known = _named(repository.folder, ("HEAD", "HEAD^1", "HEAD^2"))
+    # The forge's own merge, and not one that the author of a branch made, of any two parents.
+    is_merged_by_forge = len(known) == 3 and known["HEAD"] == merge and _MERGE.fullmatch(ref)
+    return known["HEAD^1"] if is_merged_by_forge else f"refs/remotes/origin/{branch}"
 
 
 def _is_in(repository: Repository, folder: str) -> bool:

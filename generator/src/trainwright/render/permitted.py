@@ -1,0 +1,80 @@
+"""What an environment takes from no run that begins, whichever commit of a branch rendered it.
+
+One commit may allow what the next one forbids again: the run that was rendered in between stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from trainwright import rules
+from trainwright.datatypes.model import Environment, Job, Manifest, Severity
+from trainwright.datatypes.pointer import lookup
+from trainwright.kinds import SERVED
+from trainwright.kinds.adopted.pod_templates import of_any_kind
+from trainwright.kinds.subjects import subject_of
+from trainwright.render import objects
+from trainwright.rule_model.rule import Rule
+from trainwright.rule_model.subject import Hit
+from trainwright.rules import deception, images, secrets, security
+from trainwright.rules.policy import waivable
+from trainwright.runs.decision import Sources
+from trainwright.runs.record import Record
+from trainwright.specs import allowed
+
+# What must not come into git in any file, and what an environment takes from no object.
+_OF_ANY_OBJECT = frozenset(
+    {
+        secrets.CREDENTIAL,
+        deception.deceptive_text.id,
+        security.pod_security_violation.id,
+        images.missing_digest.id,
+        images.registry_not_allowed.id,
+    }
+)
+
+
+def of_any_object(
+    manifest: Manifest, environment: Environment, job: Job
+) -> Iterator[tuple[Rule, Hit]]:
+    """What no object may have, however it came to be."""
+    subject = subject_of(manifest, environment, job)
+    if manifest.group_kind not in SERVED:
+        subject = replace(subject, finder=of_any_kind)
+    return ((rule, hit) for rule, hit in rules.run(subject) if rule.id in _OF_ANY_OBJECT)
+
+
+def refusal(record: Record, texts: Mapping[str, str], sources: Sources) -> str:
+    """Why the environment as it is now takes no such run; empty where it does."""
+    return next(_refusals(record, texts, sources), "")
+
+
+def _refusals(record: Record, texts: Mapping[str, str], sources: Sources) -> Iterator[str]:
+    environment = sources.environment
+    namespace = record.environment.get("namespace")
+    if namespace != environment.namespace:
+        yield f"is for the namespace {namespace}, that of {environment.name} is " + (
+            environment.namespace
+        )
+    for name, at in allowed.uses(record.spec):
+        used_now = lookup(sources.spec.data, at) == lookup(record.spec, at)
+        if not used_now and name not in environment.allow:
+            yield f"has {at.dotted}, and {name} is not allowed in {environment.name}"
+    weighed = _weighed(sources)
+    for manifest in objects.manifests(texts, record.target):
+        for rule, hit in of_any_object(manifest, environment, sources.job):
+            if rule.id not in weighed:
+                yield f"breaks {rule.id} in {environment.name}: {hit.message}"
+
+
+def _weighed(sources: Sources) -> frozenset[str]:
+    """The rules that are waived, or no errors here."""
+    environment = sources.environment
+    waived = {waiver.rule for waiver in (*sources.job.waivers, *environment.waivers)}
+    lowered = {
+        rule
+        for rule, weight in environment.severities.items()
+        if weight.severity is not Severity.ERROR
+    }
+    return frozenset(waived | lowered) & waivable() if waived or lowered else frozenset()
