@@ -33,9 +33,7 @@ def render(review: Plan, style: Style) -> str:
 
 
 def _lines(review: Plan, style: Style) -> Iterator[str]:
-    for finding in review.underived:
-        yield style.paint(visible(words.forged(finding)), "red")
-    for line in words.otherwise(review):
+    for line in (*map(words.forged, review.underived), *words.otherwise(review)):
         yield style.paint(visible(line), "red")
     yield visible(headline.verdict(review))
     for line in words.unrendered(review):
