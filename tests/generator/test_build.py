@@ -31,7 +31,7 @@ def _options(**more) -> plan.BuildOptions:
 
 def _remembered(repository: Repository, environment: str) -> dict[str, object]:
     path = memory.location(repository.root, environment)
-    return json.loads(path.read_text())["jobs"]
+    return json.loads(path.read_text())["values"]
 
 
 def test_an_unchanged_job_is_not_rendered_again(
@@ -89,7 +89,7 @@ OWN = {"prod/jobs/llm.yaml": "prod/llm"}
 
 @pytest.mark.parametrize(
     "content",
-    ["", "{", "[]", '{"fingerprint": 1}', '{"fingerprint": "x", "jobs": 3}', "[" * 200_000],
+    ["", "{", "[]", '{"mark": 1}', '{"mark": "x", "values": 3}', "[" * 200_000],
 )
 def test_a_broken_cache_is_forgotten(repository: Repository, content: str) -> None:
     repository.run("render")
@@ -112,18 +112,19 @@ def test_findings_are_remembered_whole(repository: Repository) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "[]", '{"asked": 1}', "[" * 200_000, '{"asked": ASKED}', "TRUNCATED"]
+    "content", ["", "{", "[]", '{"mark": 1}', "[" * 200_000, '{"mark": MARK}', "TRUNCATED"]
 )
 def test_a_broken_output_is_forgotten(repository: Repository, content: str) -> None:
     for verb in (("check",), ("list", "jobs")):
         first = repository.run(*verb)
         (path,) = _outputs(repository, verb[0])
         whole = path.read_text()
-        known = content.replace("ASKED", json.dumps(json.loads(whole)["asked"]))
+        known = content.replace("MARK", json.dumps(json.loads(whole)["mark"]))
         path.write_text(whole[:-20] if content == "TRUNCATED" else known)
         again = repository.run(*verb)
         assert (again.exit_code, again.output) == (first.exit_code, first.output)
-        assert json.loads(path.read_text())["text"] == first.stdout
+        ((_, printed),) = json.loads(path.read_text())["values"].values()
+        assert printed["text"] == first.stdout
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,15 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from trainwright.memo import Cell
 from trainwright.specs import memory
-from trainwright.specs.memory import EMBEDDED
+from trainwright.specs.memory import EMBEDDED, Kept
 from trainwright.specs.tracked import Tracked
 from trainwright.specs.tree import Folder, Tree
+
+_LAST = "last"
 
 
 class Printed(NamedTuple):
@@ -42,25 +44,24 @@ class Memory:
         engine: str = EMBEDDED,
     ):
         self._tree = Tracked(Folder(root))
-        self._asked = {**settings, "program": memory.fingerprint(engine)}
         name = hashlib.sha256(json.dumps(selections).encode()).hexdigest()[:16]
         # No environment, which have files beside this one, has a name with an underscore.
-        self._path = memory.location(root, f"_{verb}-{name}")
+        path = memory.location(root, f"_{verb}-{name}")
+        mark = {**settings, "program": memory.fingerprint(engine)}
+        self._kept = Kept(path, mark, _printed, Printed._asdict)
 
     def recall(self) -> Printed | None:
         """What would be printed now; None where that has to be found out."""
-        try:
-            known = json.loads(self._path.read_bytes())
-            if known["asked"] != self._asked or not self._tree.is_as(known["seen"]):
-                return None
-            return Printed(str(known["text"]), int(known["code"]))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return None
+        return self._kept.recall(_LAST, self._tree.is_as)
 
     def print(self, make: Callable[[Tree], Printed]) -> Printed:
         """Find out what a verb prints of the files of a tree, and remember it."""
         printed = Cell(self._tree.memo, lambda: make(self._tree)).get()
         if self._tree.whole:
-            known = {**printed._asdict(), "asked": self._asked, "seen": self._tree.seen}
-            memory.write(self._path, json.dumps(known))
+            self._kept.keep(_LAST, printed, self._tree.seen)
+            self._kept.save()
         return printed
+
+
+def _printed(_: object, data: Any) -> Printed:
+    return Printed(str(data["text"]), int(data["code"]))

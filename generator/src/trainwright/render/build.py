@@ -206,13 +206,9 @@ class _Work:
         self._history = history
         self._derivation = derivation
         self._new: tuple[JobFile, ...] = ()  # jobs without a record anywhere
-        self._cache_path = memory.location(root, selection.environment)
-        self._mark = memory.fingerprint(options.helm or memory.EMBEDDED)
+        self._kept = cache.of(root, selection.environment, options.helm or memory.EMBEDDED)
         self.environment = workspace.sound(self.name)
-        remembers = options.use_cache and options.check_next_runs
-        self._remembered = cache.load(self._cache_path, self._mark) if remembers else {}
         self._checked: dict[str, Remembered] = {}
-        self._known: dict[str, Remembered] = {}  # what a check of a job would come to from now on
         self._runs: dict[str, Record] = dict(self._folder.records)
         self._texts: dict[str, str] = {}
         self._begun: list[Record] = []
@@ -224,9 +220,8 @@ class _Work:
         if self._history is not None:
             self._restore(self._history)
         for file, recorded in self._present().items():
-            known = self._remembered.get(file.name)
-            if known and self._still_true(known):
-                self._checked[file.name] = self._known[file.name] = known
+            if known := self._recalled(file.name):
+                self._checked[file.name] = known
             checked = self._options.check_next_runs and file.name not in self._checked
             here = file.name in self._runs  # not only in git's history
             if checked or recorded is None or not (here and self._workspace.stays(file, recorded)):
@@ -270,9 +265,11 @@ class _Work:
             texts = {**run.files.texts(), RECORD_FILE: records.text(file.path, run.record)}
             self._texts |= {f"{file.name}/{name}": text for name, text in texts.items()}
 
-    def _still_true(self, known: Remembered) -> bool:
-        reader = self._workspace.reader
-        return all(reader.state(path) == state for path, state in known.inputs.items())
+    def _recalled(self, job: str) -> Remembered | None:
+        """What an earlier check came to of a job whose inputs are as they were."""
+        if not (self._options.use_cache and self._options.check_next_runs):
+            return None
+        return self._kept.recall(job, self._workspace.reader.is_as)
 
     def take(self, item: batch.Item, rendered: render.Rendered, inputs: Mapping[str, str]) -> None:
         """Note what a job came to."""
@@ -286,7 +283,7 @@ class _Work:
         if item.check_next_runs or rendered.findings or job not in self._checked:
             self._checked[job] = outcome
         if item.check_next_runs:
-            self._known[job] = outcome
+            self._kept.keep(job, outcome, inputs)
         if rendered.record is not None:
             self._runs[job] = rendered.record
             text = records.text(rendered.file.path, rendered.record)
@@ -295,7 +292,7 @@ class _Work:
                 self._begun.append(rendered.record)
             if self._options.writes and rendered.is_checked:
                 written = {records.path(self.name, job): state_of(text.encode())}
-                self._known[job] = replace(outcome, inputs={**inputs, **written})
+                self._kept.keep(job, outcome, {**inputs, **written})
         self._texts |= {f"{job}/{name}": text for name, text in rendered.files.items()}
 
     @property
@@ -308,7 +305,8 @@ class _Work:
 
     def finished(self, shared: tuple[Finding, ...]) -> EnvironmentBuild:
         """The plan; `shared` are findings about files that several jobs inherit from."""
-        self._remember()
+        if self._options.use_cache and self.environment is not None:
+            self._kept.save({file.name for file in self._spared})
         if self._selection.whole:
             selected = {file.name for file in self._selection.jobs}
             self._runs = {job: run for job, run in self._runs.items() if job in selected}
@@ -325,20 +323,11 @@ class _Work:
             begun=tuple(self._begun),
         )
 
-    def _remember(self) -> None:
-        """Keep what a check would come to, for the next one."""
-        if not self._options.use_cache or self.environment is None or not self._known:
-            return
-        remembered = self._remembered
-        if not self._options.check_next_runs:  # it was of no use so far
-            remembered = cache.load(self._cache_path, self._mark)
-        stay = {file.name for file in self._selection.others}
-        if not self._options.check_next_runs:
-            stay |= {file.name for file in self._selection.jobs}
-        kept = {job: outcome for job, outcome in remembered.items() if job in stay}
-        known = {**kept, **self._known}
-        if known != remembered:
-            cache.save(self._cache_path, self._mark, known)
+    @property
+    def _spared(self) -> Iterable[JobFile]:
+        """The jobs of which nothing is found out that a check would."""
+        others = self._selection.others
+        return others if self._options.check_next_runs else (*others, *self._selection.jobs)
 
     def _findings(self, shared: tuple[Finding, ...]) -> tuple[Finding, ...]:
         checked = EnvironmentCheck(

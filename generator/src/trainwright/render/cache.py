@@ -6,7 +6,6 @@ be deleted at any time. It holds hashes and findings, never rendered text.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +14,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Finding, Location, Related, Severity, Waiver
 from trainwright.datatypes.pointer import Pointer
 from trainwright.specs import memory
+from trainwright.specs.memory import Kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,27 +27,14 @@ class Remembered:
     idle: Mapping[str, tuple[str, ...]] | None = None  # see redundant
 
 
-def load(path: Path, mark: str) -> dict[str, Remembered]:
-    """What is remembered by job name; nothing when the mark differs or the file is unusable."""
-    try:
-        data: Data = json.loads(path.read_bytes())
-        if data["fingerprint"] != mark:
-            return {}
-        return {name: _remembered(job) for name, job in data["jobs"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {}
-
-
-def save(path: Path, mark: str, jobs: Mapping[str, Remembered]) -> None:
-    """Replace the memory of an environment; a cache that cannot be written is no failure."""
-    data = {"fingerprint": mark, "jobs": {name: _plain(job) for name, job in jobs.items()}}
-    memory.write(path, json.dumps(data))
+def of(root: Path, environment: str, engine: str) -> Kept[Remembered]:
+    """What is remembered of the jobs of an environment, by name."""
+    path = memory.location(root, environment)
+    return Kept(path, memory.fingerprint(engine), _remembered, _plain)
 
 
 def _plain(job: Remembered) -> Data:
-    plain: Data = {
-        "inputs": job.inputs,
-    }
+    plain: Data = {}
     if job.idle is not None:
         plain["idle"] = job.idle
     if job.findings:
@@ -57,9 +44,9 @@ def _plain(job: Remembered) -> Data:
     return plain
 
 
-def _remembered(data: Data) -> Remembered:
+def _remembered(inputs: Mapping[str, str], data: Data) -> Remembered:
     return Remembered(
-        inputs=data["inputs"],
+        inputs=inputs,
         findings=tuple(_findings(data.get("findings", ()))),
         idle={file: tuple(unused) for file, unused in data["idle"].items()}
         if "idle" in data

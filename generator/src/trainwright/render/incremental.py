@@ -25,10 +25,11 @@ from trainwright.render.policy import EnvironmentCheck, has_unknown_run
 from trainwright.runs import record as records
 from trainwright.runs.record import Record
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import files, ledger, lineage, memory, redundant
+from trainwright.specs import files, ledger, lineage, redundant
 from trainwright.specs.entry import above, ignore_file, is_ignore_file
 from trainwright.specs.git import GitError
 from trainwright.specs.layout import ENVIRONMENTS, JobFile
+from trainwright.specs.memory import EMBEDDED, Kept
 from trainwright.specs.redundant import Inherited
 from trainwright.specs.tree import Tree
 
@@ -54,8 +55,8 @@ class IncrementalCheck(Owner):
         super().__init__(workspace.memo)
         self.workspace = workspace
         self._engine = engines.engine()
-        self._cache = remembered
-        self._recalled: dict[str, dict[str, Remembered]] = {}
+        self._root = remembered
+        self._kept: dict[str, Kept[Remembered]] = {}  # by environment
         self._last: dict[JobFile, Cell[Checked | None]] = {}  # what each job last came to
         self._reached: defaultdict[str, set[JobFile]] = defaultdict(set)  # jobs, by input
         self._stale: dict[JobFile, None] = {}
@@ -139,14 +140,12 @@ class IncrementalCheck(Owner):
 
     def _recall(self, file: JobFile) -> Checked | None:
         """What an earlier process found out about a job, if all is as it was then."""
-        if self._cache is None:
+        if self._root is None:
             return None
-        if file.environment not in self._recalled:
-            location = memory.location(self._cache, file.environment)
-            mark = memory.fingerprint(memory.EMBEDDED)
-            self._recalled[file.environment] = cache.load(location, mark)
-        known = self._recalled[file.environment].pop(file.name, None)
-        if known is None or known.inputs != self._states(known.inputs):
+        if file.environment not in self._kept:
+            self._kept[file.environment] = cache.of(self._root, file.environment, EMBEDDED)
+        known = self._kept[file.environment].recall(file.name, self.workspace.reader.is_as)
+        if known is None:
             return None
         recorded = self.workspace.folder(file.environment).recorded(file.name)
         if recorded is None or not self.workspace.stays(file, recorded):
@@ -230,11 +229,11 @@ class IncrementalCheck(Owner):
             return tuple(map(derivation.finding, proof.underived(name) if proof else ()))
 
     def _derivation(self) -> Derivation | None:
-        if self._cache is not None:
+        if self._root is not None:
             with suppress(GitError):  # where there is no base, `check` tells
-                branch = lineage.find(self._cache)
+                branch = lineage.find(self._root)
                 if branch is not None:
-                    return Derivation(self._cache, branch, self.workspace)
+                    return Derivation(self._root, branch, self.workspace)
         return None
 
     @tracked(same=eq)

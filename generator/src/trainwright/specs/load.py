@@ -343,6 +343,10 @@ class Reader(Owner):
         listed = self.repository_folder(path)
         return raw.message if listed is None else state_of("\0".join(listed).encode())
 
+    def is_as(self, states: Mapping[str, str]) -> bool:
+        """Whether files have the states that they had, by path."""
+        return all(self.state(path) == state for path, state in states.items())
+
     def source(self, path: str) -> str:
         """SHA-256 of a file, whichever line ends a checkout gave it; empty when it is not there."""
         raw = self.raw(path)

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import sys
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Container, Iterator
+from functools import cache, cached_property
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 EMBEDDED = "embedded"
 _PACKAGE = Path(__file__).parents[1]
+_Value = TypeVar("_Value")
 _LIBRARIES = ("helm_python", "jsonschema_rs", "yaml")
 
 
@@ -69,6 +72,64 @@ def _states(folder: str) -> Iterator[str]:
                 yield f"{entry.path} {status.st_size} {status.st_mtime_ns}"
             elif entry.name != "__pycache__":
                 yield from _states(entry.path)
+
+
+_UNUSABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+
+
+class Kept(Generic[_Value]):
+    """Values by name in a file, for the next process, each with what it was made of (see `memo`).
+
+    `mark` stands for all else that they follow from. `read` makes a value of what it was made of
+    and of what `write` made of it. A file that cannot be used has none.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        mark: object,
+        read: Callable[[Any, Any], _Value],
+        write: Callable[[_Value], object],
+    ):
+        self._path = path
+        self._mark = mark
+        self._read = read
+        self._write = write
+        self._now: dict[str, tuple[object, object]] = {}
+
+    @cached_property
+    def _before(self) -> dict[str, tuple[object, object]]:
+        try:
+            data = json.loads(self._path.read_bytes())
+            if data["mark"] != self._mark:
+                return {}
+            return {name: (made_of, value) for name, (made_of, value) in data["values"].items()}
+        except _UNUSABLE:
+            return {}
+
+    def recall(self, name: str, is_as: Callable[[Any], bool]) -> _Value | None:
+        """A value, if all that it was made of still is as it was then."""
+        try:
+            made_of, value = self._before[name]
+            if not is_as(made_of):
+                return None
+            found = self._read(made_of, value)
+        except _UNUSABLE:
+            return None
+        self._now[name] = made_of, value
+        return found
+
+    def keep(self, name: str, value: _Value, made_of: object) -> None:
+        """Have a value for the next process."""
+        self._now[name] = made_of, self._write(value)
+
+    def save(self, others: Container[str] = ()) -> None:
+        """Write what was recalled and kept, and what there was of some others."""
+        if not self._now:
+            return
+        values = {name: it for name, it in self._before.items() if name in others} | self._now
+        if values != self._before:
+            write(self._path, json.dumps({"mark": self._mark, "values": values}))
 
 
 def write(path: Path, text: str) -> None:
