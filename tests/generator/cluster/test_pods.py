@@ -54,7 +54,10 @@ def test_every_golden_job_has_seats_or_says_nothing(folder: Path) -> None:
     if reference == "ClusterTrainingRuntime":  # git does not have what it adds
         assert places == ()
         return
-    assert [seat.index for seat in places] == list(range(len(places)))
+    groups = {group["name"] for group in manifest.body["spec"].get("replicatedJobs", ())}
+    roles = [seat.role if seat.role in groups - {"node"} else "" for seat in places]
+    numbers = [seat.index for seat in places]
+    assert numbers == [roles[:at].count(role) for at, role in enumerate(roles)]
     ranks = [rank for seat in places for rank in seat.ranks]
     assert ranks in (list(range(len(ranks))), []), "each rank once, in order"
     # The Job controller appends five letters; other operators' pods have exactly the name.
@@ -62,7 +65,10 @@ def test_every_golden_job_has_seats_or_says_nothing(folder: Path) -> None:
         f"{seat.name}-x9z2k" if kind.kind in ("JobSet", "Job", "TrainJob") else seat.name
         for seat in places
     ]
-    taken = assign_slots([read(pod(name), kind) for name in reversed(names)], places)
+    pods = [pod(name) for name in names]
+    for body, role in zip(pods, roles, strict=True):
+        body["metadata"]["labels"] = {"trainwright.io/role": role} if role else {}
+    taken = assign_slots([read(body, kind) for body in reversed(pods)], places)
     assert [one.name for one in taken] == names
     assert all(one.seat for one in taken)
 
