@@ -66,11 +66,13 @@ async def hover(editor: Editor, path: str, found: str) -> str:
     return answer.contents.value if answer else ""
 
 
-async def lines(editor: Editor, path: str, found: str, *, uses: bool = False) -> list[str]:
+async def lines(
+    editor: Editor, path: str, found: str, *, uses: bool = False, declared: bool = False
+) -> list[str]:
     """Where a definition or references lead, as file:line."""
     position = at(editor, path, found)
     if uses:
-        context = types.ReferenceContext(include_declaration=False)
+        context = types.ReferenceContext(include_declaration=declared)
         asked = types.ReferenceParams(context, editor.document(path), position)
         answer = await editor.client.text_document_references_async(asked)
     else:
@@ -118,7 +120,7 @@ async def test_a_definition_is_the_declaration_or_the_line_that_is_overridden(
     async with editing(written) as editor:
         train = "dev/jobs/train.yaml"
         assert await lines(editor, train, "pool: h1|00") == ["dev/environment.yaml:7"]
-        assert await lines(editor, train, "queue: vis|ion") == ["dev/environment.yaml:9"]
+        assert await lines(editor, train, "queue: vis|ion") == ["dev/environment.yaml:7"]
         assert await lines(editor, train, "name: h|f") == ["dev/environment.yaml:11"]
         assert await lines(editor, train, "extends: base/sh|ared") == ["base/jobs/shared.yaml:3"]
         assert await lines(editor, train, "volume: da|ta") == ["base/jobs/shared.yaml:6"]
@@ -160,6 +162,27 @@ async def test_references_are_the_lines_and_jobs_that_a_name_or_value_reaches(
         reached.insert(0, "dev/jobs/mnist.yaml:4")
         assert await lines(editor, environment, "te|am: vision", uses=True) == reached
         assert await lines(editor, environment, "retri|es: 3", uses=True) == reached[:1]
+
+
+@pytest.mark.parametrize(
+    ("path", "found", "declared"),
+    [
+        ("dev/environment.yaml", "h1|00: {", "dev/environment.yaml:7"),
+        ("dev/jobs/train.yaml", "pool: h1|00", "dev/environment.yaml:7"),
+        ("base/jobs/shared.yaml", "name: sha|red", "base/jobs/shared.yaml:3"),
+        ("dev/jobs/train.yaml", "extends: base/sh|ared", "base/jobs/shared.yaml:3"),
+        ("base/jobs/shared.yaml", "retri|es: 5", "base/jobs/shared.yaml:5"),
+        ("base/jobs/shared.yaml", "da|ta: {claim", "base/jobs/shared.yaml:6"),
+    ],
+)
+async def test_references_have_the_declaration_where_the_editor_requests_it(
+    written: Repository, path: str, found: str, declared: str
+) -> None:
+    async with editing(written) as editor:
+        await editor.checked()
+        uses = await lines(editor, path, found, uses=True)
+        assert declared not in uses
+        assert await lines(editor, path, found, uses=True, declared=True) == [declared, *uses]
 
 
 async def suggested(editor: Editor, path: str, text: str) -> dict[str, types.CompletionItem]:
@@ -205,6 +228,26 @@ async def test_completion_knows_keys_values_and_names(written: Repository) -> No
             assert there <= set(found), typed
             assert not absent & set(found), typed
             assert all(item.documentation for item in found.values()), typed
+
+
+async def test_completion_says_what_a_pool_and_a_queue_have_left(written: Repository) -> None:
+    path = "dev/jobs/train.yaml"
+    text = POOLS.replace("gpusPerNode: 8", "gpusPerNode: 8, capacity: 64, spot: true")
+    written.environment("dev", text)
+    other = "pool: h100\nqueue: vision\nresources: {gpu: 2}\n"
+    job = written.job("dev/other", f"extends: base/shared\n{other}")
+    job.write_text(job.read_text().replace('resources: {cpu: "1", memory: 1Gi}\n', ""))
+    async with editing(written) as editor:
+        editor.open(path)
+        await editor.checked()
+        assert "60 of 64 GPUs free" in await hover(editor, path, "pool: h1|00")
+        own = (editor.root / "environments" / path).read_text().removesuffix(OWN)
+        pools = await suggested(editor, path, own + "pool: |\n")
+        facts = "60 of 64 GPUs free · 8 per node · 4 USD per GPU-hour · spot"
+        assert (pools["h100"].detail, pools["cpu"].detail) == (facts, None)
+        assert pools["h100"].label_details.description == facts
+        queues = await suggested(editor, path, own + "queue: |\n")
+        assert queues["vision"].detail == "4 of 8 GPUs free"
 
 
 async def test_completion_knows_what_a_pool_may_say(written: Repository) -> None:

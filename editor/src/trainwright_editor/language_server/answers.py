@@ -73,7 +73,9 @@ class Answers:
 
     def _references(self, params: types.ReferenceParams) -> list[types.Location]:
         place = self._connection.place(params.text_document, params.position)
-        return self._locations(place, navigation.references(place)) if place else []
+        declared = params.context.include_declaration
+        found = navigation.references(place, declared=declared) if place else ()
+        return self._locations(place, found) if place else []
 
     def _locations(self, place: Place, targets: Iterable[Target]) -> list[types.Location]:
         to = self._connection.to(place.session)
@@ -245,6 +247,9 @@ def _item(one: completion.Suggestion, span: types.Range, index: int) -> types.Co
         label=one.label,
         kind=kinds[one.what],
         detail=one.detail or None,
+        label_details=types.CompletionItemLabelDetails(description=one.detail)
+        if one.what == "name" and one.detail
+        else None,
         documentation=types.MarkupContent(types.MarkupKind.Markdown, one.documentation),
         sort_text=f"{index:04}",
         filter_text=one.label,

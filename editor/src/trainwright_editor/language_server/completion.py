@@ -15,8 +15,10 @@ from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.specs import yamlio
 from trainwright.specs.fields import Field, field
+from trainwright.specs.layout import job_of
 from trainwright.specs.other_names import other_names
 from trainwright.specs.violation import show
+from trainwright_editor.language_server.availability import availability
 
 _MARK = "zzcursorzz"  # what is put where the cursor is, so that the parser has its place
 _MOST = 200  # suggestions at once; more are left out until more is typed
@@ -188,9 +190,16 @@ def _values(place: Place, pointer: Pointer) -> Iterator[Suggestion]:
     root = spec_root(place.path, pointer)
     in_spec = None if root is None else Pointer(pointer.removeprefix(root))
     named = names.possible(place, pointer, in_spec)
+    facts = availability(
+        place.session, place.environment, names.declared_as(in_spec), job_of(place.path)
+    )
     for name in named:
         yield Suggestion(
-            text=yamlio.inline(name.text), label=name.text, what="name", documentation=name.about
+            text=yamlio.inline(name.text),
+            label=name.text,
+            what="name",
+            detail=facts.get(name.text, ""),
+            documentation=name.about,
         )
     known = field(place.kind, pointer)
     if named:

@@ -13,9 +13,10 @@ from trainwright.datatypes.model import Finding
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings.visibility import visible
 from trainwright.reports.report import help_uri, rule
-from trainwright.specs.layout import JobFile
+from trainwright.specs.layout import JobFile, job_of
 from trainwright.specs.merge import BUILT_IN, Layer
 from trainwright.specs.violation import show
+from trainwright_editor.language_server.availability import availability
 
 if TYPE_CHECKING:
     from trainwright.authoring.session import Link
@@ -86,7 +87,10 @@ def _named(place: Place) -> str:
         folder, _, name = str(value).partition("/")
         return names.base(place.session, JobFile(folder, name)).about
     found = names.possible(place, place.pointer, place.in_spec)
-    return next((one.about for one in found if one.text == value), "")
+    about = next((one.about for one in found if one.text == value), "")
+    key = names.declared_as(place.in_spec)
+    facts = availability(place.session, place.environment, key, job_of(place.path))
+    return "\n\n".join(filter(None, (facts.get(str(value), ""), about)))
 
 
 def _described(place: Place) -> str:

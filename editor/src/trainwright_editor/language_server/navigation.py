@@ -71,12 +71,33 @@ def _origin(place: Place, spec: Layered, pointer: Pointer) -> Iterator[Target]:
 # --- references ----------------------------------------------------------------------------------
 
 
-def references(place: Place) -> Iterator[Target]:
-    """Every line that names what is pointed at, and every job that a shared value reaches."""
+def references(place: Place, *, declared: bool) -> Iterator[Target]:
+    """Every line that names what is pointed at, and every job that a shared value reaches.
+
+    The line that declares it, or sets the value, is among them where `declared` is requested.
+    """
     if place.entry is None:
         return
     found = dict.fromkeys(_references(place))
+    own = _own(place)
+    if own is not None:
+        found.pop(own, None)
+        if declared:
+            yield own
     yield from found
+
+
+def _own(place: Place) -> Target | None:
+    """The line that declares what is pointed at, or that sets it."""
+    pointer = place.pointer
+    if named := declaration(place):
+        return declaring(place, *named)
+    document = place.text.document
+    if place.kind == "job" and pointer == "/extends" and document:
+        base = extended(document)
+        is_there = base and place.session.workspace.tree.kind(base) == "file"
+        return target(place.session, base, "/name") if is_there else None
+    return target(place.session, place.path, pointer) if place.in_spec is not None else None
 
 
 def _references(place: Place) -> Iterator[Target]:

@@ -1,0 +1,86 @@
+"""How much of the pools and queues of an environment is free, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from trainwright.authoring.session import Session
+from trainwright.datatypes.model import Environment, Pool
+from trainwright.runs.workspace import Asking
+from trainwright.specs.demand import Demand, total
+from trainwright.specs.layout import JobFile
+
+_MOST_JOBS = 300  # of an environment, whose requests are added up while an editor waits
+
+
+def availability(
+    session: Session, environment: str, key: str, edited: JobFile | None = None
+) -> Mapping[str, str]:
+    """The facts of each name that an environment declares under a key; empty for other keys.
+
+    What `edited` requests itself is free for it. Nothing is called free before all jobs are known.
+    """
+    declared = session.workspace.sound(environment) if environment else None
+    if declared is None or key not in ("pools", "queues"):
+        return {}
+    others = _others(session, environment, edited)
+    facts = _pools(declared, others) if key == "pools" else _queues(declared, others)
+    return {name: " · ".join(known) for name, known in facts}
+
+
+def _others(
+    session: Session, environment: str, edited: JobFile | None
+) -> tuple[Asking, ...] | None:
+    """What the other jobs request; None where that is not known yet."""
+    files = [it for it in session.workspace.survey.jobs.get(environment, ()) if it != edited]
+    if len(files) > _MOST_JOBS or not set(session.check.stale).isdisjoint(files):
+        return None
+    return tuple(session.workspace.asking(file) for file in files)
+
+
+def _pools(
+    environment: Environment, others: tuple[Asking, ...] | None
+) -> Iterator[tuple[str, list[str]]]:
+    for name, pool in environment.pools.items():
+        facts = list(_room(pool.capacity, _unit(pool), others, _held(pool)))
+        if pool.gpus_per_node:
+            facts.append(f"{pool.gpus_per_node} per node")
+        if pool.price_per_gpu_hour is not None:
+            facts.append(f"{pool.price_per_gpu_hour:g} {environment.currency} per GPU-hour")
+        yield name, [*facts, "spot"] if pool.spot else facts
+
+
+def _unit(pool: Pool) -> str:
+    return "GPUs" if pool.resource else "nodes"
+
+
+def _held(pool: Pool) -> Callable[[Asking], Demand]:
+    return lambda asking: asking.demand.of(pool.name)
+
+
+def _queues(
+    environment: Environment, others: tuple[Asking, ...] | None
+) -> Iterator[tuple[str, list[str]]]:
+    for name, quota in environment.queues.items():
+
+        def held(asking: Asking, queue: str = name) -> Demand:
+            return asking.demand if asking.job and asking.job.queue == queue else Demand()
+
+        yield name, list(_room(quota, "GPUs", others, held))
+
+
+def _room(
+    has: int | None,
+    unit: str,
+    others: tuple[Asking, ...] | None,
+    held: Callable[[Asking], Demand],
+) -> Iterator[str]:
+    """How many there are, and how many nothing else may take at once."""
+    if has is None:
+        return
+    if others is None:
+        yield f"{has} {unit}"
+        return
+    taken = total(map(held, others))
+    most = taken.nodes.high if unit == "nodes" else taken.gpus.high
+    yield f"{max(0, has - most):g} of {has} {unit} free"
