@@ -54,7 +54,7 @@ removes. The effective `pool` of a job chooses them, whichever layer sets it but
 
 `defaults` may hold every field of a job but `name`, `description`, `extends`, `target`, `pool`,
 `run` and `state`. An edit of a pool holds the runs that there are, as any shared edit does; another
-`pool` in a job's own file begins a new run with what the other pool brings.
+`pool` in a job's spec begins a new run with what the other pool brings.
 
 `node` is what a node has for pods, its *allocatable* in `kubectl describe node`. A pod's requests
 are summed as the scheduler sums them: sidecars run beside the init containers behind them and

@@ -19,7 +19,7 @@ _HEAD = f"""\
 # What an edit of a field does to a run
 
 A run begins with its first rendering, and keeps its name and its bytes until a line of the job's
-own file begins another. Fields of *training* decide what is trained, and an edit of one begins a
+spec begins another. Fields of *training* decide what is trained, and an edit of one begins a
 run. Fields of *operation* decide when it runs, for how long, and how people find it: no edit of one
 does. A field stands for all that is below it.
 
@@ -38,7 +38,7 @@ values that move to a base as they are have no effect.
 _JOB = """\
 ## A job
 
-*Own file*: `environments/<env>/jobs/<job>.yaml`. *Shared*: a base, the `defaults` of a
+*Spec*: `environments/<env>/jobs/<job>.yaml`. *Shared*: a base, the `defaults` of a
 pool or of `environment.yaml`, or those of `environments/defaults.yaml`.
 """
 _ENVIRONMENT = """\
@@ -51,7 +51,7 @@ name of a run that begins if it changes a byte that is rendered for its kind, an
 
 def page() -> str:
     """The whole text."""
-    lines = [_HEAD, _JOB, "| field | own file | shared | details |", "|---|---|---|---|"]
+    lines = [_HEAD, _JOB, "| field | spec | shared | details |", "|---|---|---|---|"]
     lines += map(_job, JOB)
     lines += ["", _ENVIRONMENT, "| field | effect | details |", "|---|---|---|"]
     lines += _environment()

@@ -160,7 +160,7 @@ REFUSED = Diagnostic(
 REFERENCE = Diagnostic(
     id="TW020",
     name="unknown-reference",
-    summary="Pools, queues, targets, volumes and facts of the run that a job names exist.",
+    summary="Pools, queues, targets, volumes and references that a job names exist.",
     remedy="Use a name that exists, or declare it in environment.yaml.",
 )
 UNSUPPORTED = Diagnostic(

@@ -28,7 +28,7 @@ class Effect(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobField:
-    """A field of a job: its effect in the job's own file, and in a layer that jobs share.
+    """A field of a job: its effect in the job's spec, and in a layer that jobs share.
 
     `name` is a key of the spec, or the path of one below another: "lattice.priority".
     """
@@ -77,7 +77,7 @@ _UNLIKE_OTHERS = (
         "state",
         Effect.IN_PLACE,
         Effect.IN_PLACE,
-        "What was cancelled comes back by its own file only.",
+        "What was cancelled comes back by its spec only.",
     ),
     JobField("waivers", *_NONE),
 )
