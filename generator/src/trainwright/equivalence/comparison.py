@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
@@ -92,24 +93,36 @@ def _canonical(annotation: str) -> str:
 
 def values(run: NormalForm) -> dict[Pointer, Data]:
     """Every scalar of a normal form by its position; what is empty is not there."""
-    return dict(_leaves(run, Pointer()))
+    found: dict[Pointer, Data] = {}
+    _take(found, run, Pointer())
+    return found
 
 
-def _leaves(value: Data, path: Pointer) -> Iterator[tuple[Pointer, Data]]:
-    if is_dataclass(value):
-        for field in fields(value):
-            yield from _leaves(getattr(value, field.name), path / field.name)
+def _take(found: dict[Pointer, Data], value: Data, path: Pointer) -> None:
+    """Add the scalars of a value: an import does it some hundred times for each of its values."""
+    if isinstance(value, str | int | float):
+        if value is not False and value != "":
+            found[path] = value
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            _take(found, item, path / index)
     elif isinstance(value, Mapping):
         annotations = path.endswith("/annotations")
         for key, written in value.items():
             item = _canonical(written) if annotations and isinstance(written, str) else written
             # An empty mapping says something where a key is what counts: `emptyDir: {}`, a flag.
             if item in ({}, ()):
-                yield path / str(key), True
+                found[path / str(key)] = True
             else:
-                yield from _leaves(item, path / str(key))
-    elif isinstance(value, list | tuple):
-        for index, item in enumerate(value):
-            yield from _leaves(item, path / index)
-    elif value is not None and value is not False and value != "":
-        yield path, value
+                _take(found, item, path / str(key))
+    elif is_dataclass(value):
+        for name in _names(type(value)):
+            _take(found, getattr(value, name), path / name)
+    elif value is not None:
+        found[path] = value
+
+
+@cache
+def _names(of: type) -> tuple[str, ...]:
+    """The names of the fields of a dataclass."""
+    return tuple(field.name for field in fields(of))

@@ -162,7 +162,7 @@ def of_workload(
     configs = operators.configs(manifests)
     trains = workload.training
     shown = tuple(trains[at] for at in (sample(workload) if sampled else every(workload)))
-    places = programs.processes(trains, elastic=workload.sizes is not None)
+    places = programs.processes(trains, shown, elastic=workload.sizes is not None)
     pods = tuple(_pod(pod, places.get(pod.name, ()), configs) for pod in shown)
     roles = {name: _role(workload, name, configs) for name in workload.serving}
     metadata = manifest.metadata
@@ -215,7 +215,7 @@ def _by_roles(workload: Workload) -> Workload:
 def _role(workload: Workload, name: str, configs: Configs) -> Role:
     """A role, each of whose pods serves by itself."""
     pods = workload.of_role(name)
-    places = [programs.processes((pod,), elastic=False).get(pod.name, ()) for pod in pods]
+    places = [programs.processes((pod,), (pod,), elastic=False).get(pod.name, ()) for pod in pods]
     return Role(
         nodes=len(pods),
         awaited=workload.serving[name],

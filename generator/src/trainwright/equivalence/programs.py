@@ -119,14 +119,16 @@ def _options(command: commands.Command, env: Mapping[str, str]) -> Iterator[tupl
             yield name, value
 
 
-def processes(pods: tuple[Pod, ...], *, elastic: bool) -> dict[str, tuple[Process, ...]]:
-    """The places of the processes of pods that train together, by the pod's name.
+def processes(
+    pods: tuple[Pod, ...], shown: tuple[Pod, ...], *, elastic: bool
+) -> dict[str, tuple[Process, ...]]:
+    """The places of the processes of some of the pods that train together, by the pod's name.
 
     They are as a launcher will find them; of an elastic training all that is known is where.
     """
     found: dict[str, tuple[Process, ...]] = {}
-    addresses = {pod.name: _address(pod, pods) for pod in pods}
-    for process in rank_prediction.predict(pods):
+    addresses = {pod.name: _address(pod, pods) for pod in shown}
+    for process in rank_prediction.predict(pods, shown):
         place = Process(
             rank=None if elastic else process.rank,
             local_rank=process.local_rank,

@@ -100,7 +100,8 @@ class ImportInput:
 
     def _script(self, source: reading.Source) -> None:
         try:
-            self.sources.append(slurm.read(source.file, source.raw.decode(errors="replace")))
+            text = source.raw.decode(errors="replace")
+            self.sources.append(slurm.read(source.file, text, self._values))
         except ImportingError as error:
             self.problems.append(str(error))
 

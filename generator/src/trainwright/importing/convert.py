@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from trainwright import equivalence
 from trainwright.datatypes.frozen import dataclass
@@ -70,17 +70,10 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
         ways = choices(place.environment, source.pod(), pool or named)
         # A command that is kept whole would look for its script where none is any more.
         whole = not companions.script(run)
-        specs = [candidate.spec(source, run, place, c) for c in ways if c.apart or whole]
-    try:
-        attempts = [_attempt(spec, place) for spec in specs]
-    except ImportingError as error:
-        raise ImportingError(f"{source.place}: {source.title}: {error}") from error
-    found = [attempt for attempt in attempts if isinstance(attempt, _Attempt)]
-    if not found:
-        raise ImportingError(f"{source.place}: {source.title}: {_why_unsupported(attempts[0])}")
-    best = min(
-        found, key=lambda made: (len(equivalence.differences(run, made.run)), len(made.refused))
-    )
+        specs = (candidate.spec(source, run, place, c) for c in ways if c.apart or whole)
+        best = _best(specs, run, place)
+    if isinstance(best, Unsupported):
+        raise ImportingError(f"{source.place}: {source.title}: {_why_unsupported(best)}")
     inherited = place.inherited_in(best.spec.get("pool") or "")
     spec = shortest.shorten(best.spec, inherited, place.run)
     rendered = values(best.run)
@@ -142,6 +135,28 @@ class _Attempt:
     refused: Mapping[Pointer, str]
 
 
+def _best(
+    specs: Iterable[dict[str, Data]], run: NormalForm, place: ImportContext
+) -> _Attempt | Unsupported:
+    """The first attempt of those that come nearest to a run, or why the first one renders not."""
+    best: tuple[tuple[int, int], _Attempt] | None = None
+    why: Unsupported | None = None
+    for spec in specs:
+        made = _attempt(spec, place)
+        if isinstance(made, Unsupported):
+            why = why or made
+            continue
+        lost = (len(equivalence.differences(run, made.run)), len(made.refused))
+        if best is None or lost < best[0]:
+            best = (lost, made)
+        if lost == (0, 0):
+            break
+    if best is None:
+        assert why is not None
+        return why
+    return best[1]
+
+
 _MOST_REFUSALS = 200
 
 
@@ -190,8 +205,7 @@ def _dropped(spec: Mapping[str, Data], keys: Sequence[str]) -> dict[str, Data] |
     return None if inner is None else {**spec, key: inner}
 
 
-def _why_unsupported(attempt: _Attempt | Unsupported) -> str:
-    assert isinstance(attempt, Unsupported)
+def _why_unsupported(attempt: Unsupported) -> str:
     return f"{attempt.message}. {attempt.remedy}".strip(". ")
 
 

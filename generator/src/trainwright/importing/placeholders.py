@@ -86,6 +86,8 @@ def _unfilled(source: Source) -> Iterator[tuple[str, tuple[str, str]]]:
             if not isinstance(value, str) or _is_read_by_shell(part.body, pointer, value):
                 continue
             for match in _PLACEHOLDER.finditer(value):
+                if source.kind == "Slurm" and match[0].startswith("$"):
+                    continue  # a variable of the script, which is named with all others
                 yield match[0], (part.called(pointer), _name(match))
 
 

@@ -1,7 +1,8 @@
 """What a shell script starts, found without running it: tree-sitter reads it, and nothing is run.
 
-Variables have the values that the script itself gives them, one after the other. What only the
-running script can know stays as it is written, with its dollar sign.
+Variables have the values that the script itself gives them, one after the other. A variable that
+nothing gives a value is empty in tests and defaults, as where nothing else exports it. What only
+the running script can know stays as it is written, with its dollar sign.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.importing.shell_tests import holds
 from trainwright.kinds.reading import ImportingError
 
 if TYPE_CHECKING:
@@ -23,17 +25,15 @@ _MISSING = (
     "shell scripts are read by tree-sitter: pip install 'trainwright[slurm]' "
     "(tree-sitter, tree-sitter-bash)"
 )
-_BLOCKS = {
-    "if_statement": "if",
-    "elif_clause": "if",
-    "else_clause": "if",
-    "for_statement": "a loop",
-    "c_style_for_statement": "a loop",
-    "while_statement": "a loop",
-    "case_statement": "case",
-    "function_definition": "a function",
-    "subshell": "a subshell",
-}
+_LOOPS = {"for_statement", "c_style_for_statement", "while_statement"}
+_BRANCHES = {"elif_clause", "else_clause"}
+_ARGUMENTS = {"$@", "$*", "${@}"}  # of the script, of which a job has none
+_READING = {"read", "readarray", "mapfile", "getopts"}  # into variables
+# Variables that a login or Slurm sets, whatever the script does.
+_OF_LOGIN = re.compile(
+    r"HOME|USER|LOGNAME|PATH|PWD|SHELL|HOSTNAME|TMPDIR|LANG|\w+_PATH|SLURM\w*|CUDA\w*|CONDA\w*"
+)
+_DEEPEST_CALL = 8
 # What the output of a pipeline of commands would be, or None where that is not known.
 Substitute: TypeAlias = Callable[[Sequence[tuple[str, ...]]], str | None]
 Value: TypeAlias = str | tuple[str, ...]
@@ -44,7 +44,9 @@ class ShellCommand:
     """One command that a script starts, its words expanded as far as they are known.
 
     `environment` are the variables that the script exports by then, and those in front of the
-    command. `block` is what it stands in ("if", "a loop"), empty at the top of the script.
+    command. `block` is what it stands in ("if", "a loop"), empty where it is sure to run once.
+    `writes` is the file that its output goes to. The script does not wait for a command in the
+    `background`.
     """
 
     words: tuple[str, ...]
@@ -52,6 +54,8 @@ class ShellCommand:
     column: int
     environment: Mapping[str, str] = field(default_factory=dict)
     block: str = ""
+    writes: str = ""
+    background: bool = False
 
 
 def commands(
@@ -63,7 +67,7 @@ def commands(
         from tree_sitter_bash import language
     except ModuleNotFoundError as error:
         raise ImportingError(_MISSING) from error
-    root = Parser(Language(language())).parse(text.encode()).root_node
+    root = Parser(Language(language())).parse(_braced(text).encode()).root_node
     script = _Script(dict(variables), substitute)
     return tuple(script.run(root, ""))
 
@@ -73,21 +77,160 @@ class _Script:
 
     def __init__(self, variables: dict[str, Value], substitute: Substitute):
         self._variables = variables
+        self._undecided: set[str] = set()  # variables whose value depends on what is not known
         self._exported: dict[str, None] = {}
+        self._functions: dict[str, Node] = {}
+        self._written: dict[str, tuple[str, ...]] = {}  # files, by what has written them last
+        self._arguments: tuple[str, ...] | None = None  # of the function that is called
+        self._calls = 0
         self._substitute = substitute
 
     def run(self, node: Node, block: str) -> Iterator[ShellCommand]:
         """Yield the commands below a node, and take its assignments."""
         if node.type == "command":
-            yield self._command(node, block)
+            yield from self._called(node, block)
         elif node.type == "variable_assignment":
             self._assign(node)
         elif node.type == "declaration_command":
             self._declare(node)
-        elif node.type not in ("comment", "heredoc_redirect", "file_redirect"):
-            inside = _BLOCKS.get(node.type, block)
+        elif node.type == "unset_command":
             for child in node.named_children:
-                yield from self.run(child, inside)
+                self._variables.pop(_text(child), None)
+        elif node.type == "function_definition":
+            self._functions[_text(node.named_children[0])] = node.named_children[-1]
+        elif node.type == "if_statement":
+            yield from self._if(node, block)
+        elif node.type == "list":
+            yield from self._list(node, block)
+        elif node.type in _LOOPS:
+            yield from self._loop(node, block)
+        elif node.type == "case_statement":
+            yield from self._unsure(node.named_children, "case")
+        elif node.type not in ("comment", "heredoc_redirect", "file_redirect", "test_command"):
+            yield from self._all(node.named_children, block)
+
+    def _all(self, nodes: Sequence[Node], block: str) -> Iterator[ShellCommand]:
+        for node in nodes:
+            yield from self.run(node, block)
+
+    def _unsure(self, nodes: Sequence[Node], block: str) -> Iterator[ShellCommand]:
+        """Run what is perhaps not run: what it assigns is not known afterwards."""
+        before = dict(self._variables)
+        yield from self._all(nodes, block)
+        now = self._variables
+        for name in {*before, *now}:
+            if before.get(name) != now.get(name):
+                now.pop(name, None)
+                self._undecided.add(name)
+
+    def _if(self, node: Node, block: str) -> Iterator[ShellCommand]:
+        """Run the branch that is taken, or all of those that may be."""
+        unsure: list[Node] = []
+        for condition, body in _branches(node):
+            taken = True if condition is None else self._holds(condition)
+            if condition is not None and taken is None:
+                yield from self.run(condition, block)
+            if taken and not unsure:
+                yield from self._all(body, block)
+                return
+            if taken is not False:
+                unsure += body
+            if taken:
+                break
+        yield from self._unsure(unsure, "if")
+
+    def _list(self, node: Node, block: str) -> Iterator[ShellCommand]:
+        """Run `a && b` and `a || b`: a command that is no test is taken to succeed."""
+        first, second = node.named_children[0], node.named_children[-1]
+        succeeds = self._succeeds(first)
+        yield from self.run(first, block)
+        if succeeds is None:
+            yield from self._unsure([second], "if")
+        elif succeeds is _is_and(node):
+            yield from self.run(second, block)
+
+    def _succeeds(self, node: Node) -> bool | None:
+        if node.type == "test_command":
+            return self._holds(node)
+        if node.type != "list":
+            return True
+        first = self._succeeds(node.named_children[0])
+        return self._succeeds(node.named_children[-1]) if first is _is_and(node) else first
+
+    def _loop(self, node: Node, block: str) -> Iterator[ShellCommand]:
+        """Run the body of a loop once, if it may run at all."""
+        head = node.named_children[0]
+        if node.type == "for_statement":
+            values = node.named_children[1:-1]
+            if values and all(_text(value).strip('"') in _ARGUMENTS for value in values):
+                return
+            self._variables.pop(_text(head), None)
+            self._undecided.add(_text(head))
+        elif node.type == "while_statement":
+            if self._holds(head) is False or _text(head).startswith("getopts "):
+                return
+        yield from self._unsure(node.named_children, "a loop")
+
+    def _holds(self, node: Node) -> bool | None:
+        return holds(node, self._tested) if node.type == "test_command" else None
+
+    def _tested(self, node: Node) -> str | None:
+        """The text of a word of a test; None where only the running script knows it."""
+        text = _text(node).strip('"')
+        if text in ("$#", "${#}"):
+            return "0"
+        name = re.fullmatch(r"\$\{?(\w+)(?::?-)?\}?", text)
+        if name and self._is_unset(name[1]):
+            return ""
+        value = self._string(node)
+        return None if "$" in value or "`" in value else value
+
+    def _is_unset(self, name: str) -> bool:
+        """Whether nothing gives a variable a value, as far as the script shows."""
+        if name.isdecimal():
+            return not self._arguments or int(name) > len(self._arguments)
+        taken = name in self._variables or name in self._undecided
+        return not taken and not _OF_LOGIN.fullmatch(name)
+
+    def _called(self, node: Node, block: str) -> Iterator[ShellCommand]:
+        """Yield a command, or those of the function that it calls."""
+        command = self._command(node, block)
+        name = command.words[0] if command.words else ""
+        if command.writes:
+            self._written[command.writes] = command.words
+        if name in _READING:
+            self._read(node, command.words[1:])
+        if name not in self._functions or self._calls >= _DEEPEST_CALL:
+            yield command
+            return
+        before, self._arguments = self._arguments, command.words[1:]
+        self._calls += 1
+        yield from self.run(self._functions[name], block)
+        self._calls -= 1
+        self._arguments = before
+
+    def _read(self, node: Node, words: Sequence[str]) -> None:
+        """Take variables that are read, by what has written the file that they are read from."""
+        lines = self._lines(node)
+        for word in filter(_NAME.fullmatch, words):
+            self._variables.pop(word, None)
+            self._undecided.add(word)
+            if lines is not None:
+                self._variables[word] = lines
+                self._undecided.discard(word)
+
+    def _lines(self, node: Node) -> tuple[str, ...] | None:
+        parent = node.parent
+        beside = parent.named_children if parent and parent.type == "redirected_statement" else []
+        for child in (inner for outer in (node, *beside) for inner in (outer, *outer.children)):
+            if child.type == "file_redirect" and child.children[0].type == "<":
+                source = child.named_children[-1]
+                called = [self._written.get(self._string(source), ())]
+                if source.type == "process_substitution":
+                    called = self._commands_in(source)
+                text = self._substitute(called) if called[0] else None
+                return None if text is None else tuple(text.split())
+        return None
 
     def _command(self, node: Node, block: str) -> ShellCommand:
         own: dict[str, str] = {}
@@ -102,15 +245,31 @@ class _Script:
         if words[:1] == ["export"]:
             self._export(words[1:])
         row, column = node.start_point
-        known = {name: self._variables.get(name) for name in self._exported}
-        exported = {name: _joined(value) for name, value in known.items() if value is not None}
         return ShellCommand(
             words=tuple(words),
             line=row + 1,
             column=column + 1,
-            environment={**exported, **own},
+            environment={**dict(self._environment()), **own},
             block=block,
+            writes=self._destination(node),
+            background=_is_in_background(node),
         )
+
+    def _environment(self) -> Iterator[tuple[str, str]]:
+        for name in self._exported:
+            if name in self._variables:
+                yield name, _joined(self._variables[name])
+            elif name in self._undecided:
+                yield name, f"${name}"
+
+    def _destination(self, node: Node) -> str:
+        """The file that a command writes its output to."""
+        parent = node.parent
+        beside = parent.named_children if parent and parent.type == "redirected_statement" else []
+        for child in (inner for outer in (node, *beside) for inner in (outer, *outer.children)):
+            if child.type == "file_redirect" and child.children[0].type in (">", ">>", "&>", ">|"):
+                return self._string(child.named_children[-1])
+        return ""
 
     def _declare(self, node: Node) -> None:
         exports = node.children[0].type == "export" or b" -x" in (node.text or b"")
@@ -128,10 +287,12 @@ class _Script:
             self._exported[name] = None
             if equals:
                 self._variables[name] = value
+                self._undecided.discard(name)
 
     def _assign(self, node: Node) -> tuple[str, Value]:
         name, value = self._assignment(node)
         self._variables[name] = value
+        self._undecided.discard(name)
         return name, value
 
     def _assignment(self, node: Node) -> tuple[str, Value]:
@@ -153,18 +314,19 @@ class _Script:
             return list(several)
         text = self._string(node)
         if node.type in ("simple_expansion", "expansion", "command_substitution"):
-            return text.split() if not text.startswith("$") else [text]
+            return _WORDS.findall(text)
         return [text]
 
     def _several(self, node: Node) -> tuple[str, ...] | None:
         """The items of an array where all of them are named: "${ARGS[@]}"; None elsewhere."""
         inner = node.named_children[0] if node.type == "string" and _is_alone(node) else node
-        if _text(inner) in ("$@", "$*", "${@}"):
-            return ()  # the script's own arguments, of which a job has none
-        if inner.type != "expansion" or ("[@]" not in _text(inner) and "[*]" not in _text(inner)):
+        if _text(inner) in _ARGUMENTS:
+            return self._arguments or ()
+        if inner.type != "expansion" or not _ALL_ITEMS.fullmatch(_text(inner)):
             return None
         subscript = inner.named_children[0]
-        known = self._variables.get(_text(subscript.named_children[0]))
+        name = _text(subscript.named_children[0])
+        known = self._variables.get(name, None if name in self._undecided else ())
         return known if isinstance(known, tuple) else None
 
     def _string(self, node: Node) -> str:
@@ -193,27 +355,29 @@ class _Script:
         found = []
         for child in node.named_children:
             begin = child.start_byte - start + _blanks(child)
-            found += [raw[at:begin].decode(errors="replace"), self._piece(child, quoted=quoted)]
+            found += [_plain(raw[at:begin], quoted), self._piece(child, quoted=quoted)]
             at = child.end_byte - start
-        return "".join([*found, raw[at:end].decode(errors="replace")])
+        return "".join([*found, _plain(raw[at:end], quoted)])
 
     def _piece(self, node: Node, *, quoted: bool) -> str:
         if quoted and node.type == "string_content":
-            return re.sub(r'\\(["\\$`\n])', lambda m: m[1].strip("\n"), _text(node))
+            return _plain(node.text or b"", quoted)
         return self._string(node)
 
     def _variable(self, node: Node, name: str) -> str:
-        if name.isdecimal():
-            return ""
+        if name.isdecimal() and name != "0" and self._arguments is not None:
+            return dict(enumerate(self._arguments, 1)).get(int(name), "")
         value = self._variables.get(name)
-        return _text(node) if value is None else _joined(value)
+        if isinstance(value, tuple):  # of an array, the first item
+            return value[0] if value else ""
+        return _text(node) if value is None else value
 
     def _expansion(self, node: Node) -> str:
         match = re.fullmatch(
             r"\$\{(\w+|[@*])(?:\[(\w+|[@*])\])?(?:(:?[-=+])(.*))?\}", _text(node), re.DOTALL
         )
         if match is None:
-            return _text(node)
+            return self._length(node)
         name, index, sign, _ = match.groups()
         value = self._variables.get(name)
         if isinstance(value, tuple) and index and index.isdecimal():
@@ -224,27 +388,47 @@ class _Script:
             return self._default(node, name, sign.lstrip(":"), value)
         return self._variable(node, name)
 
+    def _length(self, node: Node) -> str:
+        """The number of items of an array: `${#nodes[@]}`."""
+        match = re.fullmatch(r"\$\{#(\w+)\[[@*]\]\}", _text(node))
+        value = self._variables.get(match[1]) if match else None
+        return str(len(value)) if isinstance(value, tuple) else _text(node)
+
     def _default(self, node: Node, name: str, sign: str, value: Value | None) -> str:
         words = [child for child in node.named_children if child.type != "variable_name"]
+        if not value and (name in self._undecided or _ALWAYS_SET.fullmatch(name)):
+            return _text(node)
         other = "".join(map(self._string, words))
         if sign == "+":
             return other if value else ""
         if not value and name not in ("@", "*") and sign == "=":
             self._variables[name] = other
+        if name.isdecimal() and self._arguments:
+            value = dict(enumerate(self._arguments, 1)).get(int(name), "")
         return _joined(value) if value else other
 
     def _substituted(self, node: Node) -> str:
+        called = self._commands_in(node)
+        if called == [("pwd",)]:
+            return _joined(self._variables.get("PWD", "$PWD"))
+        value = self._substitute(called)
+        return _text(node) if value is None else value
+
+    def _commands_in(self, node: Node) -> list[tuple[str, ...]]:
+        """The commands of a substitution, which changes no variables outside of it."""
         called: list[tuple[str, ...]] = []
         for child in node.named_children:
             inner = _Script(dict(self._variables), self._substitute)
+            inner._undecided = {*self._undecided}
             called += [command.words for command in inner.run(child, "")]
-        value = self._substitute(called)
-        return _text(node) if value is None else value
+        return called
 
     def _arithmetic(self, node: Node) -> str:
         text = _text(node)[3:-2] if _text(node).startswith("$((") else _text(node)
 
         def value(match: re.Match[str]) -> str:
+            if match[1] not in self._variables and not self._is_unset(match[1]):
+                return match[0]
             known = _joined(self._variables.get(match[1], "0"))
             return "0" if _NAME.fullmatch(known) else known  # of a variable that there is not
 
@@ -252,6 +436,14 @@ class _Script:
 
 
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
+# Words, of which a substitution that is not known is a part.
+_WORDS = re.compile(r"(?:\$\([^()]*(?:\([^()]*\)[^()]*)*\)|`[^`]*`|\$\{[^{}]*\}|\S)+")
+_UNBRACED = re.compile(
+    r"""("(?:\\.|[^"\\])*"|'[^']*'|(?<!\S)\#[^\n]*)|(?<=[\w,])\$([A-Za-z_]\w*)""", re.DOTALL
+)
+_ALL_ITEMS = re.compile(r"\$\{\w+\[[@*]\]\}")
+_BLANKS = re.compile(rb"(?:\\\n|[ \t\n])*")
+_ALWAYS_SET = re.compile(r"HOME|USER|LOGNAME|PATH|PWD|SHELL|HOSTNAME")
 _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -288,6 +480,47 @@ def _joined(value: Value) -> str:
     return " ".join(value) if isinstance(value, tuple) else value
 
 
+def _braced(text: str) -> str:
+    """The script with braces around variables behind a letter or comma, which the parser needs."""
+    return _UNBRACED.sub(lambda match: match[1] or f"${{{match[2]}}}", text)
+
+
+def _branches(node: Node) -> Iterator[tuple[Node | None, list[Node]]]:
+    """Yield the condition of each branch of an `if`, None for `else`, and what it runs."""
+    conditions = node.children_by_field_name("condition")
+    if node.type == "else_clause":
+        yield None, node.named_children
+        return
+    rest = [c for c in node.named_children if c not in conditions]
+    yield conditions[0] if conditions else None, [c for c in rest if c.type not in _BRANCHES]
+    for clause in rest:
+        if clause.type in _BRANCHES:
+            yield from _branches(clause)
+
+
+def _is_and(node: Node) -> bool:
+    """Whether a list is `a && b`, and not `a || b`."""
+    return any(child.type == "&&" for child in node.children)
+
+
+def _is_in_background(node: Node) -> bool:
+    """Whether `&` stands behind a command, or behind the pipeline or list that it is part of."""
+    while node.parent is not None and node.parent.type in (
+        "redirected_statement",
+        "pipeline",
+        "list",
+    ):
+        node = node.parent
+    following = node.next_sibling
+    return following is not None and following.type == "&"
+
+
+def _plain(raw: bytes, quoted: bool) -> str:
+    """Text between expansions: in quotes, a backslash is one only in front of few signs."""
+    text = raw.decode(errors="replace")
+    return re.sub(r'\\(["\\$`\n])', lambda m: m[1].strip("\n"), text) if quoted else text
+
+
 def _is_alone(node: Node) -> bool:
     """Whether a string in quotes is one expansion and nothing else."""
     inside = node.named_children
@@ -297,7 +530,7 @@ def _is_alone(node: Node) -> bool:
 def _blanks(node: Node) -> int:
     """How many blanks the parser counts to an expansion that stands behind another one."""
     text = node.text or b""
-    return 0 if node.type == "string_content" else len(text) - len(text.lstrip(b" \t\n"))
+    return 0 if node.type == "string_content" else len(_BLANKS.match(text)[0])  # type: ignore[index]
 
 
 def _text(node: Node) -> str:

@@ -40,20 +40,24 @@ def job_pods(
     domain = subdomain or text(template.spec.get("subdomain"))
     container = build.main_container(template)
 
+    first = build.pod(
+        template, container, name=name, role=role, index=0, restart=restart, fields={}
+    )
+
     def pod(index: int) -> Pod:
-        made = build.pod(
-            template,
-            container,
-            name=f"{name}-{index}",
-            role=role,
-            index=index,
-            restart=restart,
-            fields=_fields(index) if indexed else {},
-            injected=_completion_index(container, index) if indexed else (),
-        )
+        """They have one template, of which little depends on the index."""
+        declared, before = first.declared, first.before
+        if indexed:
+            if any(one.origin for one in declared):
+                declared = build.variables(container, _fields(index))
+            declared = (*declared, *_completion_index(container, index))
+            before = tuple(_counted(one, index) for one in before)
         return replace(
-            made,
-            before=tuple(_counted(one, index) for one in made.before) if indexed else made.before,
+            first,
+            name=f"{name}-{index}",
+            index=index,
+            declared=declared,
+            before=before,
             hostname=f"{name}-{index}.{domain}" if domain else f"{name}-{index}",
             controller_labels={
                 **dict.fromkeys(labels.JOB_NAMES, name),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.pods import command as commands
@@ -27,10 +28,17 @@ class Process:
     node_rank: int | None
 
 
-def predict(pods: tuple[Pod, ...]) -> tuple[Process, ...]:
-    """The processes of all pods, pod by pod."""
-    training = [pod for pod in pods if commands.parse(pod.argv).launcher != "tool"]
-    return tuple(process for pod in training for process in _of_pod(pod, len(training)))
+def predict(pods: tuple[Pod, ...], shown: tuple[Pod, ...] | None = None) -> tuple[Process, ...]:
+    """The processes of all pods, pod by pod; only those of some if asked for."""
+    of_command = cache(_trains)
+    count = sum(of_command(pod.command) for pod in pods)
+    training = [pod for pod in shown or pods if of_command(pod.command)]
+    return tuple(process for pod in training for process in _of_pod(pod, count))
+
+
+def _trains(command: tuple[str, ...]) -> bool:
+    """Whether a command is none of the entrypoint's tools, whose names hold no variables."""
+    return commands.parse(command).launcher != "tool"
 
 
 def _of_pod(pod: Pod, pods: int) -> tuple[Process, ...]:

@@ -294,9 +294,7 @@ class Derivation:
         found = self._derived(workspace, file, before, goal)
         return found is not None and _is_same(file, goal, found, before, workspace)
 
-    def _is_adopted_still(
-        self, workspace: Workspace, file: JobFile, record: Record | None
-    ) -> bool:
+    def _is_adopted_still(self, workspace: Workspace, file: JobFile, record: Record | None) -> bool:
         """Whether the object that a new run is of is the one that reviewers read now."""
         if record is None or not record.adopted or record.object in self._of_bases(file):
             return True
@@ -333,9 +331,7 @@ class Derivation:
             texts = {name: before[name] for name in rendered.record.files}
         return {**texts, RECORD_FILE: records.text(file.path, rendered.record).encode()}
 
-    def _replaced(
-        self, workspace: Workspace, file: JobFile, record: Record | None
-    ) -> str | None:
+    def _replaced(self, workspace: Workspace, file: JobFile, record: Record | None) -> str | None:
         """The object that a run has replaced by its record, where that may have been one."""
         if record is None:
             return None

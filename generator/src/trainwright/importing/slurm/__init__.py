@@ -7,27 +7,28 @@ https://github.com/NVIDIA/pyxis
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from trainwright.datatypes.model import Location
+from trainwright.datatypes.model import Data, Location
 from trainwright.importing import shell
 from trainwright.importing.slurm import left, manifest
-from trainwright.importing.slurm.amounts import STEP, NodeAmounts, SlurmOutput, narrowed
-from trainwright.importing.slurm.apptainer import is_container, unpacked
-from trainwright.importing.slurm.options import headers, options
+from trainwright.importing.slurm.amounts import STEP, NodeAmounts, SlurmOutput, of_step
+from trainwright.importing.slurm.options import exported, headers
 from trainwright.importing.slurm.step import (
-    in_shell,
-    name_of,
+    Step,
+    finds_others,
+    is_launcher,
     pod_command,
+    step_of,
     training_step,
-    without_runner,
-    without_wrappers,
 )
 from trainwright.importing.source import Source
-from trainwright.kinds.reading import ImportingError, NotImported, SourceObject
+from trainwright.kinds.reading import ImportingError, SourceObject
 
 _SEVERAL = re.compile(r"^#SBATCH[ \t]+(?:het|pack)job\b|--(?:het|pack)-group\b", re.MULTILINE)
+_CHAIN = re.compile(r"\d+(?:-\d+)?%1")
 
 
 def is_script(raw: bytes) -> bool:
@@ -35,49 +36,75 @@ def is_script(raw: bytes) -> bool:
     return re.search(rb"^#SBATCH[ \t]", raw, re.MULTILINE) is not None
 
 
-def read(file: str, text: str) -> Source:
-    """Return the one training that a script starts. Raises ImportingError."""
+def read(file: str, text: str, values: Mapping[str, str] | None = None) -> Source:
+    """Return the one training that a script starts, given values of variables that it lacks.
+
+    Raises ImportingError.
+    """
     if several := _SEVERAL.search(text):
         place = Location(file, text.count("\n", 0, several.start()) + 1)
         raise ImportingError(
             f"{place}: sbatch: a heterogeneous job has groups of nodes that differ, and a job spec "
             "has one: make a script of each"
         )
-    place = Location(file, 1)
-    given = headers(text, place).given
-    if "--array" in given:
+    top = Location(file, 1)
+    of_script = headers(text, top).given
+    _refuse_many(of_script, text, top)
+    amounts = NodeAmounts.of(of_script, top)
+    name = str(of_script.get("--job-name") or PurePosixPath(file).stem)
+    variables = {**amounts.variables(name), **(values or {})}
+    output = SlurmOutput(amounts)
+    commands = shell.commands(text, variables, output)
+
+    def place(command: shell.ShellCommand) -> Location:
+        return Location(file, command.line, command.column)
+
+    steps = [step_of(c, place(c), variables, output) for c in commands if c.words]
+    step = training_step(steps, top, file)
+    if not step.words:
+        raise ImportingError(f"{place(step.command)}: srun starts nothing")
+    given = {**of_script, **step.given}
+    amounts = of_step(
+        amounts,
+        of_script,
+        step.given if step.is_of_srun else None,
+        top,
+        starts_others=is_launcher(step.words) or finds_others(step.words),
+    )
+    return _source(file, name, replace(step, given=given), commands, amounts)
+
+
+def _refuse_many(given: Mapping[str, Data], text: str, place: Location) -> None:
+    """Refuse an array, but for one whose jobs are the same training, one after the other."""
+    array = str(given.get("--array", ""))
+    is_chain = _CHAIN.fullmatch(array) or array in ("0", "1", "0-0", "1-1")
+    if array and (not is_chain or "SLURM_ARRAY" in text):
         raise ImportingError(
-            f"{place}: sbatch: --array {given['--array']} starts many jobs: write a spec for each, "
+            f"{place}: sbatch: --array {array} starts many jobs: write a spec for each, "
             "or one base that they extend"
         )
-    amounts = NodeAmounts.of(given, place)
-    name = str(given.get("--job-name") or PurePosixPath(file).stem)
-    commands = shell.commands(text, amounts.variables(name), SlurmOutput(amounts))
-    step = training_step(commands, place, file)
-    place = Location(file, step.line, step.column)
-    words = without_wrappers(step.words)
-    if name_of(step) == "srun":
-        of_step = options(place, "srun", words[1:])
-        words, given = of_step.words, {**given, **of_step.given}
-        amounts = narrowed(amounts, of_step.given, place)
-    environment = dict(step.environment)
-    left_of_container: tuple[NotImported, ...] = ()
-    if is_container(words):
-        container = unpacked(words, place)
-        words, given = container.words, {**given, **container.given}
-        environment |= container.environment
-        left_of_container = container.left
-    words = in_shell(words, {**amounts.variables(name), **environment}, SlurmOutput(amounts))
-    if not words:
-        raise ImportingError(f"{place}: srun starts nothing")
-    runner, words = without_runner(words)
-    run = replace(step, environment=environment)
+
+
+def _source(
+    file: str,
+    name: str,
+    step: Step,
+    commands: tuple[shell.ShellCommand, ...],
+    amounts: NodeAmounts,
+) -> Source:
+    place = Location(file, step.command.line, step.command.column)
+    given = step.given
+    command = pod_command(step.words, amounts)
+    amounts, assumed = left.gpus_of_launcher(command, amounts, given, place)
+    step = replace(step, environment={**exported(given), **step.environment})
     folder = manifest.folder(given, commands, step)
-    bodies = (
-        manifest.job(given, amounts, pod_command(words, amounts), run, folder),
-        manifest.service(),
-    )
+    bodies = (manifest.job(given, amounts, command, step, folder), manifest.service())
     parts = (SourceObject(body=b, place=lambda _: place, called=manifest.called) for b in bodies)
+    unknown = (
+        *command,
+        *manifest.environment(step).values(),
+        *str(given.get("--container-mounts", "")).split(","),
+    )
     return Source(
         kind="Slurm",
         name=name,
@@ -85,13 +112,17 @@ def read(file: str, text: str) -> Source:
         parts=tuple(parts),
         left=(
             *left.options(given, Location(file, 1)),
-            *left_of_container,
+            *left.mounts(given, place),
+            *step.left,
             *left.commands(file, commands, step),
-            *left.variables(run, place),
-            *left.unknown(place, (*words, *manifest.environment(run).values())),
-            *left.ran_by(runner, place),
-            *left.launched_twice(words, amounts, place),
-            *left.not_for_pods(words, amounts, place),
+            *left.variables(step, place),
+            *left.unknown_options(place, step.unknown),
+            *left.unknown(place, unknown),
+            *left.ran_by(step.runner, place),
+            *assumed,
+            *left.launched_otherwise(step, amounts, place),
+            *left.not_for_pods(step.words, amounts, place),
+            *left.started_elsewhere(given, step, place),
         ),
         services=(STEP,),
         is_made=True,

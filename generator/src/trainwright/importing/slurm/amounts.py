@@ -16,6 +16,7 @@ from trainwright.specs.other_forms import gpu_count
 RANK = "$(JOB_COMPLETION_INDEX)"
 STEP = "slurm-step"  # of the object, and so of its pods: the job has the script's own name
 HEAD = f"{STEP}-0.{STEP}"
+_PORT = "29500"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,8 @@ class NodeAmounts:
             **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), str(self.nodes * self.tasks)),
             "SLURM_NODEID": RANK,
             "SLURM_JOB_NAME": name,
-            **dict.fromkeys(("SLURM_JOB_ID", "SLURM_JOBID", "RANDOM"), name),
+            **dict.fromkeys(("SLURM_JOB_ID", "SLURM_JOBID"), name),
+            "RANDOM": _PORT,  # by which scripts choose one
             **dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_NODELIST"), HEAD),
         }
         if self.tasks == 1:
@@ -112,8 +114,33 @@ def narrowed(amounts: NodeAmounts, given: Mapping[str, Data], place: Location) -
     nodes = _whole(given, "--nodes", amounts.nodes, place)
     tasks = _whole(given, "--ntasks-per-node", 0, place)
     total = _whole(given, "--ntasks", 0, place)
+    nodes = min(nodes, total) if total else nodes
     asked = tasks or (max(total // nodes, 1) if total else amounts.tasks)
     return replace(amounts, nodes=nodes, tasks=asked)
+
+
+def of_step(
+    amounts: NodeAmounts,
+    headers: Mapping[str, Data],
+    of_srun: Mapping[str, Data] | None,
+    place: Location,
+    *,
+    starts_others: bool,
+) -> NodeAmounts:
+    """The amounts of a step: what srun says, or one process where the script itself starts it.
+
+    Such a process is on the first node alone, unless it starts others.
+    """
+    if of_srun is None:
+        return replace(amounts, tasks=1, nodes=amounts.nodes if starts_others else 1)
+    asked = {name: value for name, value in of_srun.items() if name in _RESOURCES}
+    return narrowed(NodeAmounts.of({**asked, **headers}, place), of_srun, place)
+
+
+_RESOURCES = frozenset(
+    "--gpus-per-node --gres --gpus --gpus-per-task --cpus-per-task --cpus-per-gpu --mem "
+    "--mem-per-cpu --mem-per-gpu".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +154,12 @@ class SlurmOutput:
         return self._printed(called, names) if names else ""
 
     def _printed(self, called: Sequence[tuple[str, ...]], names: list[str]) -> str | None:
+        if names == ["scontrol"] and {"hostname", "hostnames"} & {*called[0]}:
+            return " ".join(f"{STEP}-{at}.{STEP}" for at in range(self.amounts.nodes))
         if "scontrol" in names[0] and "wc" in names:
             return str(self.amounts.nodes)
+        if names[0] == "echo" and names[-1] in ("head", "cut", "awk") and HEAD in called[0]:
+            return HEAD
         asks = names[0] in ("scontrol", "hostname", "getent", "host") or "hostname" in str(called)
         if asks:
             return HEAD

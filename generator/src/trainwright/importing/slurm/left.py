@@ -4,15 +4,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from trainwright.datatypes.model import Data, Location
 from trainwright.equivalence.containers import places
 from trainwright.importing.shell import ShellCommand
 from trainwright.importing.slurm.amounts import NodeAmounts
-from trainwright.importing.slurm.manifest import image_name
+from trainwright.importing.slurm.manifest import (
+    image_name,
+    is_mount,
+    is_of_the_image,
+)
 from trainwright.importing.slurm.options import is_read
-from trainwright.importing.slurm.step import LAUNCHER_NAMES, asks_hostname, name_of
+from trainwright.importing.slurm.step import (
+    Step,
+    asks_hostname,
+    is_launcher,
+    name_of,
+    without_wrappers,
+)
+from trainwright.importing.slurm.words import (
+    BY_SSH,
+    CONTAINERS,
+    HARMLESS,
+    PYTHON,
+    is_check,
+    sets_up,
+    sourced,
+    starts_ray,
+)
 from trainwright.kinds.reading import Loss, NotImported, shown
 from trainwright.pods import command as launched
 from trainwright.specs.other_forms import clock
@@ -22,17 +43,7 @@ _WHERE_AND_WHEN = frozenset(
     "--nodelist --exclude --constraint --qos --account --reservation --dependency --begin "
     "--licenses --signal".split()
 )
-# Commands that neither train nor change what is trained.
-_HARMLESS = frozenset(
-    "[ [[ : cat clear date df echo env exit free hostname id ls nvcc nvidia-smi printenv printf "
-    "pwd scontrol set shopt sleep squeue time true trap type ulimit umask uname wait which whoami "
-    "export declare local unset readonly read sacct sinfo mkdir test return tee head".split()
-)
-# What makes the programs of a cluster available, which an image brings.
-_OF_THE_IMAGE = frozenset({"module", "ml", "source", ".", "conda", "mamba", "micromamba", "spack"})
-_CONTAINERS = frozenset({"apptainer", "singularity", "docker", "podman", "enroot", "shifter"})
 _BROUGHT = "the image has to bring what it makes available"
-_SET_UP = re.compile(r"\b(?:conda|mamba|micromamba|pyenv|pixi|spack|modulecmd)\b")
 # The folder that sbatch was called in, which is none of the image's.
 _SUBMITTED = (("$SLURM_SUBMIT_DIR",), ("${SLURM_SUBMIT_DIR}",), ("$PWD",), (".",))
 
@@ -61,81 +72,187 @@ def options(given: Mapping[str, Data], place: Location) -> Iterator[NotImported]
         )
 
 
-def commands(
-    file: str, commands: Sequence[ShellCommand], step: ShellCommand
-) -> Iterator[NotImported]:
-    """What the script does beside the step."""
-    for command in commands:
-        name = name_of(command)
-        if command is step or not name or name in _HARMLESS or asks_hostname(command):
-            continue
-        if name == "cd" and command.words[1:] and command.words[1].startswith("/"):
-            continue
-        of_image = name in _OF_THE_IMAGE or _sets_up(command.words)
-        from_there = name == "cd" and command.words[1:] in _SUBMITTED
-        why = "a job spec starts one program: run it in the image, or as an init container"
-        if of_image:
-            why = _BROUGHT
-        if from_there:
-            why = "the program starts in the image's folder, unless workingDir names another"
-        yield NotImported(
-            field=name,
-            place=Location(file, command.line, command.column),
-            value=shown("", " ".join(command.words[1:])),
-            why=why,
-            severity=Loss.BEHAVIOUR
-            if of_image or from_there or command.line > step.line
-            else Loss.CANNOT_RUN,
-        )
-
-
-def _sets_up(words: Sequence[str]) -> bool:
-    """Whether a command is `eval "$(conda shell.bash hook)"`, as conda's own page has it."""
-    return words[0] == "eval" and bool(_SET_UP.search(" ".join(words)))
-
-
-def variables(step: ShellCommand, place: Location) -> Iterator[NotImported]:
-    for name, value in step.environment.items():
-        if places(name):
+def mounts(given: Mapping[str, Data], place: Location) -> Iterator[NotImported]:
+    """Mounts that name no folder of the nodes, such as a relative one."""
+    for text in filter(None, str(given.get("--container-mounts", "")).split(",")):
+        if not is_mount(text) and not _UNKNOWN.search(text):
             yield NotImported(
-                field=name,
+                field="--container-mounts",
                 place=place,
-                value=shown(name, value),
-                why="the launcher and the target set it",
-                severity=Loss.COSMETIC,
+                value=shown("", text),
+                why="it is no folder of the nodes: write it under volumes",
+                severity=Loss.CANNOT_RUN,
             )
 
 
-_UNKNOWN = re.compile(r"\$(?!\(JOB_COMPLETION_INDEX\))(?:\{|\(|[A-Za-z_])|`")
+def commands(file: str, commands: Sequence[ShellCommand], step: Step) -> Iterator[NotImported]:
+    """What the script does beside the step."""
+    at = commands.index(step.command)
+    for index, command in enumerate(commands):
+        place = Location(file, command.line, command.column)
+        if index != at:
+            yield from _command(command, place, step, later=index > at)
+    for command in step.inside:
+        place = Location(file, step.command.line, step.command.column)
+        yield from _command(command, place, step, later=False)
+    if step.command.block:
+        yield NotImported(
+            field=step.command.block,
+            place=Location(file, step.command.line, step.command.column),
+            value="",
+            why="the program starts where a condition of the script holds: here it always does",
+            severity=Loss.BEHAVIOUR,
+        )
+
+
+def _command(
+    command: ShellCommand, place: Location, step: Step, *, later: bool
+) -> Iterator[NotImported]:
+    name, severity = name_of(command), Loss.CANNOT_RUN
+    why = "a job spec starts one program: run it in the image, or as an init container"
+    words = without_wrappers(command.words)
+    if starts_ray(words):
+        why = "launcher: ray starts the cluster, on all nodes of the run: write it"
+    elif written := _written(command, step):
+        why = f"the program reads {written}: write it under files"
+    elif not name or name in HARMLESS or asks_hostname(command) or is_check(words):
+        return
+    elif name in ("cd", "pushd", "popd"):
+        if command.words[1:] and command.words[1].startswith("/") and "$" not in command.words[1]:
+            return
+        why = "write the folder of the image in which the program starts as workingDir"
+        if command.words[1:] in _SUBMITTED:
+            why = "the program starts in the image's folder, unless workingDir names another"
+            severity = Loss.BEHAVIOUR
+    elif sets_up(words):
+        why, severity = _BROUGHT, Loss.BEHAVIOUR
+    elif sourced(words):
+        why = "what it exports is not in the run: write it under env"
+        severity = Loss.BEHAVIOUR
+    elif later:
+        severity = Loss.BEHAVIOUR
+    value = shown("", " ".join(command.words[1:]))
+    yield NotImported(field=name, place=place, value=value, why=why, severity=severity)
+
+
+def _written(command: ShellCommand, step: Step) -> str:
+    """The file that a command writes, where the program has it among its arguments."""
+    path = command.writes
+    texts = (*step.words, *step.environment.values())
+    return path if path and not path.startswith("/dev/") and any(path in t for t in texts) else ""
+
+
+def variables(step: Step, place: Location) -> Iterator[NotImported]:
+    for name, value in step.environment.items():
+        why, severity = "the launcher and the target set it", Loss.COSMETIC
+        if is_of_the_image(name, value):
+            why, severity = _BROUGHT, Loss.BEHAVIOUR
+        elif not places(name):
+            continue
+        yield NotImported(
+            field=name, place=place, value=shown(name, value), why=why, severity=severity
+        )
+
+
+_UNKNOWN = re.compile(r"\$(?!\(JOB_COMPLETION_INDEX\))(?:\{|\(|\w)|`")
+_NAMES = re.compile(r"\$\{?(\w+)")
+
+
+def unknown_options(place: Location, texts: Sequence[str]) -> Iterator[NotImported]:
+    """Variables of the script that stand for options of srun."""
+    for text in texts:
+        yield NotImported(
+            field=shown("", text),
+            place=place,
+            value="",
+            why="only the running script knows which options of srun it stands for",
+            severity=Loss.BEHAVIOUR,
+        )
 
 
 def unknown(place: Location, texts: Sequence[str]) -> Iterator[NotImported]:
     for text in dict.fromkeys(texts):
         if _UNKNOWN.search(text):
+            name = _NAMES.search(text)
+            with_option = f", or import it with --set {name[1]}=…" if name else ""
             yield NotImported(
                 field=shown("", text),
                 place=place,
                 value="",
-                why="only the running script knows it: write its value",
+                why=f"only the running script knows it: write its value{with_option}",
                 severity=Loss.CANNOT_RUN,
             )
 
 
-def launched_twice(
-    words: tuple[str, ...], amounts: NodeAmounts, place: Location
-) -> Iterator[NotImported]:
-    """Launchers of which each node would have several."""
-    name = PurePosixPath(words[0]).name
-    of_module = launched.parse(words).launcher != "none"
-    if amounts.tasks > 1 and (name in LAUNCHER_NAMES or of_module):
+def launched_otherwise(step: Step, amounts: NodeAmounts, place: Location) -> Iterator[NotImported]:
+    """Tasks of srun that are no processes of the run, and nodes that start nothing."""
+    name = PurePosixPath(step.words[0]).name
+    if amounts.tasks > 1 and (is_launcher(step.words) or not PYTHON.fullmatch(step.words[0])):
+        of_launcher = is_launcher(step.words)
         yield NotImported(
             field="--ntasks-per-node",
             place=place,
             value=str(amounts.tasks),
             why=f"srun starts {name} {amounts.tasks} times per node, and each starts processes for "
-            "all GPUs: one per node is imported",
+            "all GPUs: one per node is imported"
+            if of_launcher
+            else f"srun starts {name} {amounts.tasks} times per node, with a rank each: write the "
+            "Python program that it starts, with launcher: torchrun",
+            severity=Loss.BEHAVIOUR if of_launcher else Loss.CANNOT_RUN,
+        )
+    if not step.is_of_srun and amounts.nodes == 1 and str(step.given.get("--nodes", 1)) != "1":
+        yield NotImported(
+            field="--nodes",
+            place=place,
+            value=str(step.given["--nodes"]),
+            why="no srun starts the program on the other nodes, so that it trains on one",
             severity=Loss.BEHAVIOUR,
         )
+
+
+_MOST_PROCESSES = 16  # of a node, that have a GPU each
+
+
+def gpus_of_launcher(
+    command: Sequence[str], amounts: NodeAmounts, given: Mapping[str, Data], place: Location
+) -> tuple[NodeAmounts, tuple[NotImported, ...]]:
+    """GPUs by the processes of a node, where no option has any, as with `--exclusive`."""
+    launch = launched.parse(tuple(command))
+    processes = launch.options.get("nproc-per-node", "")
+    if launch.launcher == "accelerate" and launch.options.get("num-processes", "").isdecimal():
+        processes = str(int(launch.options["num-processes"]) // amounts.nodes)
+    number = int(processes) if processes.isdecimal() else 0
+    on_cpu = "gloo" in " ".join(command) or "cpu" in str(given.get("--partition", ""))
+    if amounts.gpus or on_cpu or not 1 < number <= _MOST_PROCESSES:
+        return amounts, ()
+    assumed = NotImported(
+        field="--gres",
+        place=place,
+        value="",
+        why=f"no option has the GPUs of a node: {number} are requested, one for each process",
+        severity=Loss.BEHAVIOUR,
+    )
+    return replace(amounts, gpus=number), (assumed,)
+
+
+def started_elsewhere(
+    given: Mapping[str, Data], step: Step, place: Location
+) -> Iterator[NotImported]:
+    """The folder that sbatch is called in, which programs and files are relative to."""
+    has_folder = given.get("--container-image") or given.get("--container-workdir")
+    relative = [word for word in step.words if _RELATIVE.fullmatch(word)]
+    if relative and not has_folder:
+        yield NotImported(
+            field=relative[0],
+            place=place,
+            value="",
+            why="Slurm has it below the folder that sbatch is called in, the run below the "
+            "image's: workingDir names another",
+            severity=Loss.COSMETIC,
+        )
+
+
+_RELATIVE = re.compile(r"(?![-/$])(?:[\w.-]+/)*[\w.-]+\.(?:py|sh|ya?ml|json|toml|bin)")
 
 
 def ran_by(runner: str, place: Location) -> Iterator[NotImported]:
@@ -155,10 +272,12 @@ def not_for_pods(
     """Programs that start others where pods cannot."""
     name = PurePosixPath(words[0]).name
     why = ""
-    if name in _CONTAINERS:
+    if name in CONTAINERS:
         why = "a pod is the container: write its program as `exec IMAGE PROGRAM`, or name --image"
     # https://www.deepspeed.ai/getting-started/#resource-configuration-multi-node
     if name == "deepspeed" and amounts.nodes > 1 and "--no_ssh" not in words:
         why = "it starts the other nodes by ssh, which pods do not have: start torchrun instead"
+    if name in BY_SSH and amounts.nodes > 1:
+        why = "it starts the other nodes by ssh or Slurm, which pods do not have: start torchrun"
     if why:
         yield NotImported(field=name, place=place, value="", why=why, severity=Loss.CANNOT_RUN)

@@ -2,37 +2,70 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from trainwright.datatypes.model import Data
 from trainwright.equivalence.containers import places
 from trainwright.importing.shell import ShellCommand
 from trainwright.importing.slurm.amounts import STEP, NodeAmounts
+from trainwright.importing.slurm.step import Step
 from trainwright.kinds import NAMED
 from trainwright.specs.other_forms import clock
 
 TARGET = "job"
 
 
-def folder(given: Mapping[str, Data], commands: Sequence[ShellCommand], step: ShellCommand) -> str:
+def folder(given: Mapping[str, Data], commands: Sequence[ShellCommand], step: Step) -> str:
     """The folder that the program starts in."""
-    before = [command.words for command in commands if command.line <= step.line]
-    changed = [words[1] for words in before if words[:1] == ("cd",) and len(words) > 1]
+    before = [*commands[: commands.index(step.command)], *step.inside]
+    changed = [c.words[1] for c in before if c.words[:1] in (("cd",), ("pushd",)) and c.words[1:]]
     asked = given.get("--container-workdir") or given.get("--chdir")
-    folder = str(asked or (changed[-1] if changed else ""))
-    return folder if folder.startswith("/") else ""
+    for path in reversed([str(asked or ""), *changed]):
+        if path.startswith("/") and "$" not in path:
+            return path
+    return ""
 
 
-def environment(step: ShellCommand) -> dict[str, str]:
-    """What the script exports, but for what the launcher and the target set."""
-    return {k: v for k, v in step.environment.items() if not places(k)}
+# Lists of folders of a machine, which an image has for its own.
+_OF_THE_IMAGE = frozenset(
+    "PATH LD_LIBRARY_PATH LIBRARY_PATH CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH MANPATH "
+    "PKG_CONFIG_PATH CMAKE_PREFIX_PATH".split()
+)
+
+
+def is_of_the_image(name: str, value: str) -> bool:
+    """Whether a variable adds folders of a machine to a list that the image has."""
+    return name in _OF_THE_IMAGE and bool(_itself(name).search(value))
+
+
+def is_of_the_command(value: str, step: Step) -> bool:
+    """Whether a variable is a part of the command, in several words."""
+    return len(value.split()) > 1 and value.strip() in " ".join(step.command.words)
+
+
+def environment(step: Step) -> dict[str, str]:
+    """What the script exports, but for what the launcher, the target and the image set."""
+    found = {k: v for k, v in step.environment.items() if not places(k)}
+    found = {
+        name: value
+        for name, value in found.items()
+        if not is_of_the_image(name, value) and not is_of_the_command(value, step)
+    }
+    if path := found.get("PYTHONPATH"):
+        found["PYTHONPATH"] = _itself("PYTHONPATH").sub("", path).strip(":")
+    return found
+
+
+def _itself(name: str) -> re.Pattern[str]:
+    return re.compile(rf"\$(?:{name}\b|\{{{name}(?::?[-+][^}}]*)?\}})")
 
 
 def job(
     given: Mapping[str, Data],
     amounts: NodeAmounts,
     command: list[str],
-    step: ShellCommand,
+    step: Step,
     working_dir: str,
 ) -> dict[str, Data]:
     volumes, mounts = _mounts(str(given.get("--container-mounts", "")))
@@ -92,7 +125,7 @@ def _mounts(text: str) -> tuple[list[Data], list[Data]]:
     """`/data:/data:ro,/lustre` as folders of the nodes."""
     volumes: list[Data] = []
     mounts: list[Data] = []
-    for index, written in enumerate(part for part in text.split(",") if part):
+    for index, written in enumerate(filter(is_mount, text.split(","))):
         source, _, rest = written.partition(":")
         target, _, flags = rest.partition(":")
         name = f"mount-{index}"
@@ -100,6 +133,11 @@ def _mounts(text: str) -> tuple[list[Data], list[Data]]:
         mount: dict[str, Data] = {"name": name, "mountPath": target or source}
         mounts.append({**mount, "readOnly": True} if "ro" in flags.split("+") else mount)
     return volumes, mounts
+
+
+def is_mount(text: str) -> bool:
+    """Whether it names a folder of the nodes and one of the container."""
+    return text.startswith("/") and "$" not in text and "`" not in text
 
 
 def called(pointer: str) -> str:

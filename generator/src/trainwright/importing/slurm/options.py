@@ -31,27 +31,51 @@ _WATCHED = """
 --output,-o --error,-e --mail-user --mail-type --open-mode --comment --input,-i --profile
 --account,-A --qos,-q --wckey --reservation --begin --deadline --nice --priority --licenses,-L
 --container-name --container-save --container-env --mpi --cpu-bind --gpu-bind --mem-bind --hint
---distribution,-m --accel-bind --task-epilog --task-prolog --kill-on-bad-exit,-K --unbuffered,-u
+--cpu_bind --gpu_bind --mem_bind --segment --environment --image --module --volume --relative,-r
+--tres-per-task --tres-bind --prolog --epilog --mcs-label --delay-boot --clusters,-M --acctg-freq
+--bb --thread-spec --threads,-T --treewidth --chdir-local --uid --gid --cluster-constraint --tmp
+--distribution,-m --accel-bind --task-epilog --task-prolog --kill-on-bad-exit,-K
 --network --threads-per-core --ntasks-per-core --ntasks-per-socket --cores-per-socket
---sockets-per-node --core-spec,-S --cpu-freq --time-min --switches --extra-node-info,-B --tmp
+--sockets-per-node --core-spec,-S --cpu-freq --time-min --switches --extra-node-info,-B
 --nodelist,-w --exclude,-x --constraint,-C --dependency,-d --jobid --bell --immediate,-I --wait,-W
---ntasks-per-gpu --gres-flags --propagate --power --bcast --multi-prog --hetjob --het-group
+--ntasks-per-gpu --gres-flags --propagate --power --hetjob --het-group
 """.split()
 _SWITCHES = """
 --label,-l --overlap --container-mount-home --no-container-mount-home --container-writable
 --container-readonly --container-remap-root --no-container-remap-root --no-container-entrypoint
 --container-entrypoint --verbose,-v --quiet,-Q --parsable --test-only --exact --oversubscribe,-s
 --overcommit,-O --pty --wrap --nvmps --no-kill,-k --spread-job --use-min-nodes --contiguous
---get-user-env --hold,-H --ignore-pbs
+--get-user-env --hold,-H --ignore-pbs --unbuffered,-u --bcast --multi-prog --resv-ports
+--preserve-env,-E --quit-on-interrupt --disable-status,-X --reboot --kill-on-invalid-dep --export-file
 """.split()
 _VALUED = {name for declared in (*_READ, *_WATCHED) for name in declared.split(",")}
-_OPTIONAL = {"--exclusive", "--kill-on-bad-exit", "--get-user-env", "--nvmps", "--no-kill"}
+_OPTIONAL = {
+    "--exclusive",
+    "--kill-on-bad-exit",
+    "--get-user-env",
+    "--nvmps",
+    "--no-kill",
+    "--bcast",
+    "--immediate",
+}
 
 
 def headers(text: str, place: Location) -> SlurmOptions:
     """Return the options that a script has in its `#SBATCH` lines. Raises ImportingError."""
-    words = [word for header in _HEADER.findall(text) for word in _split(header)]
+    words = [word for header in _HEADER.findall(_head(text)) for word in _split(header)]
     return options(place, "sbatch", words)
+
+
+def _head(text: str) -> str:
+    """The lines up to the first command, behind which sbatch reads no options."""
+    command = re.search(r"^(?![ \t]*(?:#|$))", text, re.MULTILINE)
+    return text[: command.start()] if command else text
+
+
+def exported(given: Mapping[str, Data]) -> dict[str, str]:
+    """The variables of `--export=ALL,NAME=VALUE`."""
+    pairs = (item.partition("=") for item in str(given.get("--export", "")).split(","))
+    return {name: value for name, equals, value in pairs if equals}
 
 
 def is_read(name: str) -> bool:

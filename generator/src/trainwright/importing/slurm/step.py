@@ -1,42 +1,145 @@
-"""The one command of a batch script that trains."""
+"""The one command of a batch script that trains, and what starts it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 
-from trainwright.datatypes.model import Location
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data, Location
 from trainwright.importing import shell
 from trainwright.importing.shell import ShellCommand
 from trainwright.importing.slurm.amounts import HEAD, RANK, NodeAmounts, SlurmOutput
-from trainwright.importing.slurm.apptainer import is_container
-from trainwright.kinds.reading import ImportingError
+from trainwright.importing.slurm.apptainer import is_container, unpacked
+from trainwright.importing.slurm.options import SlurmOptions, options
+from trainwright.importing.slurm.words import (
+    HARMLESS,
+    LAUNCHERS,
+    PREPARING,
+    PYTHON,
+    RUNNERS,
+    STARTS_PROCESSES,
+    is_check,
+    sets_up,
+    starts_ray,
+)
+from trainwright.kinds.reading import ImportingError, NotImported
 
-_STEP_WRAPPERS = frozenset({"time", "exec", "nohup", "stdbuf", "numactl", "env"})
-LAUNCHER_NAMES = frozenset({"torchrun", "accelerate", "deepspeed"})
-_PYTHON = re.compile(r"(?:.*/)?python(?:\d(?:\.\d+)?)?")
+_STEP_WRAPPERS = frozenset({"time", "exec", "nohup", "stdbuf", "numactl", "env", "timeout"})
+_SHELL = re.compile(r"(?:.*/)?(?:ba|da|z)?sh")
+_SHELL_OPTION = re.compile(r"-[a-z]*c[a-z]*")
 
 
-def training_step(commands: Sequence[ShellCommand], place: Location, file: str) -> ShellCommand:
-    """The command that trains: the one step that srun, or else a launcher, starts."""
-    steps = [c for c in commands if name_of(c) == "srun" and not asks_hostname(c)]
-    steps = steps or [c for c in commands if _is_launched(without_wrappers(c.words))]
-    if not steps:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What a command of a script starts, without all that starts it.
+
+    `given` are options of srun, pyxis and Apptainer in front of it, `inside` the other commands of
+    the shell that srun starts, `runner` the manager of an environment, `unknown` words that stand
+    for options and have no value.
+    """
+
+    command: ShellCommand
+    words: tuple[str, ...]
+    environment: Mapping[str, str]
+    given: Mapping[str, Data]
+    left: tuple[NotImported, ...] = ()
+    inside: tuple[ShellCommand, ...] = ()
+    runner: str = ""
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def is_of_srun(self) -> bool:
+        return name_of(self.command) == "srun"
+
+
+def step_of(
+    command: ShellCommand, place: Location, variables: Mapping[str, str], output: SlurmOutput
+) -> Step:
+    """Return what a command starts. Raises ImportingError for options that are not known."""
+    words = without_wrappers(command.words)
+    step = Step(command=command, words=words, environment=command.environment, given={})
+    if words and PurePosixPath(words[0]).name == "srun":
+        step = _of_srun(step, place)
+    step = replace(step, words=without_wrappers(step.words))
+    if is_container(step.words):
+        container = unpacked(step.words, place)
+        step = replace(
+            step,
+            words=container.words,
+            given={**step.given, **container.given},
+            environment={**step.environment, **container.environment},
+            left=container.left,
+        )
+    return _without_runner(_in_shell(step, variables, output))
+
+
+def _of_srun(step: Step, place: Location) -> Step:
+    """What srun starts: words without a value in front of it stand for more options."""
+    read = options(place, "srun", step.words[1:])
+    words, given = read.words, dict(read.given)
+    unknown: list[str] = []
+    if words[:1] and words[0].startswith("$") and (more := _more(words[1:], place)):
+        unknown = [word for word in words if word.startswith("$") and word not in more.words]
+        words, given = more.words, {**given, **more.given}
+    for name in _NUMBERS & given.keys():
+        if "$" in str(given[name]):
+            unknown.append(str(given.pop(name)))
+    return replace(step, words=words, given=given, unknown=tuple(unknown))
+
+
+_NUMBERS = frozenset({"--nodes", "--ntasks", "--ntasks-per-node"})
+
+
+def _more(words: tuple[str, ...], place: Location) -> SlurmOptions | None:
+    """Further options behind a word that stands for some, if a program follows."""
+    try:
+        read = options(place, "srun", words)
+    except ImportingError:
+        return None
+    if read.words[:1] and read.words[0].startswith("$"):
+        more = _more(read.words[1:], place)
+        return more and SlurmOptions(given={**read.given, **more.given}, words=more.words)
+    return read if _is_program(without_wrappers(read.words)) else None
+
+
+def training_step(steps: Sequence[Step], place: Location, file: str) -> Step:
+    """Return the step that trains: of those that are most likely to, the only one."""
+    likely = _most_likely(steps)
+    if not likely:
         raise ImportingError(f"{place}: the script starts neither srun nor a program of Python")
-    if len(steps) > 1:
-        lines = ", ".join(str(step.line) for step in steps)
+    if len(likely) > 1:
+        lines = ", ".join(str(step.command.line) for step in likely)
         raise ImportingError(
-            f"{place}: the script starts {len(steps)} programs (lines {lines}), and a job spec is "
+            f"{place}: the script starts {len(likely)} programs (lines {lines}), and a job spec is "
             "one: make a script of each"
         )
-    (step,) = steps
-    if step.block:
-        raise ImportingError(
-            f"{Location(file, step.line, step.column)}: what trains stands in {step.block}: leave "
-            "the branch that is taken, or write the loop out"
-        )
+    (step,) = likely
+    if step.command.block == "a loop":
+        at = Location(file, step.command.line, step.command.column)
+        raise ImportingError(f"{at}: what trains stands in a loop: write the loop out")
     return step
+
+
+def _most_likely(steps: Sequence[Step]) -> list[Step]:
+    """The steps of the first of these groups that has any.
+
+    Those in the background serve the others, and those in a branch may not be run.
+    """
+    of_srun = [step for step in steps if step.is_of_srun and not _trains_nothing(step)]
+    groups = (
+        [step for step in of_srun if is_launcher(step.words)],
+        [step for step in of_srun if _is_program(step.words)],
+        of_srun,
+        [step for step in steps if is_launcher(step.words)],
+        [step for step in steps if _is_program(step.words)],
+        [step for step in steps if _may_train(step)],
+    )
+    likely = next(filter(None, groups), [])
+    likely = [step for step in likely if not step.command.background] or likely
+    return [step for step in likely if not step.command.block] or likely
 
 
 def name_of(command: ShellCommand) -> str:
@@ -48,57 +151,90 @@ def asks_hostname(command: ShellCommand) -> bool:
     return "hostname" in command.words
 
 
+def _trains_nothing(step: Step) -> bool:
+    """Whether srun starts what trains nothing, such as `srun hostname` or `srun mkdir`."""
+    name = PurePosixPath(step.words[0]).name if step.words else ""
+    is_known = name in HARMLESS or name in PREPARING
+    is_known = is_known or starts_ray(step.words)
+    return asks_hostname(step.command) or is_known or is_check(step.words)
+
+
 def without_wrappers(words: tuple[str, ...]) -> tuple[str, ...]:
     while words and words[0] in _STEP_WRAPPERS:
-        words = words[1:]
+        is_timeout, words = words[0] == "timeout", words[1:]
         while words and (words[0].startswith("-") or "=" in words[0]):
             words = words[1:]
+        words = words[1:] if is_timeout else words
     return words
 
 
-_RUNNERS = frozenset({"uv", "poetry", "pixi", "pdm", "hatch", "rye"})
+def _without_runner(step: Step) -> Step:
+    """The step without the manager of an environment in front of its program, as `uv run`."""
+    words = step.words
+    if words[1:2] != ("run",) or words[0] not in RUNNERS:
+        return step
+    program, valued = words[2:], RUNNERS[words[0]]
+    while program and program[0].startswith("-"):
+        program = program[2 if program[0] in valued else 1 :]
+    if not _is_program(program):
+        return step
+    return replace(step, runner=f"{words[0]} run", words=program)
 
 
-def without_runner(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """The manager of an environment in front of a program, as `uv run`, and the program."""
-    if words[0] not in _RUNNERS or words[1:2] != ("run",):
-        return "", words
-    program = words[2:]
-    while program and program[0].startswith("-") and "=" in program[0]:
-        program = program[1:]
-    return (f"{words[0]} run", program) if _is_launched(program) else ("", words)
-
-
-def _is_launched(words: tuple[str, ...]) -> bool:
+def is_launcher(words: Sequence[str]) -> bool:
+    """Whether a command starts the processes of its node itself."""
     name = PurePosixPath(words[0]).name if words else ""
-    return is_container(words) or name in LAUNCHER_NAMES or bool(_PYTHON.fullmatch(name))
+    is_module = bool(PYTHON.fullmatch(name)) and not STARTS_PROCESSES.isdisjoint(words)
+    return name in LAUNCHERS or is_module
 
 
-_SHELL = re.compile(r"(?:.*/)?(?:ba|da|z)?sh")
+def _is_program(words: tuple[str, ...]) -> bool:
+    name = PurePosixPath(words[0]).name if words else ""
+    is_python = bool(PYTHON.fullmatch(name)) and not is_check(words)
+    return is_python or is_container(words) or is_launcher(words)
 
 
-def in_shell(
-    words: tuple[str, ...], variables: Mapping[str, str], output: SlurmOutput
-) -> tuple[str, ...]:
-    """The one command that a shell of the step starts: what its variables are is known here."""
-    if len(words) < 3 or not _SHELL.fullmatch(words[0]) or words[1] not in ("-c", "-lc", "-xc"):
-        return words
-    inside = shell.commands(words[2], variables, output)
-    alone = len(inside) == 1 and not inside[0].block and not inside[0].environment
-    return without_wrappers(inside[0].words) if alone else words
+def _may_train(step: Step) -> bool:
+    """Whether a command may be a program: none that prints, prepares or sets up."""
+    name = name_of(step.command)
+    known = HARMLESS | PREPARING
+    return bool(name) and name not in known and not sets_up(step.words) and "$" not in name
+
+
+def _in_shell(step: Step, variables: Mapping[str, str], output: SlurmOutput) -> Step:
+    """What trains among the commands of the shell that a step starts, where that is one."""
+    at = next((i for i, word in enumerate(step.words) if _SHELL_OPTION.fullmatch(word)), 0)
+    if not at or len(step.words) <= at + 1 or not _SHELL.fullmatch(step.words[0]):
+        return step
+    given = {**variables, **step.environment}
+    inside = shell.commands(step.words[at + 1], given, output)
+    plain = [
+        _without_runner(replace(step, command=c, words=without_wrappers(c.words))) for c in inside
+    ]
+    likely = _most_likely(plain)
+    if len(likely) != 1 or likely[0].command.block:
+        return step
+    (found,) = likely
+    return replace(
+        step,
+        words=found.words,
+        runner=found.runner,
+        environment={**step.environment, **found.command.environment},
+        inside=tuple(command for command in inside if command is not found.command),
+    )
 
 
 def pod_command(words: tuple[str, ...], amounts: NodeAmounts) -> list[str]:
-    """The command of each pod: several tasks per node are the processes of one torchrun.
+    """The command of each pod: the tasks of srun are the processes of one torchrun.
 
     Each task of srun has a rank of its own, as each process of torchrun has.
     """
-    if amounts.tasks == 1 or not _PYTHON.fullmatch(words[0]):
-        return list(words)
     program = words[1:]
     while program and program[0] in ("-u", "-X", "-O"):
         program = program[1:]
-    if not program or program[0] == "-c":
+    alone = amounts.tasks == 1 and (amounts.nodes == 1 or finds_others(words))
+    is_other = not PYTHON.fullmatch(words[0]) or not program or program[0] == "-c"
+    if alone or is_other or is_launcher(words):
         return list(words)
     meets = (
         f"--nnodes={amounts.nodes}",
@@ -108,3 +244,8 @@ def pod_command(words: tuple[str, ...], amounts: NodeAmounts) -> list[str]:
         "--master-port=29500",
     )
     return ["torchrun", *meets, *program]
+
+
+def finds_others(words: Sequence[str]) -> bool:
+    """Whether a program has its rank or the first node by its arguments."""
+    return any(text in word for word in words for text in (RANK, HEAD))

@@ -103,7 +103,7 @@ def _job(manifest: Manifest, size: int | None) -> _Job:
 def _pods(manifest: Manifest, _: Sequence[Manifest], size: int | None) -> Workload:
     job = _job(manifest, size)
     pods = tuple(
-        _pod(job, role, index) for role, count in job.replicas.items() for index in range(count)
+        pod for role, count in job.replicas.items() if count for pod in _of_role(job, role, count)
     )
     masters = tuple(pod.name for pod in pods if pod.role == "master")
     return Workload(
@@ -126,22 +126,35 @@ def _gang(job: _Job) -> Gang | None:
     return Gang(members, text(asked.get("queue")))
 
 
-def _pod(job: _Job, role: str, index: int) -> Pod:
-    name = f"{job.name}-{role.lower()}-{index}"
+def _of_role(job: _Job, role: str, count: int) -> Iterator[Pod]:
+    """The pods of a role, which have one template, of which little depends on the index."""
+    container = job.container(role)
     waits = role == _WORKER and _MASTER in job.replicas
-    pod = build.pod(
+    first = build.pod(
         job.templates[role],
-        job.container(role),
-        name=name,
+        container,
+        name=job.name,
         role=role.lower(),
-        index=index,
+        index=0,
         restart=_restart(job, role),
-        fields={"metadata.name": name},
-        injected=tuple(_injected(job, role, index)),
+        fields={},
     )
-    added = (_wait_for_master(job),) if waits else ()
-    labels = dict(_labels(job, role, index))
-    return replace(pod, ports=job.ports(role), added=added, controller_labels=labels)
+    added, ports = (_wait_for_master(job),) if waits else (), job.ports(role)
+    for index in range(count):
+        name = f"{job.name}-{role.lower()}-{index}"
+        declared = first.declared
+        if any(one.origin for one in declared):
+            declared = build.variables(container, {"metadata.name": name})
+        yield replace(
+            first,
+            name=name,
+            hostname=name,
+            index=index,
+            declared=(*declared, *_injected(job, role, index)),
+            ports=ports,
+            added=added,
+            controller_labels=dict(_labels(job, role, index)),
+        )
 
 
 def _labels(job: _Job, role: str, index: int) -> Iterator[tuple[str, str]]:

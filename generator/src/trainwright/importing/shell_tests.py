@@ -1,0 +1,69 @@
+"""Whether a test of a shell script holds, where its words are known: `[ -z "$X" ]`, `[[ a == b ]]`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+# The text of a word, or None where only the running script knows it.
+Expand: TypeAlias = "Callable[[Node], str | None]"
+_NUMBERS: dict[str, Callable[[int, int], bool]] = {
+    "-eq": int.__eq__,
+    "-ne": int.__ne__,
+    "-lt": int.__lt__,
+    "-le": int.__le__,
+    "-gt": int.__gt__,
+    "-ge": int.__ge__,
+    "<": int.__lt__,
+    "<=": int.__le__,
+    ">": int.__gt__,
+    ">=": int.__ge__,
+}
+
+
+def holds(node: Node, expand: Expand) -> bool | None:
+    """Return whether a test holds, or None where that is not known."""
+    if node.type in ("test_command", "parenthesized_expression"):
+        inside = node.named_children
+        return holds(inside[0], expand) if len(inside) == 1 else None
+    if node.type == "unary_expression":
+        return _unary(node, expand)
+    if node.type == "binary_expression" and len(node.children) == 3:
+        return _binary(node, expand)
+    return None
+
+
+def _unary(node: Node, expand: Expand) -> bool | None:
+    sign, operand = _text(node.children[0]), node.children[-1]
+    if sign == "!":
+        inside = holds(operand, expand)
+        return None if inside is None else not inside
+    value = expand(operand) if sign in ("-z", "-n") else None
+    return None if value is None else (value == "") is (sign == "-z")
+
+
+def _binary(node: Node, expand: Expand) -> bool | None:
+    left, sign, right = node.children[0], _text(node.children[1]), node.children[2]
+    if sign in ("&&", "||"):
+        found = (holds(left, expand), holds(right, expand))
+        decisive = sign == "||"
+        if decisive in found:
+            return decisive
+        return None if None in found else not decisive
+    first, second = expand(left), expand(right)
+    if first is None or second is None:
+        return None
+    if sign in ("=", "==", "!="):
+        is_equal = fnmatchcase(first, second) if right.type != "string" else first == second
+        return is_equal is (sign != "!=")
+    if sign in _NUMBERS and first.isdecimal() and second.isdecimal():
+        return _NUMBERS[sign](int(first), int(second))
+    return None
+
+
+def _text(node: Node) -> str:
+    return (node.text or b"").decode(errors="replace").strip()

@@ -1,0 +1,93 @@
+"""What the commands of batch scripts do, by their names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+PYTHON = re.compile(r"(?:.*/)?python(?:\d(?:\.\d+)?)?")
+LAUNCHERS = frozenset(
+    "torchrun accelerate deepspeed composer mpirun mpiexec mpiexec.hydra horovodrun".split()
+)
+# Modules of Python, and words, by which one command starts the processes of a node.
+STARTS_PROCESSES = frozenset(
+    {
+        "torch.distributed.run",
+        "torch.distributed.launch",
+        "torch.distributed.elastic",
+        "accelerate.commands.launch",
+        "deepspeed.launcher.runner",
+        "torch_xla.distributed.xla_spawn",
+        "paddle.distributed.launch",
+        "colossalai.cli",
+    }
+)
+BY_SSH = frozenset("mpirun mpiexec mpiexec.hydra horovodrun".split())
+
+# Commands that neither train nor change what is trained.
+HARMLESS = frozenset(
+    "[ [[ : awk basename break cat clear continue cut date dcgmi df dirname du echo env exit expr "
+    "export false free getopts grep head hostname id jobs kill local ls lscpu lsb_release lspci "
+    "mkdir mktemp nproc nvcc nvidia-smi rocm-smi printenv printf ps pwd read readarray mapfile "
+    "readlink realpath return sacct scancel scontrol seq set shift shopt sinfo sleep sort squeue "
+    "stat tail tee test time touch tput tr trap true type ulimit umask uname uniq unset wait wc "
+    "which whoami declare readonly typeset let ibstat ibv_devinfo topo numactl".split()
+)
+# What makes the programs of a cluster available, which an image brings.
+OF_THE_IMAGE = frozenset({"module", "ml", "source", ".", "conda", "mamba", "micromamba", "spack"})
+# Commands that get something ready for a program, and are none themselves.
+PREPARING = (
+    frozenset(
+        "apt apt-get aws chmod chown cp curl docker dvc enroot eval find git gsutil hf "
+        "huggingface-cli ln make mv pip pip3 rclone rm rsync sbatch scp sed squashfuse sudo tar uv "
+        "unzip virtualenv wandb wget xargs zip cd pushd popd source . ray ssh pdsh clush alias".split()
+    )
+    | OF_THE_IMAGE
+)
+CONTAINERS = frozenset(
+    "apptainer singularity docker podman podman-hpc enroot shifter charliecloud ch-run".split()
+)
+# The managers of environments that start a program, with their options that take a value.
+RUNNERS: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(("poetry", "pixi", "pdm", "hatch", "rye"), frozenset()),
+    "uv": frozenset("--with --python -p --extra --group --project --directory --env-file".split()),
+    **dict.fromkeys(("conda", "mamba", "micromamba"), frozenset("-n --name -p --prefix".split())),
+}
+_SET_UP = re.compile(r"\b(?:conda|mamba|micromamba|pyenv|pixi|spack|modulecmd)\b")
+_SETS_UP_ENVIRONMENT = re.compile(
+    r"activate|conda|mamba|modules?\.sh|lmod|profile|bashrc|setvars|spack|scl_source|venv|init"
+)
+_CHECKS = (["--version"], ["-V"], ["-m", "torch.utils.collect_env"], ["-m", "pip", "list"])
+_PRINTS = re.compile(r"[^\n=]*\bprint\(")
+
+
+def sets_up(words: Sequence[str]) -> bool:
+    """Whether a command makes the programs of a cluster available."""
+    name = PurePosixPath(words[0]).name if words else ""
+    is_eval = name == "eval" and bool(_SET_UP.search(" ".join(words)))
+    return is_eval or (name in OF_THE_IMAGE and not sourced(words))
+
+
+def sourced(words: Sequence[str]) -> str:
+    """The file that a script takes variables of its own from; empty for what sets programs up."""
+    if words[:1] not in (("source",), (".",), ["source"], ["."]) or len(words) < 2:
+        return ""
+    return "" if _SETS_UP_ENVIRONMENT.search(words[1].lower()) else words[1]
+
+
+def is_check(words: Sequence[str]) -> bool:
+    """Whether a command of Python only prints what there is."""
+    if not words or not PYTHON.fullmatch(words[0]):
+        return False
+    rest = [word for word in words[1:] if word != "-u"]
+    prints = rest[:1] == ["-c"] and len(rest) > 1 and _PRINTS.search(rest[1]) is not None
+    return prints or any(rest[: len(check)] == check for check in _CHECKS)
+
+
+_RAY = re.compile(r"\bray start\b")
+
+
+def starts_ray(words: Sequence[str]) -> bool:
+    """Whether a command starts a node of a Ray cluster."""
+    return _RAY.search(" ".join(words)) is not None
