@@ -99,7 +99,7 @@ def values(run: NormalForm) -> dict[Pointer, Data]:
 
 
 def _take(found: dict[Pointer, Data], value: Data, path: Pointer) -> None:
-    """Add the scalars of a value: an import does it some hundred times for each of its values."""
+    """Add the scalars of a value: an import does it some hundred times."""
     if isinstance(value, str | int | float):
         if value is not False and value != "":
             found[path] = value
@@ -107,19 +107,23 @@ def _take(found: dict[Pointer, Data], value: Data, path: Pointer) -> None:
         for index, item in enumerate(value):
             _take(found, item, path / index)
     elif isinstance(value, Mapping):
-        annotations = path.endswith("/annotations")
-        for key, written in value.items():
-            item = _canonical(written) if annotations and isinstance(written, str) else written
-            # An empty mapping says something where a key is what counts: `emptyDir: {}`, a flag.
-            if item in ({}, ()):
-                found[path / str(key)] = True
-            else:
-                _take(found, item, path / str(key))
+        _take_items(found, value, path)
     elif is_dataclass(value):
         for name in _names(type(value)):
             _take(found, getattr(value, name), path / name)
     elif value is not None:
         found[path] = value
+
+
+def _take_items(found: dict[Pointer, Data], value: Mapping[str, Data], path: Pointer) -> None:
+    annotations = path.endswith("/annotations")
+    for key, written in value.items():
+        item = _canonical(written) if annotations and isinstance(written, str) else written
+        # An empty mapping says something where a key is what counts: `emptyDir: {}`, a flag.
+        if item in ({}, ()):
+            found[path / str(key)] = True
+        else:
+            _take(found, item, path / str(key))
 
 
 @cache

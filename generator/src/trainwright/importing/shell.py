@@ -12,6 +12,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
+from posixpath import normpath
 from typing import TYPE_CHECKING, TypeAlias
 
 from trainwright.datatypes.frozen import dataclass
@@ -84,30 +85,38 @@ class _Script:
         self._arguments: tuple[str, ...] | None = None  # of the function that is called
         self._calls = 0
         self._substitute = substitute
+        self._assigning: Mapping[str, Callable[[Node], object]] = {
+            "variable_assignment": self._assign,
+            "declaration_command": self._declare,
+            "unset_command": self._unset,
+            "function_definition": self._define,
+        }
+        self._running: Mapping[str, Callable[[Node, str], Iterator[ShellCommand]]] = {
+            "command": self._called,
+            "if_statement": self._if,
+            "list": self._list,
+            "case_statement": self._case,
+            **dict.fromkeys(_LOOPS, self._loop),
+        }
 
     def run(self, node: Node, block: str) -> Iterator[ShellCommand]:
         """Yield the commands below a node, and take its assignments."""
-        if node.type == "command":
-            yield from self._called(node, block)
-        elif node.type == "variable_assignment":
-            self._assign(node)
-        elif node.type == "declaration_command":
-            self._declare(node)
-        elif node.type == "unset_command":
-            for child in node.named_children:
-                self._variables.pop(_text(child), None)
-        elif node.type == "function_definition":
-            self._functions[_text(node.named_children[0])] = node.named_children[-1]
-        elif node.type == "if_statement":
-            yield from self._if(node, block)
-        elif node.type == "list":
-            yield from self._list(node, block)
-        elif node.type in _LOOPS:
-            yield from self._loop(node, block)
-        elif node.type == "case_statement":
-            yield from self._unsure(node.named_children, "case")
+        if node.type in self._assigning:
+            self._assigning[node.type](node)
+        elif node.type in self._running:
+            yield from self._running[node.type](node, block)
         elif node.type not in ("comment", "heredoc_redirect", "file_redirect", "test_command"):
             yield from self._all(node.named_children, block)
+
+    def _unset(self, node: Node) -> None:
+        for child in node.named_children:
+            self._variables.pop(_text(child), None)
+
+    def _define(self, node: Node) -> None:
+        self._functions[_text(node.named_children[0])] = node.named_children[-1]
+
+    def _case(self, node: Node, _block: str) -> Iterator[ShellCommand]:
+        return self._unsure(node.named_children, "case")
 
     def _all(self, nodes: Sequence[Node], block: str) -> Iterator[ShellCommand]:
         for node in nodes:
@@ -166,9 +175,8 @@ class _Script:
                 return
             self._variables.pop(_text(head), None)
             self._undecided.add(_text(head))
-        elif node.type == "while_statement":
-            if self._holds(head) is False or _text(head).startswith("getopts "):
-                return
+        elif self._holds(head) is False or _text(head).startswith("getopts "):
+            return
         yield from self._unsure(node.named_children, "a loop")
 
     def _holds(self, node: Node) -> bool | None:
@@ -197,7 +205,7 @@ class _Script:
         command = self._command(node, block)
         name = command.words[0] if command.words else ""
         if command.writes:
-            self._written[command.writes] = command.words
+            self._written[normpath(command.writes)] = command.words
         if name in _READING:
             self._read(node, command.words[1:])
         if name not in self._functions or self._calls >= _DEEPEST_CALL:
@@ -225,7 +233,7 @@ class _Script:
         for child in (inner for outer in (node, *beside) for inner in (outer, *outer.children)):
             if child.type == "file_redirect" and child.children[0].type == "<":
                 source = child.named_children[-1]
-                called = [self._written.get(self._string(source), ())]
+                called = [self._written.get(normpath(self._string(source)), ())]
                 if source.type == "process_substitution":
                     called = self._commands_in(source)
                 text = self._substitute(called) if called[0] else None

@@ -1,4 +1,4 @@
-"""Whether a test of a shell script holds, where its words are known: `[ -z "$X" ]`, `[[ a == b ]]`."""
+"""Whether a test of a shell script holds, where its words are known: `[ -z "$X" ]`."""
 
 from __future__ import annotations
 

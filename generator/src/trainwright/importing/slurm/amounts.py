@@ -134,7 +134,9 @@ def of_step(
     if of_srun is None:
         return replace(amounts, tasks=1, nodes=amounts.nodes if starts_others else 1)
     asked = {name: value for name, value in of_srun.items() if name in _RESOURCES}
-    return narrowed(NodeAmounts.of({**asked, **headers}, place), of_srun, place)
+    found = narrowed(NodeAmounts.of({**asked, **headers}, place), of_srun, place)
+    cpus = _whole(of_srun, "--cpus-per-task", 0, place) * found.tasks
+    return replace(found, cpus=cpus) if cpus else found
 
 
 _RESOURCES = frozenset(
@@ -154,19 +156,22 @@ class SlurmOutput:
         return self._printed(called, names) if names else ""
 
     def _printed(self, called: Sequence[tuple[str, ...]], names: list[str]) -> str | None:
-        if names == ["scontrol"] and {"hostname", "hostnames"} & {*called[0]}:
+        first = called[0]
+        if names == ["scontrol"] and not {"hostname", "hostnames"}.isdisjoint(first):
             return " ".join(f"{STEP}-{at}.{STEP}" for at in range(self.amounts.nodes))
-        if "scontrol" in names[0] and "wc" in names:
-            return str(self.amounts.nodes)
-        if names[0] == "echo" and names[-1] in ("head", "cut", "awk") and HEAD in called[0]:
-            return HEAD
-        asks = names[0] in ("scontrol", "hostname", "getent", "host") or "hostname" in str(called)
-        if asks:
-            return HEAD
-        if names[0] == "echo" and names[-1] in ("tail", "cut"):
-            return "0"  # of a job's number, by whose last digits scripts choose a port
+        if "wc" in names:
+            counted = {"scontrol": self.amounts.nodes}
+            counted |= dict.fromkeys(("nvidia-smi", "seq"), self.amounts.gpus)
+            return str(counted.get(names[0]) or "") or None
+        if names[0] == "echo":
+            return self._echoed(first, names[-1])
         if names == ["expr"]:
-            return shell.number(" ".join(called[0][1:]))
-        if names[0] in ("nvidia-smi", "seq") and "wc" in names and self.amounts.gpus:
-            return str(self.amounts.gpus)
-        return None
+            return shell.number(" ".join(first[1:]))
+        asks = names[0] in ("scontrol", "hostname", "getent", "host") or "hostname" in str(called)
+        return HEAD if asks else None
+
+    def _echoed(self, words: tuple[str, ...], last: str) -> str | None:
+        """What a text is cut to: the first node, or digits of a job's number, for a port."""
+        if HEAD in words and last in ("head", "cut", "awk"):
+            return HEAD
+        return "0" if last in ("tail", "cut") else None

@@ -41,7 +41,9 @@ def is_of_the_image(name: str, value: str) -> bool:
 
 def is_of_the_command(value: str, step: Step) -> bool:
     """Whether a variable is a part of the command, in several words."""
-    return len(value.split()) > 1 and value.strip() in " ".join(step.command.words)
+    words = value.split()
+    command = " ".join(" ".join((*step.command.words, *step.words)).split())
+    return len(words) > 1 and " ".join(words) in command
 
 
 def environment(step: Step) -> dict[str, str]:

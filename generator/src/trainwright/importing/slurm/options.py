@@ -46,16 +46,11 @@ _SWITCHES = """
 --container-entrypoint --verbose,-v --quiet,-Q --parsable --test-only --exact --oversubscribe,-s
 --overcommit,-O --pty --wrap --nvmps --no-kill,-k --spread-job --use-min-nodes --contiguous
 --get-user-env --hold,-H --ignore-pbs --unbuffered,-u --bcast --multi-prog --resv-ports
---preserve-env,-E --quit-on-interrupt --disable-status,-X --reboot --kill-on-invalid-dep --export-file
+--preserve-env,-E --quit-on-interrupt --disable-status,-X --reboot --kill-on-invalid-dep
 """.split()
 _VALUED = {name for declared in (*_READ, *_WATCHED) for name in declared.split(",")}
 _OPTIONAL = {
-    "--exclusive",
-    "--kill-on-bad-exit",
-    "--get-user-env",
-    "--nvmps",
-    "--no-kill",
-    "--bcast",
+    *("--exclusive", "--kill-on-bad-exit", "--get-user-env", "--nvmps", "--no-kill", "--bcast"),
     "--immediate",
 }
 

@@ -230,8 +230,8 @@ def pod_command(words: tuple[str, ...], amounts: NodeAmounts) -> list[str]:
     Each task of srun has a rank of its own, as each process of torchrun has.
     """
     program = words[1:]
-    while program and program[0] in ("-u", "-X", "-O"):
-        program = program[1:]
+    while program and program[0].startswith("-") and program[0] not in ("-m", "-c"):
+        program = program[2 if program[0] in ("-W", "-X") else 1 :]
     alone = amounts.tasks == 1 and (amounts.nodes == 1 or finds_others(words))
     is_other = not PYTHON.fullmatch(words[0]) or not program or program[0] == "-c"
     if alone or is_other or is_launcher(words):

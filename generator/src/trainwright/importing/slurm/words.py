@@ -52,7 +52,9 @@ CONTAINERS = frozenset(
 RUNNERS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("poetry", "pixi", "pdm", "hatch", "rye"), frozenset()),
     "uv": frozenset("--with --python -p --extra --group --project --directory --env-file".split()),
-    **dict.fromkeys(("conda", "mamba", "micromamba"), frozenset("-n --name -p --prefix".split())),
+    **dict.fromkeys(
+        ("conda", "mamba", "micromamba"), frozenset({"-n", "--name", "-p", "--prefix"})
+    ),
 }
 _SET_UP = re.compile(r"\b(?:conda|mamba|micromamba|pyenv|pixi|spack|modulecmd)\b")
 _SETS_UP_ENVIRONMENT = re.compile(
