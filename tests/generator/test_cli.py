@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
 
 from repository import Repository
+from trainwright.cli import main
 from trainwright.cli.check import FORMATS
 from trainwright.cli.explain import LISTS
 
@@ -241,6 +243,20 @@ def test_options_come_from_the_environment_too(
 ) -> None:
     monkeypatch.setenv("TRAINWRIGHT_CHECK_OUTPUT", "json")
     assert json.loads(repository.run("check").stdout)["kind"] == "Report"
+
+
+def test_completion_knows_the_paths_of_a_job(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository.root)
+
+    def completed(job: str, typed: str) -> list[str]:
+        shell = ShellComplete(main, {}, "trainwright", "_TRAINWRIGHT_COMPLETE")
+        return [item.value for item in shell.get_completions(["explain", job], typed)]
+
+    assert completed("prod/llm", "resources.") == ["resources.cpu", "resources.memory"]
+    assert {"image", "nodes"} <= set(completed("prod/llm", ""))
+    assert completed("prod/nothing", "") == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -11,12 +11,34 @@ from trainwright.cli.common import OK, Context, answer_format, complete, errors,
 from trainwright.cli.suggestions import Choice
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from trainwright.specs.tree import Tree
+
+
+def _complete_path(
+    context: click.Context, _: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The paths of the job that is named before."""
+    from pathlib import Path
+
+    from click.shell_completion import CompletionItem
+
+    from trainwright.errors import TrainwrightError
+    from trainwright.specs import explain, load
+    from trainwright.specs.tree import Folder, find_root
+
+    try:
+        spec = load.one_job(Folder(find_root(Path.cwd())), str(context.params.get("job")))
+    except TrainwrightError:
+        return []
+    known = sorted(set(explain.paths(spec)))
+    return [CompletionItem(path) for path in known if path.startswith(incomplete)]
 
 
 @click.command()
 @click.argument("job", metavar="ENV/JOB|RULE", shell_complete=complete)
-@click.argument("path", default="")
+@click.argument("path", default="", shell_complete=_complete_path)
 @answer_format
 @click.pass_obj
 def explain(context: Context, job: str, path: str, output: str) -> None:

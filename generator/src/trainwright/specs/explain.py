@@ -137,13 +137,14 @@ def _setting(layer: Layer, pointer: Pointer, value: Data) -> Setting:
 
 
 def _nothing(spec: Layered, path: str) -> str:
-    known = sorted(set(_paths(spec)))
+    known = sorted(set(paths(spec)))
     near = get_close_matches(path, known, n=1, cutoff=0.6)
     hint = f"; did you mean {near[0]}?" if near else ""
     return f'no layer sets "{path}"{hint}'
 
 
-def _paths(spec: Layered) -> Iterator[str]:
+def paths(spec: Layered) -> Iterator[str]:
+    """Every path that a spec has, as people type it; one with others inside comes after these."""
     for pointer, _ in leaves(spec.data):
         for depth in range(len(pointer.parts), 0, -1):
             yield Pointer.of(*pointer.parts[:depth]).dotted
