@@ -39,6 +39,7 @@ procsPerNode: 8
 pool: h100
 resources: {cpu: "4", memory: 32Gi, gpu: 1}
 """
+SUSPENDED = "state: suspended # set by trainwright\n"  # what the week itself does
 _IDENTITY = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
 
 
@@ -157,7 +158,8 @@ def copy(path: str, root: Path) -> None:
     if source.is_dir():
         shutil.copytree(source, made)
     else:
-        shutil.copy(source, made)
+        text = source.read_text(encoding="utf-8")
+        made.write_text(text.replace(SUSPENDED, ""), encoding="utf-8")
 
 
 def commit(root: Path, day: int, subject: str) -> None:
