@@ -281,7 +281,6 @@ WITH_WHAT_IT_NEEDS = sorted(
     path.parent
     for path in (ROOT / "tests/golden").glob("*/expected/prod/rendered/*/*.yaml")
     if path.name in {"podmonitor.yaml", "externalsecret.yaml", "configmap.yaml"}
-    and not path.match("jobset-with-roles/*/*/*/*/*")  # which no import takes
 )
 
 

@@ -1,4 +1,4 @@
-"""Specs moved to the target that succeeds theirs: one line changes, and what is lost is said."""
+"""Specs moved to another target: one line changes, and what is lost is said."""
 
 from __future__ import annotations
 
@@ -96,9 +96,9 @@ def test_a_cluster_without_the_successor_is_named(place: Repository) -> None:
 
 
 def test_jobs_of_other_targets_and_migrated_ones_are_passed_over(place: Repository) -> None:
-    place.write("prod/environment.yaml", BOTH.replace("}}", "}, jobset: {}}"))
+    place.write("prod/environment.yaml", BOTH.replace("}}", "}, job: {}}"))
     place.job("prod/there", "target: trainjob\n")
-    place.job("prod/jobset", "target: jobset\n")
+    place.job("prod/alone", "target: job\n")
     done = place.run(*MOVE, "prod", "--dry-run")
     assert done.exit_code == 0, done.output
     assert done.stdout == ""
@@ -134,14 +134,59 @@ def test_a_broken_job_is_refused_and_the_others_are_moved(place: Repository) -> 
     assert "Traceback" not in done.output
 
 
-def test_there_is_one_successor() -> None:
-    assert {old: new.name for old, new in successors().items()} == {"PyTorchJob": "trainjob"}
+def test_jobs_move_to_the_next_generation_and_between_what_makes_job_sets() -> None:
+    assert {old: new.name for old, new in successors().items()} == {
+        "PyTorchJob": "trainjob",
+        "JobSet": "trainjob",
+        "TrainJob": "jobset",
+    }
+
+
+ROLES = """\
+roles:
+  judge: {entrypoint: {script: serve.py}, port: 8000, ready: {path: /health}}
+  tool: {nodes: 2, entrypoint: {argv: [serve-tools]}}
+flags: {judge: "${{ roles.judge.url }}"}
+"""
+
+
+@pytest.mark.parametrize(("old", "new"), [("jobset", "trainjob"), ("trainjob", "jobset")])
+def test_a_job_with_roles_moves_between_what_makes_job_sets(
+    old: str, new: str, place: Repository
+) -> None:
+    place.write("prod/environment.yaml", BOTH.replace("}}", "}, jobset: {}}"))
+    path = place.job("prod/grpo", f"{ROLES}target: {old}\n")
+    done = place.run("import", "--to", new, "prod")
+    assert done.exit_code == 0, done.output
+    assert "1 moved, 0 refused" in done.stderr
+    assert path.read_text().endswith(f"target: {new}\n")
+
+
+def test_roles_that_an_old_trainer_cannot_await_stay_where_they_are(place: Repository) -> None:
+    environment = BOTH.replace('"2.3"', '"2.0"').replace("}}", "}, jobset: {}}")
+    place.write("prod/environment.yaml", environment)
+    path = place.job("prod/grpo", f"{ROLES}target: jobset\n")
+    before = path.read_bytes()
+    done = place.run(*MOVE, "prod")
+    assert done.exit_code == 1
+    assert "prod/grpo: refused: trainjob: what trains waits for 2 roles" in done.stderr
+    assert path.read_bytes() == before
+
+
+def test_the_pods_of_a_runtime_that_is_not_known_stay_where_they_are(place: Repository) -> None:
+    environment = BOTH.replace('"2.3"', '"2.3", runtime: torch').replace("}}", "}, jobset: {}}")
+    place.write("prod/environment.yaml", environment)
+    place.job("prod/lent", "target: trainjob\ngracePeriod: 30s\n")
+    done = place.run("import", "--to", "jobset", "prod")
+    assert done.exit_code == 1
+    assert "prod/lent: refused: " in done.stderr
+    assert "which is not among the manifests" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("--to", "jobset", "prod"), '"jobset" succeeds no other target; there is trainjob'),
+        (("--to", "job", "prod"), 'no jobs move to "job"; they do to jobset, trainjob'),
         (("--to", "trainjob"), "name the jobs to move: ENV or ENV/JOB"),
         (("--to", "trainjob", "prod", "--pool", "h100"), "--to moves specs, and takes no --pool"),
         (("job.yaml",), "Missing option '--env'"),

@@ -70,7 +70,8 @@ def _refuse_others(context: click.Context) -> None:
 @click.option(
     "--to",
     metavar="TARGET",
-    help="Move specs to this target, which succeeds theirs: ENV or ENV/JOB in place of FILE.",
+    help="Move specs to this target: those of a PyTorchJob or JobSet to trainjob, those of a "
+    "TrainJob to jobset; ENV or ENV/JOB in place of FILE.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the specs instead of writing them.")
 @output_format(("text", "json"), "output")

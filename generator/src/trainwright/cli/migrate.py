@@ -1,4 +1,4 @@
-"""`import --to`: job specs to the target that succeeds theirs."""
+"""`import --to`: job specs to another target."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def migrate(context: Context, selections: tuple[str, ...], to: str, *, dry_run: 
     from trainwright.specs.tracked import Tracked
     from trainwright.specs.tree import Folder
 
-    successors = sorted(target.name for target in migration.successors().values())
+    successors = sorted({target.name for target in migration.successors().values()})
     if to not in successors:
         raise click.BadParameter(
-            f'"{to}" succeeds no other target; there is {", ".join(successors)}',
+            f'no jobs move to "{to}"; they do to {", ".join(successors)}',
             param_hint="--to",
         )
     if not selections:

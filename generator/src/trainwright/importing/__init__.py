@@ -17,6 +17,7 @@ from trainwright.importing.commandline import CommandReader, Line, lines
 from trainwright.importing.reader import source_of, with_beside
 from trainwright.importing.source import Source
 from trainwright.kinds import KINDS, SERVED
+from trainwright.kinds.kind import Kind
 from trainwright.kinds.reading import ImportingError, NotImported, SourceObject
 from trainwright.manifests import reading
 from trainwright.manifests.unrendered import Whole, gather
@@ -108,8 +109,7 @@ class ImportInput:
     def _take(self, part: SourceObject, others: Sequence[SourceObject]) -> None:
         for whole in KINDS.values():
             if whole.reader.is_file(part.body):
-                inside = whole.reader.inside(part)
-                self.sources += [source_of(whole, one, (), name) for name, one in inside]
+                self._take_file(whole, part)
                 return
         kind = SERVED.get(_kind(part))
         if kind is None:
@@ -121,6 +121,13 @@ class ImportInput:
             self.sources.append(with_beside(source_of(kind, part, others, name), others))
         except ImportingError as error:
             self._leave(part, error)
+
+    def _take_file(self, kind: Kind, part: SourceObject) -> None:
+        """Take the jobs of a file that has several."""
+        try:
+            self.sources += [source_of(kind, o, (), name) for name, o in kind.reader.inside(part)]
+        except ImportingError as error:
+            self.problems.append(str(error))
 
     def _leave(self, part: SourceObject, error: ImportingError) -> None:
         """Take an object that no spec can say as it is, where objects are asked for."""

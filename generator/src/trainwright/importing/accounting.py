@@ -20,6 +20,7 @@ from trainwright.equivalence import form
 from trainwright.equivalence.comparison import in_every_pod, values
 from trainwright.importing.source import Source, read
 from trainwright.kinds.reading import ImportingError
+from trainwright.kinds.target import in_group
 
 Fate = Literal["carried", "default", "left"]
 
@@ -125,7 +126,7 @@ def _blamed(
         yield replace(account, changed=kept, fate="carried" if carried else account.fate)
 
 
-_OF_A_POD = re.compile(r"/pods/\d+/(?!processes/)")
+_OF_A_POD = re.compile(r"(?:/roles/[^/]+)?/pods/\d+/(?!processes/)")
 
 
 def _in_any_pod(paths: tuple[Pointer, ...]) -> frozenset[Pointer]:
@@ -181,7 +182,7 @@ def _without_kept(paths: tuple[Pointer, ...], pointer: Pointer) -> tuple[Pointer
     """The paths without volumes that a restart keeps, but for the value that decides about that."""
     if pointer.last == "restartPolicy":
         return paths
-    return tuple(path for path in paths if not path.matches(_KEPT))
+    return tuple(path for path in paths if not in_group(path).matches(_KEPT))
 
 
 def _agree(
@@ -207,12 +208,12 @@ def _paths(
         return None
     changed = sorted(p for p in before.keys() | after.keys() if before.get(p) != after.get(p))
     # With a number of pods all that they have comes and goes, which others are accountable for.
-    if _SIZES & set(changed):
+    if _SIZES & set(changed) or any(path.matches("/roles/*/nodes") for path in changed):
         changed = [path for path in changed if not _OF_A_POD.match(path)]
     return tuple(changed)
 
 
-_CONTAINER = re.compile(r"(/pods/\d+/(?:init|sidecars)/[^/]+/)(.*)", re.DOTALL)
+_CONTAINER = re.compile(r"((?:/roles/[^/]+)?/pods/\d+/(?:init|sidecars)/[^/]+/)(.*)", re.DOTALL)
 
 
 def _own(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from trainwright.datatypes import quantity
 from trainwright.datatypes.model import (
@@ -15,14 +16,15 @@ from trainwright.datatypes.model import (
     Pool,
     spelled,
 )
-from trainwright.datatypes.pointer import scalars
+from trainwright.datatypes.pointer import Pointer, scalars
 from trainwright.datatypes.tolerant import dig, mappings, sequence, text
 from trainwright.equivalence.form import NormalForm
 from trainwright.findings import credentials
-from trainwright.importing import companions, containers
-from trainwright.importing.choice import Choice
+from trainwright.importing import companions, containers, role_names
+from trainwright.importing.choice import Choice, choices
 from trainwright.importing.generated import is_generated
 from trainwright.importing.names import Names, referring
+from trainwright.importing.role_names import port_of
 from trainwright.importing.source import Source
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS, operators
@@ -30,8 +32,9 @@ from trainwright.pods import command as commands
 from trainwright.pods.flags import Mention, parse_arguments
 from trainwright.pods.image_reference import split
 from trainwright.pods.launchers import LAUNCHERS, SWITCH, Launcher
-from trainwright.pods.pod import Mount, Pod
-from trainwright.specs.merge import merge
+from trainwright.pods.pod import Mount, Pod, Workload
+from trainwright.specs import fields, layers
+from trainwright.specs.merge import merge, without_nulls
 from trainwright.specs.yamlio import Block
 
 _API = {"apiVersion": "trainwright.io/v1alpha1", "kind": "JobSpec"}
@@ -41,15 +44,64 @@ _OWN_LABELS = ("app.kubernetes.io/", "trainwright.io/", "helm.sh/")
 
 def spec(source: Source, run: NormalForm, place: ImportContext, choice: Choice) -> dict[str, Data]:
     """Everything that a job spec can say of a run, keys in the order of the schema."""
-    pod, names = source.pod(), Names.of(source.workload())
-
-    def literal(text: str) -> str:
-        return _literal(text, source, place, names)
-
+    roles = {name: _role(source, name, run, place, choice) for name in run.roles}
     found: dict[str, Data] = {
         **_API,
         "name": source.name,
         "target": _target(source, place),
+        **_group(source, source.pod(), run, place, choice),
+        "roles": roles,
+    }
+    order = (*_API, *JOB_FIELDS)
+    stated = {key: found[key] for key in order if found.get(key) not in (None, "", {}, [])}
+    without: dict[str, Data] = _without_credentials(stated)
+    return without
+
+
+def _role(
+    source: Source, name: str, run: NormalForm, place: ImportContext, choice: Choice
+) -> dict[str, Data]:
+    """What a spec can say of a role."""
+    pod, served = source.workload().of_role(name)[0], run.roles[name]
+    (first, *_) = choices(place.environment, pod, "")
+    asked = {**pod.resources.get("requests", {}), **pod.resources.get("limits", {})}
+    of_job = choice.pool is not None and choice.pool.resource in asked
+    own = Choice(pool=choice.pool if of_job else first.pool, apart=choice.apart)
+    alone = replace(run, pods=served.pods, nodes=served.nodes, roles={}, elastic=None)
+    found = {**_group(source, pod, alone, place, own), **_serving(pod)}
+    if own.pool == choice.pool:
+        del found["pool"]
+    known = fields.field("job", Pointer.of("roles", name)).keys
+    said = {key: found[key] for key in known if found.get(key) not in (None, "", {}, [])}
+    return {**said, "pool": None} if choice.pool and own.pool is None else said
+
+
+def _serving(pod: Pod) -> dict[str, Data]:
+    """Where a pod of a role listens, and by what it is known that it serves."""
+    container = pod.rest.get("container", {})
+    probe = container.get("readinessProbe") or {}
+    started = container.get("startupProbe") or {}
+    within = started.get("periodSeconds", 10) * started.get("failureThreshold", 3)
+    ready = {
+        "path": dig(probe, "httpGet", "path"),
+        "command": dig(probe, "exec", "command"),
+        "within": duration(within) if started else None,
+    }
+    said = {key: value for key, value in ready.items() if value}
+    return {"port": port_of(pod), "ready": said if said.keys() - {"within"} else None}
+
+
+def _group(
+    source: Source, pod: Pod, run: NormalForm, place: ImportContext, choice: Choice
+) -> dict[str, Data]:
+    """What a spec can say of the pods that train, or of those of a role."""
+    workload = source.workload()
+    names = Names.of(workload)
+
+    def literal(text: str) -> str:
+        return _literal(text, source, place, names, workload)
+
+    return {
         "image": _image(pod, run),
         **_program(tuple(map(literal, pod.command)), run, apart=choice.apart),
         "nodes": run.nodes,
@@ -63,7 +115,7 @@ def spec(source: Source, run: NormalForm, place: ImportContext, choice: Choice) 
         "envFrom": containers.sources(pod.env_from),
         "secrets": companions.secrets(source.manifests(), pod),
         "volumes": dict(containers.volumes(pod, lambda mount: _is_file(mount, source))),
-        "files": _files(source, run, literal),
+        "files": _files(source, pod, run, literal),
         "initContainers": dict(containers.init(pod, literal)),
         "sidecars": dict(containers.sidecars(pod, literal)),
         **_waiting(run, pod, place.environment),
@@ -78,23 +130,32 @@ def spec(source: Source, run: NormalForm, place: ImportContext, choice: Choice) 
         "podAnnotations": _annotations({**pod.annotations, **run.pods[0].annotations}),
         "annotations": {k: v for k, v in run.annotations.items() if not is_generated(k)},
         "serviceAccount": pod.service_account,
-        "serviceAccountToken": _asked_token(source),
+        "serviceAccountToken": _asked_token(source, pod),
         "network": "isolated" if run.isolated else None,
         "metrics": companions.metrics(source.manifests(), pod),
         "security": _security(run, pod),
         "podPatch": _patch(pod, _target(source, place) or place.inherited["target"]),
         "lattice": dict(run.own),
     }
-    order = (*_API, *JOB_FIELDS)
-    stated = {key: found[key] for key in order if found.get(key) not in (None, "", {}, [])}
-    without: dict[str, Data] = _without_credentials(stated)
-    return without
 
 
 def complete(spec: Mapping[str, Data], place: ImportContext) -> dict[str, Data]:
     """The spec with a null for everything that it would inherit and does not say."""
     inherited = place.inherited_in(spec.get("pool") or "")
-    return {**spec, **merge(dict(_nulls(spec, inherited)), _maps(spec))}
+    found = {**spec, **merge(dict(_nulls(spec, inherited)), _maps(spec))}
+    roles = {name: _complete_role(name, found, place) for name in spec.get("roles", {})}
+    return {**found, **({"roles": roles} if roles else {})}
+
+
+def _complete_role(name: str, spec: Mapping[str, Data], place: ImportContext) -> dict[str, Data]:
+    """The same of a role, of what it would inherit of its job."""
+    said = spec["roles"][name]
+    pool = {key: value for key, value in said.items() if key == "pool"}
+    above = place.layered({**spec, "roles": {name: pool}})
+    inherited = without_nulls(layers.of_role(above, name).data)
+    known = fields.field("job", Pointer.of("roles", name)).keys.keys() - {"pool"}
+    theirs = {key: inherited[key] for key in sorted(known) if inherited.get(key) is not None}
+    return {**said, **merge(dict(_nulls(said, theirs)), _maps(said))}
 
 
 # Without them there is no job, so that they can only be said otherwise and not be removed.
@@ -138,17 +199,20 @@ def _image(pod: Pod, run: NormalForm) -> dict[str, Data]:
     return {key: value for key, value in found.items() if value}
 
 
-def _literal(text: str, source: Source, place: ImportContext, names: Names) -> str:
+def _literal(
+    text: str, source: Source, place: ImportContext, names: Names, workload: Workload
+) -> str:
     """A text as the target will read it: one that is no cluster replaces nothing in it."""
     target = _target(source, place) or place.inherited["target"]
     plain = text.replace("$$", "$") if TARGETS[target].envelope else text
     # What looks like a reference of a spec was none.
-    return referring(plain.replace("${{", "$${{"), names)
+    return referring(role_names.referring(plain.replace("${{", "$${{"), workload), names)
 
 
-def _files(source: Source, run: NormalForm, literal: containers.Literal) -> dict[str, Data]:
+def _files(
+    source: Source, pod: Pod, run: NormalForm, literal: containers.Literal
+) -> dict[str, Data]:
     """The files of ConfigMaps, but for the script that the spec holds as its entrypoint."""
-    pod = source.pod()
     own = companions.started(pod) if companions.script(run) else ""
     found = companions.files(source.manifests(), pod, literal)
     return {path: file for path, file in found.items() if path != own}
@@ -411,10 +475,11 @@ def _patch(pod: Pod, target: str) -> dict[str, Data]:
 _OF_RESOURCES = frozenset({"claims", "hostPorts", "volumeDevices"})
 
 
-def _asked_token(source: Source) -> bool | None:
+def _asked_token(source: Source, pod: Pod) -> bool | None:
     """Whether the pods say themselves that they have a token, which they mostly have unasked."""
     operator, manifest = operators.find(source.manifests())
-    return operator.pods(manifest, source.manifests(), None).pods[0].token or None
+    made = operator.pods(manifest, source.manifests(), None).of_role(pod.role)
+    return made[0].token or None
 
 
 def _beyond(own: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:

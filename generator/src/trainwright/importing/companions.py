@@ -201,10 +201,11 @@ def in_spec_terms(
     """
     names = Names.of(workload, name)
     _, manifest = operators.find(tuple(manifests))
-    pods = workload.pods
+    pods = workload.training
     shown = form.every(workload) if len(run.pods) == len(pods) else form.sample(workload)
     stores = _external(manifests)
-    used = frozenset(v.secret for v in pods[0].declared if v.secret)
+    of_groups = (pods[0], *(workload.of_role(role)[0] for role in workload.serving))
+    used = frozenset(v.secret for pod in of_groups for v in pod.declared if v.secret)
     others = {k: v for k, v in run.beside.items() if k.partition("/")[0] not in _SAID_HERE}
     configs = [found for found in manifests if found.identity[:2] == _CONFIG]
     alone = any(_is_script(config, pods[0]) for config in configs)
@@ -212,6 +213,16 @@ def in_spec_terms(
     return replace(
         run,
         pods=tuple(anonymous(_pod(one, pod, stores, alone=alone), names) for one, pod in known),
+        roles={
+            role: replace(
+                served,
+                pods=tuple(
+                    anonymous(_pod(one, pod, stores, alone=False), names)
+                    for one, pod in zip(served.pods, workload.of_role(role), strict=True)
+                ),
+            )
+            for role, served in run.roles.items()
+        },
         beside={**others, **dict(_as_spec_fields(manifests, manifest, pods, used))},
     )
 

@@ -185,7 +185,7 @@ def _without(spec: Mapping[str, Data], path: Pointer) -> dict[str, Data] | None:
     if path == "/name":
         name = str(spec["name"])[:-1].rstrip("-")
         return {**spec, "name": name} if name else None
-    while path:
+    while path and not (path.parts[0] == "roles" and len(path.parts) < 3):
         found = _dropped(spec, path.parts)
         if found is not None:
             return found

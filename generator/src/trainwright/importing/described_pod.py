@@ -17,8 +17,8 @@ def described_pod(workload: Workload) -> Pod:
     are those of the first role that has them. A master of few resources beside larger workers
     would otherwise make all of them as small as itself.
     """
-    first = workload.pods[0]
-    of_roles = {pod.role: pod for pod in reversed(workload.pods)}
+    first = workload.training[0]
+    of_roles = {pod.role: pod for pod in reversed(workload.training)}
     if len(of_roles) == 1:
         return first
     pods = (first, *(pod for role, pod in of_roles.items() if role != first.role))

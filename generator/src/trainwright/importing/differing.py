@@ -9,6 +9,7 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.equivalence import Difference
 from trainwright.importing import reasons
 from trainwright.kinds.reading import Loss
+from trainwright.kinds.target import in_group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,7 @@ _GRACE = "/pods/*/grace_period"
 def reported(added: Iterable[Difference]) -> Iterator[Differing]:
     """The differences but for what every rendered run has."""
     for difference in added:
-        if not any(map(difference.path.matches, _ALWAYS)):
+        if not any(map(in_group(difference.path).matches, _ALWAYS)):
             yield Differing(difference=difference, severity=severity(difference))
 
 
@@ -61,12 +62,12 @@ def severity(difference: Difference) -> Loss:
     """What it means for the run: what it needs can be added, and not be another or missing."""
     if _is_harmless(difference):
         return Loss.COSMETIC
-    needed = reasons.NEEDED.match(difference.path.replace("/pods/*/", "/pods/0/", 1))
+    needed = reasons.NEEDED.match(in_group(difference.path).replace("/pods/*/", "/pods/0/", 1))
     return Loss.CANNOT_RUN if needed and difference.left is not None else Loss.BEHAVIOUR
 
 
 def _is_harmless(difference: Difference) -> bool:
-    path, before, after = difference.path, difference.left, difference.right
+    path, before, after = in_group(difference.path), difference.left, difference.right
     if path.matches(_GRACE):  # more time to save before it ends, of a pod that both runs have
         return isinstance(before, int) and isinstance(after, int) and after > before
     if any(map(path.matches, _RIGHTS)):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from trainwright.datatypes.pointer import Pointer, scalars
+from trainwright.importing import role_names
 from trainwright.importing.names import OF_SERVICE, RANK0, Names
 from trainwright.kinds.reading import Loss, NotImported, SourceObject, shown
 from trainwright.pods.pod import Workload
@@ -20,11 +21,14 @@ def staying(
     for pointer, value in scalars(part.body):
         if not isinstance(value, str) or not is_text(pointer):
             continue
-        rest = names.replaced(value, lambda number: " " if number in (0, OF_SERVICE) else "")
+        referring = role_names.referring(value, workload)
+        rest = names.replaced(referring, lambda number: " " if number in (0, OF_SERVICE) else "")
         others = names.replaced(rest, lambda _: "\0")
         found = next((match[0] for p in patterns if (match := p.search(rest))), "")
         if "\0" in others:
             found = "a pod of another rank than 0"
+        if role := role_names.staying(referring, workload):
+            found = f"a pod of the role {role}"
         if found:
             yield NotImported(
                 field=part.called(pointer),

@@ -1,4 +1,4 @@
-"""Job specs from a target to the one that succeeds it, with what changes for the training."""
+"""Job specs from a target to another one, with what changes for the training."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
 from trainwright.kinds.reading import ImportingError
 from trainwright.kinds.target import Target, Unsupported
+from trainwright.pods.pod import ManifestError
 from trainwright.specs import editing
 from trainwright.specs.editing import EditError
 from trainwright.specs.layout import JobFile
@@ -32,8 +33,8 @@ class Migration:
 
 
 def successors() -> dict[str, Target]:
-    """The targets that succeed another one, by the other's kind."""
-    return {target.succeeds: target for target in TARGETS.values() if target.succeeds}
+    """The target to which the jobs of each kind can be moved."""
+    return {kind: target for target in TARGETS.values() for kind in target.succeeds}
 
 
 def migrate(place: ImportContext, file: JobFile, to: str) -> Migration | None:
@@ -44,7 +45,7 @@ def migrate(place: ImportContext, file: JobFile, to: str) -> Migration | None:
     before = place.tree.read(file.path)
     try:
         return _migrated(place, file, before, to)
-    except (SourceError, EditError) as error:
+    except (SourceError, EditError, ManifestError) as error:
         return _refused(file, before, str(error), "")
 
 

@@ -37,7 +37,7 @@ class Names:
     @classmethod
     def of(cls, workload: Workload, name: str = "") -> Names:
         """Those of a workload; where its object has a `name` of its own, "run" stands for it."""
-        hosts = (pod.hostname for pod in workload.pods)
+        hosts = (pod.hostname for pod in workload.training)
         return cls(tuple(host.replace(name, "run") if name else host for host in hosts))
 
     @cached_property

@@ -15,7 +15,7 @@ from trainwright.equivalence.containers import places
 from trainwright.findings import credentials
 from trainwright.importing import generated
 from trainwright.kinds.reading import Loss, NotImported, Reason, mapping, shown
-from trainwright.kinds.target import Deviation
+from trainwright.kinds.target import Deviation, in_group
 
 if TYPE_CHECKING:
     from trainwright.importing.accounting import Account
@@ -263,7 +263,7 @@ class Reasons:
         """What it means that these parts of the normal form came out otherwise."""
         if changed and all(map(self._meets, changed)):
             return Loss.COSMETIC
-        needed = any(NEEDED.match(path) and not self._found(path) for path in changed)
+        needed = any(NEEDED.match(in_group(path)) and not self._found(path) for path in changed)
         return Loss.CANNOT_RUN if needed else Loss.BEHAVIOUR
 
     def _found(self, path: Pointer) -> bool:
@@ -273,7 +273,7 @@ class Reasons:
 
     def _meets(self, path: Pointer) -> bool:
         """Whether a path is where processes meet, which wherever it was is the same for them."""
-        return path.matches(_MEETS) and self.rendered.get(path) == "rank 0"
+        return in_group(path).matches(_MEETS) and self.rendered.get(path) == "rank 0"
 
     def _is_of_config(self, account: Account) -> bool:
         """Whether a value is a key of a ConfigMap that is there for its other keys."""
@@ -289,7 +289,7 @@ class Reasons:
     def _of_the_environment(self, changed: tuple[Pointer, ...]) -> Iterator[str]:
         for path in changed:
             for spec, why in self.refused.items():
-                if spec.parts[0] == _decided_by(path):
+                if _in_spec(path) == spec.parts[: len(_in_spec(path))]:
                     yield why
 
     def _of_the_target(self, changed: tuple[Pointer, ...]) -> Iterator[str]:
@@ -306,7 +306,8 @@ class Reasons:
         state = "is not there" if value is None else f"is {shown(path.last, value)}"
         if value is None and path.parent.endswith("/resources/limits") and "/" in path.last:
             state += ": name a pool that has it with --pool"
-        inside = Pointer.of(*path.parts[2:]) if path.parts[0] == "pods" else path
+        place = in_group(path)
+        inside = Pointer.of(*place.parts[2:]) if place.parts[0] == "pods" else path
         return f"in the rendered run {inside.dotted} {state}"
 
 
@@ -327,9 +328,15 @@ def _is_of_sidecar(account: Account) -> bool:
     return any(path.parts[2:4] == inside for path in account.changed)
 
 
+def _in_spec(path: Pointer) -> tuple[str, ...]:
+    """Where a spec says what decides a value of the normal form."""
+    role = path.parts[:2] if path.parts[0] == "roles" else ()
+    return (*role, _decided_by(path))
+
+
 def _decided_by(path: Pointer) -> str:
     for pattern, field in _DECIDED_BY:
-        match = re.match(pattern, path)
+        match = re.match(pattern, in_group(path))
         if match:
             return match.expand(field)
     return ""

@@ -40,7 +40,7 @@ def find(others: Sequence[SourceObject], name: Manifest, workload: Workload) -> 
     services = [Manifest(body=other.body) for other in others]
     services = [s for s in services if s.group_kind == SERVICE and _is_near(s, name)]
     led = {s.name: [p.name for p in workload.pods if _leads(s, p)] for s in services}
-    first = workload.pods[0]
+    first = workload.training[0]
     return Services(
         leading=tuple(found for found, pods in led.items() if pods),
         rank0=tuple(

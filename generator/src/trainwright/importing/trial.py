@@ -20,7 +20,7 @@ from trainwright.kinds.target import Unsupported
 from trainwright.render import dropped, objects
 from trainwright.runs import identity
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import layers, load, resolve, schema, yamlio
+from trainwright.specs import layers, load, resolve, yamlio
 from trainwright.specs.layout import JobFile
 from trainwright.specs.load import read_spec
 from trainwright.specs.merge import Layer, Layered, stack
@@ -85,7 +85,7 @@ class ImportContext:
 
     def rendered(self, file: JobFile, layered: Layered) -> NormalForm | Unsupported:
         """The same of a spec that is merged already."""
-        broken = load.violations(schema.effective_job(), layered, str(file))
+        broken = load.job_violations(layered, str(file))
         job = broken or resolve.job(layered, self.environment, file.path)
         if not isinstance(job, Job):
             return Unsupported(job[0].path, job[0].message, job[0].remedy)

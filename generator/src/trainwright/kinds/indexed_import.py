@@ -6,42 +6,98 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from trainwright.datatypes.groupkind import PODGROUPS
 from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.tolerant import dig, mappings, sequence, text
 from trainwright.kinds.indexed_pods import GROUP_ANNOTATION, POD_GROUP_LABEL
-from trainwright.kinds.reading import ImportingError, SourceObject, mapping
+from trainwright.kinds.reading import ImportingError, Loss, Reason, SourceObject, mapping
 from trainwright.kinds.roles import Role, described, roles
 
 _TPU = "google.com/tpu"
 
 
-def refuse_roles(part: SourceObject, pointer: str, whole: str, job_set: Mapping[str, Data]) -> None:
-    """Raise ImportingError for anything but one Job: a job spec is one group of equal pods."""
+# What follows from a group that trains and the roles that serve it.
+OF_GROUPS = (
+    Reason(
+        "**/successPolicy/**",
+        "the group that trains decides, and all its pods have to succeed",
+        Loss.COSMETIC,
+    ),
+    Reason(
+        "**/dependsOn/**",
+        "the target starts what trains once all its roles are ready",
+        Loss.COSMETIC,
+    ),
+)
+
+
+def check_groups(part: SourceObject, pointer: str, whole: str, job_set: Mapping[str, Data]) -> None:
+    """Raise ImportingError for groups of pods that are not one that trains and its roles."""
     groups = job_set.get("replicatedJobs")
     if not isinstance(groups, list):
         return
-    held = f"a job spec is one group of equal pods: {described(roles({'replicatedJobs': groups}))}"
+    held = f"its groups of pods are {described(roles({'replicatedJobs': groups}))}"
     on_tpus = (group for group in groups if any(map(_asks_for_tpus, roles(mapping(group)))))
     slices = sum(map(_replicas, on_tpus))
     if slices > 1:
         # https://cloud.google.com/kubernetes-engine/docs/how-to/tpu-multislice
         raise ImportingError(
             f"{part.place(pointer)}: {whole} trains on {slices} slices of TPUs (multislice), each "
-            f"a Job that numbers its own pods, and {held}. Keep applying it as it is, or import it "
-            "with a single slice"
+            f"a Job that numbers its own pods, and a job spec is one group of equal pods: {held}. "
+            "Keep applying it as it is, or import it with a single slice"
         )
-    if len(groups) > 1:
+    if why := next(_not_roles(job_set), ""):
         raise ImportingError(
-            f"{part.place(pointer)}: {whole} has {len(groups)} roles, and {held}. Split it into "
-            "one workload for each, or keep applying it as it is"
+            f"{part.place(pointer)}: {whole} has {len(groups)} roles, and they are not those of "
+            f"a job: {why}; {held}. Keep applying it as it is (`trainwright adopt` takes it so), "
+            "or change it first: one group trains and decides the success, and waits until each "
+            "other one is ready"
         )
-    count = _replicas(groups[0]) if groups else 1
-    if count > 1:
-        # Several Jobs of one group count their pods each for itself: as one they get other ranks.
-        raise ImportingError(
-            f"{part.place(f'{pointer}/0/replicas')}: {whole} has {count} replicas of one role, "
-            f"each a Job that numbers its own pods, and {held}. Import it with replicas: 1 and all "
-            "pods in parallelism and completions if their program takes ranks so, or make each "
-            "replica a workload of its own"
-        )
+    for index, group in enumerate(groups):
+        if (count := _replicas(group)) > 1:
+            # Several Jobs of one group count their pods each for itself: as one they get other
+            # ranks, and other names.
+            raise ImportingError(
+                f"{part.place(f'{pointer}/{index}/replicas')}: {whole} has {count} replicas of one "
+                f"role, each a Job that numbers its own pods, and a job spec is one group of equal "
+                f"pods: {held}. Import it with replicas: 1 and all pods in parallelism and "
+                "completions if their program takes ranks so, or make each replica a workload of "
+                "its own"
+            )
+
+
+def _not_roles(job_set: Mapping[str, Data]) -> Iterator[str]:
+    """Why groups of pods are not one that trains, decides the success, and is served by others."""
+    groups = {text(group.get("name")): group for group in mappings(job_set.get("replicatedJobs"))}
+    if len(groups) < 2:
+        return
+    awaited = {name: _status(group) for name, group in groups.items()}
+    for name, others in awaited.items():
+        for other, status in others.items():
+            if status != "Ready":
+                yield (
+                    f"{name} starts once {other} has ended: give that to initContainers of "
+                    f"{name}, or run it as a job before"
+                )
+    targets = [text(t) for t in sequence(dig(job_set, "successPolicy", "targetReplicatedJobs"))]
+    deciding = [name for name in groups if name in targets] or [*groups]
+    if len(deciding) > 1:
+        yield f"{' and '.join(deciding)} decide together whether it succeeds"
+        return
+    (trainer,) = deciding
+    in_order = dig(job_set, "startupPolicy", "startupPolicyOrder") == "InOrder"
+    for name in groups:
+        if name != trainer and awaited[name]:
+            yield f"{name} waits for {' and '.join(awaited[name])}, and roles start at once"
+        before = [*groups].index(name) < [*groups].index(trainer)
+        if name != trainer and name not in awaited[trainer] and not (in_order and before):
+            yield f"{trainer} does not wait until {name} is ready"
+    if in_order and len(groups) > 2:
+        yield "its groups start one after the other, and roles start at once"
+
+
+def _status(group: Mapping[str, Data]) -> dict[str, str]:
+    """What a group waits for of others, by their names."""
+    depends = mappings(group.get("dependsOn"))
+    return {text(d.get("name")): text(d.get("status")) or "Ready" for d in depends}
 
 
 def _replicas(group: Data) -> int:

@@ -111,12 +111,15 @@ def replicated_workload(name: str, spec: Mapping[str, Data]) -> Workload:
     jobs = tuple(replicated_jobs(spec, "/spec"))
     groups = {job.name: tuple(_group(name, spec, job, subdomain)) for job in jobs}
     policy = mapping(spec.get("successPolicy"))
-    targets = [text(t) for t in sequence(policy.get("targetReplicatedJobs"))] or [*groups]
+    named = [text(target) for target in sequence(policy.get("targetReplicatedJobs"))]
+    targets = [target for target in named if target in groups] or [*groups]
+    # Any of the Jobs, each of which needs all its pods.
+    several = sum(job.replicas for job in jobs if job.name in targets) > 1
     return Workload(
         pods=tuple(pod for pods in groups.values() for pod in pods),
-        deciding=tuple(pod.name for target in targets for pod in groups.get(target, ())),
+        deciding=tuple(pod.name for target in targets for pod in groups[target]),
         serving={name: _awaited(spec, name, targets) for name in groups if name not in targets},
-        needs="any" if policy.get("operator") == "Any" else "all",
+        needs="any" if policy.get("operator") == "Any" and several else "all",
         deadline=_attempt(spec, jobs),
         suspended=spec.get("suspend") is True,
     )
@@ -126,16 +129,17 @@ def _awaited(
     spec: Mapping[str, Data], group: str, deciding: Sequence[str]
 ) -> Literal["", "ready", "complete"]:
     """What those that decide a JobSet's success wait for of another group, if all of them do."""
-    jobs = mappings(spec.get("replicatedJobs"))
-    if dig(spec, "startupPolicy", "startupPolicyOrder") == "InOrder":
-        names = [job.get("name") for job in jobs]
-        return "ready" if all(names.index(group) < names.index(n) for n in deciding) else ""
-    found = {
-        next((d.get("status") for d in mappings(job.get("dependsOn")) if d["name"] == group), None)
-        for job in jobs
-        if job.get("name") in deciding
+    waits = {
+        text(job.get("name")): {
+            text(other.get("name")): other.get("status") for other in mappings(job.get("dependsOn"))
+        }
+        for job in mappings(spec.get("replicatedJobs"))
     }
-    return _AWAITED.get(found.pop(), "") if len(found) == 1 else ""
+    if dig(spec, "startupPolicy", "startupPolicyOrder") == "InOrder":
+        order = [*waits].index
+        return "ready" if all(order(group) < order(name) for name in deciding) else ""
+    found = {_AWAITED.get(waits[name].get(group), "") for name in deciding}
+    return found.pop() if len(found) == 1 else ""
 
 
 _AWAITED: Mapping[Data, Literal["ready", "complete"]] = {"Ready": "ready", "Complete": "complete"}

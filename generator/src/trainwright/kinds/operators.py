@@ -43,7 +43,7 @@ def workload(manifests: tuple[Manifest, ...], size: int | None = None) -> Worklo
     """
     operator, manifest = find(manifests)
     made = operator.pods(manifest, manifests, size)
-    if not made.pods:
+    if not made.training:
         raise ManifestError(f"{manifest.kind} {manifest.name} has no pods: nothing is started")
     return replace(made, pods=tuple(_with_token(pod, manifests) for pod in made.pods))
 

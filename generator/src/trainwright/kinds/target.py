@@ -159,7 +159,7 @@ class Target:
     than the others. `facts` are those of an environment that change its rendered bytes, and
     so are part of a run's name. `elastic` says whether nodes may come and go while it runs,
     `resizing` what of the platform changes their number on a live object, which is not used;
-    `succeeds` names the kind that it is the next generation of. `envelope` makes a Kubernetes-like
+    `succeeds` are the kinds whose jobs `import --to` moves to it. `envelope` makes a Kubernetes-like
     object of what is rendered, for targets that are none themselves: no GitOps engine applies
     those. `controller_labels` are what its controller writes into the labels of pods, over
     those of the template or refusing them. `restricted_needs` is what its operator has to be given
@@ -180,7 +180,7 @@ class Target:
     container: str = ""
     elastic: bool = False
     resizing: Behaviour | None = None
-    succeeds: str = ""
+    succeeds: tuple[str, ...] = ()
     envelope: Callable[[Mapping[str, Data]], dict[str, Data]] | None = None
     controller_labels: tuple[str, ...] = ()
     restricted_needs: str = ""

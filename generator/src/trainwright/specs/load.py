@@ -479,11 +479,7 @@ class Reader(Owner):
         taken = self.with_files(layers.stacked(environment.layers, layers.of_job(chain)))
         findings.extend(taken.findings)
         spec = taken.spec
-        plain = replace(spec, data=without_nulls(spec.data))
-        findings.extend(violations(schema.effective_job(), plain, str(file)))
-        for name in () if findings else spec.data.get("roles", {}):
-            role = layers.of_role(spec, name)
-            findings.extend(violations(schema.effective_job(), role, str(file)))
+        findings.extend(job_violations(spec, str(file)))
         usable = None if findings else spec
         return LoadedJob(file, usable, tuple(findings), (*paths, *taken.paths), source)
 
@@ -600,6 +596,15 @@ def violations(against: schema.Schema, spec: Layered, subject: str) -> tuple[Fin
         message, remedy = _quoting(spec, violation)
         found.append(dx.SCHEMA.at(at, message, remedy=remedy, subject=subject, path=pointer))
     return tuple(found)
+
+
+def job_violations(spec: Layered, subject: str) -> tuple[Finding, ...]:
+    """What is wrong with a merged job, and then with each of its roles."""
+    plain = replace(spec, data=without_nulls(spec.data))
+    found = violations(schema.effective_job(), plain, subject)
+    roles = () if found else (layers.of_role(spec, name) for name in spec.data.get("roles", {}))
+    of_roles = (violations(schema.effective_job(), role, subject) for role in roles)
+    return (*found, *(finding for findings in of_roles for finding in findings))
 
 
 def _quoting(spec: Layered, violation: Violation) -> tuple[str, str]:

@@ -1,22 +1,53 @@
-"""Compose files: each service is a job."""
+"""Compose files: each service is a job, or a role of the one that depends on it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
 from trainwright.datatypes.model import Data, Location
+from trainwright.datatypes.pointer import Pointer
+from trainwright.kinds.compose.notation import dependencies
 from trainwright.kinds.compose.target import as_object
-from trainwright.kinds.reading import Loss, Reader, Reason, SourceObject, mapping
+from trainwright.kinds.reading import ImportingError, Loss, Reader, Reason, SourceObject, mapping
 
 
 def services(part: SourceObject) -> Iterator[tuple[str, SourceObject]]:
-    """The object that stands for each service of a file, and the job's name."""
-    for service, written in mapping(part.body.get("services")).items():
-        file = {**part.body, "services": {service: written}}
-        body: Mapping[str, Data] = as_object(file)
-        project = part.body.get("name")
-        name = f"{project}-{service}" if project else str(service)
-        yield name, SourceObject(body=body, place=_inside(part), called=_named(part))
+    """The objects that stand for the jobs of a file: a service with those that it depends on."""
+    written = mapping(part.body.get("services"))
+    waits = {
+        str(name): dependencies(mapping(service).get("depends_on"))
+        for name, service in written.items()
+    }
+    served = {name for others in waits.values() for name in others}
+    for name, others in waits.items():
+        if name not in served:
+            _refuse_others(part, name, waits)
+            file = {**part.body, "services": {key: written[key] for key in (*others, name)}}
+            body: Mapping[str, Data] = as_object(file)
+            project = part.body.get("name")
+            job = f"{project}-{name}" if project else name
+            yield job, SourceObject(body=body, place=_inside(part), called=_named(part))
+
+
+def _refuse_others(part: SourceObject, name: str, waits: Mapping[str, Mapping[str, str]]) -> None:
+    """Raise ImportingError for services that a service needs, and that are no roles of its job."""
+    for other, condition in waits[name].items():
+        why = ""
+        beside = [one for one, others in waits.items() if one != name and other in others]
+        if other not in waits:
+            why = f"there is no service {other} in the file"
+        elif condition == "service_completed_successfully":
+            why = f"it starts once {other} has ended: run {other} before, as a job of its own"
+        elif waits[other]:
+            why = f"{other} itself waits for {' and '.join(waits[other])}, and roles start at once"
+        elif beside:
+            why = f"{other} serves {' and '.join(beside)} too, and a role serves one job"
+        if why:
+            place = part.place(Pointer.of("services", name, "depends_on"))
+            raise ImportingError(
+                f"{place}: {name} depends on a service that is no role of a job: {why}. Start what "
+                "it needs on its own, or keep the file"
+            )
 
 
 def is_file(body: Mapping[str, Data]) -> bool:
@@ -39,9 +70,7 @@ READER = Reader(
     reasons=(
         Reason("/spec/version", "Compose itself ignores it", Loss.COSMETIC),
         Reason(
-            "**/depends_on/**",
-            "a job spec is one program: start what it needs on its own",
-            Loss.CANNOT_RUN,
+            "**/depends_on/**", "what trains starts once all its roles are ready", Loss.BEHAVIOUR
         ),
         Reason("**/ports/**", "metrics publishes a port, and nothing else does", Loss.BEHAVIOUR),
         Reason(

@@ -1,17 +1,17 @@
-"""JobSets of one group of pods."""
+"""JobSets of a group of pods that trains, and of others that serve it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainwright.kinds.indexed_import import pod_groups, refuse_roles
+from trainwright.kinds.indexed_import import OF_GROUPS, check_groups, pod_groups
 from trainwright.kinds.reading import Loss, Read, Reader, Reason, SourceObject
 
 
 def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
     spec = part.spec
     name = part.metadata.get("name", "")
-    refuse_roles(part, "/spec/replicatedJobs", f"JobSet/{name}", spec)
+    check_groups(part, "/spec/replicatedJobs", f"JobSet/{name}", spec)
     return Read(parts=(part, *pod_groups(part, others)))
 
 
@@ -23,7 +23,7 @@ READER = Reader(
             "the target sets it: pods are replaced, as often as retries allows",
             Loss.COSMETIC,
         ),
-        Reason("/spec/successPolicy/**", "all pods of a run have to succeed", Loss.BEHAVIOUR),
+        *OF_GROUPS,
         Reason(
             "/spec/startupPolicy/**",
             "there is one group of pods, which starts at once",

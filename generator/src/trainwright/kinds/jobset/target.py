@@ -54,6 +54,7 @@ TARGET = Target(
     facts=(*facts.FLAVORED_PODS, facts.QUEUEING, in_place.FACT),
     prepared=in_place.prepared,
     companions=queueing.pod_groups,
+    succeeds=("TrainJob",),
     meeting=lambda _job, _environment, name: indexed.meeting(indexed.first_pod(name)),
     controller_labels=labels.OF_SETS,
     serving=Serving(

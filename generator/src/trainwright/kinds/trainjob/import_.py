@@ -8,7 +8,7 @@ from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.model import Data, Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import sequence
-from trainwright.kinds.indexed_import import refuse_roles
+from trainwright.kinds.indexed_import import OF_GROUPS, check_groups
 from trainwright.kinds.reading import (
     ImportingError,
     Loss,
@@ -38,8 +38,8 @@ def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
         if (manifest.group_kind, manifest.name) == (GroupKind(KIND.group, kind), name):
             spec = other.spec
             job_set = mapping(mapping(spec.get("template")).get("spec"))
-            refuse_roles(other, _GROUPS, f"its {kind} {name}", job_set)
             _refuse_mpi(other, f"{kind} {name}", spec)
+            check_groups(other, _GROUPS, f"its {kind} {name}", job_set)
             return Read(parts=(part, other), reasons=tuple(_ignored(f"{kind} {name}", job_set)))
     _refuse_patched_roles(part)
     upstream = name == _UPSTREAM
@@ -116,6 +116,7 @@ def bare(kind: str, name: str) -> Manifest:
 READER = Reader(
     read=_read,
     reasons=(
+        *OF_GROUPS,
         Reason(
             "/spec/initializer*",
             "a job spec has no initializers: the entrypoint fetches what it needs",

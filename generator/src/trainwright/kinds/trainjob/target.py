@@ -203,7 +203,7 @@ TARGET = Target(
         Fact(("targets", "trainjob", "runtime"), _runtime),
     ),
     companions=_companions,
-    succeeds="PyTorchJob",
+    succeeds=("PyTorchJob", "JobSet"),
     meeting=lambda _job, _environment, name: indexed.meeting(indexed.first_pod(name)),
     controller_labels=labels.OF_SETS,
     serving=Serving(

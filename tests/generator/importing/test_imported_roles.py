@@ -1,0 +1,266 @@
+"""Groups of pods of which one trains and the others serve it: they become roles, or are refused."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from repository import Repository
+from trainwright.equivalence import NormalForm
+from trainwright.equivalence.comparison import values
+from trainwright.importing import ImportInput
+from trainwright.importing.batch import ImportOptions, run
+from trainwright.importing.trial import ImportContext
+from trainwright.specs.tree import Folder
+
+ROOT = Path(__file__).parents[3]
+ENVIRONMENT = """\
+apiVersion: trainwright.io/v1alpha1
+kind: Environment
+namespace: training
+kubernetes: {version: "1.34"}
+podSecurity: privileged
+targets: {jobset: {version: "0.12"}, trainjob: {version: "2.3"}, compose: {}}
+pools: {gpu: {resource: nvidia.com/gpu, gpusPerNode: 8}}
+"""
+SERVER = """\
+  - name: rollout
+    template:
+      spec:
+        parallelism: 2
+        completions: 2
+        backoffLimit: 2
+        template:
+          spec:
+            restartPolicy: OnFailure
+            containers:
+            - name: vllm
+              image: registry.example.com/vllm:1
+              command: [vllm, serve, m]
+              env: [{name: A, value: b}]
+              ports: [{containerPort: 8000}]
+              readinessProbe: {httpGet: {path: /health, port: 8000}, periodSeconds: 5}
+              startupProbe: {httpGet: {path: /health, port: 8000}, periodSeconds: 5, failureThreshold: 180}
+              resources: {limits: {nvidia.com/gpu: 2}}
+  - name: reward
+    template:
+      spec:
+        parallelism: 1
+        completions: 1
+        backoffLimit: 2
+        template:
+          spec:
+            restartPolicy: OnFailure
+            containers: [{name: judge, image: "registry.example.com/judge:1", command: [python, serve.py]}]
+"""
+TRAINER = """\
+  - name: NAME
+    dependsOn: [{name: rollout, status: Ready}, {name: reward, status: Ready}]
+    template:
+      LABEL
+      spec:
+        parallelism: 2
+        completions: 2
+        completionMode: Indexed
+        backoffLimit: 0
+        template:
+          spec:
+            restartPolicy: Never
+            containers:
+            - name: node
+              image: registry.example.com/grpo:1
+              command: [python, train.py, --rollouts, "http://grpo-rollout-0-0.grpo:8000,http://grpo-rollout-0-1.grpo:8000", --judge, grpo-reward-0-0.grpo]
+              env: [{name: SEED, value: "7"}]
+              resources: {limits: {nvidia.com/gpu: 4}}
+"""
+_BARE = TRAINER.replace("NAME", "trainer").replace("      LABEL\n", "")
+SET = f"""\
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {{name: grpo}}
+spec:
+  successPolicy: {{operator: All, targetReplicatedJobs: [trainer]}}
+  failurePolicy: {{maxRestarts: 2}}
+  replicatedJobs:
+{SERVER}{_BARE}"""
+LABEL = "metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}"
+_MARKED = TRAINER.replace("NAME", "node").replace("LABEL", LABEL)
+GROUPS = textwrap.indent(f"{SERVER}{_MARKED}", "    ")
+TRAINJOB = f"""\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {{name: grpo}}
+spec:
+  runtimeRef: {{kind: TrainingRuntime, name: grpo}}
+  trainer: {{numNodes: 2, numProcPerNode: 1}}
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainingRuntime
+metadata: {{name: grpo}}
+spec:
+  mlPolicy: {{torch: {{}}}}
+  template:
+    spec:
+      successPolicy: {{operator: All, targetReplicatedJobs: [node]}}
+      failurePolicy: {{maxRestarts: 2}}
+      replicatedJobs:
+{GROUPS}"""
+COMPOSE = """\
+name: grpo
+services:
+  reward:
+    image: registry.example.com/judge:1
+    command: [python, serve.py]
+    healthcheck: {test: [CMD, curl, -f, "http://localhost:9000/"], interval: 5s, start_period: 60s}
+    expose: ["9000"]
+    restart: on-failure:2
+  train:
+    image: registry.example.com/grpo:1
+    command: [python, train.py, --judge, "http://reward:9000", --log, reward]
+    depends_on: {reward: {condition: service_healthy}}
+    restart: on-failure:2
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Repository:
+    repository = Repository(tmp_path)
+    repository.write("prod/environment.yaml", ENVIRONMENT)
+    return repository
+
+
+def _imported(place: Repository, text: str) -> tuple[dict[str, Any], str]:
+    """The spec, and what is said of it."""
+    path = place.root / "in.yaml"
+    path.write_text(text, encoding="utf-8")
+    done = place.run("import", "--dry-run", "--env", "prod", str(path))
+    assert done.exit_code == 0, done.output
+    return yaml.safe_load(done.stdout), done.stderr
+
+
+@pytest.mark.parametrize("text", [SET, TRAINJOB], ids=["jobset", "trainjob"])
+def test_groups_become_a_job_and_its_roles(text: str, place: Repository) -> None:
+    spec, said = _imported(place, text)
+    assert spec["nodes"] == 2
+    assert spec["resources"] == {"gpu": 4}
+    assert spec["retries"] == 2
+    assert spec["flags"] == {
+        "rollouts": "${{ roles.rollout.urls }}",
+        "judge": "${{ roles.reward.hosts }}",
+    }
+    rollout, reward = spec["roles"]["rollout"], spec["roles"]["reward"]
+    assert rollout["image"] == {"repository": "registry.example.com/vllm"}
+    assert rollout["entrypoint"] == {"argv": ["vllm", "serve", "m"]}
+    assert (rollout["nodes"], rollout["port"]) == (2, 8000)
+    assert rollout["ready"] == {"path": "/health", "within": "15m"}
+    assert rollout["resources"] == {"gpu": 2}
+    assert rollout["env"] == {"SEED": None, "A": "b"}
+    assert reward["entrypoint"] == {"script": "serve.py"}
+    assert "port" not in reward
+    assert "ready" not in reward
+    assert "cannot run" not in said
+    assert "rest.container" not in said, said  # no probe is lost or added
+
+
+def test_a_service_is_a_role_of_the_one_that_depends_on_it(place: Repository) -> None:
+    spec, said = _imported(place, COMPOSE)
+    assert spec["name"] == "grpo-train"
+    assert spec["flags"] == {"judge": "${{ roles.reward.url }}", "log": "reward"}
+    reward = spec["roles"]["reward"]
+    assert reward["ready"] == {"command": ["curl", "-f", "http://localhost:9000/"], "within": "60s"}
+    assert reward["port"] == 9000
+    assert "cannot run" not in said
+
+
+def test_what_a_role_cannot_say_is_told(place: Repository) -> None:
+    text = SET.replace("        backoffLimit: 2\n", "        backoffLimit: 5\n", 1)
+    text = text.replace("httpGet: {path: /health, port: 8000}, periodSeconds: 5}", "httpGet: {path: /health, port: 8000}, periodSeconds: 50}", 1)  # fmt: skip
+    _, said = _imported(place, text)
+    assert "backoffLimit 5" in said
+    assert "readinessProbe/periodSeconds 50" in said
+
+
+DEPENDS = "dependsOn: [{name: rollout, status: Ready}, {name: reward, status: Ready}]"
+REFUSED = {
+    "success of all": (
+        SET.replace("  successPolicy: {operator: All, targetReplicatedJobs: [trainer]}\n", ""),
+        "rollout and reward and trainer decide together whether it succeeds",
+    ),
+    "no order": (
+        SET.replace(DEPENDS, "dependsOn: [{name: rollout, status: Ready}]"),
+        "trainer does not wait until reward is ready",
+    ),
+    "what ends before": (
+        SET.replace("reward, status: Ready", "reward, status: Complete"),
+        "trainer starts once reward has ended",
+    ),
+    "a role that waits": (
+        SET.replace("  - name: reward\n", "  - name: reward\n    dependsOn: [{name: rollout, status: Ready}]\n"),
+        "reward waits for rollout, and roles start at once",
+    ),
+    "replicas": (
+        SET.replace("  - name: reward\n", "  - name: reward\n    replicas: 3\n"),
+        "has 3 replicas of one role",
+    ),
+    "a name": (
+        SET.replace("name: reward", "name: reward-of-a-judge"),
+        '"reward-of-a-judge" is not a valid name in roles',
+    ),
+    "an initializer of a runtime": (
+        TRAINJOB.replace("reward, status: Ready", "reward, status: Complete"),
+        "its TrainingRuntime grpo has 3 roles",
+    ),
+    "a service that ends before": (
+        COMPOSE.replace("service_healthy", "service_completed_successfully"),
+        "it starts once reward has ended",
+    ),
+    "a service that waits": (
+        COMPOSE.replace("    expose:", "    depends_on: [db]\n    expose:") + "  db: {image: 'registry.example.com/db:1'}\n",
+        "reward itself waits for db",
+    ),
+    "a service of two": (
+        COMPOSE + "  other: {image: 'registry.example.com/a:1', command: [a], depends_on: [reward]}\n",
+        "reward serves other too",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_are_no_roles_is_refused_by_name(case: str, place: Repository) -> None:
+    text, message = REFUSED[case]
+    path = place.root / "in.yaml"
+    path.write_text(text, encoding="utf-8")
+    done = place.run("import", "--dry-run", "--env", "prod", str(path))
+    assert done.exit_code == 1
+    assert done.stdout == ""
+    assert message in done.stderr, done.stderr
+
+
+RENDERED = sorted(
+    folder
+    for case in ("jobset", "trainjob", "compose")
+    for folder in (ROOT / f"tests/golden/{case}-with-roles/expected").glob("*/rendered/*")
+    if folder.is_dir()
+)
+
+
+@pytest.mark.parametrize("folder", RENDERED, ids=lambda p: "-".join((p.parts[-5], p.name)))
+def test_a_rendered_run_with_roles_comes_back_as_the_same_run(folder: Path, tmp_path: Path) -> None:
+    environment = folder.parts[-3]
+    inputs = folder.parents[3] / "input" / environment
+    shutil.copytree(inputs, tmp_path / "environments" / environment)
+    found = ImportInput()
+    found.files((str(folder),))
+    done = run(tmp_path, found, ImportOptions(environment=environment, name="again", write=False))
+    ((imported, _),) = done.imported
+    assert imported.spec["roles"].keys() == imported.source.workload().serving.keys()
+    after = ImportContext(Folder(tmp_path), environment).run(imported.spec)
+    assert isinstance(after, NormalForm)
+    one, other = values(imported.source.run()), values(after)
+    differing = [path for path in sorted({**one, **other}) if one.get(path) != other.get(path)]
+    assert [p for p in differing if "/labels/" not in p and "/annotations/" not in p] == []
