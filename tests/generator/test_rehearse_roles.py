@@ -195,24 +195,44 @@ def test_two_pods_cannot_listen_at_one_port(code: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "argv",
+    [
+        ("--port=8000",),
+        ("--server.port", "8000"),
+        ("--bind", "0.0.0.0:8000"),
+        ("-b", ":8000"),
+        ("8000",),
+    ],
+)
+def test_a_role_has_its_port_in_any_form(argv: tuple[str, ...]) -> None:
+    judge = _pod("judge", (Port("serving", 8000),))
+    names = Names((judge,), "here", lambda: 9001, ("judge",))
+    *rest, last = names.argv(judge, ("serve", "--max-tokens", "8000", *argv), {"HOST": "0.0.0.0"})
+    assert last.endswith("9001")
+    assert rest[:3] == ["serve", "--max-tokens", "8000"]
+    assert names.env(judge, {"HOST": "0.0.0.0", "PORT": "8000"})["PORT"] == "9001"
+
+
+def _pod(role: str, ports: tuple[Port, ...]) -> Pod:
+    return Pod(
+        name=f"g-{role}-0-0",
+        hostname=f"g-{role}-0-0.g",
+        role=role,
+        index=0,
+        image="i",
+        command=(),
+        declared=(),
+        restart=Restart(limit=0),
+        ports=ports,
+    )
+
+
+@pytest.mark.parametrize(
     ("name", "expected"),
     [("VLLM_SERVER_PORT", "9001"), ("OTHER_PORT", "8000"), ("JUDGE_PORT", "9001")],
 )
 def test_a_port_belongs_to_the_host_beside_it(name: str, expected: str) -> None:
-    def pod(role: str, ports: tuple[Port, ...]) -> Pod:
-        return Pod(
-            name=f"g-{role}-0-0",
-            hostname=f"g-{role}-0-0.g",
-            role=role,
-            index=0,
-            image="i",
-            command=(),
-            declared=(),
-            restart=Restart(limit=0),
-            ports=ports,
-        )
-
-    trainer, judge = pod("node", ()), pod("judge", (Port("serving", 8000),))
+    trainer, judge = _pod("node", ()), _pod("judge", (Port("serving", 8000),))
     names = Names((trainer, judge), "here", lambda: 9001)
     hosts = {"VLLM_SERVER_HOST": judge.hostname, "JUDGE_ADDR": judge.hostname}
     assert names.env(trainer, {**hosts, name: "8000"})[name] == expected

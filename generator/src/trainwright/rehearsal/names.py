@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from trainwright.pods.pod import Pod
 from trainwright.rehearsal import RehearsalError
 
 LOOPBACK = "127.0.0.1"
 _RENDEZVOUS = "PET_RDZV_ENDPOINT"
+_BOUND = re.compile(r"^((?:0\.0\.0\.0|127\.0\.0\.1|localhost|\[::1?\])?:)(\d{1,5})$")
 _OPTION = re.compile(r"--[A-Za-z][\w.-]*")
 # How the host of a port is called that is not the pod's own: VLLM_SERVER_HOST, MAIN_PROCESS_IP.
 _HOSTS = ("ADDR", "ADDRESS", "HOST", "HOSTS", "HOSTNAME", "IP")
@@ -22,7 +23,14 @@ class Names:
     pair of pod and port gets a free one, when it is first asked for.
     """
 
-    def __init__(self, pods: tuple[Pod, ...], machine: str, free_port: Callable[[], int]):
+    def __init__(
+        self,
+        pods: tuple[Pod, ...],
+        machine: str,
+        free_port: Callable[[], int],
+        serving: Collection[str] = (),  # roles, whose own port may be any word of their command
+    ):
+        self._serving = serving
         self._machine = machine
         self._free_port = free_port
         self._ports: dict[tuple[str, int], int] = {}
@@ -69,28 +77,42 @@ class Names:
             # A node tells by this name whether it is the host; a loopback address would be every
             # node's own.
             return self._addresses(value).replace(LOOPBACK, self._machine)
-        if value.isdigit() and name.endswith("PORT"):
+        serves = pod.role in self._serving
+        if value.isdigit() and (name.endswith("PORT") or (serves and not name)):
             return self._port_of(pod, name, int(value), around)
-        return self._addresses(value)
+        found = self._addresses(value)
+        return self._bound(pod, found) if serves else found
+
+    def _bound(self, pod: Pod, text: str) -> str:
+        """Where a pod of a role listens: 0.0.0.0:8000, or :8000."""
+        own = {port.number for port in pod.ports}
+
+        def local(match: re.Match[str]) -> str:
+            port = int(match[2])
+            return f"{match[1]}{self.port(pod.hostname, port)}" if port in own else match.group()
+
+        return _BOUND.sub(local, text)
 
     def _port_of(self, pod: Pod, name: str, port: int, around: Mapping[str, str]) -> str:
         """A port without its host: the master's, or one that the pod itself listens on."""
         hosts = [around.get(name.removesuffix("PORT") + word, "") for word in _HOSTS]
         if name.endswith("MASTER_PORT"):
             hosts.append(around.get("MASTER_ADDR", ""))
-        if host := next(filter(None, hosts), ""):
-            return self._port_at(name, host, port)
+        host = next(filter(None, hosts), "")
+        if pods := [one for one in host.split(",") if one in self._pods]:
+            return self._port_at(name, pods, port)
+        if host and name.endswith("MASTER_PORT"):
+            return str(port)
         listens = name.startswith("TRAINWRIGHT_") or port in {p.number for p in pod.ports}
         return str(self.port(pod.hostname, port)) if listens else str(port)
 
-    def _port_at(self, name: str, hosts: str, port: int) -> str:
-        pods = [host for host in hosts.split(",") if host in self._pods]
+    def _port_at(self, name: str, pods: list[str], port: int) -> str:
         if len(pods) > 1:
             raise RehearsalError(
                 f"{name} is {port} for {' and '.join(pods)}, and here each of them has another "
                 "port: use ${{ roles.NAME.urls }} instead of hosts and a port"
             )
-        return str(self.port(pods[0], port)) if pods else str(port)
+        return str(self.port(pods[0], port))
 
     def _addresses(self, text: str) -> str:
         def local(match: re.Match[str]) -> str:

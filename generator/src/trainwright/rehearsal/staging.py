@@ -114,7 +114,7 @@ def stage(
     pods = workload.pods
     foreseen = rank_prediction.predict(workload.training)
     block = max(Counter(process.pod for process in foreseen).values(), default=1)
-    names = Names(pods, machine.hostname, lambda: machine.free_ports(block))
+    names = Names(pods, machine.hostname, lambda: machine.free_ports(block), workload.serving)
     stand_ins = {(role, CODE): folder for role, folder in machine.mounted_code.items()}
     volumes = Volumes(machine.volumes, pods, configs, stand_ins, machine.work / "files")
     # So many OpenMP threads that together the processes ask for no more than there is.
@@ -154,7 +154,7 @@ def _keep_ports(workload: Workload, names: Names, machine: Machine) -> None:
     for role in workload.serving:
         pods = workload.of_role(role)
         for pod in pods:
-            alone = Names((pod,), machine.hostname, lambda: 0)
+            alone = Names((pod,), machine.hostname, lambda: 0, (role,))
             told = alone.listening(pod, *pod.resolve(machine.given))
             for port in {port.number for port in pod.ports} - told:
                 if len(pods) > 1 or port in kept or not machine.is_free(port):
