@@ -40,6 +40,7 @@ from trainwright_runtime.checkpoint import (  # noqa: E402
     RngState,
     StopSignal,
 )
+from trainwright_runtime.checkpoint import directory as checkpoint_directory  # noqa: E402
 from trainwright_runtime.checkpoint.directory import DIGESTS, Directory, defect  # noqa: E402
 from trainwright_runtime.errors import EnvironmentMistake  # noqa: E402
 
@@ -653,6 +654,21 @@ def test_a_kill_before_each_change_of_the_directory_leaves_whole_checkpoints(
             return
         assert code == -signal.SIGKILL
     pytest.fail("it never came to the end")
+
+
+def test_a_save_does_not_wait_until_the_one_before_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved, in_time = threading.Event(), list[bool]()
+    monkeypatch.setattr(
+        checkpoint_directory, "_remove_trees", lambda _: in_time.append(saved.wait(60))
+    )
+    with Checkpoints(tmp_path, keep=1) as checkpoints:
+        for step in (1, 2):
+            checkpoints.save(step, uniform(step), wait=True)
+        assert checkpoints.latest() == 2
+        saved.set()
+    assert in_time == [True]
 
 
 # --- several writers ---------------------------------------------------------------------------

@@ -21,6 +21,7 @@ import shutil
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,6 +116,7 @@ class Directory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._writer: _Writer | None = None
+        self._removal: Future[None] | None = None  # of what is out of sight already
 
     def steps(self) -> list[str]:
         """Names of the checkpoints, in the order in which to try them; [] for no folder.
@@ -136,6 +138,7 @@ class Directory:
 
         The first one also removes what writers that died have left behind.
         """
+        self._wait_for_removal()  # its space may be needed
         if self._writer is None:
             self.path.mkdir(parents=True, exist_ok=True)
             self._sweep()
@@ -166,13 +169,13 @@ class Directory:
         pointer = self._writer.hidden(LATEST)
         write_synced(pointer, f"{name}\n".encode())
         target = self.path / name
-        if target.exists():  # the same step again, after going back to before it
-            self._hide(target)
+        # The same step again, after going back to before it.
+        replaced = self._hide(target) if target.exists() else []
         folder.rename(target)
         _sync(self.path)
         pointer.replace(self.path / LATEST)
         _sync(self.path)
-        self._prune(name, retention)
+        self._remove([*replaced, *self._prune(name, retention)])
         return target
 
     def abandon(self, folder: Path) -> None:
@@ -180,6 +183,7 @@ class Directory:
         shutil.rmtree(folder, ignore_errors=True)
 
     def close(self) -> None:
+        self._wait_for_removal()
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -190,11 +194,11 @@ class Directory:
         except (OSError, UnicodeDecodeError):
             return None
 
-    def _prune(self, newest: str, retention: Retention) -> None:
+    def _prune(self, newest: str, retention: Retention) -> list[Path]:
         names = self.steps()
         ages = {name: self._age(name) for name in names} if retention.max_age else {}
-        for name in outdated(names, newest, retention, ages):
-            self._hide(self.path / name)
+        old = outdated(names, newest, retention, ages)
+        return [hidden for name in old for hidden in self._hide(self.path / name)]
 
     def _age(self, name: str) -> float:
         try:
@@ -202,15 +206,27 @@ class Directory:
         except FileNotFoundError:
             return 0.0  # another writer removes it
 
-    def _hide(self, checkpoint: Path) -> None:
-        """Remove a checkpoint: first from sight, so that a kill leaves no half of one."""
+    def _hide(self, checkpoint: Path) -> list[Path]:
+        """Take a checkpoint from sight, so that a kill leaves no half of one; where it is then."""
         assert self._writer is not None, "only writers remove"
         hidden = self._writer.hidden(f"removed-{secrets.token_hex(4)}")
         try:
             checkpoint.rename(hidden)
         except FileNotFoundError:
-            return  # another writer was faster
-        shutil.rmtree(hidden, ignore_errors=True)
+            return []  # another writer was faster
+        return [hidden]
+
+    def _remove(self, hidden: Collection[Path]) -> None:
+        """Free the space of what is out of sight: who has saved does not wait for that."""
+        if hidden:
+            thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint removal")
+            self._removal = thread.submit(_remove_trees, hidden)
+            thread.shutdown(wait=False)
+
+    def _wait_for_removal(self) -> None:
+        if self._removal is not None:
+            self._removal.result()
+            self._removal = None
 
     def _sweep(self) -> None:
         for left in list(self.path.iterdir()):
@@ -261,6 +277,11 @@ class _Writer:
     def close(self) -> None:
         self._lock.unlink(missing_ok=True)
         os.close(self._descriptor)
+
+
+def _remove_trees(folders: Iterable[Path]) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _hidden_step(folder: Path) -> str:
