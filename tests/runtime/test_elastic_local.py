@@ -211,7 +211,7 @@ def test_of_two_groups_that_synchronised_nothing_one_counts(tmp_path: Path) -> N
 @pytest.mark.slow
 def test_those_without_a_shard_wait_for_who_reads_one(tmp_path: Path) -> None:
     """Though its local steps take longer than a step waits for a worker."""
-    environ = {"TRAINWRIGHT_QUORUM_TIMEOUT": "6"}  # also for all three to meet, on a busy machine
+    environ = {"TRAINWRIGHT_QUORUM_TIMEOUT": "3", "TRAINWRIGHT_MIN_REPLICAS": "3"}
     names = "w0 w1 w2"
     with workers(tmp_path, names, "shard", script=PROGRAM, environ=environ) as group:
         assert set(group.wait().values()) == {0}, group.logs()

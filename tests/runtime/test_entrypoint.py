@@ -393,7 +393,7 @@ def test_a_handler_of_the_script_s_own_saves_what_it_saves(
     from trainwright_runtime.checkpoint import Checkpoints
 
     script = entrypoint.script("train.py", OWN_HANDLER.format(code=code))
-    process = entrypoint.start("--nproc-per-node=1", "--grace-period=150", "--", script)
+    process = entrypoint.start("--nproc-per-node=1", "--grace-period=900", "--", script)
     _await_line(process, "ready")
     process.terminate()
     done = finish(process)

@@ -28,6 +28,7 @@ from trainwright.importing.slurm.words import (
     BY_SSH,
     CONTAINERS,
     HARMLESS,
+    LAUNCHERS,
     PYTHON,
     is_check,
     sets_up,
@@ -217,13 +218,16 @@ def gpus_of_launcher(
     command: Sequence[str], amounts: NodeAmounts, given: Mapping[str, Data], place: Location
 ) -> tuple[NodeAmounts, tuple[NotImported, ...]]:
     """GPUs by the processes of a node, where no option has any, as with `--exclusive`."""
-    launch = launched.parse(tuple(command))
+    names = [PurePosixPath(word).name for word in command]
+    at = next((i for i, name in enumerate(names) if name in LAUNCHERS), 0)
+    launch = launched.parse(tuple(command[at:]))
     processes = launch.options.get("nproc-per-node", "")
     if launch.launcher == "accelerate" and launch.options.get("num-processes", "").isdecimal():
         processes = str(int(launch.options["num-processes"]) // amounts.nodes)
     number = int(processes) if processes.isdecimal() else 0
     on_cpu = "gloo" in " ".join(command) or "cpu" in str(given.get("--partition", ""))
-    if amounts.gpus or on_cpu or not 1 < number <= _MOST_PROCESSES:
+    fewest = 1 if "--exclusive" in given else 2
+    if amounts.gpus or on_cpu or not fewest <= number <= _MOST_PROCESSES:
         return amounts, ()
     assumed = NotImported(
         field="--gres",

@@ -41,8 +41,7 @@ PREPARING = (
     frozenset(
         "apt apt-get aws chmod chown cp curl docker dvc enroot eval find git gsutil hf "
         "huggingface-cli ln make mv pip pip3 rclone rm rsync sbatch scp sed squashfuse sudo tar uv "
-        "unzip virtualenv wandb wget xargs zip cd pushd popd source . ray ssh pdsh clush "
-        "alias".split()
+        "unzip virtualenv wandb wget xargs zip cd pushd popd ray ssh pdsh clush alias".split()
     )
     | OF_THE_IMAGE
 )
