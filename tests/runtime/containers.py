@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 # Generous: a loaded machine needs ten seconds to import torch in three processes at once.
-TIMEOUT = 180
+TIMEOUT = 600
 
 # What a launcher around the tests may have set must not reach the entrypoint.
 _FOREIGN = ("PET_", "TRAINWRIGHT_", "TORCHELASTIC_", "LATTICE_", "JOB_", "OMP_", "MASTER_")
