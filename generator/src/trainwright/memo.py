@@ -49,39 +49,39 @@ _MISSING: Any = _Missing()
 class Cell(Generic[_Value]):
     """One value, what it was made of and what is made of it."""
 
-    __slots__ = ("_make", "_memo", "_read", "_same", "_value", "_version", "is_current", "readers")
+    __slots__ = ("_make", "_memo", "_read", "_same", "_version", "is_current", "readers", "value")
 
-    def __init__(self, memo: Memo, make: Callable[[], _Value], same: _Same | None = None):
+    def __init__(
+        self,
+        memo: Memo,
+        make: Callable[[], _Value],
+        same: _Same | None = None,
+        value: _Value = _MISSING,
+    ):
         self._memo = memo
         self._make = make
         self._same = same
-        self._value: _Value = _MISSING
+        self.value = value  # as it was last made
         self._version = 0  # counts the values that were not the same as the one before
-        self._read: tuple[tuple[Cell[Any], int], ...] | None = None  # each with its version then
+        # What it was made of, each with its version then; None where it has to be made.
+        self._read: tuple[tuple[Cell[Any], int], ...] | None = None if value is _MISSING else ()
         self.readers: set[Cell[Any]] = set()
-        self.is_current = False
+        self.is_current = value is not _MISSING
 
     def get(self) -> _Value:
         """The value as it is now, for whoever is being made of it."""
         if not self.is_current:
             self._settle()
-        being_made = self._memo.being_made
-        if being_made:
-            being_made[-1][self] = self._version
-        if self._value is _MISSING:
+        self.note()
+        if self.value is _MISSING:
             self._restore()
-        return self._value
+        return self.value
 
     def holds(self) -> bool:
         """Whether the value is what would be made now."""
-        if not self.is_current and self._read is not None and self._value is not _MISSING:
+        if not self.is_current and self._read is not None and self.value is not _MISSING:
             self.is_current = self._has_read_the_same(self._read)
         return self.is_current
-
-    @property
-    def last(self) -> _Value | None:
-        """The value as it was last made; None where it never was."""
-        return None if self._value is _MISSING else self._value
 
     def outdate(self) -> None:
         """What was made of this may be another value now."""
@@ -99,23 +99,25 @@ class Cell(Generic[_Value]):
 
     def forget(self) -> None:
         """Drop a value that takes memory: it is made again when it is asked for."""
-        self._value = _MISSING
+        self.value = _MISSING
 
     def put(self, value: _Value) -> None:
         """Replace a value that is made of nothing that is read."""
-        if self._value is _MISSING or not (self._same and self._same(self._value, value)):
+        if self.value is _MISSING or not (self._same and self._same(self.value, value)):
             self.outdate()
             self._version += 1
-            self.be(value)
+            self.value, self._read, self.is_current = value, (), True
 
-    def be(self, value: _Value) -> None:
-        """Have a first value, that is made of nothing that is read."""
-        self._value, self._read, self.is_current = value, (), True
+    def note(self) -> None:
+        """Have whatever is being made be made of this value, which is current."""
+        being_made = self._memo.being_made
+        if being_made:
+            being_made[-1][self] = self._version
 
     def _restore(self) -> None:
         """Make a value again that was forgotten: of the same as before."""
         with self._memo.apart():
-            self._value = self._make()
+            self.value = self._make()
 
     def _settle(self) -> None:
         """Make the value current."""
@@ -142,7 +144,7 @@ class Cell(Generic[_Value]):
             value = self._make()
         except BaseException:
             self._version += 1
-            self._value, self._read = _MISSING, None
+            self.value, self._read = _MISSING, None
             if len(being_made) > 1:  # an error is an answer for who handles it
                 being_made[-2].update(read)
             raise
@@ -153,9 +155,9 @@ class Cell(Generic[_Value]):
         self._read = tuple(read.items())
         for cell in read:
             cell.readers.add(self)
-        if self._value is _MISSING or not (self._same and self._same(self._value, value)):
+        if self.value is _MISSING or not (self._same and self._same(self.value, value)):
             self._version += 1
-            self._value = value
+            self.value = value
 
 
 class Owner:

@@ -110,8 +110,7 @@ class Comparison(Owner):
         self._patterns = patterns
         self._was_rendered: dict[JobFile, Rendered] = {}
         self._batch: dict[JobFile, Rendered] = {}  # what is rendered of the other side, at first
-        self._changed = Cell(self.memo, frozenset[str], same=eq)
-        self._changed.put(proof.changed)
+        self._changed = Cell(self.memo, frozenset[str], eq, proof.changed)
         self._proof = Cell(self.memo, lambda: proof)
 
     @property

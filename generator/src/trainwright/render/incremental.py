@@ -174,14 +174,13 @@ class IncrementalCheck(Owner):
 
     def _last_of(self, file: JobFile) -> Cell[Checked | None]:
         if file not in self._last:
-            self._last[file] = Cell(self.memo, lambda: None, same=is_)
-            self._last[file].put(None)
+            self._last[file] = Cell[Checked | None](self.memo, lambda: None, is_, None)
         return self._last[file]
 
     def _replace(self, file: JobFile, now: Checked | None) -> None:
         """Count a job as it is now instead of as it was."""
         cell = self._last_of(file)
-        for path in cell.last.outcome.inputs if cell.last else ():
+        for path in cell.value.outcome.inputs if cell.value else ():
             self._reached[path].discard(file)
         for path in now.outcome.inputs if now else ():
             self._reached[path].add(file)

@@ -32,7 +32,7 @@ class Tracked:
         self.below = below
         self.memo = memo or Memo()
         self.whole = True
-        self._cells: dict[Question, dict[str, Answer]] = {it: {} for it in _QUESTIONS}
+        self._cells: dict[Question, dict[str, Cell[object]]] = {it: {} for it in _QUESTIONS}
         # What was answered, and no value has been made of yet.
         self._at_hand = {it: dict((answers or {}).get(it, {})) for it in _QUESTIONS}
         self._inside: dict[str, set[str]] = {}  # what was asked for, by the folder that it is in
@@ -51,7 +51,7 @@ class Tracked:
     def answers(self) -> Answers:
         """All that it has answered."""
         return {
-            question: {path: cell.last for path, cell in cells.items()}
+            question: {path: cell.value for path, cell in cells.items()}
             for question, cells in self._cells.items()
         }
 
@@ -78,9 +78,12 @@ class Tracked:
     def _answer(self, question: Question, path: str) -> Any:
         cell = self._cells[question].get(path)
         if cell is None:
-            cell = self._cells[question][path] = Answer(self.memo, self._first(question, path))
+            cell = self._cells[question][path] = Cell(
+                self.memo, _asked, _is_same, self._first(question, path)
+            )
             self._new.append(path)
-        answer = cell.get()
+        cell.note()
+        answer = cell.value
         if isinstance(answer, Exception):
             raise answer.with_traceback(None)
         return answer
@@ -96,8 +99,8 @@ class Tracked:
             if question != "digest":
                 return getattr(self.below, question)(path)
             read = self._cells["read"].get(path)
-            if read and isinstance(read.last, bytes):
-                return filetree.digest_of(read.last)
+            if read and isinstance(read.value, bytes):
+                return filetree.digest_of(read.value)
             return _digest(self.below, path)
         except (OSError, ValueError, TrainwrightError) as error:
             return error
@@ -138,7 +141,7 @@ class Tracked:
 
     def _is_known_file(self, path: str) -> bool:
         kind, read = (self._cells[question].get(path) for question in ("kind", "read"))
-        return kind.last == "file" if kind else bool(read and isinstance(read.last, bytes))
+        return kind.value == "file" if kind else bool(read and isinstance(read.value, bytes))
 
     def _asked_inside(self, folder: str) -> Iterator[str]:
         for path in self._inside.get(folder, ()):
@@ -153,7 +156,7 @@ class Tracked:
         from a listing of its folder, a digest from the bytes.
         """
         answers = {
-            question: {path: cell.last for path, cell in cells.items() if cell.readers}
+            question: {path: cell.value for path, cell in cells.items() if cell.readers}
             for question, cells in self._cells.items()
         }
         listed = {
@@ -190,16 +193,6 @@ class Tracked:
             if _in_short(question, answer) != expected:
                 return False
         return True
-
-
-class Answer(Cell[object]):
-    """What a tree says of a path."""
-
-    __slots__ = ()
-
-    def __init__(self, memo: Memo, answer: object):
-        super().__init__(memo, _asked, _is_same)
-        self.be(answer)
 
 
 def _asked() -> object:
