@@ -104,9 +104,10 @@ def import_(  # noqa: PLR0913 - an option each
     An object that was read from a cluster, by its status or uid, is refused: its spec would begin
     another run of the same training.
 
-    With `--to trainjob`: PyTorchJob specs of this repository move to TrainJob. Only `target`
-    changes in a file, and what changes for the training is listed. A job that the new target cannot
-    express is refused, such as an elastic one. A moved job is a new run: review it as such.
+    With `--to trainjob`: PyTorchJob and JobSet specs of this repository move to TrainJob, and with
+    `--to jobset` those of TrainJobs to JobSet. Only `target` changes in a file, and what changes
+    for the training is listed. A job that the new target cannot express is refused, such as an
+    elastic one. A moved job is a new run: review it as such.
 
     Exits with 1 when something could not be imported, or cannot run as it is imported.
     """

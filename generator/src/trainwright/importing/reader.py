@@ -59,7 +59,12 @@ def with_beside(source: Source, others: Sequence[SourceObject]) -> Source:
         with naming(source.title):
             _, workload = operators.find(source.manifests())
             pod = source.pod()
-            found = [part for part in others if companions.belongs(part.body, workload, pod)]
+            pods = (pod, *source.serving())
+            found = [
+                part
+                for part in others
+                if any(companions.belongs(part.body, workload, one) for one in pods)
+            ]
             led = services.find(others, workload, _at_its_largest(source))
     except ImportingError:  # which is said where it is imported
         return source

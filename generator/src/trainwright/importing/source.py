@@ -85,6 +85,11 @@ class Source:
         _refuse_millions(manifests, self.title)
         return operators.workload(manifests)
 
+    def serving(self) -> tuple[Pod, ...]:
+        """The first pod of each role."""
+        workload = self.workload()
+        return tuple(workload.of_role(role)[0] for role in workload.serving)
+
     def pod(self) -> Pod:
         """Return the pod that a spec describes: see `described_pod`."""
         return described_pod(self.workload())
