@@ -185,6 +185,31 @@ _SECRETS: dict[str, str | tuple[str, str]] = {
     "npmrc": ("//registry.npmjs.org/:_auth" + "Token=" + PASSWORD, PASSWORD),
     "aws-file": ("[default]\naws_secret_access_" + "key = " + PASSWORD, PASSWORD),
     "ini": ("[smtp]\nuser = bot\npass = " + PASSWORD, PASSWORD),
+    # more of them
+    "google-hmac-id": "GOO" + "G1E" + _upper(55),
+    "gitlab-runner-token": "gl" + "rtr-" + _word(20),
+    "notion-old": "secret" + "_" + _word(43),
+    "jina": "jin" + "a_" + _word(60),
+    "e2b": "e2" + "b_" + _hex(40),
+    "modal": "a" + "s-" + _word(22),
+    "rancher": "token" + "-a1b2c:" + _of(string.ascii_lowercase + string.digits, 54),
+    "asana": "1/" + _of("123456789", 16) + ":" + _hex(32),
+    "vault-old": "s" + "." + _word(24),
+    "azure-devops": ("AZURE_DEVOPS_EXT_PAT=" + (k := "a7" + _of(string.ascii_lowercase[:26] + "234567", 50)), k),
+    "conda-url": ("https://conda.example.com/t/" + (k := _word(30)) + "/private", k),
+    "odbc": ("Driver=x;Server=db;UID=bot;PWD=" + PASSWORD + ";", PASSWORD),
+    "login-by-python": ('hub.login("' + (k := "a7" + _hex(40)) + '")', k),
+    "docker-login-by-pipe": ("echo " + PASSWORD + " | docker login -u bot --password-stdin ghcr.io", PASSWORD),
+    "docker-login-by-string": ("docker login --password-stdin <<< '" + PASSWORD + "'", PASSWORD),
+    "helm-login-by-pipe": ("printf %s '" + PASSWORD + "' | helm registry login -u bot --password-stdin x", PASSWORD),
+    "dvc": ("dvc remote modify --local store password " + PASSWORD, PASSWORD),
+    "npm-set": ("npm config set //r.example.com/:_auth" + "Token " + PASSWORD, PASSWORD),
+    "keytool": ("keytool -list -storepass " + PASSWORD, PASSWORD),
+    "letters-alone": ('{"db":{"pass' + 'word":"' + (k := "GrHvyNiDbOJfxsjw") + '"}}', k),
+    "small-letters-alone": ("DB_PASS" + "WORD: " + (k := "xqvzkwpfjgbhtqdx"), k),
+    "key-of-a-key": ("spark.hadoop.fs.s3a.secret.key=" + PASSWORD, PASSWORD),
+    "assigned-by-colon": ("DB_PASS" + "WORD := " + PASSWORD, PASSWORD),
+    "doubled-quotes": ("pass" + "word='it''s " + PASSWORD + "'", PASSWORD),
     "docker-config": ('{"auths":{"ghcr.io":{"auth":"' + (k := base64.b64encode(f"bot:{PASSWORD}".encode()).decode()) + '"}}}', k),
 }  # fmt: skip
 SECRETS: dict[str, tuple[str, str]] = {
@@ -197,7 +222,7 @@ def encoded(text: str) -> str:
 
 
 def looks_random(random: Random) -> list[str]:
-    """Harmless strings of high entropy, 20 of each of 26 sorts, made of what the sorts are made of."""
+    """Harmless strings of high entropy, 20 of each of 30 sorts, made of what the sorts are made of."""
     return [one for sort in _sorts(random).values() for one in sort]
 
 
@@ -262,6 +287,10 @@ def _sorts(random: Random) -> dict[str, list[str]]:
         "IPFS": lambda: "Qm" + letters("123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz", 44),
         "paths": lambda: f"s3://ml-Data/{_joined(random, _PARTS, '/', 40)}/step_{random.randrange(10**8):08}.pt",
         "data sets": lambda: f"--data=c4-{bits(8).hex()}/{bits(16).hex()}.arrow",
+        "ids of GPUs": lambda: f"MIG-{uuid.UUID(bytes=bits(16))}",
+        "names of secrets": lambda: f"arn:aws:secretsmanager:eu-west-1:{random.randrange(10**11, 10**12)}:secret:ml/train-{letters(small, 6)}",
+        "references": lambda: "TOKEN=${HF_TOKEN:?}",
+        "commands": lambda: f"echo {_joined(random, _SMALL_PARTS, '-', 24)} | tee log; PWD=/work/{bits(4).hex()}",
         "base64 of settings": lambda: encoded(json.dumps({"model": random.choice(_PARTS), "lr": 0.1, "epochs": random.randrange(99)})),
     }  # fmt: skip
     return {sort: [one() for _ in range(20)] for sort, one in make.items()}

@@ -178,6 +178,38 @@ def test_a_planted_secret_that_is_allowed_is_in_no_output(
         assert not [secret for secret in SECRETS if secret in done.output], (command, done.output)
 
 
+NAMES = {
+    "variable": f"env: {{{CANARY}: x}}",
+    "flag": f"flags: {{{CANARY}: 1}}",
+    "label": f"labels: {{{CANARY}: x}}",
+    "annotation": f"annotations: {{example.com/{CANARY}: x}}",
+    "file": f"files: {{/etc/{CANARY}: {{content: x}}}}",
+    "secret": f"secrets: {{{CANARY}: {{name: x, key: y}}}}",
+    "image": f"image: {{repository: registry.example.com/x, tag: {CANARY}}}",
+    "base": f"extends: base/{CANARY.lower()}",
+    "tag": f"env: !{CANARY} x",
+}
+
+
+@pytest.mark.parametrize("place", NAMES.values(), ids=NAMES)
+def test_a_credential_for_a_name_is_in_no_output(
+    place: str, copied: Copied, tmp_path: Path
+) -> None:
+    repository = copied(_allowing, tmp_path / "clone")
+    _plant(repository, place)
+    for command in (
+        ("check", "--no-cache"),
+        ("plan", "--files", "--against", "main"),
+        *(("plan", "--against", "main", "-o", output) for output in PLAN_FORMATS),
+        ("explain", "prod/llm"),
+        ("report",),
+    ):
+        done = repository.run(*command)
+        assert done.exit_code in (0, 1, 2), done.output
+        shown = done.output.replace("\\", "")
+        assert not [secret for secret in (CANARY, CANARY.lower()) if secret in shown], command
+
+
 @pytest.mark.parametrize(
     ("text", "redacted"),
     [

@@ -28,16 +28,21 @@ OK, FINDINGS, CANNOT, BUG = 0, 1, 2, 3
 TODAY = "TRAINWRIGHT_TODAY"  # not SOURCE_DATE_EPOCH: builds set that to the day of a commit
 
 
+def line_of(error: object) -> str:
+    """What cannot be done, as it may be shown: words of servers, files and people are in it."""
+    from trainwright.findings.credentials import redact
+    from trainwright.findings.visibility import visible
+
+    return "\n".join(map(visible, redact(f"trainwright: {error}").split("\n")))
+
+
 @contextmanager
 def errors() -> Iterator[None]:
     """Inability ends in one line and exit 2; anything unforeseen is a bug, and exit 3."""
     try:
         yield
     except TrainwrightError as error:
-        from trainwright.findings.visibility import visible  # words of servers and files are in it
-
-        shown = "\n".join(map(visible, str(error).split("\n")))
-        click.echo(f"trainwright: {shown}", err=True)
+        click.echo(line_of(error), err=True)
         sys.exit(CANNOT)
     except BrokenPipeError:  # the reader, `head` say, has seen enough
         discard_output()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from trainwright.cli.common import CANNOT
+from trainwright.cli.common import CANNOT, line_of
 from trainwright.datatypes.frozen import dataclass
 
 if TYPE_CHECKING:
@@ -111,9 +111,7 @@ class Reach:
 
 def name_unread(unread: Sequence[Unread]) -> None:
     """A line on stderr for each namespace that could not be read, and the exit code."""
-    from trainwright.findings.visibility import visible
-
     for one in unread:
-        click.echo(f"trainwright: {visible(str(one))}", err=True)
+        click.echo(line_of(one), err=True)
     if unread:
         sys.exit(CANNOT)

@@ -11,7 +11,7 @@ from time import sleep
 
 import click
 
-from trainwright.cli.common import Context, chosen_by, today
+from trainwright.cli.common import Context, chosen_by, line_of, today
 from trainwright.errors import TrainwrightError
 
 _MISSING = (
@@ -56,7 +56,7 @@ def again(context: Context, answer: Callable[[Collection[str]], str]) -> None:
         try:
             text = answer(changed)
         except TrainwrightError as error:
-            click.echo(f"trainwright: {error}", err=True)
+            click.echo(line_of(error), err=True)
             continue
         if context.color:
             click.clear()
@@ -79,7 +79,7 @@ def in_place(context: Context, answer: Callable[[], str]) -> None:
             try:
                 text = answer()
             except TrainwrightError as error:
-                text = f"trainwright: {error}\n"
+                text = f"{line_of(error)}\n"
             if live is not None:
                 live.update(Text.from_ansi(text), refresh=True)
             elif text != shown:

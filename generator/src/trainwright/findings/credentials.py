@@ -59,13 +59,16 @@ _FORMS = (
         lines=True,
     ),
     _Form("AWS access key", "AKIA ASIA ABIA", r"A(?:KIA|SIA|BIA)[0-9A-Z]{16}(?![0-9A-Z])"),
+    _Form("Google access key", "GOOG1E", r"GOOG1E[0-9A-Z]{50,}"),
     _Form("AWS API key", "ABSK", r"ABSK[0-9A-Za-z+/]{100,}={0,2}"),
     _Form(
         "GitHub token",
         "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",
         r"gh[pousr]_[0-9A-Za-z]{20,}|github_pat_[0-9A-Za-z_]{22,}",
     ),
-    _Form("GitLab token", "gl", r"gl(?:pat|ptt|dt|rt|cbt|imt|ft|soat|agent|oas|ffct)-[\w.-]{16,}"),
+    _Form(
+        "GitLab token", "gl", r"gl(?:pat|ptt|dt|rtr?|cbt|imt|ft|wt|soat|agent|oas|ffct)-[\w.-]{16,}"
+    ),
     _Form("Hugging Face token", "hf_ api_org_", r"(?:hf|api_org)_[0-9A-Za-z]{16,}"),
     _Form("Kaggle token", "KGAT_", r"KGAT_[0-9a-f]{32}"),
     _Form("Weights & Biases key", "wandb_v", r"wandb_v[0-9]_[\w-]{40,}"),
@@ -118,6 +121,20 @@ _FORMS = (
     _Form("New Relic key", "NRAK-", r"NRAK-[0-9A-Z]{27}"),
     _Form("Sentry token", "sntrys_ sntryu_", r"sntry[su]_[\w=+/-]{40,}"),
     _Form("Brevo key", "xkeysib- xsmtpsib-", r"x(?:key|smtp)sib-[0-9a-f]{64}-[0-9A-Za-z]{16}"),
+    _Form("Asana token", "0/ 1/ 2/", r"[012]/[0-9]{13,19}(?:/[0-9]{13,19})?:[0-9a-f]{32}"),
+    _Form("Jina key", "jina_", r"jina_[0-9A-Za-z]{60}"),
+    _Form("E2B key", "e2b_", r"e2b_[0-9a-f]{40}"),
+    _Form("Rancher token", "token-", r"token-[0-9a-z]{5}:[0-9a-z]{54}"),
+    _Form(
+        "Modal secret",
+        "as-",
+        r"as-(?=[0-9A-Za-z]{0,21}[0-9])(?=[0-9a-z]{0,21}[A-Z])[0-9A-Za-z]{22}(?![\w-])",
+    ),
+    _Form(
+        "Vault token",
+        "s.",
+        r"s\.(?=[0-9A-Za-z]{0,23}[0-9])(?=[0-9a-z]{0,23}[A-Z])[0-9A-Za-z]{24}(?![\w.])",
+    ),
     _Form("Figma token", "figd_", r"figd_[\w-]{40}"),
     _Form("Fly.io token", "fm1_ fm2_ fo1_", r"(?:fm[12]|fo1)_[0-9A-Za-z+/=_,-]{40,}"),
     _Form("Heroku key", "HRKU-", r"HRKU-[\w-]{36,}"),
@@ -141,7 +158,7 @@ _FORMS = (
     _Form("Dynatrace token", "dt0", r"dt0[a-z][0-9]{2}\.[0-9A-Z]{24}\.[0-9A-Z]{64}"),
     _Form("Tailscale key", "tskey-", r"tskey-[a-z]+-[0-9A-Za-z-]{16,}"),
     _Form("Linear key", "lin_api_", r"lin_(?:api|oauth)_[0-9A-Za-z]{32,}"),
-    _Form("Notion token", "ntn_", r"ntn_[0-9A-Za-z]{40,}"),
+    _Form("Notion token", "ntn_ secret_", r"ntn_[0-9A-Za-z]{40,}|secret_[0-9A-Za-z]{43}"),
     _Form("Postman key", "PMAK-", r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}"),
     _Form("Prefect key", "pnu_ pnb_", r"pn[ub]_[0-9A-Za-z]{36}"),
     _Form("PostHog key", "phx_", r"phx_[0-9A-Za-z]{40,}"),
@@ -192,6 +209,32 @@ _FORMS = (
         r"=(?P<v>(?!\$[({])[^&\s\"'<>]{6,})",
         whole=False,
     ),
+    _Form("token in a URL", "/t/", r"https?://[\w.:@-]{1,200}/t/(?P<v>[\w-]{10,300})/"),
+    _Form(
+        "password of a data source",
+        "PWD= Pwd= pwd=",
+        r";[ ]?(?i:pwd)=(?P<v>[^;\s\"'$/][^;\s\"']{2,})",
+        whole=False,
+    ),
+    # What programs are given by other words.
+    _Form(
+        "password for a login",
+        "login(",
+        r"login\([ \t]{0,9}(?:\w{1,30}[ \t]{0,9}=[ \t]{0,9})?[\"']?[ ]{0,7}"
+        r"(?P<v>(?=[\w.-]{0,300}[0-9])[\w.-]{20,300})[\"')]",
+    ),
+    _Form(
+        "password for standard input",
+        "password-stdin sudo",
+        r"(?:echo|printf)[ \t]{1,9}(?:(?:-[neE]+|[\"']?%s(?:\\n)?[\"']?)[ \t]{1,9}){0,2}[\"']?"
+        r"(?P<v>[^\s\"'$|;&<>-][^\s\"'|;&<>]{2,300})[\"']?[ \t]{0,9}\|"
+        r"[\w \t./:@=,\"'-]{0,300}(?:password-stdin|sudo(?: -\S)? -S)",
+    ),
+    _Form(
+        "password for standard input",
+        "password-stdin",
+        r"password-stdin[ \t]{0,9}<<<[ \t]{0,9}[\"']?[ ]{0,7}(?P<v>[^\s\"'$][^\s\"']{2,300})",
+    ),
     # What programs read passwords from. https://everything.curl.dev/usingcurl/netrc.html
     _Form(
         "password of a .netrc",
@@ -240,7 +283,8 @@ _COMMANDS = (
     _Command("kaggle ngc", "-v", behind="set"),
     _Command("wandb vault", "", behind="login", place=1),
     _Command("mc", "", behind="set", place=4),
-    _Command("aws", "", behind="set", place=2),
+    _Command("aws npm yarn pnpm", "", behind="set", place=2),
+    _Command("dvc", "", behind="modify", place=3),
     _Command("htpasswd", "", behind="-b", place=3),
     _Command("htpasswd", "", behind="-bc", place=3),
     _Command("htpasswd", "", behind="-cb", place=3),
@@ -290,7 +334,8 @@ def _of_argument(program: str, words: list[re.Match[str]]) -> Iterator[Found]:
 def _at_place(command: _Command, before: list[str], match: re.Match[str]) -> int:
     """0 where the word is the one that is a password, else -1."""
     placed = [word for word in before[before.index(command.behind) + 1 :] if word[0] != "-"]
-    harmless = command.programs == "aws" and not _secret_name("".join(placed))
+    by_name = command.programs.startswith(("aws", "dvc"))  # which is the word before
+    harmless = by_name and not _secret_name("".join(placed[-1:]))
     return -1 if harmless or len(placed) != command.place - 1 or match.group()[0] == "-" else 0
 
 
@@ -394,7 +439,8 @@ def _is_token(value: str) -> bool:
     if not _TOKEN.fullmatch(value) or value.isalpha() or value.isdigit():
         return False
     hexadecimal = _HEX.fullmatch(value) and len(value.replace("-", "")) >= 32
-    return bool(hexadecimal) or (_mixed(value) and _likeness(value) < _DOUBTFUL)
+    lengthy = len(value) >= _SHORTEST and not value.isalpha()
+    return bool(hexadecimal) or ((_mixed(value) or lengthy) and _likeness(value) < _DOUBTFUL)
 
 
 # Words of base64, which may have slashes, and where they end.
@@ -406,6 +452,7 @@ _PUBLIC = re.compile(
     r"|AAAA[BCE][0-9A-Za-z]N[0-9A-Za-z+/=]+"
     r"|-----BEGIN (?:TRUSTED )?(?:CERTIFICATE(?: REQUEST)?|(?:RSA )?PUBLIC KEY)-----[^-]*"
     r"|(?<![0-9A-Za-z])(?:(?i:sha(?:1|224|256|384|512)|md5|blake2b|blake3)[-:=]|h1:)[0-9A-Za-z+/=_-]+"
+    r"|(?<![0-9A-Za-z])[A-Z]{2,8}-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9A-Za-z])"
     r"|data:[\w.+-]{1,60}/[\w.+-]{1,60};base64,[0-9A-Za-z+/=]+"
     r"|(?<![0-9A-Za-z+/])(?:iVBORw0KGgo|/9j/4|R0lGOD|UklGR|PHN2Zy|AAABAA|LS0tLS1CRUdJTiBDRVJU|LS0tLS1CRUdJTiBQVUJM)[0-9A-Za-z+/=]+"
     # Files and folders of Google Drive, https://developers.google.com/workspace/drive, and IPFS.
@@ -482,12 +529,13 @@ def _plain(text: str) -> bool:
 
 _NAME = re.compile(
     r"(?:^|[/_.-])(?:(?:PG|DB|MYSQL_|REDIS_)?PASSWORD|MYSQL_PWD|PASSWD|PASSPHRASE|PASSCODE|SECRET"
-    r"|(?:IDENTITY|REGISTRY)?TOKEN|AUTHTOKEN|API[_-]?KEY|PASS"
+    r"|(?:IDENTITY|REGISTRY)?TOKEN|AUTHTOKEN|API[_-]?KEY|(?:(?:SRC|DEST)?(?:STORE|KEY))?PASS"
     r"|ACCESS[_-]?KEY|SECRET[_-]?KEY|ACCOUNT[_-]?KEY|PRIVATE[_-]?KEY|CREDENTIALS?|AUTH"
     r"|CONNECTION[_-]?STRING)(?:$|[_-](?:ID|KEY|VALUE|[0-9]{1,3})$|[0-9]{1,3}$)",
     re.IGNORECASE,
 )
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")  # dbPassword is db-Password
+_PASSWORD = re.compile("pass|secret|api.?key|private", re.IGNORECASE)  # which no class is
 # Words of a name that make a credential of what a machine made, unless others show what it is.
 _TELLING = frozenset(
     "key apikey token secret pass password passwd pwd pat dsn sas cookie session signature bearer"
@@ -500,7 +548,7 @@ _TOLD = frozenset(
 )
 # Values under such a name that are no secret: empty, a boolean, a number, a path, a reference.
 _HARMLESS = re.compile(
-    r"|true|false|none|null|\d{1,7}|/[^\s]*|\$\([A-Za-z_]\w*\)|\$\{[^}]*\}|<[^>]*>|[a-z_]+|\*\*\*",
+    r"|true|false|none|null|\d{1,7}|/[^\s]*|\$\([A-Za-z_]\w*\)|\$\{[^}]*\}?|<[^>]*>|[a-z_]+|\*\*\*",
     re.IGNORECASE,
 )
 
@@ -508,8 +556,16 @@ _HARMLESS = re.compile(
 def named(name: str, value: str) -> bool:
     """Whether a name means that its value is a credential, and the value could be one."""
     if _secret_name(name):
-        return not _HARMLESS.fullmatch(value)
+        return not _HARMLESS.fullmatch(value) or _is_no_word(name, value)
     return _tells(name) and _is_token(value) and not value.startswith("/")
+
+
+def _is_no_word(name: str, value: str) -> bool:
+    """Whether letters alone are none of a word that says what a credential is, as `required`."""
+    if len(value) < 8 or not (value.isalpha() and value.isascii()):
+        return False
+    humps = _mixed(value) and not value.istitle()
+    return (humps and _PASSWORD.search(name) is not None) or _likeness(value) < _DOUBTFUL
 
 
 @lru_cache(maxsize=4096)
@@ -532,10 +588,13 @@ def _may_be_named(text: str) -> bool:
     return any(stem in small for stem in _STEMS)
 
 
-# A name before its value. The quotes of a value that nothing closes go on to the end.
-_ASSIGNED = re.compile(r"""(?<![\w.-])(?P<name>[\w.-]++)["']?\s*+\]?\s*+(?P<sign>[:=])\s*+""")
+# A name before its value, but for the words of an ARN. The quotes of a value that nothing closes go
+# on to the end.
+_ASSIGNED = re.compile(
+    r"""(?<![\w.-])(?<![0-9]:)(?P<name>[\w.-]++)["']?\s*+\]?\s*+(?P<sign>:=|=>|[:=])\s*+"""
+)
 _VALUE = re.compile(
-    r"""(?s:"(?:[^"\\]|\\.)*+"?|'[^']*+'?)|[^\s,}\]"'{\[|>&*][^\s,}\]]*+""", re.VERBOSE
+    r"""(?s:"(?:[^"\\]|\\.)*+"?|'(?:[^']|'')*+'?)|[^\s,}\]"'{\[|>&*][^\s,}\]]*+""", re.VERBOSE
 )
 # An option and its value in a command line: --token x, or "--token", "x" in a list.
 _OPTION = re.compile(
@@ -575,7 +634,9 @@ def _assigned(text: str) -> Iterator[tuple[str, str, re.Match[str]]]:
     """The values whose names may be those of credentials, with the sign between."""
     end = 0
     for match in _ASSIGNED.finditer(text):
-        name = match["name"].rpartition(".")[2]
+        above, _, name = match["name"].rpartition(".")
+        if name == "key":  # as in s3.secret.key
+            name = f"{above.rpartition('.')[2]}-key"
         if match.start() >= end and (_secret_name(name.lstrip("-")) or _tells(name)):
             value = _VALUE.match(text, match.end())
             if value:

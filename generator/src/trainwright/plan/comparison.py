@@ -11,6 +11,7 @@ from pathlib import Path
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Environment, Finding, Job, Location, Severity
 from trainwright.datatypes.pointer import Pointer
+from trainwright.findings.credentials import redact
 from trainwright.findings.diagnostics import HELD
 from trainwright.memo import Cell, Owner, cell_of, tracked
 from trainwright.plan import actions, affected, causes, object_changes, uses
@@ -32,7 +33,7 @@ from trainwright.render.derivation import Derivation, Underived
 from trainwright.render.history import History
 from trainwright.render.job import Rendered
 from trainwright.render.policy import has_unknown_run, unknown_run
-from trainwright.reports import redacted
+from trainwright.reports import redacted, without_credentials
 from trainwright.rules import deception
 from trainwright.rules.policy import JobFindings, apply_policy
 from trainwright.runs import adopted
@@ -130,7 +131,8 @@ class Comparison(Owner):
         self._render()
         findings = tuple(map(redacted, self.findings))
         underived = tuple(redacted(derivation.finding(it)) for it in self.underived)
-        environments, blast = tuple(self.environments()), tuple(self.blast())
+        environments, blast = tuple(map(_shown, self.environments())), tuple(self.blast())
+        blast = tuple(replace(file, causes=_keys_shown(file.causes)) for file in blast)
         places = {finding.place for finding in findings}
         places |= {c.place for one in environments for change in one.changes for c in change.causes}
         places |= {cause.place for file in blast for cause in file.causes}
@@ -673,6 +675,24 @@ class Comparison(Owner):
     @tracked(same=eq)
     def _files_in(self, name: str) -> tuple[JobFile, ...]:
         return tuple(sorted(file for file in self._files() if file.environment == name))
+
+
+def _shown(environment: EnvironmentPlan) -> EnvironmentPlan:
+    """A plan in whose words and keys nothing looks like a credential; values hide where shown."""
+    changes = tuple(
+        replace(
+            change,
+            why=redact(change.why),
+            causes=_keys_shown(change.causes),
+            otherwise=_keys_shown(change.otherwise),
+        )
+        for change in environment.changes
+    )
+    return replace(environment, changes=changes)
+
+
+def _keys_shown(causes: Iterable[Cause]) -> tuple[Cause, ...]:
+    return tuple(replace(one, pointer=without_credentials(one.pointer)) for one in causes)
 
 
 def _differ(before: PlannedRun | None, after: PlannedRun | None) -> bool:

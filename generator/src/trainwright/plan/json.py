@@ -85,13 +85,16 @@ def _run(run: PlannedRun | None) -> Data:
 
 
 def _running(found: Running) -> Data:
+    def shown(texts: tuple[str, ...]) -> list[str]:
+        return [redact(text) for text in texts]
+
     return {
-        "images": list(found.images),
-        "commands": [redact(command) for command in found.commands],
-        "serviceAccounts": list(found.accounts),
-        "privileges": list(found.privileges),
-        "hostPaths": list(found.host_paths),
-        "objects": list(found.objects),
+        "images": shown(found.images),
+        "commands": shown(found.commands),
+        "serviceAccounts": shown(found.accounts),
+        "privileges": shown(found.privileges),
+        "hostPaths": shown(found.host_paths),
+        "objects": shown(found.objects),
     }
 
 

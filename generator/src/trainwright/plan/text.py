@@ -33,8 +33,7 @@ def render(review: Plan, style: Style) -> str:
 
 
 def _lines(review: Plan, style: Style) -> Iterator[str]:
-    for line in (*map(words.forged, review.underived), *words.otherwise(review)):
-        yield style.paint(visible(line), "red")
+    yield from (style.paint(visible(line), "red") for line in _first(review))
     yield visible(headline.verdict(review))
     for line in words.unrendered(review):
         yield style.paint(visible(line), "yellow")
@@ -62,6 +61,12 @@ def _lines(review: Plan, style: Style) -> Iterator[str]:
         for blast in review.blast:
             yield visible(f"{blast.file} {words.reach(blast)}")
             yield from _causes(blast.causes)
+
+
+def _first(review: Plan) -> Iterator[str]:
+    """What runs and is not what reviewers of the sources read."""
+    yield from map(words.forged, review.underived)
+    yield from words.otherwise(review)
 
 
 def _files(review: Plan, style: Style) -> Iterator[str]:

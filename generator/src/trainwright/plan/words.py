@@ -120,7 +120,7 @@ def cause(found: Cause) -> str:
     if not found.pointer:
         return found.note
     before, after = (value(found.pointer, side) for side in (found.before, found.after))
-    return f"{found.pointer.dotted}: {before} → {after}"
+    return f"{redact(found.pointer.dotted)}: {before} → {after}"
 
 
 def value(pointer: Pointer, data: Data) -> str:
@@ -145,7 +145,8 @@ def images(run: PlannedRun | None) -> tuple[str, ...]:
     """The images that a run starts; of one without rendered files that of its spec."""
     if run is None:
         return ()
-    return running(run).images or tuple(filter(None, (run.image,)))
+    found = running(run).images or tuple(filter(None, (run.image,)))
+    return tuple(map(redact, found))
 
 
 def _short(image: str) -> str:

@@ -39,14 +39,14 @@ def redacted(finding: Finding) -> Finding:
         finding,
         message=redact(finding.message),
         note=redact(finding.note),
-        path=_without_credentials(finding.path),
-        pointer=_without_credentials(Pointer(finding.pointer)),
+        path=without_credentials(finding.path),
+        pointer=without_credentials(Pointer(finding.pointer)),
         related=tuple(replace(r, text=redact(r.text)) for r in finding.related),
     )
 
 
-def _without_credentials(pointer: Pointer) -> Pointer:
-    """A pointer whose keys, such as the name of a flag, are no credentials."""
+def without_credentials(pointer: Pointer) -> Pointer:
+    """Return a pointer whose keys, such as the name of a flag, are no credentials."""
     return Pointer.of(*map(redact, pointer.parts)) if redact(pointer) != pointer else pointer
 
 
