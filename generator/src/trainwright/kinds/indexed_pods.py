@@ -142,7 +142,10 @@ def _awaited(
     return found.pop() if len(found) == 1 else ""
 
 
-_AWAITED: Mapping[Data, Literal["ready", "complete"]] = {"Ready": "ready", "Complete": "complete"}
+_AWAITED: Mapping[Data, Literal["", "ready", "complete"]] = {
+    "Ready": "ready",
+    "Complete": "complete",
+}
 
 
 def _attempt(spec: Mapping[str, Data], jobs: Sequence[ReplicatedJob]) -> Deadline | None:
