@@ -1,5 +1,5 @@
-"""Whoever remembers must say what nobody remembers: after any edits, in any order, also while a verb
-runs.
+"""All that is remembered is what a fresh process finds: after any edits, in any order, also while a
+verb runs.
 """
 
 from __future__ import annotations
@@ -316,7 +316,7 @@ class Edits(RuleBasedStateMachine):
             assert with_it == without
 
     @invariant()
-    def sessions_say_what_a_fresh_process_says(self) -> None:
+    def sessions_find_what_a_fresh_process_finds(self) -> None:
         before, self.stamps = self.stamps, dict(_stamps(self.repository.root))
         changed = {p for p in {*before, *self.stamps} if before.get(p) != self.stamps.get(p)}
         assert _findings(self.session, changed) == self._found()
@@ -380,13 +380,13 @@ def _run(examples: int, steps: int) -> None:
     )
 
 
-def test_all_that_remember_say_what_nobody_remembers() -> None:
+def test_all_that_is_remembered_is_what_a_fresh_process_finds() -> None:
     _run(2, 5)
 
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_all_that_remember_say_what_nobody_remembers_after_many_edits() -> None:
+def test_all_that_is_remembered_is_what_a_fresh_process_finds_after_many_edits() -> None:
     _run(settings.default.max_examples // 6, 25)
 
 

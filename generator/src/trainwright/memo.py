@@ -1,13 +1,14 @@
 """Why nothing is done again: a value holds while everything that it was made of is the same.
 
-A value is made by a function of things that are read: answers of a tree (`specs.tree.Tracked`), and
-other values. What it reads is noted while it is made, and nobody has to say what it depends on.
-After an edit the tree is asked again what the edited paths may have answered. Where an answer is
-another one, the values that were made of it are outdated, and so are those made of these. One that
-is asked for is then made current: the things that it read are, in order; while each of them is the
-same as before, so is the value, and else it is made again. A value that comes out the same as it
-was (`same`) outdates nothing: an edit of a comment ends where the parsed file is compared.
-A value that is kept from one process to the next is kept with the answers that it was made of.
+A value is made by a method that reads others: answers of a tree (`specs.tracked`) and values. What
+it reads is noted while it is made, so that what it depends on is written nowhere. After an edit the
+tree is read again where the edited paths may have answered. An answer that is another one outdates
+the values that were made of it, and those that were made of these. One that is needed is then made
+current: so are the things that it read, in their order; while each of them is the same as before,
+so is the value, and at the first that is not it is made again. One that comes out as it was, by
+`same`, changes nothing for those that read it: an edit of a job ends where what it extends is
+compared, and the list of all jobs stays.
+A value is kept from one process to the next with the answers that it was made of (`specs.memory`).
 These are the red and green of salsa, which rust-analyzer and ty are built on.
 """
 
@@ -69,7 +70,7 @@ class Cell(Generic[_Value]):
         self.is_current = value is not _MISSING
 
     def get(self) -> _Value:
-        """The value as it is now, for whoever is being made of it."""
+        """The value as it is now, for what is being made of it."""
         if not self.is_current:
             self._settle()
         self.note()
@@ -93,12 +94,12 @@ class Cell(Generic[_Value]):
                 outdated += cell.readers
 
     def drop(self) -> None:
-        """Make the value again when it is asked for, whatever it was made of."""
+        """Make the value again when it is needed, also where nothing that it read has changed."""
         self.outdate()
         self._read = None
 
     def forget(self) -> None:
-        """Drop a value that takes memory: it is made again when it is asked for."""
+        """Drop a value that takes memory: it is made again when it is needed."""
         self.value = _MISSING
 
     def put(self, value: _Value) -> None:
@@ -130,7 +131,7 @@ class Cell(Generic[_Value]):
             try:
                 if not cell.is_current:
                     cell._settle()
-            except Exception:  # noqa: BLE001 - who reads it, if anything still does, is to say
+            except Exception:  # noqa: BLE001 - it is raised where it is read, if it still is
                 return False
             if cell._version != version:
                 return False

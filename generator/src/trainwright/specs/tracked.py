@@ -25,7 +25,7 @@ class Tracked:
     """Another tree in which every path is looked at once: edits meanwhile change nothing.
 
     What is hashed is then what was parsed, and what is shown of a file what was found in it.
-    `whole` says whether all questions are known: another process that has the tree asks its own.
+    `whole` tells whether all questions are known: another process that has the tree has its own.
     """
 
     def __init__(self, below: Tree, memo: Memo | None = None, answers: Answers | None = None):
@@ -35,7 +35,7 @@ class Tracked:
         self._cells: dict[Question, dict[str, Cell[object]]] = {it: {} for it in _QUESTIONS}
         # What was answered, and no value has been made of yet.
         self._at_hand = {it: dict((answers or {}).get(it, {})) for it in _QUESTIONS}
-        self._inside: dict[str, set[str]] = {}  # what was asked for, by the folder that it is in
+        self._inside: dict[str, set[str]] = {}  # paths that were read, by their folder
         self._new: list[str] = []  # what is not among these yet
 
     @classmethod
@@ -79,7 +79,7 @@ class Tracked:
         cell = self._cells[question].get(path)
         if cell is None:
             cell = self._cells[question][path] = Cell(
-                self.memo, _asked, _is_same, self._first(question, path)
+                self.memo, _never_made, _is_same, self._first(question, path)
             )
             self._new.append(path)
         cell.note()
@@ -90,9 +90,9 @@ class Tracked:
 
     def _first(self, question: Question, path: str) -> object:
         at_hand = self._at_hand[question]
-        return at_hand.pop(path) if path in at_hand else self._ask(question, path)
+        return at_hand.pop(path) if path in at_hand else self._look_up(question, path)
 
-    def _ask(self, question: Question, path: str) -> object:
+    def _look_up(self, question: Question, path: str) -> object:
         try:
             if question == "files":
                 return _files(self.below, path)
@@ -108,7 +108,7 @@ class Tracked:
     # --- edits -----------------------------------------------------------------------------------
 
     def edit(self, changed: Iterable[str], below: Tree | None = None) -> None:
-        """Ask again what may be answered otherwise once these files and folders have changed."""
+        """Read again what may be otherwise once these files and folders have changed."""
         self.below = below or self.below
         self._sort_in()
         again: dict[tuple[Question, str], None] = {}
@@ -116,12 +116,12 @@ class Tracked:
             again |= dict.fromkeys(self._reached(path))
         for question, path in again:
             if cell := self._cells[question].get(path):
-                cell.put(self._ask(question, path))
+                cell.put(self._look_up(question, path))
 
     def _sort_in(self) -> None:
-        """Note in which folder each path is that was asked for."""
-        for asked in self._new:
-            for path in (asked, *above(asked)):
+        """Note in which folder each path is that was read."""
+        for new in self._new:
+            for path in (new, *above(new)):
                 beside = self._inside.setdefault(path.rpartition("/")[0], set())
                 if path in beside:
                     break
@@ -132,21 +132,21 @@ class Tracked:
         folders = ("", *above(path))
         stays = self._is_known_file(path) and self.below.kind(path) == "file"
         around = () if stays else folders
-        for reached in (path, *around, *(() if stays else self._asked_inside(path))):
+        for reached in (path, *around, *(() if stays else self._paths_inside(path))):
             yield from ((question, reached) for question in _QUESTIONS)
         for question in _OF_ALL_INSIDE:
             yield from ((question, folder) for folder in folders)
         if is_ignore_file(path):
-            yield from (("ignored", it) for it in self._asked_inside(path.rpartition("/")[0]))
+            yield from (("ignored", it) for it in self._paths_inside(path.rpartition("/")[0]))
 
     def _is_known_file(self, path: str) -> bool:
         kind, read = (self._cells[question].get(path) for question in ("kind", "read"))
         return kind.value == "file" if kind else bool(read and isinstance(read.value, bytes))
 
-    def _asked_inside(self, folder: str) -> Iterator[str]:
+    def _paths_inside(self, folder: str) -> Iterator[str]:
         for path in self._inside.get(folder, ()):
             yield path
-            yield from self._asked_inside(path)
+            yield from self._paths_inside(path)
 
     # --- what is kept from one process to the next -----------------------------------------------
 
@@ -189,14 +189,14 @@ class Tracked:
     def _is_as(self, question: Question, answers: Mapping[str, str]) -> bool:
         at_hand = self._at_hand[question]
         for path, expected in answers.items():
-            answer = at_hand[path] = self._ask(question, path)
+            answer = at_hand[path] = self._look_up(question, path)
             if _in_short(question, answer) != expected:
                 return False
         return True
 
 
-def _asked() -> object:
-    raise AssertionError("an answer is put, and never made")
+def _never_made() -> object:
+    raise AssertionError("an answer of a tree is put, and never made")
 
 
 def _is_same(one: object, other: object) -> bool:
@@ -206,7 +206,7 @@ def _is_same(one: object, other: object) -> bool:
 
 
 def _in_short(question: Question, answer: Any) -> str:
-    """What a tree says of a path, in few letters."""
+    """An answer in few letters."""
     if isinstance(answer, Exception):
         return f"{type(answer).__name__}: {answer}"
     if question in ("kind", "digest"):
