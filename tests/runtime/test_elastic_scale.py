@@ -8,7 +8,9 @@ import resource
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import fields
 from pathlib import Path
@@ -18,6 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainwright_runtime.coordination import registry as registries
 from trainwright_runtime.coordination import rules, view
 from trainwright_runtime.coordination.channel import (
     COORDINATOR,
@@ -297,6 +300,37 @@ def test_a_request_has_a_bound_of_its_own(registry: Registry) -> None:
             channel.write_encoded(b" " * (LONGEST_REQUEST + 1))
         with pytest.raises(ConnectionError):
             channel.read()
+
+
+def test_a_connection_on_which_nothing_happens_has_no_thread(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registries, "_LINGER", 0.01)
+    before = threading.active_count()
+    channels = [connected(f"127.0.0.1:{registry.port}", 60)[0] for _ in range(20)]
+    for _ in range(3):
+        _wait_for_threads(before)
+        for number, channel in enumerate(channels):
+            channel.write(_report(f"w{number}-1", ""))
+        assert {channel.read()["phase"] for channel in channels} == {"new"}
+    channels[-1].close()
+    _until(lambda: "w19-1" not in registry._connections)
+    _wait_for_threads(before)
+    registry.close()
+    for channel in channels[:-1]:  # none waits for a coordinator that is closed
+        with closing(channel), pytest.raises(ConnectionError):
+            channel.read()
+
+
+def _wait_for_threads(number: int) -> None:
+    _until(lambda: threading.active_count() <= number)
+
+
+def _until(happened: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_connections_are_kept_alive(registry: Registry) -> None:

@@ -4,7 +4,6 @@ does: a newcomer is let in, and who may not go on makes no other wait for it."""
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
@@ -125,23 +124,9 @@ def test_a_step_in_which_nothing_changes_is_not_requested(world: _World) -> None
 def test_a_newcomer_is_let_in(world: _World) -> None:
     a, b = world.add("a"), world.add("b")
     world.settle(a, b)
-    with _stepping(world, world.add("c")) as newcomer:
-        end = time.monotonic() + MINUTE
-        while world.step(a, b) != [3, 3]:
-            assert time.monotonic() < end
-        assert newcomer == [3]
-
-
-@contextmanager
-def _stepping(world: _World, replica: Replica) -> Iterator[list[int]]:
-    """One step of a replica meanwhile: what came of it, at the end."""
-    found: list[int] = []
-    step = world.threads.submit(_step, replica)
-    step.add_done_callback(lambda done: found.append(done.result()))
-    step_done = threading.Event()
-    step.add_done_callback(lambda _: step_done.set())
-    yield found
-    assert step_done.wait(MINUTE)
+    newcomer = world.threads.submit(_step, world.add("c"))
+    _until(lambda: world.step(a, b) == [3, 3])
+    assert newcomer.result(MINUTE) == 3
 
 
 def test_who_may_not_go_on_makes_no_other_wait(world: _World) -> None:
@@ -192,8 +177,9 @@ def test_a_few_report_for_all(world: _World, monkeypatch: pytest.MonkeyPatch) ->
 
     _until(lambda: reports_of_b(10) == 0)
     assert not b._session.uncertain
-    with _stepping(world, world.add("c")):  # in that of b alone none would be known
-        _until(lambda: world.step(a, b) == [3, 3])
+    newcomer = world.threads.submit(_step, world.add("c"))
+    _until(lambda: world.step(a, b) == [3, 3])  # b alone would not have heard of it
+    assert newcomer.result(MINUTE) == 3
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """The meeting point of elastic training: who takes the next step, and who holds what.
 
-It stores nothing: workers send who they are with every heartbeat and every step, and what they hold
-when they connect. It may die at any moment and come back at the same address, or be
-replaced by another of its candidates; training goes on with the next quorum.
+It stores nothing: workers report what they hold when they connect, and who they are with each
+request for a step. It may die at any moment and come back at the same address, or be replaced by
+another of its candidates; training goes on with the next quorum.
 """
 
 from __future__ import annotations

@@ -80,12 +80,11 @@ class Channel:
             if hasattr(socket, name):  # not on macOS, where jobs are rehearsed
                 self.connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
-    @property
-    def readable(self) -> bool:
-        """Whether there is something to read, or the end of the connection."""
+    def readable(self, within: float = 0.0) -> bool:
+        """Whether there is something to read, or the end of the connection, in so many seconds."""
         waiting = select.poll()  # select() knows no descriptor above 1,023
         waiting.register(self.connection, select.POLLIN)
-        return bool(waiting.poll(0))
+        return bool(self._rest or waiting.poll(within * 1000))
 
     def write(self, message: Mapping[str, Any]) -> None:
         self.write_encoded(json.dumps(message).encode())

@@ -2,7 +2,8 @@
 
 One thread has all those who have not proved it yet, and reads 64 bytes of each of them. So many
 may be there at once; where more come, who has been there longest has to go: a process of this run
-takes milliseconds, so slow senders are in no one's way.
+takes milliseconds, so slow senders are in no one's way. The same thread has connections on which
+nothing happens.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -40,8 +41,23 @@ _BACKLOG = 1024
 _NO_MORE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)  # accept(2)
 _REPORTED = 64  # addresses of which a refusal is logged
 _PAUSE = 1.0  # seconds without descriptors before another attempt, unless a connection ends
-_END, _ENDED = b"e", b"c"  # the door is to close; a connection has ended
+_END, _ENDED, _RESTS = b"e", b"c", b"r"  # the door is to close; a connection has ended, or rests
 _WAKE = 0.5  # seconds between two looks for those whose time is over
+
+
+Service = Generator[float | None, bool | None, None]
+"""What is done with a channel. It yields where it rests, with how many seconds of silence are too
+many, or None where none are. It is told whether there were so many, again and again, by the
+thread of the door; it goes on in a thread of its own where there is something to read."""
+
+
+@dataclass(slots=True, eq=False)
+class _Resting:
+    channel: Channel
+    service: Service
+    patience: float | None
+    until: float = 0.0
+    """When it has been silent for that long."""
 
 
 @dataclass(slots=True, eq=False)
@@ -61,13 +77,20 @@ class Door:
         addresses: Iterable[str],
         port: int,
         label: bytes,
-        serve: Callable[[Channel], None],
+        serve: Callable[[Channel], Service | None],
     ) -> None:
-        """`port` may be 0 for any that is free. Raises OSError where it is not."""
+        """What `serve` gives, if anything, is gone through.
+
+        `port` may be 0 for any that is free. Raises OSError where it is not.
+        """
         self._label, self._serve = label, serve
         self._identity = Identity.of(os.environ)
         self._selector = selectors.DefaultSelector()
         self._callers: dict[_Caller, None] = {}  # the one that has waited longest comes first
+        self._resting: set[_Resting] = set()
+        self._timed: dict[_Resting, None] = {}  # the one that was silent for longest comes first
+        self._about_to_rest: list[_Resting] = []
+        self._closed = False
         self._refused: set[str] = set()
         self._listeners: list[socket.socket] = []
         self._serving = 0
@@ -107,12 +130,18 @@ class Door:
         while True:
             for key, _ in self._selector.select(_WAKE):
                 if key.fileobj is self._woken:
-                    if _END in self._woken.recv(_BACKLOG):
+                    received = self._woken.recv(_BACKLOG)
+                    if _END in received:
                         self._end()
                         return
-                    self._full_until = 0.0
+                    if _ENDED in received:
+                        self._full_until = 0.0
+                    self._let_rest()
                 elif key.data is None:
                     self._accept(key.fileobj)
+                elif isinstance(key.data, _Resting):
+                    self._forget_resting(key.data)
+                    self._start(key.data.channel, key.data.service)
                 else:
                     self._receive(key.data)
             if self._full and time.monotonic() >= self._full_until:
@@ -120,6 +149,7 @@ class Door:
             late = time.monotonic() - PATIENCE
             for caller in [each for each in self._callers if each.since < late]:
                 self._refuse(caller)
+            self._look_after_the_silent()
 
     def _listen(self) -> None:
         self._full = False
@@ -195,20 +225,77 @@ class Door:
             return
         with self._left:
             self._serving += 1
+        self._start(channel, None)
+
+    def _start(self, channel: Channel, service: Service | None) -> None:
+        """Go on in a thread of its own."""
+        arguments = (channel, service)
         try:
-            threading.Thread(target=self._served, args=(channel,), daemon=True).start()
+            threading.Thread(target=self._served, args=arguments, daemon=True).start()
         except RuntimeError as error:  # a limit of threads: see `start_new_thread`
+            if service is not None:
+                service.close()
             self._leave(channel)
             self._stop_listening(str(error))
 
-    def _served(self, channel: Channel) -> None:
+    def _served(self, channel: Channel, service: Service | None) -> None:
+        rests = False
         try:
-            self._serve(channel)
+            service = service or self._serve(channel)
+            if service is not None:
+                rests = self._rests(_Resting(channel, service, service.send(None)))
+        except StopIteration:
+            pass
         finally:
-            self._leave(channel)
-            if self._full:
-                with suppress(OSError):
-                    self._wake.send(_ENDED)
+            if not rests:
+                self._leave(channel)
+                if self._full:
+                    with suppress(OSError):
+                        self._wake.send(_ENDED)
+
+    def _rests(self, resting: _Resting) -> bool:
+        """Whether the thread of the door has it from now on: unless that is closed."""
+        with self._left:
+            closed, asleep = self._closed, not self._about_to_rest
+            if not closed:
+                self._about_to_rest.append(resting)
+        if closed:
+            resting.service.close()
+        elif asleep:
+            with suppress(OSError):
+                self._wake.send(_RESTS)
+        return not closed
+
+    def _let_rest(self) -> None:
+        with self._left:
+            found, self._about_to_rest = self._about_to_rest, []
+        for each in found:
+            self._resting.add(each)
+            self._time(each)
+            self._selector.register(each.channel.connection, selectors.EVENT_READ, each)
+
+    def _time(self, resting: _Resting) -> None:
+        if resting.patience is not None:
+            resting.until = time.monotonic() + resting.patience
+            self._timed[resting] = None
+
+    def _forget_resting(self, resting: _Resting) -> None:
+        self._resting.remove(resting)
+        self._timed.pop(resting, None)
+        self._selector.unregister(resting.channel.connection)
+
+    def _look_after_the_silent(self) -> None:
+        """One after the other: they have about the same patience."""
+        now = time.monotonic()
+        while (first := next(iter(self._timed), None)) is not None and first.until <= now:
+            del self._timed[first]
+            try:
+                first.patience = first.service.send(True)
+            except StopIteration:
+                self._forget_resting(first)
+                self._leave(first.channel)
+            else:
+                self._time(first)
 
     def _leave(self, channel: Channel) -> None:
         channel.close()
@@ -231,10 +318,16 @@ class Door:
         return caller.connection
 
     def _end(self) -> None:
+        with self._left:
+            self._closed = True
+            resting = [*self._resting, *self._about_to_rest]
+        for each in resting:
+            each.service.close()
+            self._leave(each.channel)
         for caller in list(self._callers):
             self._forget(caller).close()
-        for each in self._listeners:
-            each.close()
+        for listening in self._listeners:
+            listening.close()
         self._selector.close()
 
 

@@ -28,7 +28,7 @@ from trainwright_runtime.coordination.doing import (
     Doing,
     called,
 )
-from trainwright_runtime.coordination.door import Door, own_addresses
+from trainwright_runtime.coordination.door import Door, Service, own_addresses
 from trainwright_runtime.coordination.election import Election
 from trainwright_runtime.coordination.messages import REPORT, REQUEST, checked
 from trainwright_runtime.coordination.quorum import NO_QUORUM, Patience, Quorums
@@ -36,6 +36,7 @@ from trainwright_runtime.coordination.rules import Answer, Phase, Run
 
 log = logging.getLogger(__name__)
 
+_LINGER = 1.0  # seconds for which a connection has a thread after a message
 _LOOK = 0.5  # seconds between two looks whether a worker still waits for the next step
 
 
@@ -127,8 +128,8 @@ class Registry:
         self._door.close()
         self.quorums.close()
 
-    def _serve(self, channel: Channel) -> None:
-        """One connection, in a thread of its own: a worker's, or another candidate's."""
+    def _serve(self, channel: Channel) -> Service:
+        """One connection: a worker's, or another candidate's."""
         channel.connection.settimeout(self._silence)
         worker = heart = ""
         awaited = False  # whether a report of a quiet worker is
@@ -136,15 +137,16 @@ class Registry:
         try:
             channel.write({"serves": self.serves, "life": self._life})
             while True:
-                try:
-                    message = channel.read()
-                except TimeoutError:
+                patience = self._silence if worker else None
+                silent = not channel.readable(_LINGER) and (yield patience)
+                while silent:
                     if awaited or not self._is_quiet(worker):  # paused, or its network is lost
                         self.leave(worker, channel)
                     elif self._is_missed():
                         channel.write({"report": ""})
                         awaited = True
-                    continue
+                    silent = yield patience
+                message = channel.read()
                 awaited = False
                 if "beat" in message:
                     heart = str(message["beat"])
@@ -195,7 +197,7 @@ class Registry:
         try:
             while (text := self.quorums.answer(ticket, _LOOK)) is None:
                 self._require_serving()
-                if channel.readable:
+                if channel.readable():
                     channel.read()  # that it withdraws, or the end of the connection
                     text = self.quorums.answer(ticket, 0) or NO_QUORUM
                     break

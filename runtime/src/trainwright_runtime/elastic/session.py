@@ -249,7 +249,7 @@ class Session:
         """Whether it is quiet, the coordinator knows that, and has neither asked nor ended."""
         if not (self._quiet and self._known_quiet) or self._channel is None:
             return False
-        if not self._channel.readable:
+        if not self._channel.readable():
             return True
         self._quiet = False  # until it settles again
         return False
