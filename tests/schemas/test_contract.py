@@ -164,7 +164,9 @@ def test_shipped_files_name_the_schema_of_their_kind() -> None:
     """The first line is what gives an editor completion and checks."""
     kinds = {"JobSpec": "job", "Environment": "environment", "Defaults": "defaults"}
     base = ROOT / "environments"
-    files = [path for path in base.rglob("*.yaml") if "rendered" not in path.parts]
+    files = [
+        path for path in base.rglob("*.yaml") if not {"rendered", "ledger.yaml"} & {*path.parts}
+    ]
     assert len(files) > 25
     for path in files:
         text = path.read_text(encoding="utf-8")

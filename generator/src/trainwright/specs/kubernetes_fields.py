@@ -34,10 +34,10 @@ class Place:
     @property
     def remedy(self) -> str:
         """What to do with a field that was written by its name in Kubernetes."""
+        if not self.fields and not self.patch:
+            return f"Remove it: {self.why}."
         why = f"{self.why[:1].upper()}{self.why[1:]}. " if self.why else ""
-        if self.fields:
-            return f"{why}Write {' or '.join(self.fields)}."
-        return f"{why}{'Write it in podPatch.' if self.patch else 'Remove it.'}"
+        return f"{why}Write {' or '.join(self.fields) or 'it in podPatch'}."
 
 
 def _at(*fields: str, why: str = "") -> Place:

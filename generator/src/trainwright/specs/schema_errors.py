@@ -279,11 +279,14 @@ def _type(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     yield Violation(pointer, message, remedy.strip() or f"Write {expected}.")
 
 
+_BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
 def _unquoted(pointer: Pointer, value: str, types: list[str]) -> str:
     """The number or boolean that a text stands for."""
     if re.fullmatch("-?(0|[1-9][0-9]*)", value):
         return translation.written({pointer.last: int(value)})
-    boolean = {"true": True, "false": False}.get(value) if "boolean" in types else None
+    boolean = _BOOLEANS.get(value.lower()) if "boolean" in types else None
     return "" if boolean is None else translation.written({pointer.last: boolean})
 
 

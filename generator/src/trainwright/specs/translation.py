@@ -89,7 +89,7 @@ def _fields_of_part(pointer: Pointer, key: str, value: Data) -> Iterable[Fields 
     above = pointer.last
     if not pointer:  # of an environment
         yield {"namespace": mapping(value).get("namespace")} if key == "metadata" else None
-        yield {"defaults": {key: value}}
+        yield {"defaults": _FORMS[key](value) if key in _FORMS else {key: value}}
     if "/" in key and above in ("resources", "requests", "limits"):
         yield {"resources": {"gpu": value} if key in _GPU else {"extended": {key: value}}}
     if pointer.parent.last == "env" and (key == "valueFrom" or key.endswith("Ref")):
@@ -99,6 +99,8 @@ def _fields_of_part(pointer: Pointer, key: str, value: Data) -> Iterable[Fields 
         yield forms.image(value)
     if above == "entrypoint" and key in ("command", "cmd"):
         yield forms.entrypoint(value)
+    if above == "entrypoint" and key in ("file", "path", "program"):
+        yield {"entrypoint": {"script": value}}
     if pointer == "/gitops" and key in _OF_ARGO_CD:
         yield {"gitops": {"repository": {_OF_ARGO_CD[key]: value}}}
     if pointer.parent == "/flags" and not isinstance(value, dict | list):
