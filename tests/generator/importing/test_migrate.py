@@ -77,6 +77,24 @@ def test_an_elastic_job_is_refused_by_name_and_left_alone(place: Repository) -> 
     assert "Use target pytorchjob or trainingjob" in done.stderr
 
 
+def test_an_elastic_job_of_one_size_has_that_many_nodes(place: Repository) -> None:
+    own = "elastic: {minNodes: 3, maxNodes: 3}\nretries: 2\n"
+    path = place.job("prod/elastic", own)
+    path.write_text(path.read_text("utf-8").replace("nodes: 2\n", ""), "utf-8")
+    done = place.run(*MOVE, "prod/elastic")
+    assert done.exit_code == 0, done.output
+    assert "elastic (pytorchjob): its range is one size, 3 nodes" in done.stderr
+    spec = yaml.safe_load(path.read_bytes())
+    assert (spec["nodes"], spec["target"], "elastic" in spec) == (3, "trainjob", False)
+    assert place.run("render", "prod/elastic").exit_code == 0
+
+
+def test_a_name_of_its_own_pod_moves(place: Repository) -> None:
+    place.job("prod/named", "env: {POD_NAME: {field: metadata.name}}\n")
+    done = place.run(*MOVE, "prod/named")
+    assert done.exit_code == 0, done.output
+
+
 def test_what_the_old_minor_cannot_say_is_refused(place: Repository) -> None:
     environment = BOTH.replace('"2.3"', '"2.1", runtime: torch-distributed')
     place.write("prod/environment.yaml", environment)

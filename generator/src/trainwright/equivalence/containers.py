@@ -45,14 +45,28 @@ def places(name: str) -> bool:
 
 
 def environment(pod: Pod) -> tuple[dict[str, str], dict[str, EnvVar]]:
-    """What the job itself sets: values that are known, and variables whose values are not."""
-    unresolved = {v.name: v for v in pod.unresolved}
+    """What the job itself sets: values that are known, and variables whose values are not.
+
+    The pod's own name is none of the job's, even where its operator chooses it.
+    """
+    unresolved = {v.name: v for v in (*pod.unresolved, *_own_names(pod))}
     # What refers to one of those finds it only from behind it, as `resolve` has it.
     _, found = pod.resolve({name: f"<{v.source}>" for name, v in unresolved.items()})
     # A variable without text is one, which some programs tell from none at all.
     known = {name: found[name] or '""' for name in found.keys() - unresolved if not places(name)}
     elsewhere = {name: v for name, v in unresolved.items() if not places(name)}
     return dict(sorted(known.items())), dict(sorted(elsewhere.items()))
+
+
+_OWN_NAME = "metadata.name"
+
+
+def _own_names(pod: Pod) -> Iterator[EnvVar]:
+    """The variables that have the name of their pod, by the field that they take it from."""
+    last = {variable.name: variable for variable in pod.declared}
+    for variable in last.values():
+        if dig(variable.origin, "fieldRef", "fieldPath") == _OWN_NAME:
+            yield replace(variable, value="", source=f"field {_OWN_NAME} of the pod")
 
 
 def is_secret(variable: EnvVar) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from trainwright import equivalence
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Data
 from trainwright.equivalence import NormalForm
 from trainwright.errors import SourceError
 from trainwright.importing.trial import ImportContext
@@ -56,7 +57,11 @@ def _migrated(place: ImportContext, file: JobFile, before: bytes, to: str) -> Mi
     if new is None or new.name != to:
         return None
     _require(place, new)
-    after = editing.put(file.path, before, "/target", new.name)
+    size = _only_size(spec.data) if not new.elastic else None
+    fixed = before if size is None else _fixed(file, before, size)
+    after = editing.put(file.path, fixed, "/target", new.name)
+    if size is not None:
+        spec = place.written(file, fixed)
     was, will = place.rendered(file, spec), place.rendered(file, place.written(file, after))
     if isinstance(was, Unsupported):
         return _refused(file, before, f"it does not render as it is: {was.message}", was.remedy)
@@ -66,7 +71,24 @@ def _migrated(place: ImportContext, file: JobFile, before: bytes, to: str) -> Mi
     if unforeseen:
         return _refused(file, before, "the training would not be the same", "; ".join(unforeseen))
     changes = tuple(_changes(was, will, (old, new)))
+    if size is not None:
+        changes = (f"elastic ({old.name}): its range is one size, {size} nodes.", *changes)
     return Migration(file=file, before=before, after=after, changes=changes)
+
+
+def _only_size(spec: Data) -> int | None:
+    """The nodes of an elastic job whose range is one size, or None for any other."""
+    elastic = spec.get("elastic")
+    if not isinstance(elastic, Mapping) or elastic.get("recovery") == "live":
+        return None
+    fewest, most = elastic.get("minNodes"), elastic.get("maxNodes")
+    return fewest if isinstance(fewest, int) and fewest == most else None
+
+
+def _fixed(file: JobFile, raw: bytes, size: int) -> bytes:
+    """The spec with a number of nodes in place of its range, which may be inherited."""
+    without = editing.drop(file.path, raw, "/elastic")
+    return editing.put(file.path, without, "/nodes", size)
 
 
 def _require(place: ImportContext, target: Target) -> None:

@@ -91,7 +91,8 @@ def job(
         "volumes": volumes,
     }
     deadline = clock(str(given.get("--time", "")))
-    retries = 3 if "--requeue" in given else 0  # which Slurm does for as long as nodes fail
+    # Slurm does it for as long as nodes fail; the limit of a Job counts pods.
+    retries = 3 * amounts.nodes if "--requeue" in given else 0
     return {
         "apiVersion": NAMED[TARGET].api_version,
         "kind": NAMED[TARGET].kind,
