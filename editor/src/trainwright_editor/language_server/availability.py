@@ -55,7 +55,7 @@ def _unit(pool: Pool) -> str:
 
 
 def _held(pool: Pool) -> Callable[[Asking], Demand]:
-    return lambda asking: asking.demand.of(pool.name)
+    return lambda request: request.demand.of(pool.name)
 
 
 def _queues(
@@ -63,8 +63,8 @@ def _queues(
 ) -> Iterator[tuple[str, list[str]]]:
     for name, quota in environment.queues.items():
 
-        def held(asking: Asking, queue: str = name) -> Demand:
-            return asking.demand if asking.job and asking.job.queue == queue else Demand()
+        def held(request: Asking, queue: str = name) -> Demand:
+            return request.demand if request.job and request.job.queue == queue else Demand()
 
         yield name, list(_room(quota, "GPUs", others, held))
 
