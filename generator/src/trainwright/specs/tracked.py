@@ -221,7 +221,8 @@ def _in_short(question: Question, answer: Any) -> str:
 
 def _files(tree: Tree, folder: str) -> tuple[str, ...]:
     if isinstance(tree, Folder):
-        return filetree.listing(tree.root / folder)
+        there = tree.kind(folder) in ("folder", "link")
+        return filetree.listing(tree.root / folder) if there else ()
     if isinstance(tree, Edited) and not any(p.startswith(f"{folder}/") for p in tree.files):
         return _files(tree.below, folder)
     return tuple(_listed(tree, folder)) if tree.kind(folder) == "folder" else ()
