@@ -47,7 +47,7 @@ _WAKE = 0.5  # seconds between two looks for those whose time is over
 
 Service = Generator[float | None, bool | None, None]
 """What is done with a channel. It yields where it rests, with how many seconds of silence are too
-many, or None where none are. It is told whether there were so many, again and again, by the
+many, or None where none are. It is sent whether there were so many, again and again, by the
 thread of the door; it goes on in a thread of its own where there is something to read."""
 
 

@@ -246,7 +246,7 @@ class Session:
                 pause = _RETRY
 
     def _has_nothing_to_report(self) -> bool:
-        """Whether it is quiet, the coordinator knows that, and has neither asked nor ended."""
+        """Whether it is quiet, the coordinator knows that, and requests nothing nor has ended."""
         if not (self._quiet and self._known_quiet) or self._channel is None:
             return False
         if not self._channel.readable():
