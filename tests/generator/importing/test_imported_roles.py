@@ -244,15 +244,19 @@ def test_what_are_no_roles_is_refused_by_name(case: str, place: Repository) -> N
     assert message in done.stderr, done.stderr
 
 
-RENDERED = sorted(
-    folder
+RENDERED = [
+    pytest.param(
+        folder,
+        marks=[pytest.mark.slow] if folder.name == "grpo" else [],  # five containers
+        id="-".join((folder.parts[-5], folder.name)),
+    )
     for case in ("jobset", "trainjob", "compose")
-    for folder in (ROOT / f"tests/golden/{case}-with-roles/expected").glob("*/rendered/*")
+    for folder in sorted((ROOT / f"tests/golden/{case}-with-roles/expected").glob("*/rendered/*"))
     if folder.is_dir()
-)
+]
 
 
-@pytest.mark.parametrize("folder", RENDERED, ids=lambda p: "-".join((p.parts[-5], p.name)))
+@pytest.mark.parametrize("folder", RENDERED)
 def test_a_rendered_run_with_roles_comes_back_as_the_same_run(folder: Path, tmp_path: Path) -> None:
     environment = folder.parts[-3]
     inputs = folder.parents[3] / "input" / environment

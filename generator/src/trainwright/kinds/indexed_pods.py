@@ -138,8 +138,8 @@ def _awaited(
     if dig(spec, "startupPolicy", "startupPolicyOrder") == "InOrder":
         order = [*waits].index
         return "ready" if all(order(group) < order(name) for name in deciding) else ""
-    found = {_AWAITED.get(waits[name].get(group), "") for name in deciding}
-    return found.pop() if len(found) == 1 else ""
+    first, *others = (_AWAITED.get(waits[name].get(group)) for name in deciding)
+    return first if first and all(other == first for other in others) else ""
 
 
 _AWAITED: Mapping[Data, Literal["", "ready", "complete"]] = {

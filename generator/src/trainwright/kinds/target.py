@@ -159,14 +159,14 @@ class Target:
     than the others. `facts` are those of an environment that change its rendered bytes, and so
     are part of a run's name. `elastic` says whether nodes may come and go while it runs,
     `resizing` what of the platform changes their number on a live object, which is not used;
-    `succeeds` are the kinds whose jobs `import --to` moves to it. `envelope` makes an object like
-    those of Kubernetes of what is rendered, for targets that are none themselves: no GitOps
-    engine applies those. `controller_labels` are what its controller writes into the labels of
-    pods, over those of the template or refusing them. `restricted_needs` is what its operator has
-    to be given before namespaces with the Pod Security level `restricted` admit its pods.
-    `companions` are the kinds of what it renders beside a run, other than what any target does.
-    `meeting` is where the nodes of a run of that name meet. `container` is what the container
-    that trains is called in its pods. `serving` is how it has roles, None where it has none.
+    `succeeds` are the kinds whose jobs `import --to` moves to it. `envelope` makes an object as
+    Kubernetes has them of what is rendered, for targets that are none themselves: no GitOps engine
+    applies those. `controller_labels` are what its controller writes into the labels of pods, over
+    those of the template or refusing them. `restricted_needs` is what its operator has to be given
+    before namespaces with the Pod Security level `restricted` admit its pods. `companions` are the
+    kinds of what it renders beside a run, other than what any target does. `meeting` is where the
+    nodes of a run of that name meet. `container` is what the container that trains is called in its
+    pods. `serving` is how it has roles, None where it has none.
     """
 
     of: Kind
