@@ -45,7 +45,7 @@ def _refuse_others(part: SourceObject, name: str, waits: Mapping[str, Mapping[st
         if why:
             place = part.place(Pointer.of("services", name, "depends_on"))
             raise ImportingError(
-                f"{place}: {name} depends on a service that is no role of a job: {why}. Start what "
+                f"{place}: {name} depends on a service that cannot be its role: {why}. Start what "
                 "it needs on its own, or keep the file"
             )
 
