@@ -108,7 +108,8 @@ def _take(found: dict[Pointer, Data], value: Data, path: Pointer) -> None:
             _take(found, item, path / index)
     elif isinstance(value, Mapping):
         _take_items(found, value, path)
-    elif is_dataclass(of := type(value)):
+    elif is_dataclass(value):
+        of: type[object] = type(value)
         for name in _names(of):
             _take(found, getattr(value, name), path / name)
     elif value is not None:
@@ -127,6 +128,7 @@ def _take_items(found: dict[Pointer, Data], value: Mapping[str, Data], path: Poi
 
 
 @cache
-def _names(of: type) -> tuple[str, ...]:
+def _names(of: type[object]) -> tuple[str, ...]:
     """The names of the fields of a dataclass."""
+    assert is_dataclass(of)
     return tuple(field.name for field in fields(of))

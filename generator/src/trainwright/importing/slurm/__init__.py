@@ -42,9 +42,9 @@ def read(file: str, text: str, values: Mapping[str, str] | None = None) -> Sourc
     Raises ImportingError.
     """
     if several := _SEVERAL.search(text):
-        group = Location(file, text.count("\n", 0, several.start()) + 1)
+        at = Location(file, text.count("\n", 0, several.start()) + 1)
         raise ImportingError(
-            f"{group}: sbatch: a heterogeneous job has groups of nodes that differ, and a job spec "
+            f"{at}: sbatch: a heterogeneous job has groups of nodes that differ, and a job spec "
             "has one: make a script of each"
         )
     top = Location(file, 1)
