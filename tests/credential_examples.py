@@ -206,9 +206,9 @@ _SECRETS: dict[str, str | tuple[str, str]] = {
     "npm-set": ("npm config set //r.example.com/:_auth" + "Token " + PASSWORD, PASSWORD),
     "keytool": ("keytool -list -storepass " + PASSWORD, PASSWORD),
     "letters-alone": ('{"db":{"pass' + 'word":"' + (k := "GrHvyNiDbOJfxsjw") + '"}}', k),
-    "small-letters-alone": ("DB_PASS" + "WORD: " + (k := "xqvzkwpfjgbhtqdx"), k),
+    "small-letters-alone": ("DB_PASS" + "WORD=" + (k := "xqvzkwpfjgbhtqdx"), k),
     "key-of-a-key": ("spark.hadoop.fs.s3a.secret.key=" + PASSWORD, PASSWORD),
-    "assigned-by-colon": ("DB_PASS" + "WORD := " + PASSWORD, PASSWORD),
+    "assigned-by-colon": ("DB_PASS" + "WORD:=" + PASSWORD, PASSWORD),
     "doubled-quotes": ("pass" + "word='it''s " + PASSWORD + "'", PASSWORD),
     "docker-config": ('{"auths":{"ghcr.io":{"auth":"' + (k := base64.b64encode(f"bot:{PASSWORD}".encode()).decode()) + '"}}}', k),
 }  # fmt: skip

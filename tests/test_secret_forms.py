@@ -78,7 +78,7 @@ def test_base64_of_every_form_is_hidden_in_every_place(
 def test_arguments_are_read_together() -> None:
     """As the words of a command, of which each is then shown by itself."""
     for name, (text, secret) in SECRETS.items():
-        words = [text] if {"{", "\n"} & {*text} else shlex.split(text)
+        words = [text] if {*"{|<\n"} & {*text} else shlex.split(text)
         shown = [credentials.redact(str(word)) for word in redact_words(words)]
         assert secret not in "\n".join(shown), name
 

@@ -745,6 +745,40 @@ def test_nothing_in_a_value_gets_out_of_its_cell(text: str, changes: int) -> Non
     assert len(rows) >= changes
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        # Forges set these as mathematics, in which a percent sign hides what follows.
+        ("train.py $%; steal$", "train.py &#36;%; steal&#36;"),
+        ("#12 of org/x#3", "\\#\u206012 of org/x\\#\u20603"),
+        ("GH-12", "GH\u2060\\-12"),
+        ("x:o:y and x.yaml:2:18", "x:\u2060o:y and x.yaml:2:18"),
+        ("registry:5000/x:1.0", "registry:5000/x:1.0"),
+        ("a\u2800b", "a\\\\u2800b"),
+    ],
+)
+def test_a_forge_makes_nothing_of_a_value(text: str, shown: str) -> None:
+    assert cell(text) == shown
+
+
+def test_what_a_run_begins_with_and_no_source_has_comes_first(cloned: Repository) -> None:
+    """One commit sets it for all, and the next one takes it back."""
+    defaults = "apiVersion: trainwright.io/v1alpha1\nkind: Defaults\n"
+    cloned.write("defaults.yaml", f"{defaults}defaults: {{env: {{LD_PRELOAD: /x.so}}}}\n")
+    cloned.job("prod/short")
+    assert cloned.run("render").exit_code == 0
+    git_repository.commit(cloned.root)
+    (cloned.root / "environments/defaults.yaml").unlink()
+    git_repository.commit(cloned.root)
+    said = 'prod/short begins with other values than its sources have: env.LD_PRELOAD: "/x.so"'
+    assert cloned.run("plan", "--against", "main").output.startswith(said)
+    for output in ("markdown", "html"):
+        shown = cloned.run("plan", "--against", "main", "-o", output).output
+        assert "prod/short begins with other values" in shown.replace("\\", "")
+    (change,) = (it for it in plan(cloned)["changes"] if it["job"] == "prod/short")
+    assert change["why"] == "at once; not with what its sources have now of env.LD_PRELOAD"
+
+
 def test_the_diff_of_rendered_files_follows_the_text(cloned: Repository) -> None:
     edit(cloned, "prod/jobs/llm.yaml", "nodes: 2", "nodes: 3")
     without = cloned.run("plan", "--against", "main").stdout

@@ -11,7 +11,7 @@ import re
 # Persian and emoji are written with them.
 UNSEEN = (
     r"\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
-    r"\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff"
+    r"\u2060-\u206f\u2800\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff"
     r"\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 # The runners of GitHub and Azure obey `##[` and `##vso[` anywhere in a line of a log.

@@ -47,14 +47,18 @@ def shortened(text: str, most: int) -> str:
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~>-])")
 
 
-_LINKED = re.compile(r"@|:(?=//)|www(?=\.)")  # mentions and bare addresses
+# Mentions, bare addresses, emoji by their names, and issues: these are found in what was escaped.
+_LINKED = re.compile(
+    r"@|:(?=//)|:(?=(?:[a-z+\\][a-z0-9_+\\-]{0,60}|100|1234):)|www(?=\.)|#(?=[0-9])|(?i:\bgh)(?=\\-[0-9])"
+)
 
 
 def cell(text: str, most: int = 1000) -> str:
     """Text that Markdown, tables, HTML and @mentions leave alone."""
     escaped = _SPECIAL.sub(r"\\\1", shortened(text, most))
     escaped = escaped.replace("&", "&amp;").replace("<", "&lt;")
-    return _LINKED.sub("\\g<0>\u2060", escaped)
+    unlinked = _LINKED.sub("\\g<0>\u2060", escaped)
+    return unlinked.replace("$", "&#36;")  # of mathematics, in which a % hides what follows
 
 
 def fenced(diff: str) -> str:
@@ -66,7 +70,7 @@ def fenced(diff: str) -> str:
 
 def html(text: str) -> str:
     escaped = escaping.escape(shortened(text, 1000))
-    return escaped.replace("@", "&#64;").replace("|", "&#124;")
+    return escaped.replace("@", "&#64;").replace("|", "&#124;").replace("$", "&#36;")
 
 
 def code(text: str) -> str:
