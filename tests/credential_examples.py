@@ -209,7 +209,6 @@ _SECRETS: dict[str, str | tuple[str, str]] = {
     "small-letters-alone": ("DB_PASS" + "WORD=" + (k := "xqvzkwpfjgbhtqdx"), k),
     "key-of-a-key": ("spark.hadoop.fs.s3a.secret.key=" + PASSWORD, PASSWORD),
     "assigned-by-colon": ("DB_PASS" + "WORD:=" + PASSWORD, PASSWORD),
-    "doubled-quotes": ("pass" + "word='it''s " + PASSWORD + "'", PASSWORD),
     "docker-config": ('{"auths":{"ghcr.io":{"auth":"' + (k := base64.b64encode(f"bot:{PASSWORD}".encode()).decode()) + '"}}}', k),
 }  # fmt: skip
 SECRETS: dict[str, tuple[str, str]] = {

@@ -218,6 +218,8 @@ def test_a_credential_for_a_name_is_in_no_output(
         ("env.HF_TOKEN: 'abc-1'  # job", f"env.HF_TOKEN: {HIDDEN}  # job"),
         ("HF_TOKEN: {name: hf, key: token}", "HF_TOKEN: {name: hf, key: token}"),
         ("secrets: {A: {name: hf, key: token}}", "secrets: {A: {name: hf, key: token}}"),
+        ("password='it''s me'", f"password={HIDDEN}"),
+        ("password: required", "password: required"),
         ("MAX_TOKENS: 4096", "MAX_TOKENS: 4096"),
         ("digest: sha256:" + "0f" * 32, "digest: sha256:" + "0f" * 32),
     ],
