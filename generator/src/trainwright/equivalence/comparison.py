@@ -108,8 +108,7 @@ def _take(found: dict[Pointer, Data], value: Data, path: Pointer) -> None:
             _take(found, item, path / index)
     elif isinstance(value, Mapping):
         _take_items(found, value, path)
-    elif is_dataclass(value):
-        of: type[object] = type(value)
+    elif is_dataclass(of := type(value)):
         for name in _names(of):
             _take(found, getattr(value, name), path / name)
     elif value is not None:
