@@ -60,7 +60,7 @@ Mounts of the container: a claim is a volume that exists. Takes the volumes.
 
 {{/*
 How much the container gets, if any. Takes a dict of "values" and "gpu", as for the service: Docker
-hands out the first GPUs of the machine to whoever asks for a number of them.
+gives the first GPUs of the machine to each container that requests a number of them.
 */}}
 {{- define "training-job.composeDeploy" }}
 {{- $gpu := int .gpu }}
