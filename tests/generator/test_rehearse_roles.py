@@ -288,10 +288,13 @@ if name == "judge-0-0":
 told ="""
 
 
-def test_a_job_may_tell_a_role_to_end_and_ends_itself(code: Path) -> None:
+def test_a_job_may_tell_a_role_to_end_and_ends_itself(
+    code: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "_LINGER", 120.0)
     (code / "serve.py").write_text(SERVE.replace("told =", END_BY_ITSELF))
     (code / "train.py").write_text(END_WITHOUT.replace("PAUSE", "0.5"))
-    done = _run(code)
+    done = _run(code, "--nodes", "1")
     assert done.exit_code == 0, done.output
     assert "judge-0-0 ended with exit code 0, before the job" in done.stderr
 
@@ -302,7 +305,7 @@ def test_a_job_that_waits_for_a_role_that_has_ended_does_not_hang(
     monkeypatch.setattr(processes, "_LINGER", 0.2)
     (code / "serve.py").write_text(SERVE.replace("told =", END_BY_ITSELF))
     (code / "train.py").write_text(END_WITHOUT.replace("PAUSE", "3600"))
-    done = _run(code)
+    done = _run(code, "--nodes", "1")
     assert done.exit_code == 1
     assert _last(done) == (
         "trainwright: dev/grpo failed: judge-0-0 (role judge, pod 0) ended with exit code 0, "
