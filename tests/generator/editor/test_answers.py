@@ -120,7 +120,7 @@ async def test_a_definition_is_the_declaration_or_the_line_that_is_overridden(
     async with editing(written) as editor:
         train = "dev/jobs/train.yaml"
         assert await lines(editor, train, "pool: h1|00") == ["dev/environment.yaml:7"]
-        assert await lines(editor, train, "queue: vis|ion") == ["dev/environment.yaml:7"]
+        assert await lines(editor, train, "queue: vis|ion") == ["dev/environment.yaml:9"]
         assert await lines(editor, train, "name: h|f") == ["dev/environment.yaml:11"]
         assert await lines(editor, train, "extends: base/sh|ared") == ["base/jobs/shared.yaml:3"]
         assert await lines(editor, train, "volume: da|ta") == ["base/jobs/shared.yaml:6"]
