@@ -6,8 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
-from functools import cache
+from dataclasses import is_dataclass, replace
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
@@ -108,8 +107,8 @@ def _take(found: dict[Pointer, Data], value: Data, path: Pointer) -> None:
             _take(found, item, path / index)
     elif isinstance(value, Mapping):
         _take_items(found, value, path)
-    elif is_dataclass(of := type(value)):
-        for name in _names(of):
+    elif is_dataclass(value):
+        for name in value.__dataclass_fields__:
             _take(found, getattr(value, name), path / name)
     elif value is not None:
         found[path] = value
@@ -124,10 +123,3 @@ def _take_items(found: dict[Pointer, Data], value: Mapping[str, Data], path: Poi
             found[path / str(key)] = True
         else:
             _take(found, item, path / str(key))
-
-
-@cache
-def _names(of: type[object]) -> tuple[str, ...]:
-    """The names of the fields of a dataclass."""
-    assert is_dataclass(of)
-    return tuple(field.name for field in fields(of))
