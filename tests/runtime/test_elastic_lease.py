@@ -419,7 +419,9 @@ def test_a_candidate_asks_again_after_any_answer(listener: Listener, answer: Any
         finishing.join()
 
 
-_REPLY = {"phase": "new", "answer": "wait", "lineage": "", "waiting": "", "late": ""}
+_REPLY = {
+    "phase": "new", "answer": "wait", "lineage": "", "joining": "", "waiting": "", "late": "",
+}  # fmt: skip
 _NOT_REPLIES = [
     {},
     {"phase": "new"},
