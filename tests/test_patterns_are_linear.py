@@ -28,11 +28,14 @@ _FLAGS_AT = {"compile": 1, "sub": 4, "subn": 4, "split": 3}  # else 2
 # `regex`, which are linear.
 ASSEMBLED = {
     "datatypes/pointer.py": "patterns of pointers in our sources",
+    "equivalence/form.py": "names of roles",
     "findings/credentials.py": "the forms, which are pumped below",
     "importing/kept_names.py": "names of services",
     "importing/names.py": "names of services",
     "importing/reasons.py": "patterns in our sources",
+    "importing/role_names.py": "names of groups",
     "importing/services.py": "names of services",
+    "importing/slurm/manifest.py": "names of variables",
     "manifests/webhooks.py": "names of fields",
     "plan/alike.py": "names of jobs and runs",
     "pods/flags.py": "one of two quotes",

@@ -21,8 +21,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 import git_repository
 from repository import ENVIRONMENT, JOB, Repository
+from trainwright.authoring.session import Session
 from trainwright.datatypes.model import Finding
-from trainwright.editor.session import Session
 from trainwright.errors import SelectionError, TrainwrightError
 from trainwright.helm import engines
 from trainwright.memo import Cell

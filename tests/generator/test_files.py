@@ -634,8 +634,7 @@ def test_a_folder_beside_the_specs_is_seen_by_all_commands(
         check.check(next(iter(check.stale)))
     for path, content in (("run.sh", "b\n"), ("deep/new.sh", "n\n")):
         _put(repository, f"{source}/{path}", content)
-        tree = Folder(repository.root)
-        check.edit(tree, tree, {f"{source}/{path}"})
+        check.edit({f"{source}/{path}"}, Folder(repository.root))
         assert [str(file) for file in check.stale] == ["dev/mnist"]
         check.check(next(iter(check.stale)))
     shown = repository.run("plan", "--against", "HEAD", "-o", "json")

@@ -88,6 +88,7 @@ ELSEWHERE = {
         "importing/foreign.py",
     ),
     "compose": ("importing/docker.py",),
+    "trainjob": ("kinds/jobset/target.py",),
 }
 # Conditions on targets in templates of them all: true or idle once the target is gone.
 CONDITIONS = {

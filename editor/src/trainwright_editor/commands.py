@@ -10,6 +10,7 @@ from importlib.util import find_spec
 import click
 
 from trainwright.cli.common import Context, errors, today
+from trainwright.cli.suggestions import Group
 from trainwright.errors import TrainwrightError
 
 _NO_MCP = (
@@ -18,7 +19,7 @@ _NO_MCP = (
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def editor() -> None:
     """Serve editors and assistants."""
 

@@ -561,7 +561,7 @@ def named(name: str, value: str) -> bool:
 
 
 def _is_no_word(name: str, value: str) -> bool:
-    """Whether letters alone are none of a word that says what a credential is, as `required`."""
+    """Whether letters alone are none of the words for what a credential is, as `required`."""
     if len(value) < 8 or not (value.isalpha() and value.isascii()):
         return False
     humps = _mixed(value) and not value.istitle()

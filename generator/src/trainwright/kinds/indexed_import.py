@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from trainwright.datatypes.groupkind import PODGROUPS
 from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import dig, mappings, sequence, text
 from trainwright.kinds.indexed_pods import GROUP_ANNOTATION, POD_GROUP_LABEL
 from trainwright.kinds.reading import ImportingError, Loss, Reason, SourceObject, mapping
@@ -53,10 +54,11 @@ def check_groups(part: SourceObject, pointer: str, whole: str, job_set: Mapping[
         )
     for index, group in enumerate(groups):
         if (count := _replicas(group)) > 1:
+            at = Pointer(pointer) / index / "replicas"
             # Several Jobs of one group count their pods each for itself: as one they get other
             # ranks, and other names.
             raise ImportingError(
-                f"{part.place(f'{pointer}/{index}/replicas')}: {whole} has {count} replicas of one "
+                f"{part.place(at)}: {whole} has {count} replicas of one "
                 f"role, each a Job that numbers its own pods, and a job spec is one group of equal "
                 f"pods: {held}. Import it with replicas: 1 and all pods in parallelism and "
                 "completions if their program takes ranks so, or make each replica a workload of "

@@ -240,10 +240,10 @@ def _repeated(manifest: Manifest, known: KnownKind, repeated: set[str]) -> Itera
 
 
 def _violation(manifest: Manifest, violation: Violation) -> _Remark:
-    message = violation.message
+    message, remedy = violation.message, violation.remedy
     if manifest.kind == "Secret" and _SECRET.match(violation.pointer):
-        message = message.partition(", found")[0]  # the rest would show the value
-    finding = dx.RENDERED_SCHEMA.at(_NOWHERE, message, remedy=violation.remedy)
+        message, remedy = message.partition(", found")[0], ""  # the rest would show the value
+    finding = dx.RENDERED_SCHEMA.at(_NOWHERE, message, remedy=remedy)
     absent = Pointer(violation.pointer) / violation.missing
     if violation.missing and webhooks.fills(manifest.group_kind, absent):
         finding = webhooks.unless(finding)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Manifest
+from trainwright.findings.credentials import redact
 from trainwright.kinds import TARGETS
 from trainwright.kinds.target import Target
 from trainwright.plan import actions
@@ -99,7 +100,8 @@ def _pods(data: Data) -> Iterator[Mapping[str, Data]]:
 
 def _command(container: Mapping[str, Data]) -> str:
     words = (*_list(container.get("command")), *_list(container.get("args")))
-    return shlex.join(map(str, words))
+    # One by one: in the quotes of a shell, those of a word hide what is a credential in it.
+    return shlex.join(redact(str(word)) for word in words)
 
 
 def _privileges(holder: Mapping[str, Data]) -> Iterator[str]:

@@ -257,6 +257,8 @@ class Derivation:
 
     def _refusal(self, file: JobFile, goal: State) -> str:
         """Why the environment takes no run that is new to the base; empty where it does."""
+        if self._lineage.whole:
+            return ""
         record, sources = _parsed(goal), self._sources(self._workspace, file)
         if record is None or sources is None or record.state in ENDED:
             return ""
@@ -296,7 +298,9 @@ class Derivation:
 
     def _is_adopted_still(self, workspace: Workspace, file: JobFile, record: Record | None) -> bool:
         """Whether the object that a new run is of is the one that reviewers read now."""
-        if record is None or not record.adopted or record.object in self._of_bases(file):
+        if record is None or not record.adopted or self._lineage.whole:
+            return True
+        if record.object in self._of_bases(file):
             return True
         both = [side.adopted(file) for side in (workspace, self._workspace)]
         bodies = [one.manifest.body for one in both if isinstance(one, Adopted)]

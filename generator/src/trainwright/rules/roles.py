@@ -7,16 +7,12 @@ from collections.abc import Iterator
 from trainwright.datatypes.groupkind import CONFIGMAP
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import dig, text, words
-from trainwright.kinds import TRAINING
 from trainwright.pods.template import ROLE_LABEL, PodTemplate
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
 
-# In both the host name of a pod begins with the names of the object and of its group.
-_KINDS = tuple(kind for kind in TRAINING if kind.kind in ("JobSet", "TrainJob"))
 
-
-@warning("TW772", kinds=_KINDS, about=(ROLE_LABEL,))
+@warning("TW772", about=(ROLE_LABEL,))
 def role_without_references(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         if not template.serves or not any(c.ports for c in template.trains):

@@ -30,13 +30,15 @@ class Lineage:
 
     `bases` are shared with the branch that it is merged into, the one where it began first; `tips`
     are the newest ones of its own: HEAD, and what is being merged into it. `inside` is the path of
-    the root in the repository.
+    the root in the repository. One that is `whole` began with nothing: its runs began under what
+    held then, and not under what a review of the last commit sees.
     """
 
     repository: Repository
     inside: str
     bases: tuple[str, ...]
     tips: tuple[str, ...]
+    whole: bool = False
 
     def path(self, path: str) -> str:
         """A path below the root, from the top of the repository."""
@@ -88,7 +90,7 @@ def history(root: Path, revision: str, against: str = "") -> Lineage:
     commit = repository.commit(revision)
     if not against:
         nothing = repository.line("hash-object", "-t", "tree", "--stdin")
-        return Lineage(repository, inside, (nothing,), (commit,))
+        return Lineage(repository, inside, (nothing,), (commit,), whole=True)
     base = repository.merge_base(against, commit)
     if base == commit:
         raise GitError(f"{against} has {revision} already: name an earlier commit with --against")

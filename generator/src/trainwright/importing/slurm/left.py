@@ -81,7 +81,7 @@ def mounts(given: Mapping[str, Data], place: Location) -> Iterator[NotImported]:
                 field="--container-mounts",
                 place=place,
                 value=shown("", text),
-                why="it is no folder of the nodes: write it under volumes",
+                why="it is not a folder of the nodes: write it under volumes",
                 severity=Loss.CANNOT_RUN,
             )
 
