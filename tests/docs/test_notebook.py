@@ -25,7 +25,7 @@ def test_the_notebook_runs_and_changes_nothing(
     folder = init(tmp_path / "training")
     shutil.copytree(ROOT / "environments", folder / "environments")
     commit(folder)
-    job = folder / "environments/prod/jobs/mnist-nccl.yaml"
+    job = folder / "environments/prod/jobs/cifar10-cnn.yaml"
     job.write_text(
         job.read_text(encoding="utf-8") + "podLabels: {another: run}\n", encoding="utf-8"
     )
@@ -41,7 +41,7 @@ def test_the_notebook_runs_and_changes_nothing(
     )
     assert "+retires: 3" in shown
     assert 'TW010 unknown key "retires"' in shown
-    assert "('prod/mnist-nccl', 'new run')" in shown
+    assert "('prod/cifar10-cnn', 'new run')" in shown
     assert {path: path.read_bytes() for path in folder.rglob("*.yaml")} == before
 
 

@@ -447,7 +447,9 @@ _NAME = re.compile(r"[A-Za-z_][\w-]*")
 # Words, of which a substitution that is not known is a part.
 _WORDS = re.compile(r"(?:\$\([^()]*(?:\([^()]*\)[^()]*)*\)|`[^`]*`|\$\{[^{}]*\}|\S)+")
 _UNBRACED = re.compile(
-    r"""("(?:\\.|[^"\\])*"|'[^']*'|(?<!\S)\#[^\n]*)|(?<=[\w,])\$([A-Za-z_]\w*)""", re.DOTALL
+    # Quotes that nothing closes go to the end: looked for from each of them, that is quadratic.
+    r"""("(?:\\.|[^"\\])*+\\?(?:"|\Z)|'[^']*(?:'|\Z)|(?<!\S)\#[^\n]*)|(?<=[\w,])\$([A-Za-z_]\w*)""",
+    re.DOTALL,
 )
 _ALL_ITEMS = re.compile(r"\$\{\w+\[[@*]\]\}")
 _BLANKS = re.compile(rb"(?:\\\n|[ \t\n])*")

@@ -29,7 +29,7 @@ from trainwright.kinds.reading import ImportingError, NotImported
 
 _STEP_WRAPPERS = frozenset({"time", "exec", "nohup", "stdbuf", "numactl", "env", "timeout"})
 _SHELL = re.compile(r"(?:.*/)?(?:ba|da|z)?sh")
-_SHELL_OPTION = re.compile(r"-[a-z]*c[a-z]*")
+_SHELL_OPTION = re.compile(r"-[abd-z]*c[a-z]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
