@@ -61,7 +61,7 @@ _SETS_UP_ENVIRONMENT = re.compile(
     r"activate|conda|mamba|modules?\.sh|lmod|profile|bashrc|setvars|spack|scl_source|venv|init"
 )
 _CHECKS = (["--version"], ["-V"], ["-m", "torch.utils.collect_env"], ["-m", "pip", "list"])
-_PRINTS = re.compile(r"[^\n=]*\bprint\(")
+_PRINTS = re.compile(r"\bprint\(")
 
 
 def sets_up(words: Sequence[str]) -> bool:
