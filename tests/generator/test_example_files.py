@@ -80,5 +80,6 @@ def test_a_batch_that_deepspeed_refuses_is_named(example: Path) -> None:
     assert "train_batch_size is not equal to" in done.stdout
     assert "100 != 16 * 2 * 1" in done.stdout
     assert re.search(
-        r"dev/deepspeed failed: deepspeed-\w+-node-0-0 \(rank 0\) ended with exit code 1", done.stderr
+        r"dev/deepspeed failed: deepspeed-\w+-node-0-0 \(rank 0\) ended with exit code 1",
+        done.stderr,
     )
