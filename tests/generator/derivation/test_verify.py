@@ -94,6 +94,17 @@ def test_what_was_forged_is_not_though_it_was_merged(
     verified(branch, "HEAD^1")  # which was honest
 
 
+def test_a_run_is_held_against_what_its_environment_took_when_it_began(branch: Repository) -> None:
+    """And not against what it takes at the last commit, where there is no review to get through."""
+    merged(branch)
+    for name in ("environment.yaml", "objects/team.yaml"):
+        file = branch.root / "environments/prod" / name
+        file.write_text(file.read_text().replace("namespace: training", "namespace: moved"))
+    assert branch.run("render").exit_code == 0
+    commit(branch.root, "Move what comes")
+    assert f"{RENDERED}/new/pytorchjob.yaml" in verified(branch, "HEAD")
+
+
 @pytest.mark.parametrize(
     ("path", "text", "line"),
     [

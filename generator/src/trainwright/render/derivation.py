@@ -100,6 +100,7 @@ class Derivation:
         self._at: dict[str, Workspace] = {}
         self._proofs: dict[JobFile, _Proof] = {}
         self._shared: dict[JobFile, tuple[str, ...]] = {}  # commits that wrote a job's record
+        self._objects: dict[JobFile, frozenset[str]] = {}  # of a job's runs in the bases
 
     def edited(self, workspace: Workspace, changed: frozenset[str]) -> Derivation:
         """The same with another tree at hand, in which other files differ from the base."""
@@ -257,21 +258,25 @@ class Derivation:
 
     def _refusal(self, file: JobFile, goal: State) -> str:
         """Why the environment takes no run that is new to the base; empty where it does."""
-        if self._lineage.whole:
-            return ""
         record, sources = _parsed(goal), self._sources(self._workspace, file)
         if record is None or sources is None or record.state in ENDED:
             return ""
-        if record.object in self._of_bases(file):
+        if not self._is_new(file, record):
             return ""
         texts = {name: raw.decode(errors="replace") for name, raw in _manifests(goal).items()}
         return permitted.refusal(record, texts, sources)
 
+    def _is_new(self, file: JobFile, record: Record) -> bool:
+        """Whether a run has to be one that a review of the last commit lets through."""
+        return not self._lineage.whole and record.object not in self._of_bases(file)
+
     def _of_bases(self, file: JobFile) -> frozenset[str]:
         """The objects of a job's runs in the bases."""
-        path = f"{folder_of(file.environment)}/{file.name}"
-        known = (_parsed(self._committed(base, path)) for base in self._lineage.bases)
-        return frozenset(record.object for record in known if record)
+        if file not in self._objects:
+            path = f"{folder_of(file.environment)}/{file.name}"
+            states = (self._committed(base, path) for base in self._lineage.bases)
+            self._objects[file] = frozenset(record.object for record in _records(states))
+        return self._objects[file]
 
     def _leads(
         self, workspace: Workspace, file: JobFile, known: Iterable[State], goal: State
@@ -298,9 +303,7 @@ class Derivation:
 
     def _is_adopted_still(self, workspace: Workspace, file: JobFile, record: Record | None) -> bool:
         """Whether the object that a new run is of is the one that reviewers read now."""
-        if record is None or not record.adopted or self._lineage.whole:
-            return True
-        if record.object in self._of_bases(file):
+        if record is None or not record.adopted or not self._is_new(file, record):
             return True
         both = [side.adopted(file) for side in (workspace, self._workspace)]
         bodies = [one.manifest.body for one in both if isinstance(one, Adopted)]

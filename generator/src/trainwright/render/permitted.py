@@ -54,9 +54,8 @@ def _refusals(record: Record, texts: Mapping[str, str], sources: Sources) -> Ite
     environment = sources.environment
     namespace = record.environment.get("namespace")
     if namespace != environment.namespace:
-        yield f"is for the namespace {namespace}, that of {environment.name} is " + (
-            environment.namespace
-        )
+        ours = environment.namespace
+        yield f"is for the namespace {namespace}, that of {environment.name} is {ours}"
     for name, at in allowed.uses(record.spec):
         used_now = lookup(sources.spec.data, at) == lookup(record.spec, at)
         if not used_now and name not in environment.allow:
