@@ -20,7 +20,7 @@ from trainwright.equivalence import containers, others, programs
 from trainwright.equivalence.programs import Process, Program
 from trainwright.kinds import operators
 from trainwright.objects.kueue import GROUP, PRIORITY_LABEL, QUEUE_LABEL
-from trainwright.pods.pod import Configs, Workload
+from trainwright.pods.pod import Awaited, Configs, Workload
 from trainwright.pods.pod import Pod as OperatedPod
 
 
@@ -95,7 +95,7 @@ class Role:
     """The pods that serve a run in one role, and what the training waits for before it starts."""
 
     nodes: int
-    awaited: Literal["", "ready", "complete"]
+    awaited: Awaited
     pods: tuple[Pod, ...]
 
 

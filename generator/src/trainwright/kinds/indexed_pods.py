@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from trainwright.datatypes.groupkind import PODGROUP_OF_PLUGINS, PODGROUP_OF_VOLCANO
 from trainwright.datatypes.model import Data, Manifest
@@ -20,7 +19,7 @@ from trainwright.kinds.indexed_pod_templates import (
     replicated_jobs,
 )
 from trainwright.pods import build
-from trainwright.pods.pod import Deadline, EnvVar, Gang, Pod, Restart, Workload
+from trainwright.pods.pod import Awaited, Deadline, EnvVar, Gang, Pod, Restart, Workload
 from trainwright.pods.template import Container, PodTemplate
 
 _INDEX = f"{labels.DOMAIN}job-completion-index"
@@ -125,9 +124,7 @@ def replicated_workload(name: str, spec: Mapping[str, Data]) -> Workload:
     )
 
 
-def _awaited(
-    spec: Mapping[str, Data], group: str, deciding: Sequence[str]
-) -> Literal["", "ready", "complete"]:
+def _awaited(spec: Mapping[str, Data], group: str, deciding: Sequence[str]) -> Awaited:
     """What those that decide a JobSet's success wait for of another group, if all of them do."""
     waits = {
         text(job.get("name")): {
@@ -142,10 +139,7 @@ def _awaited(
     return first if first and all(other == first for other in others) else ""
 
 
-_AWAITED: Mapping[Data, Literal["", "ready", "complete"]] = {
-    "Ready": "ready",
-    "Complete": "complete",
-}
+_AWAITED: Mapping[Data, Awaited] = {"Ready": "ready", "Complete": "complete"}
 
 
 def _attempt(spec: Mapping[str, Data], jobs: Sequence[ReplicatedJob]) -> Deadline | None:

@@ -203,6 +203,10 @@ class Deadline:
     attempt: bool = False
 
 
+# What those that train wait for of a role before they start: nothing, that it serves, or its end.
+Awaited: TypeAlias = Literal["", "ready", "complete"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """The pods of one object, and which of them have to succeed for it to succeed.
@@ -216,7 +220,7 @@ class Workload:
     pods: tuple[Pod, ...]
     deciding: tuple[str, ...]  # names of pods
     needs: Literal["all", "any"] = "all"
-    serving: Mapping[str, Literal["", "ready", "complete"]] = field(default_factory=dict)
+    serving: Mapping[str, Awaited] = field(default_factory=dict)
     sizes: tuple[int, int] | None = None
     deadline: Deadline | None = None
     suspended: bool = False

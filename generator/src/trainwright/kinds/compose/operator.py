@@ -9,12 +9,12 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Literal
 
 from trainwright.datatypes.model import Data, Manifest
 from trainwright.datatypes.tolerant import amount, dig, mapping, mappings, sequence, text
 from trainwright.kinds.compose import notation
 from trainwright.pods.pod import (
+    Awaited,
     EnvVar,
     ManifestError,
     Mount,
@@ -63,9 +63,7 @@ def _index(name: str, service: Mapping[str, Data], index: int) -> int:
     return int(number) if name == f"{role}-{number}" and number.isdecimal() else index
 
 
-def _serving(
-    services: Mapping[str, Mapping[str, Data]],
-) -> Iterator[tuple[str, Literal["", "ready", "complete"]]]:
+def _serving(services: Mapping[str, Mapping[str, Data]]) -> Iterator[tuple[str, Awaited]]:
     """The roles on which others depend, and what these wait for."""
     for dependent in services.values():
         for name, condition in notation.dependencies(dependent.get("depends_on")).items():
@@ -74,7 +72,7 @@ def _serving(
                 yield _role(name, service), _awaited(condition, probed="healthcheck" in service)
 
 
-def _awaited(condition: str, *, probed: bool) -> Literal["", "ready", "complete"]:
+def _awaited(condition: str, *, probed: bool) -> Awaited:
     """What a condition means: a container without a health check serves once it runs."""
     if condition == "service_completed_successfully":
         return "complete"
