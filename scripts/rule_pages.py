@@ -84,7 +84,7 @@ def page(rule: Any) -> str:
         parts += [*_sample("A manifest that fails", rule.failing)]
         parts += _samples("Manifests that fail as well", rule.variants)
         parts += [*_sample("A manifest that passes", rule.passing)]
-        parts += _samples("Manifests that are no finding either", rule.near_misses)
+        parts += _samples("Manifests that pass as well", rule.near_misses)
     if isinstance(rule, EditRule):
         title = f"Is {rule.verdict.value}"
         parts += [*_step(title, rule.failing), *_step("Is not", rule.passing)]

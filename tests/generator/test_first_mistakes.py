@@ -1,7 +1,7 @@
-"""What somebody writes first who comes from another tool, and whether the message cures it.
+"""What users of another tool write first, and whether the message cures it.
 
 `first_mistakes.yaml` has the mistakes. What is told is done as it stands: by `check --fix`, or where
-a person has to decide, by the edit that stands beside the mistake.
+a person has to decide, by the edit that is given with the mistake.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def test_a_person_who_does_what_the_message_tells_cures_it(
     assert any(mistake["told"] in f"{one['message']} {one['remedy']}" for one in told), told
     before = (repository.root / "environments" / JOB_FILE).read_text()
     repository.run("check", "--fix", "--yes")
-    assert (repository.root / "environments" / JOB_FILE).read_text() == before, "nobody guesses"
+    assert (repository.root / "environments" / JOB_FILE).read_text() == before, "nothing is guessed"
     in_job = "written" in mistake
     job, environment = (mistake["done"], "") if in_job else ("", mistake["done"])
     _write(repository, {**mistake, "whole": ""}, job, environment)

@@ -98,7 +98,7 @@ def _is_better(
     known: tuple[Finding, ...],
     now: tuple[Finding, ...],
 ) -> bool:
-    """Whether a finding is gone, and no error has come to where the remedy wrote.
+    """Whether a finding is gone, and there is no new error where the remedy wrote.
 
     Errors elsewhere were there already: what cannot be understood is looked at no further.
     """
