@@ -390,6 +390,34 @@ def test_all_that_is_remembered_is_what_a_fresh_process_finds_after_many_edits()
     _run(settings.default.max_examples // 6, 25)
 
 
+STEPS = {
+    "an environment becomes a link": (lambda it: it.link_folder(folder="dev"),),
+    "another folder takes the place of the one that a link leads to": (
+        lambda it: it.link_folder(folder="dev"),
+        lambda it: it.render(selection=()),
+        lambda it: it.link_folder(folder="base"),
+    ),
+    "the spec goes of a run whose files were edited": (
+        lambda it: it.edit_rendered(path="prod/rendered/a/pytorchjob.yaml", content=b""),
+        lambda it: it.move(path="prod/jobs/a.yaml", to="old.yaml"),
+    ),
+}
+
+
+@pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
+def test_after_these_edits_all_find_what_a_fresh_process_finds(
+    steps: tuple[Callable[[Edits], None], ...],
+) -> None:
+    edits = Edits()
+    try:
+        for step in (lambda _: None, *steps):
+            step(edits)
+            edits.sessions_find_what_a_fresh_process_finds()
+            edits.the_cache_says_what_no_cache_says()
+    finally:
+        edits.teardown()
+
+
 # --- one cache for all verbs ---------------------------------------------------------------------
 
 

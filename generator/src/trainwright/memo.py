@@ -98,6 +98,15 @@ class Cell(Generic[_Value]):
         self.outdate()
         self._read = None
 
+    def leave(self) -> None:
+        """Drop the value, and be known to none of those that it read."""
+        self._leave(self._read or ())
+        self.drop()
+
+    def _leave(self, read: Iterable[tuple[Cell[Any], int]]) -> None:
+        for cell, _ in read:
+            cell.readers.discard(self)
+
     def forget(self) -> None:
         """Drop a value that takes memory: it is made again when it is needed."""
         self.value = _MISSING
@@ -151,8 +160,7 @@ class Cell(Generic[_Value]):
             raise
         finally:
             being_made.pop()
-            for cell, _ in before:
-                cell.readers.discard(self)
+            self._leave(before)
         self._read = tuple(read.items())
         for cell in read:
             cell.readers.add(self)
@@ -167,6 +175,11 @@ class Owner:
     def __init__(self, memo: Memo):
         self.memo = memo
         self.cells: dict[tuple[Any, ...], Cell[Any]] = {}
+
+    def leave(self) -> None:
+        """Be kept by nothing that its values were made of, once another object takes its place."""
+        for cell in self.cells.values():
+            cell.leave()
 
 
 _Owner = TypeVar("_Owner", bound=Owner)

@@ -333,11 +333,10 @@ class Comparison(Owner):
 
     @tracked()
     def _underived(self) -> tuple[Underived, ...]:
-        """The same of all environments; edits of specs alone change nothing of it."""
+        """The same of all environments."""
         proof = self._proof.get()
-        with self.memo.apart():
-            found = [it for name in self._selected().names for it in proof.underived(name)]
-            return (*found, *(proof.orphans() if not self._patterns else ()))
+        found = [it for name in self._selected().names for it in proof.underived(name)]
+        return (*found, *(proof.orphans() if not self._patterns else ()))
 
     @tracked(same=eq)
     def _is_forged(self, file: JobFile) -> bool:

@@ -7,7 +7,7 @@ of its sources and of a folder that is believed: docs/decisions/0011-derived-or-
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from trainwright.errors import TrainwrightError
 from trainwright.findings import diagnostics as dx
 from trainwright.helm import engines
 from trainwright.helm.engines import Engine
+from trainwright.memo import Owner, tracked
 from trainwright.render import job as render
 from trainwright.render import permitted, written
 from trainwright.runs import decide, identity, kustomization, meaning
@@ -74,8 +75,11 @@ class _Proof:
     refusal: str = ""
 
 
-class Derivation:
+class Derivation(Owner):
     """The rendered files of a workspace, beside those of the base and commits of its branch.
+
+    What is found of a job follows from the sources as they are (see `memo`). Once a rendered file,
+    or a commit, is another one, that takes another derivation, and this one is to be `left`.
 
     `on_disk` says whether the workspace is the working tree, and not the branch's last commit.
     `changed` are the files that differ from the first base, where that is known.
@@ -91,6 +95,7 @@ class Derivation:
         on_disk: bool = True,
         changed: frozenset[str] | None = None,
     ):
+        super().__init__(workspace.memo)
         self._root = root
         self._lineage = lineage
         self._workspace = workspace
@@ -98,7 +103,6 @@ class Derivation:
         self._on_disk = on_disk
         self._changed_files = changed
         self._at: dict[str, Workspace] = {}
-        self._proofs: dict[JobFile, _Proof] = {}
         self._shared: dict[JobFile, tuple[str, ...]] = {}  # commits that wrote a job's record
         self._objects: dict[JobFile, frozenset[str]] = {}  # of a job's runs in the bases
 
@@ -113,6 +117,7 @@ class Derivation:
             changed=changed,
         )
         found._at = self._at
+        self.leave()
         return found
 
     def underived(self, environment: str) -> tuple[Underived, ...]:
@@ -234,27 +239,29 @@ class Derivation:
                 by_another=bool(another),
             )
 
+    @tracked()
     def _proof(self, file: JobFile) -> _Proof:
-        if file not in self._proofs:
-            self._proofs[file] = self._prove(file)
-        return self._proofs[file]
-
-    def _prove(self, file: JobFile) -> _Proof:
-        """Follow a job's folder from the base through the commits that change it."""
         goal, path = self._goal(file), f"{folder_of(file.environment)}/{file.name}"
-        known = [self._committed(base, path) for base in self._lineage.bases]
-        if goal in known:
+        if goal in (self._committed(base, path) for base in self._lineage.bases):
             return _Proof(True, goal)
-        for commit in self._lineage.own(path):
-            state = self._committed(commit, path)
-            if state not in known and self._leads(self._commit(commit), file, known, state):
-                known.append(state)
+        known = self._known(file)
         if goal in known or self._leads(self._workspace, file, known, goal):
             refusal = self._refusal(file, goal)
             return _Proof(not refusal, known[0] if refusal else goal, refusal=refusal)
         if self._was_written_here(file, goal):
             return _Proof(True, known[-1], here=True)
         return _Proof(False, known[-1], self._derived(self._workspace, file, known[-1], goal))
+
+    @tracked()
+    def _known(self, file: JobFile) -> Sequence[State]:
+        """A job's folder in the bases, and in those commits of the branch where it is believed."""
+        path = f"{folder_of(file.environment)}/{file.name}"
+        known = [self._committed(base, path) for base in self._lineage.bases]
+        for commit in self._lineage.own(path):
+            state = self._committed(commit, path)
+            if state not in known and self._leads(self._commit(commit), file, known, state):
+                known.append(state)
+        return known
 
     def _refusal(self, file: JobFile, goal: State) -> str:
         """Why the environment takes no run that is new to the base; empty where it does."""

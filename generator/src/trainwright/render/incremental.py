@@ -62,6 +62,7 @@ class IncrementalCheck(Owner):
         self._stale: dict[JobFile, None] = {}
         self._today = Cell(self.memo, str, same=eq)
         self._proof = Cell(self.memo, self._derivation)
+        self._last_proof: Derivation | None = None
         self._of_environments: dict[str, tuple[Finding, ...]] = {}  # as they were last found
         self._about: defaultdict[str, set[str]] = defaultdict(set)  # environments, by file
         self._found: dict[str, _ByFile] = {}  # by environment
@@ -191,8 +192,8 @@ class IncrementalCheck(Owner):
     def refresh(self, today: str) -> set[str]:
         """Find what is about several jobs anew; the files about which anything has changed."""
         self._today.put(today)
-        survey = self.workspace.survey
-        found = {_NOWHERE: survey.findings, **{name: self._of(name) for name in survey.jobs}}
+        found = {_NOWHERE: self._of_none()}
+        found |= {name: self._of(name) for name in self.workspace.survey.jobs}
         before, self._of_environments = self._of_environments, found
         return {
             file
@@ -200,6 +201,13 @@ class IncrementalCheck(Owner):
             if before.get(name) is not found.get(name)
             for file in self._group(name, found.get(name, ()))
         }
+
+    @tracked()
+    def _of_none(self) -> tuple[Finding, ...]:
+        """The findings of what belongs to no environment."""
+        found = self.workspace.survey.findings
+        proof = self._proof.get()
+        return (*found, *map(derivation.finding, proof.orphans() if proof else ()))
 
     @tracked()
     def _of(self, name: str) -> tuple[Finding, ...]:
@@ -222,12 +230,17 @@ class IncrementalCheck(Owner):
 
     @tracked()
     def _unproved(self, name: str) -> tuple[Finding, ...]:
-        """The rendered files that follow from no source: edits of specs change nothing of that."""
+        """The rendered files that follow from no source."""
         proof = self._proof.get()
-        with self.memo.apart():
-            return tuple(map(derivation.finding, proof.underived(name) if proof else ()))
+        return tuple(map(derivation.finding, proof.underived(name) if proof else ()))
 
     def _derivation(self) -> Derivation | None:
+        if self._last_proof is not None:
+            self._last_proof.leave()
+        self._last_proof = self._derived()
+        return self._last_proof
+
+    def _derived(self) -> Derivation | None:
         if self._root is not None:
             with suppress(GitError):  # where there is no base, `check` tells
                 branch = lineage.find(self._root)

@@ -11,7 +11,7 @@ from trainwright.errors import TrainwrightError
 from trainwright.memo import Cell, Memo
 from trainwright.specs import filetree
 from trainwright.specs.entry import Entry, Kind, above, is_ignore_file
-from trainwright.specs.tree import Edited, Folder, Tree, read_regular
+from trainwright.specs.tree import NOTHING, Edited, Folder, Tree, read_regular
 
 Question = Literal["entries", "kind", "read", "ignored", "digest", "files"]
 Answers: TypeAlias = Mapping[Question, Mapping[str, object]]  # by path
@@ -24,7 +24,8 @@ _OF_ALL_INSIDE: tuple[Question, ...] = ("ignored", "files")  # what an edit far 
 class Tracked:
     """Another tree in which every path is looked at once: edits meanwhile change nothing.
 
-    What is hashed is then what was parsed, and what is shown of a file what was found in it.
+    What is hashed is then what was parsed, and what is shown of a file what was found in it. There
+    is nothing behind a link, as in a commit.
     `whole` tells whether all questions are known: another process that has the tree has its own.
     """
 
@@ -93,17 +94,26 @@ class Tracked:
         return at_hand.pop(path) if path in at_hand else self._look_up(question, path)
 
     def _look_up(self, question: Question, path: str) -> object:
+        below = NOTHING if self._is_behind_a_link(path) else self.below
         try:
             if question == "files":
-                return _files(self.below, path)
+                return _files(below, path)
             if question != "digest":
-                return getattr(self.below, question)(path)
+                return getattr(below, question)(path)
             read = self._cells["read"].get(path)
             if read and isinstance(read.value, bytes):
                 return filetree.digest_of(read.value)
-            return _digest(self.below, path)
+            return _digest(below, path)
         except (OSError, ValueError, TrainwrightError) as error:
             return error
+
+    def _is_behind_a_link(self, path: str) -> bool:
+        folder = path.rpartition("/")[0]
+        if not folder:
+            return False
+        with self.memo.apart():  # an edit of a folder asks again of all that was asked inside
+            kind = self.kind(folder)
+        return kind == "link" or (not kind and self._is_behind_a_link(folder))
 
     # --- edits -----------------------------------------------------------------------------------
 
@@ -114,7 +124,7 @@ class Tracked:
         again: dict[tuple[Question, str], None] = {}
         for path in changed:
             again |= dict.fromkeys(self._reached(path))
-        for question, path in again:
+        for question, path in sorted(again, key=lambda asked: asked[1]):  # folders come first
             if cell := self._cells[question].get(path):
                 cell.put(self._look_up(question, path))
 
