@@ -7,7 +7,8 @@ of its sources and of a folder that is believed: docs/decisions/0011-derived-or-
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -103,6 +104,7 @@ class Derivation(Owner):
         self._on_disk = on_disk
         self._changed_files = changed
         self._at: dict[str, Workspace] = {}
+        self._jobs: dict[str, dict[str, None]] = {}  # folders that differ, by environment
         self._shared: dict[JobFile, tuple[str, ...]] = {}  # commits that wrote a job's record
         self._objects: dict[JobFile, frozenset[str]] = {}  # of a job's runs in the bases
 
@@ -122,27 +124,36 @@ class Derivation(Owner):
 
     def underived(self, environment: str) -> tuple[Underived, ...]:
         """All of an environment's rendered folder that is not believed."""
+        jobs = (JobFile(environment, job) for job in self.jobs(environment))
+        return (*(it for file in jobs for it in self.of_job(file)), *self.of_none(environment))
+
+    def of_job(self, file: JobFile) -> tuple[Underived, ...]:
+        """What is not believed of a job's own folder."""
+        is_here = file.name in self.jobs(file.environment)
+        if not is_here or self._is_no_folder(file.environment):
+            return ()
+        return tuple(self._of_job(file))
+
+    def of_none(self, environment: str) -> tuple[Underived, ...]:
+        """What is not believed of an environment's rendered folder outside of those of jobs."""
         inside = self._changed_in(environment)
         if not inside:
             return tuple(self._of_ledger(environment))
         folder = folder_of(environment)
-        if "" in inside or self._is_gone(environment):
+        if self._is_no_folder(environment):
             gone = self._workspace.rendered_tree.kind(folder) == ""
             why = "is gone, and so is every run in it" if gone else "is not a folder"
             return (Underived(environment=environment, job="", path=folder, why=why),)
-        jobs = (JobFile(environment, job) for job in self._jobs(environment))
-        found = [
-            *(it for file in jobs for it in self._of_job(file)),
+        return (
             *self._of_copies(environment, inside),
             *self._strays(environment, inside),
             *self._of_list(environment),
             *self._of_ledger(environment),
-        ]
-        return tuple(found)
+        )
 
     def replaced(self, environment: str) -> frozenset[str]:
         """The jobs whose folders the next commit cannot have as they are."""
-        proofs = {job: self._proof(JobFile(environment, job)) for job in self._jobs(environment)}
+        proofs = {job: self._proof(JobFile(environment, job)) for job in self.jobs(environment)}
         return frozenset(job for job, proof in proofs.items() if proof.here or not proof.holds)
 
     def believed(self, file: JobFile) -> Recorded | None:
@@ -187,26 +198,38 @@ class Derivation(Owner):
         )
 
     @cached_property
-    def _uncommitted(self) -> frozenset[str]:
-        """The files on disk that are not as in HEAD: of the others git may have converted the ends
-        of lines.
+    def _uncommitted(self) -> Sequence[str]:
+        """The files on disk that are not as in HEAD, sorted: of the others git may have converted
+        the ends of lines.
         """
         if not self._on_disk:
-            return frozenset()
+            return ()
         lineage = self._lineage
-        return lineage.repository.changed(lineage.tips[0], lineage.inside, among=(ENVIRONMENTS,))
+        found = lineage.repository.changed(lineage.tips[0], lineage.inside, among=(ENVIRONMENTS,))
+        return sorted(found)
+
+    @cached_property
+    def _changed_in_order(self) -> Sequence[str]:
+        return sorted(self.changed)
 
     def _changed_in(self, environment: str) -> frozenset[str]:
         """Paths in a rendered folder that differ from the base; empty is the folder itself."""
         folder = folder_of(environment)
         start = len(folder) + 1
-        inside = (path for path in self.changed if f"{path}/".startswith(f"{folder}/"))
-        return frozenset(path[start:] for path in inside)
+        inside = _inside(folder, self._changed_in_order)
+        itself = [""] if folder in self.changed else []
+        return frozenset([*itself, *(path[start:] for path in inside)])
 
-    def _jobs(self, environment: str) -> tuple[str, ...]:
-        """The folders in a rendered folder, each of a job, in which something differs."""
-        inside = self._changed_in(environment)
-        return tuple(sorted({path.partition("/")[0] for path in inside if "/" in path} - {COPIES}))
+    def jobs(self, environment: str) -> KeysView[str]:
+        """The folders in a rendered folder, each of a job, in which something differs, sorted."""
+        if environment not in self._jobs:
+            inside = self._changed_in(environment)
+            folders = {path.partition("/")[0] for path in inside if "/" in path}
+            self._jobs[environment] = dict.fromkeys(sorted(folders - {COPIES}))
+        return self._jobs[environment].keys()
+
+    def _is_no_folder(self, environment: str) -> bool:
+        return folder_of(environment) in self.changed or self._is_gone(environment)
 
     def _is_gone(self, environment: str) -> bool:
         """Whether nothing is left of a rendered folder that the base has."""
@@ -558,7 +581,7 @@ class Derivation(Owner):
         """What is at hand in a folder, as git would keep it."""
         if not self._on_disk:
             return _state(self._workspace.rendered_tree, folder)
-        edited = {p for p in self._uncommitted if p.startswith(f"{folder}/")}
+        edited = frozenset(_inside(folder, self._uncommitted))
         start = len(folder) + 1
         committed = self._committed(self._lineage.tips[0], folder)
         kept = {name: raw for name, raw in committed.items() if f"{folder}/{name}" not in edited}
@@ -583,6 +606,12 @@ def may_decide(path: str) -> bool:
 _SHOWN = 80  # characters of a line
 _EXTRA = "is rendered by nothing"
 _MISSING = "is missing"
+
+
+def _inside(folder: str, paths: Sequence[str]) -> Sequence[str]:
+    """Those of sorted paths that lie in a folder."""
+    first, end = (bisect_left(paths, f"{folder}{after}") for after in ("/", chr(ord("/") + 1)))
+    return paths[first:end]
 
 
 def _state(tree: Tree, folder: str, prefix: str = "") -> State:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from operator import eq, is_
 from pathlib import Path
 
@@ -39,10 +40,11 @@ _ByFile = Mapping[str, tuple[Finding, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What one job came to, and the run that it has now."""
+    """What one job came to, the run that it has now, and what of its files is not believed."""
 
     outcome: Remembered
     record: Record | None
+    underived: tuple[Finding, ...] = ()
 
 
 class IncrementalCheck(Owner):
@@ -137,7 +139,14 @@ class IncrementalCheck(Owner):
         """What a job comes to; None in a broken environment, which alone is reported."""
         if self.workspace.sound(file.environment) is None:
             return None
-        return self._recall(file) or self._render(file)
+        found = self._recall(file) or self._render(file)
+        return replace(found, underived=self._underived_of(file))
+
+    @tracked(same=eq)
+    def _underived_of(self, file: JobFile) -> tuple[Finding, ...]:
+        """The findings about the rendered files of a job that follow from no source."""
+        proof = self._proof.get()
+        return tuple(map(derivation.finding, proof.of_job(file) if proof else ()))
 
     def _recall(self, file: JobFile) -> Checked | None:
         """What an earlier process found out about a job, if all is as it was then."""
@@ -226,13 +235,20 @@ class IncrementalCheck(Owner):
             whole=len(known) == len(jobs),
         )
         found = check.findings(self.workspace, self._shared_in(name), self._today.get())
-        return (*found, *self._unproved(name))
+        of_jobs = (finding for one in known.values() for finding in one.underived)
+        return (*found, *of_jobs, *self._underived_beside(name))
 
-    @tracked()
-    def _unproved(self, name: str) -> tuple[Finding, ...]:
-        """The rendered files that follow from no source."""
+    @tracked(same=eq)
+    def _underived_beside(self, name: str) -> tuple[Finding, ...]:
+        """The findings about rendered files of an environment that no job was checked with."""
         proof = self._proof.get()
-        return tuple(map(derivation.finding, proof.underived(name) if proof else ()))
+        if proof is None:
+            return ()
+        is_sound = self.workspace.sound(name) is not None
+        own = [file.name for file in self.workspace.survey.jobs.get(name, ()) if is_sound]
+        others = (JobFile(name, job) for job in proof.jobs(name) - own)
+        found = (*(it for file in others for it in proof.of_job(file)), *proof.of_none(name))
+        return tuple(map(derivation.finding, found))
 
     def _derivation(self) -> Derivation | None:
         if self._last_proof is not None:
