@@ -401,6 +401,12 @@ STEPS = {
         lambda it: it.edit_rendered(path="prod/rendered/a/pytorchjob.yaml", content=b""),
         lambda it: it.move(path="prod/jobs/a.yaml", to="old.yaml"),
     ),
+    "files of a run are edited where the environment is broken": (
+        lambda it: it.edit_rendered(path="prod/rendered/a/pytorchjob.yaml", content=b""),
+        lambda it: it.write(edit=("prod/environment.yaml", b"a: [")),
+        lambda it: it.edit_rendered(path="prod/rendered/a/pytorchjob.yaml", content=b"{"),
+        lambda it: it.write(edit=("prod/environment.yaml", ENVIRONMENTS[0])),
+    ),
 }
 
 

@@ -235,7 +235,8 @@ class IncrementalCheck(Owner):
             whole=len(known) == len(jobs),
         )
         found = check.findings(self.workspace, self._shared_in(name), self._today.get())
-        of_jobs = (finding for one in known.values() for finding in one.underived)
+        is_sound = self.workspace.sound(name) is not None  # or its jobs are not checked
+        of_jobs = (it for one in known.values() for it in one.underived if is_sound)
         return (*found, *of_jobs, *self._underived_beside(name))
 
     @tracked(same=eq)
