@@ -36,6 +36,7 @@ class Tracked:
         self._cells: dict[Question, dict[str, Cell[object]]] = {it: {} for it in _QUESTIONS}
         # What was answered, and no value has been made of yet.
         self._at_hand = {it: dict((answers or {}).get(it, {})) for it in _QUESTIONS}
+        self._behind_links = {"": False}  # by folder, whether it is one or lies behind one
         self._inside: dict[str, set[str]] = {}  # paths that were read, by their folder
         self._new: list[str] = []  # what is not among these yet
 
@@ -109,11 +110,11 @@ class Tracked:
 
     def _is_behind_a_link(self, path: str) -> bool:
         folder = path.rpartition("/")[0]
-        if not folder:
-            return False
-        with self.memo.apart():  # an edit of a folder asks again of all that was asked inside
-            kind = self.kind(folder)
-        return kind == "link" or (not kind and self._is_behind_a_link(folder))
+        found = self._behind_links.get(folder)
+        if found is None:
+            found = self.below.kind(folder) == "link" or self._is_behind_a_link(folder)
+            self._behind_links[folder] = found
+        return found
 
     # --- edits -----------------------------------------------------------------------------------
 
@@ -124,7 +125,8 @@ class Tracked:
         again: dict[tuple[Question, str], None] = {}
         for path in changed:
             again |= dict.fromkeys(self._reached(path))
-        for question, path in sorted(again, key=lambda asked: asked[1]):  # folders come first
+        self._behind_links = {"": False}
+        for question, path in again:
             if cell := self._cells[question].get(path):
                 cell.put(self._look_up(question, path))
 
