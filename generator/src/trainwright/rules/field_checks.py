@@ -41,6 +41,11 @@ def is_about(check: Check, body: Mapping[str, Data]) -> bool:
     return not isinstance(check, FieldCheck) or any(field in body for field in check.fields)
 
 
+def unwrapped(check: Check) -> Check:
+    """A check as it is made where its fields are known to be there."""
+    return check.check if isinstance(check, FieldCheck) else check
+
+
 def between(field: str, low: int, high: int | None = None) -> Check:
     """A whole number in a range."""
     most = f"{low} or more" if high is None else f"{low} to {high}"

@@ -17,7 +17,7 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import mapping
 from trainwright.objects.forms import is_template
 from trainwright.rules.api_server import objects, pods, volumes
-from trainwright.rules.field_checks import Check, Problem, about, filled, is_about
+from trainwright.rules.field_checks import Check, Problem, about, filled, is_about, unwrapped
 from trainwright.specs import kubernetes_schemas
 
 _TABLES = (pods, volumes, objects)
@@ -46,26 +46,25 @@ def problems(definition: str, body: Data, cluster: Cluster) -> list[Problem]:
     The pods of an object and the containers of a pod are not looked into: they may stand
     elsewhere.
     """
-    found: list[Problem] = []
-    _walk(_type(definition, cluster), body, (), found)
-    return found
+    return _problems(_type(definition, cluster), body)
 
 
-_Path = tuple[str | int, ...]
-
-
-def _walk(of: _Type, body: Data, path: _Path, found: list[Problem]) -> None:
+def _problems(of: _Type, body: Data) -> list[Problem]:
     if isinstance(body, list):
-        for index, item in enumerate(body):
-            _walk(of, item, (*path, index), found)
-    elif isinstance(body, dict):
-        checks, below = of.concerning(body)
-        for check in checks:
-            found += ((Pointer(Pointer.of(*path) + at), message) for at, message in check(body))
-        for key, type_ in below:
-            value = body[key]
-            if isinstance(value, (dict, list)):
-                _walk(type_, value, (*path, key), found)
+        return [
+            (Pointer(Pointer.of(index) + at), message)
+            for index, item in enumerate(body)
+            for at, message in _problems(of, item)
+        ]
+    if not isinstance(body, dict):
+        return []
+    checks, below = of.concerning(body)
+    found = [problem for check in checks for problem in check(body)]
+    for key, type_ in below:
+        value = body[key]
+        if isinstance(value, (dict, list)) and (inner := _problems(type_, value)):
+            found += ((Pointer(Pointer.of(key) + at), message) for at, message in inner)
+    return found
 
 
 _Concerning = tuple[tuple[Check, ...], tuple[tuple[str, "_Type"], ...]]
@@ -95,7 +94,7 @@ class _Type:
     def _concerning(self, body: Mapping[str, Data]) -> _Concerning:
         fields = self._fields
         return (
-            tuple(check for check in self._checks if is_about(check, body)),
+            tuple(unwrapped(check) for check in self._checks if is_about(check, body)),
             tuple((key, _type(fields[key], self.cluster)) for key in body if key in fields),
         )
 
