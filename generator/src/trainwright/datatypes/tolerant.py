@@ -59,6 +59,11 @@ def words(value: Any) -> list[str]:
     return found
 
 
+def plain(text: str) -> str:
+    """A text in small letters, with underscores for dashes and dots, as settings may be spelled."""
+    return text.lower().replace("-", "_").replace(".", "_")
+
+
 def dig(value: Any, *keys: str) -> Any:
     """The value under nested mapping keys, or None when any of them is absent."""
     for key in keys:

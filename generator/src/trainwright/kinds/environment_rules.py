@@ -20,7 +20,7 @@ def reserved_env(
 ) -> Rule:
     """The rule for kinds whose operator sets these variables; elsewhere the manifest has to."""
 
-    @warning("TW111", kinds=kinds, spec=Pointer("/env"), per_pod=True)
+    @warning("TW111", kinds=kinds, about=(*names, "PET_"), spec=Pointer("/env"), per_pod=True)
     def reserved_variable(subject: Subject) -> Iterator[Hit]:
         for container in subject.containers if sets(subject) else ():
             for index, entry in enumerate(container.env):

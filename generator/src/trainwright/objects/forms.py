@@ -32,7 +32,9 @@ class Form:
     def problem(self, name: str) -> str:
         """Why a text is not of this form; empty when it is."""
         over = len(name) - self.longest
-        if (over <= 0 and self.pattern.fullmatch(name)) or is_template(name):
+        if over <= 0 and self.pattern.fullmatch(name):
+            return ""
+        if is_template(name):
             return ""
         if over > 0:
             return f"has {len(name)} characters, {over} over {self.longest}"

@@ -11,7 +11,7 @@ from posixpath import join, normpath
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
-from trainwright.datatypes.tolerant import text
+from trainwright.datatypes.tolerant import plain, text
 from trainwright.pods.template import Container, PodTemplate, once
 
 
@@ -70,9 +70,7 @@ def _arguments(container: Container) -> Iterator[Setting]:
 
 
 def _setting(name: str, value: str, pointer: str, shown: str = "") -> Setting:
-    return Setting(
-        re.sub(r"[.-]", "_", name).lower(), value.rstrip(";&").strip("'\""), pointer, shown or name
-    )
+    return Setting(plain(name), value.rstrip(";&").strip("'\""), pointer, shown or name)
 
 
 @once
@@ -113,6 +111,8 @@ _FOLDER = re.compile(
     r"(?:^|_)(?:check_?points?|ckpts?)_?(?:dir|path|folder|root|save|to|location|out|output)?s?$"
     r"|(?:^|_)(?:output|save|saving|results?)_?(?:dir|path|folder)$|(?:^|_)default_root_dir$|^save$"
 )
+# Parts of the names of all such settings, as `plain` spells them.
+SAVING = ("checkpoint", "check_point", "ckpt", "output", "save", "saving", "result", "root_dir")
 _OFF = frozenset({"no", "none", "false", "0", "off", "null"})
 
 
@@ -122,10 +122,15 @@ def saved(container: Container) -> tuple[Setting, ...]:
     named = (
         setting
         for setting in settings(container)
-        if _FOLDER.search(setting.name) and not _NOT_SAVED.search(setting.name)
+        if _names_folder(setting.name) and not _NOT_SAVED.search(setting.name)
     )
     found = (replace(one, value=_folder(container, one.value)) for one in named)
     return tuple(setting for setting in found if setting.value.startswith("/"))
+
+
+@lru_cache(maxsize=4096)  # programs have the same few options and variables
+def _names_folder(name: str) -> bool:
+    return _FOLDER.search(name) is not None
 
 
 _RELATIVE = re.compile(r"\.{0,2}[\w/][\w./-]*")
@@ -162,16 +167,16 @@ def _saves(container: Container) -> bool:
 
 def mount_at(container: Container, path: str) -> Mapping[str, Data] | None:
     """The mount that a path is on, the innermost of several; None on the container's own disk."""
-    path = _normal(path)
+    path = normal(path)
     around = [mount for mount in container.mounts if _within(path, text(mount.get("mountPath")))]
     return max(around, key=lambda mount: len(text(mount.get("mountPath"))), default=None)
 
 
-_normal = lru_cache(maxsize=4096)(normpath)  # containers mount at the same few paths
+normal = lru_cache(maxsize=4096)(normpath)  # containers mount at the same few paths
 
 
 def _within(path: str, folder: str) -> bool:
-    at = _normal(folder) if folder else ""
+    at = normal(folder) if folder else ""
     return bool(at) and (path == at or path.startswith(f"{at.rstrip('/')}/"))
 
 

@@ -29,9 +29,10 @@ class Sample:
 class Rule(Documented):
     """One check over one rendered object.
 
-    `kinds` is empty for every kind, or in a kind's folder for that kind alone. `about` are keys and
-    texts: an object without any of them cannot break the rule, which does not run then. It is empty
-    where none tells. `spec` is the position in a job spec that usually decides it. A `per_pod` rule
+    `kinds` is empty for every kind, or in a kind's folder for that kind alone. `about` are keys,
+    texts or parts of them, however they are capitalized and with dashes or dots for underscores: an
+    object without any of them cannot break the rule, which does not run then. It is empty where
+    none tells. `spec` is the position in a job spec that usually decides it. A `per_pod` rule
     says of each pod template what follows from the template itself, whatever its role, count and
     neighbours are: of templates that are alike it says the same.
     """

@@ -9,7 +9,7 @@ from trainwright.datatypes.frozen import cached_property, dataclass
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.model import Data, Environment, Job, Manifest, ObjectBody
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.datatypes.tolerant import words
+from trainwright.datatypes.tolerant import plain, words
 from trainwright.objects.bundle import Bundle
 from trainwright.pods.core_templates import core_templates
 from trainwright.pods.launching import is_training
@@ -93,6 +93,11 @@ class Subject(ObjectBody):
         return tuple(words([self.body, *elsewhere]))
 
     @cached_property
+    def wording(self) -> str:
+        """Its words as one plain text, to look for parts of them."""
+        return plain("\n".join(self.words))
+
+    @cached_property
     def distinct(self) -> Subject:
         """This object with one pod template of those that are alike; itself when none are."""
         kept: list[PodTemplate] = []
@@ -104,7 +109,7 @@ class Subject(ObjectBody):
         narrowed = Subject(
             self.manifest, self.environment, self.job, self.siblings, finder=self.finder
         )
-        narrowed.__dict__["pod_templates"] = tuple(kept)
+        narrowed.__dict__.update(pod_templates=tuple(kept), words=self.words)
         return narrowed
 
     @cached_property

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import field
 from functools import lru_cache
 
+from trainwright.datatypes.frozen import cached_property, dataclass
 from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.tolerant import plain
 from trainwright.kinds import OWNERS
 from trainwright.rule_model.rule import Rule, united
 from trainwright.rule_model.subject import Hit, Subject
@@ -81,21 +84,60 @@ def _for(kind: GroupKind) -> tuple[Rule, ...]:
     return tuple(rule for rule in known.values() if not rule.kinds or kind in rule.kinds)
 
 
+_MOST = 1 << 16
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """The rules about objects of a kind, chosen by the parts of keys and texts in `about`.
+
+    Objects of a kind mostly have the same keys and texts. Those without any part are `silent`, and
+    not searched again.
+    """
+
+    rules: tuple[Rule, ...]
+    _silent: set[str] = field(default_factory=set)
+    _by_parts: dict[tuple[str, ...], tuple[Rule, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def _parts(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(plain(part) for rule in self.rules for part in rule.about))
+
+    def concerning(self, words: Iterable[str]) -> tuple[Rule, ...]:
+        """The rules that an object with these keys and texts can break."""
+        fresh = set(words).difference(self._silent)
+        text = plain("\n".join(fresh))
+        parts = tuple([part for part in self._parts if part in text])
+        if len(self._silent) > _MOST:
+            self._silent.clear()
+        self._silent.update(fresh if not parts else self._without(parts, fresh))
+        return self._by_parts.get(parts) or self._with(parts)
+
+    def _without(self, parts: tuple[str, ...], words: Iterable[str]) -> Iterator[str]:
+        for word in words:
+            text = plain(word)
+            if not any(part in text for part in parts):
+                yield word
+
+    def _with(self, parts: tuple[str, ...]) -> tuple[Rule, ...]:
+        if len(self._by_parts) > _MOST:
+            self._by_parts.clear()
+        self._by_parts[parts] = rules = tuple(
+            rule
+            for rule in self.rules
+            if not rule.about or not {*parts}.isdisjoint(map(plain, rule.about))
+        )
+        return rules
+
+
 @lru_cache(maxsize=256)
-def _words(kind: GroupKind) -> frozenset[str]:
-    """The keys and texts by which rules about objects of a kind are chosen."""
-    return frozenset(word for rule in _for(kind) for word in rule.about)
-
-
-@lru_cache(maxsize=1024)  # most objects of a kind have the same few of these words
-def _concerning(kind: GroupKind, words: frozenset[str]) -> tuple[Rule, ...]:
-    """The rules that an object of a kind can break which has these of the words."""
-    return tuple(rule for rule in _for(kind) if not rule.about or not words.isdisjoint(rule.about))
+def _choice(kind: GroupKind) -> _Choice:
+    return _Choice(_for(kind))
 
 
 def concerning(subject: Subject) -> tuple[Rule, ...]:
     """The rules that an object can break, by its kind and its words."""
-    return _concerning(subject.kind, _words(subject.kind).intersection(subject.words))
+    return _choice(subject.kind).concerning(subject.words)
 
 
 def run(subject: Subject) -> Iterator[tuple[Rule, Hit]]:

@@ -15,7 +15,7 @@ from trainwright.specs.upstream import upstream
 _PAGES = "hugepages-"
 
 
-@error("TW736", spec=Pointer("/resources/hugepages"), per_pod=True)
+@error("TW736", about=(_PAGES,), spec=Pointer("/resources/hugepages"), per_pod=True)
 def invalid_huge_pages(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         for container in template.containers:

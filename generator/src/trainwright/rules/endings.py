@@ -75,7 +75,7 @@ _SERVICES = re.compile(
 @warning("TW762", kinds=TRAINING, spec=Pointer("/sidecars"), per_pod=True)
 def container_outlives_training(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
-        main = _trainer(template)
+        main = _trainer(template) if len(template.trains) > 1 else template.main
         for container in template.trains:
             if container is not main and _is_endless(container):
                 message = f'"{container.name}" does not end with the training'

@@ -29,7 +29,7 @@ def _closed(subject: Subject, row: Behaviour) -> Iterator[str]:
         )
 
 
-@error("TW321", kinds=_JOBS)
+@error("TW321", kinds=_JOBS, about=("scheduling",))
 def gang_of_a_job_behind_gate(subject: Subject) -> Iterator[Hit]:
     specs = {"/spec": subject.spec}
     for index, job in enumerate(mappings(subject.spec.get("replicatedJobs"))):
@@ -46,7 +46,7 @@ def _is_implied(subject: Subject, row: Behaviour) -> bool:
     return row is _ALL and any(options.restart_agent for options in targets)
 
 
-@error("TW752", spec=Pointer("/retries"), per_pod=True)
+@error("TW752", about=("restartPolicyRules",), spec=Pointer("/retries"), per_pod=True)
 def restart_rules_behind_gate(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         for container in template.containers:

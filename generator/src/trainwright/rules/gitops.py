@@ -36,7 +36,9 @@ def generated_name(subject: Subject) -> Iterator[Hit]:
         yield Hit("/metadata", "the object has no fixed name")
 
 
-@warning("TW502", kinds=tuple(kind.group_kind for kind in _EXPIRING))
+@warning(
+    "TW502", about=("ttlSecondsAfterFinished",), kinds=tuple(kind.group_kind for kind in _EXPIRING)
+)
 def ttl_set(subject: Subject) -> Iterator[Hit]:
     for pointer in dict.fromkeys(kind.expires for kind in _EXPIRING):
         ttl = dig(subject.body, *Pointer(pointer).parts)
@@ -86,7 +88,7 @@ def stays_until(manifest: Manifest, environment: Environment | None) -> str:
     return f"its deletion is confirmed{command and f' (`{command}`)'}"
 
 
-@warning("TW503", kinds=TRAINING, spec=Pointer("/annotations"))
+@warning("TW503", kinds=TRAINING, about=(OPTIONS, _FORCE), spec=Pointer("/annotations"))
 def forced_sync(subject: Subject) -> Iterator[Hit]:
     asked = sync_options(subject.annotations)
     for option in ("Force=true", "Replace=true"):

@@ -42,7 +42,7 @@ _OBJECTS = (
 _STORED = upstream("kueue/stored-version")
 
 
-@error("TW601", spec=Pointer("/queue"))
+@error("TW601", about=(QUEUE_LABEL,), spec=Pointer("/queue"))
 def unknown_queue(subject: Subject) -> Iterator[Hit]:
     labels = mapping(subject.metadata.get("labels"))
     if QUEUE_LABEL not in labels:
@@ -62,7 +62,7 @@ INTEGRATIONS = {
 }
 
 
-@error("TW606", kinds=tuple(INTEGRATIONS), spec=Pointer("/target"))
+@error("TW606", about=(QUEUE_LABEL,), kinds=tuple(INTEGRATIONS), spec=Pointer("/target"))
 def kind_not_managed_by_kueue(subject: Subject) -> Iterator[Hit]:
     if QUEUE_LABEL in subject.labels and (
         why := unmanaged(subject.environment.kueue, INTEGRATIONS[subject.kind])
@@ -88,7 +88,7 @@ def _integrated(row: Behaviour, version: str) -> bool:
     return numbers(version) >= numbers(row.since) and (end is None or end.holds(version))
 
 
-@warning("TW603", spec=Pointer("/labels"), per_pod=True)
+@warning("TW603", about=(QUEUE_LABEL, PRIORITY_LABEL), spec=Pointer("/labels"), per_pod=True)
 def queue_label_on_pods(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for label in mapping(template.metadata.get("labels")):
@@ -97,7 +97,7 @@ def queue_label_on_pods(subject: Subject) -> Iterator[Hit]:
                 yield Hit(pointer, f"{label} is on the pod template of {template.role}")
 
 
-@error("TW604", per_pod=True)
+@error("TW604", about=(*TOPOLOGY, *SLICE, GROUP), per_pod=True)
 def conflicting_topologies(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         annotations = template.annotations
@@ -182,7 +182,7 @@ def _ungroupable(template: PodTemplate) -> Iterator[str]:
         yield f"{template.role} has {GROUP} {str(annotations[GROUP])!r}, which is a number"
 
 
-@error("TW611")
+@error("TW611", about=(GROUP,))
 def invalid_pod_set_group(subject: Subject) -> Iterator[Hit]:
     groups: dict[str, list[PodTemplate]] = {}
     for template in subject.templates:
@@ -209,7 +209,9 @@ _LEFT = {k.group_kind: k.left_to_flavor for k in SERVED.values() if k.left_to_fl
 _LATER = "which the flavor's replace in every attempt after the first, whose pods then stay Pending"
 
 
-@warning("TW612", kinds=tuple(_LEFT), spec=Pointer("/nodeSelector"), per_pod=True)
+@warning(
+    "TW612", about=(QUEUE_LABEL,), kinds=tuple(_LEFT), spec=Pointer("/nodeSelector"), per_pod=True
+)
 def placement_conflicts_with_flavor(subject: Subject) -> Iterator[Hit]:
     if QUEUE_LABEL not in subject.labels:
         return

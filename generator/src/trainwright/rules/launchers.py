@@ -21,7 +21,11 @@ _REPLICAS = GroupKind("apps", "StatefulSet")
 _TOLD = (*(kind.group_kind for kind in SERVED.values() if kind.runtimes), _REPLICAS)
 
 
-@warning("TW745", kinds=(*TRAINING, _REPLICAS), spec=Pointer("/entrypoint"))
+# Launchers, and the options of torchrun for how many nodes there are.
+_NAMED = ("accelerate", "deepspeed", "nnodes", "num_machines", "num_nodes")
+
+
+@warning("TW745", kinds=(*TRAINING, _REPLICAS), about=_NAMED, spec=Pointer("/entrypoint"))
 def launcher_nodes_mismatch(subject: Subject) -> Iterator[Hit]:
     started = [
         (template.replicas, container, launcher)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from posixpath import normpath
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import dig, mapping, mappings, text
+from trainwright.pods.storage import normal
 from trainwright.pods.template import PodTemplate, once
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
@@ -73,7 +73,7 @@ def _read(template: PodTemplate) -> Iterator[list[_Mount]]:
             name, written = text(mount.get("name")), text(mount.get("mountPath"))
             at = Pointer(container.pointer) / "volumeMounts" / index
             if written:
-                path = normpath(written).replace("//", "/").rstrip("/")
+                path = normal(written).replace("//", "/").rstrip("/")
                 found.append(_Mount(path, at, name, mount, volumes.get(name, {})))
         yield found
 
@@ -110,7 +110,7 @@ def impossible_mount(subject: Subject) -> Iterator[Hit]:
 
 
 def _of_the_kernel(mount: _Mount) -> str:
-    if "hostPath" in mount.volume:
+    if not mount.path.startswith((*_OF_THE_KERNEL, _OF_DEVICES)) or "hostPath" in mount.volume:
         return ""
     closed = (*_OF_THE_KERNEL, _OF_DEVICES) if mount.is_file else _OF_THE_KERNEL
     return next((one for one in closed if f"{mount.path}/".startswith(f"{one}/")), "")

@@ -49,7 +49,7 @@ def _split(subject: Subject) -> tuple[dict[str, str], dict[str, str]]:
     return here, other
 
 
-@error("TW623", kinds=_KINDS, spec=Pointer("/queue"))
+@error("TW623", kinds=_KINDS, about=(QUEUE_LABEL, "managedBy"), spec=Pointer("/queue"))
 def companion_not_mirrored(subject: Subject) -> Iterator[Hit]:
     if _mirrored(subject):
         here, _ = _split(subject)
@@ -57,7 +57,7 @@ def companion_not_mirrored(subject: Subject) -> Iterator[Hit]:
             yield Hit(pointer, f"{title} is applied here, and not on the worker clusters")
 
 
-@warning("TW624", kinds=_KINDS, spec=Pointer("/queue"))
+@warning("TW624", kinds=_KINDS, about=(QUEUE_LABEL, "managedBy"), spec=Pointer("/queue"))
 def reference_on_worker_clusters(subject: Subject) -> Iterator[Hit]:
     if _mirrored(subject):
         _, other = _split(subject)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from trainwright.datatypes.groupkind import SERVICE, GroupKind
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import dig, mappings, text
+from trainwright.datatypes.tolerant import dig, text
 from trainwright.kinds import KINDS
 from trainwright.objects import forms
 from trainwright.objects.forms import Form
@@ -107,9 +107,10 @@ def _in_pod(template: PodTemplate) -> Iterator[Hit]:
             spec = Pointer.of("volumes", name)
             yield from _named(forms.LABEL, name, f"{pointer}/name", "the volume", spec)
     for container in (*template.containers, *template.ephemeral):
-        at = f"{container.pointer}/name"
-        yield from _named(forms.LABEL, container.body.get("name"), at, "the container", _NAME)
-        for index, port in enumerate(mappings(container.body.get("ports"))):
+        if container.name and forms.LABEL.problem(container.name):
+            at = f"{container.pointer}/name"
+            yield from _named(forms.LABEL, container.name, at, "the container", _NAME)
+        for index, port in enumerate(container.ports):
             at = f"{container.pointer}/ports/{index}/name"
             yield from _named(forms.PORT, port.get("name"), at, "the port", _NAME)
 

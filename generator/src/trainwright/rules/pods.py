@@ -19,7 +19,7 @@ from trainwright.pods.launching import (
     torchruns,
     training_is_followed,
 )
-from trainwright.pods.storage import arguments, mount_at, saved, saves, variables, volume_of
+from trainwright.pods.storage import SAVING, arguments, mount_at, saved, saves, variables, volume_of
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
@@ -103,11 +103,10 @@ def repeated_name(subject: Subject) -> Iterator[Hit]:
             if len({text(entry.get("name")) for entry in container.env}) < len(container.env):
                 env = [(f"{at}/env/{i}", text(e.get("name"))) for i, e in enumerate(container.env)]
                 yield from _repeated(env, "the variable", Pointer("/env"))
-            mounts = [
-                (f"{at}/volumeMounts/{index}", text(mount.get("mountPath")).rstrip("/") or "/")
-                for index, mount in enumerate(mappings(container.body.get("volumeMounts")))
-            ]
-            yield from _repeated(mounts, "the mount path", Pointer("/volumes"))
+            paths = [text(mount.get("mountPath")).rstrip("/") or "/" for mount in container.mounts]
+            if len({*paths}) < len(paths):
+                mounts = [(f"{at}/volumeMounts/{i}", path) for i, path in enumerate(paths)]
+                yield from _repeated(mounts, "the mount path", Pointer("/volumes"))
 
 
 def _repeated(found: Sequence[tuple[str, str]], what: str, spec: Pointer) -> Iterator[Hit]:
@@ -188,7 +187,7 @@ def _required(template: PodTemplate) -> dict[str, str]:
     }
 
 
-@warning("TW719", spec=Pointer("/checkpoint/volume"), per_pod=True)
+@warning("TW719", about=SAVING, spec=Pointer("/checkpoint/volume"), per_pod=True)
 def checkpoints_lost_with_pod(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         if template.retried is not True or template.serves:
@@ -242,7 +241,10 @@ def _is_rank(subject: Subject, container: Container) -> bool:
     return subject.kind.kind == "StatefulSet" and named is None
 
 
-@warning("TW721", spec=Pointer("/env"))
+_ALONE = ("--standalone", "localhost", "127.", "0.0.0.0", "::1", "SOCKET_IFNAME")  # noqa: S104
+
+
+@warning("TW721", about=_ALONE, spec=Pointer("/env"))
 def loopback_rendezvous(subject: Subject) -> Iterator[Hit]:
     yield from _alone(subject)
     for container in subject.containers:

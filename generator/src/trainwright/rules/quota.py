@@ -80,6 +80,8 @@ def _short(total: int, per_node: int, pool: Pool) -> str:
 
 
 def _cluster_queue(subject: Subject) -> Manifest | None:
+    if LOCALQUEUE not in subject.around.by_kind:
+        return None
     name = text(subject.labels.get(QUEUE_LABEL))
     local = subject.around.named(LOCALQUEUE, name, subject.manifest.namespace) if name else None
     if local is None:
@@ -95,7 +97,7 @@ def _flavors(queue: Manifest) -> Iterator[tuple[str, Mapping[str, Data]]]:
             yield text(flavor.get("name")), {text(r.get("name")): r for r in resources}
 
 
-@warning("TW608", kinds=TRAINING, spec=Pointer("/nodeSelector"), per_pod=True)
+@warning("TW608", kinds=TRAINING, about=(QUEUE_LABEL,), spec=Pointer("/nodeSelector"), per_pod=True)
 def flavor_conflict(subject: Subject) -> Iterator[Hit]:
     queue = _cluster_queue(subject)
     if queue is None:
@@ -117,7 +119,7 @@ def _contradicts(selector: Mapping[str, Data], flavor: Manifest) -> str:
     return ""
 
 
-@error("TW609", kinds=TRAINING, spec=Pointer("/queue"))
+@error("TW609", kinds=TRAINING, about=(QUEUE_LABEL,), spec=Pointer("/queue"))
 def queue_quota_exceeded(subject: Subject) -> Iterator[Hit]:
     queue = _cluster_queue(subject)
     if queue is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from trainwright.datatypes import quantity
 from trainwright.datatypes.groupkind import GroupKind
@@ -26,10 +27,16 @@ from trainwright.specs.fabrics import nics
 # https://docs.pytorch.org/xla/master/learn/pytorch-on-xla-devices.html
 _UNPAIRED = frozenset({"aws.amazon.com/neuron", "google.com/tpu"})
 _RDMA = "/dev/infiniband"
-# What device plugins call network cards that read and write memory by themselves.
-RDMA = re.compile(
+# What device plugins call such cards.
+_CARD = re.compile(
     r"rdma|infiniband|(?:^|[/_.-])(?:hca|ib)(?:[/_.-]|\d|$)|roce|mlnx|hostdev", re.IGNORECASE
 )
+
+
+@lru_cache(maxsize=256)
+def is_rdma(resource: str) -> bool:
+    """Whether a resource counts network cards that read and write memory by themselves."""
+    return _CARD.search(resource) is not None
 
 
 @error("TW701", spec=Pointer("/resources"), per_pod=True)
@@ -143,7 +150,7 @@ def _has_shared_memory(template: PodTemplate) -> bool:
     """A memory volume at /dev/shm, or the node's own: by a hostPath, or with its IPC namespace."""
     _, volume = template.shm or ("", {})
     return (
-        dig(volume, "emptyDir", "medium") == "Memory"
+        _in_memory(volume)
         or text(dig(volume, "hostPath", "path")).rstrip("/") == SHARED_MEMORY
         or template.spec.get("hostIPC") is True
     )
@@ -153,6 +160,10 @@ def _written(container: Container) -> frozenset[str]:
     """The volumes that a container may write to: memory is charged to who writes."""
     mounts = (mount for mount in container.mounts if mount.get("readOnly") is not True)
     return frozenset(text(mount.get("name")) for mount in mounts)
+
+
+def _in_memory(volume: Mapping[str, Data]) -> bool:
+    return bool(dig(volume, "emptyDir", "medium") == "Memory")
 
 
 def _d03_shm(subject: Subject) -> Iterator[Hit]:
@@ -177,17 +188,19 @@ def _d03_volumes(subject: Subject) -> Iterator[Hit]:
     """Other volumes in memory, which are charged to the container that writes to them, too."""
     for template in subject.templates:
         main = template.main
-        limit = quantity.read(main.limits.get("memory")) if main else None
-        if main is None or limit is None:
+        shm = template.shm[0] if template.shm else ""
+        if main is None or not any(at != shm and _in_memory(v) for at, v in template.volumes):
+            continue
+        limit = quantity.read(main.limits.get("memory"))
+        if limit is None:
             continue
         written = _written(main)
         sizes = {
             pointer: (text(volume.get("name")), dig(volume, "emptyDir", "sizeLimit"))
             for pointer, volume in template.volumes
-            if dig(volume, "emptyDir", "medium") == "Memory" and text(volume.get("name")) in written
+            if _in_memory(volume) and text(volume.get("name")) in written
         }
         total = sum(quantity.read(size) or 0 for _, size in sizes.values())
-        shm = template.shm[0] if template.shm else ""
         others = [at for at in sizes if at != shm and quantity.read(sizes[at][1])]
         if others and total >= limit:
             at = max(others, key=lambda at: quantity.read(sizes[at][1]) or 0)
@@ -268,11 +281,16 @@ def request_above_limit(subject: Subject) -> Iterator[Hit]:
                 )
 
 
-@warning("TW706", spec=Pointer("/env"), per_pod=True)
+@warning(
+    "TW706",
+    about=("NCCL_IB_", "FI_PROVIDER", "UCX_", "NCCL_NET"),
+    spec=Pointer("/env"),
+    per_pod=True,
+)
 def incomplete_fabric_settings(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.containers:
-            fabric = [n for n in container.extended if RDMA.search(n) or n in nics()]
+            fabric = [n for n in container.extended if is_rdma(n) or n in nics()]
             given = {name: s.value for name, s in variables(container).items()}
             off = [name for name, pattern in _OFF.items() if _is(given, name, pattern)]
             on = [name for name, pattern in _ON.items() if _is(given, name, pattern)]

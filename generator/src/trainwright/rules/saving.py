@@ -12,6 +12,7 @@ from trainwright.datatypes.quantity import count
 from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
 from trainwright.pods.launching import launches
 from trainwright.pods.storage import (
+    SAVING,
     Setting,
     arguments,
     mount_at,
@@ -30,9 +31,10 @@ _READ_ONLY_KINDS = frozenset({"configMap", "secret", "projected", "downwardAPI",
 _ONE_NODE = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 
 
-@error("TW753", spec=Pointer("/volumes"))
+@error("TW753", about=("persistentVolumeClaim",), spec=Pointer("/volumes"))
 def claim_of_one_node(subject: Subject) -> Iterator[Hit]:
-    for template in subject.templates if subject.pods > 1 else ():
+    claims = PERSISTENTVOLUMECLAIM in subject.around.by_kind
+    for template in subject.templates if claims and subject.pods > 1 else ():
         for pointer, volume in template.volumes:
             modes, pods = _modes(subject, volume), subject.pods_with(volume)
             if pods > 1 and modes and _ONE_NODE.issuperset(modes):
@@ -89,10 +91,11 @@ _CACHES = frozenset(
     + ("torchinductor_cache_dir", "torch_extensions_dir", "mplconfigdir", "ray_tmpdir", "log_dir")
     + ("logging_dir", "tensorboard_dir", "cache_dir")
 )
+_CACHE = ("_home", "cache", "tmpdir", "configdir", "_dir")  # parts of all of them
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
 
 
-@error("TW755", spec=Pointer("/volumes"), per_pod=True)
+@error("TW755", about=(*SAVING, *_CACHE), spec=Pointer("/volumes"), per_pod=True)
 def writes_to_read_only_mount(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
@@ -146,7 +149,7 @@ def _modes(subject: Subject, volume: Mapping[str, Data]) -> list[str]:
 _HOMES = ("hf_home", "hf_hub_cache", "huggingface_hub_cache", "transformers_cache")
 
 
-@warning("TW764", spec=Pointer("/env"), per_pod=True)
+@warning("TW764", about=("offline",), spec=Pointer("/env"), per_pod=True)
 def offline_without_cache(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
@@ -187,13 +190,17 @@ _GATED = re.compile(
     r"black-forest-labs/FLUX\.1-dev|CohereForAI/|CohereLabs/|bigcode/starcoder|"
     r"mistralai/(?:Mistral-Large|Codestral)|tiiuae/falcon-180B|databricks/dbrx)[\w.-]*"
 )
+_GATED_PARTS = (
+    *("meta-llama/", "gemma", "stable-diffusion-3", "FLUX.1-dev", "CohereForAI/", "CohereLabs/"),
+    *("starcoder", "Mistral-Large", "Codestral", "falcon-180B", "dbrx"),
+)
 _TOKENS = frozenset(
     ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_TOKEN", "HUGGINGFACEHUB_API_TOKEN")
     + ("HF_TOKEN_PATH", "HF_ENDPOINT")
 )
 
 
-@warning("TW765", spec=Pointer("/secrets"), per_pod=True)
+@warning("TW765", about=_GATED_PARTS, spec=Pointer("/secrets"), per_pod=True)
 def gated_model_without_token(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
@@ -228,7 +235,7 @@ _KEYS = {"wandb": "WANDB_API_KEY", "comet_ml": "COMET_API_KEY", "neptune": "NEPT
 _OFF = ("offline", "dryrun", "disabled")
 
 
-@warning("TW770", spec=Pointer("/secrets"), per_pod=True)
+@warning("TW770", about=tuple(_KEYS), spec=Pointer("/secrets"), per_pod=True)
 def tracking_without_key(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:

@@ -14,8 +14,10 @@ from trainwright.rules import pod_security
 @error("TW707", spec=Pointer("/security"), per_pod=True)
 def pod_security_violation(subject: Subject) -> Iterator[Hit]:
     environment = subject.environment
+    if environment.pod_security == "privileged" or not is_for_clusters(subject.kind):
+        return
     minor = environment.kubernetes_minor
-    for template in subject.pod_templates if is_for_clusters(subject.kind) else ():
+    for template in subject.pod_templates:
         yield from pod_security.violations(template, environment.pod_security, minor)
 
 

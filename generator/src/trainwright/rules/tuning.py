@@ -15,7 +15,7 @@ from trainwright.pods.storage import Setting, arguments, variables
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.rules.resources import RDMA
+from trainwright.rules.resources import is_rdma
 
 _VISIBLE = (
     *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
@@ -24,7 +24,7 @@ _VISIBLE = (
 _NO_DEVICES = frozenset({"", "-1", "none", "void", "NoDevFiles"})
 
 
-@warning("TW757", spec=Pointer("/env"), per_pod=True)
+@warning("TW757", about=("VISIBLE_DEVICES",), spec=Pointer("/env"), per_pod=True)
 def visible_devices_contradict_gpus(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
@@ -66,7 +66,7 @@ def rdma_without_locked_memory(subject: Subject) -> Iterator[Hit]:
         for container in template.trains:
             added = {text(one) for one in sequence(dig(container.security, "capabilities", "add"))}
             allowed = container.security.get("privileged") is True or added & {"IPC_LOCK", "ALL"}
-            resource = next((name for name in container.extended if RDMA.search(name)), "")
+            resource = next((name for name in container.extended if is_rdma(name)), "")
             if resource and not allowed and not template.partial:
                 message = f"{resource} is asked for, without the capability IPC_LOCK"
                 yield Hit(container.pointer, message)
@@ -216,8 +216,9 @@ def more_threads_than_cpus(subject: Subject) -> Iterator[Hit]:
             if limit is not None and gpus > limit:
                 message = f"{gpus} GPUs, and {limit.normalize():f} CPUs to start their work"
                 yield Hit(container.pointer, message)
-            processes = _processes(subject, template, container)
-            for what, number in _per_process(container):
+            counted = any(part in subject.wording for part in _THREADED)
+            processes = _processes(subject, template, container) if counted else 0
+            for what, number in _per_process(container) if counted else ():
                 if number * processes > cpus:
                     message = (
                         f"{what} {number} in {processes} processes are {number * processes}, and "
@@ -225,6 +226,8 @@ def more_threads_than_cpus(subject: Subject) -> Iterator[Hit]:
                     )
                     yield Hit(container.pointer, message)
 
+
+_THREADED = ("workers", "_num_threads")  # parts of all settings that say how many threads
 
 # What launchers and operators call "as many as there are GPUs".
 _EACH_GPU = ("gpu", "auto")
@@ -264,7 +267,7 @@ def _counts_workers(option: Setting) -> bool:
     return option.name in _WORKERS or last in _WORKERS
 
 
-@warning("TW766", spec=Pointer("/launcher"), per_pod=True)
+@warning("TW766", about=("torch.distributed.launch",), spec=Pointer("/launcher"), per_pod=True)
 def deprecated_launcher(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
@@ -301,9 +304,15 @@ _DEBUGGER = re.compile(
     r"(pdb|ipdb|debugpy|compute-sanitizer|cuda-memcheck|cuda-gdb|valgrind)(?=\s)"
 )
 _ANOMALY = ("detect_anomaly", "autograd_anomaly")
+# NCCL_DEBUG is in many manifests, and rarely "trace".
+_TO_DEBUG = (
+    *(_DEBUGGING.keys() - {"NCCL_DEBUG"}),
+    *("trace", "anomaly", "pdb", "debugpy", "compute-sanitizer", "cuda-memcheck"),
+    *("cuda-gdb", "valgrind"),
+)
 
 
-@warning("TW767", spec=Pointer("/env"), per_pod=True)
+@warning("TW767", about=_TO_DEBUG, spec=Pointer("/env"), per_pod=True)
 def debugging_left_on(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:

@@ -18,7 +18,7 @@ _REFERENCE = re.compile(r"\$?\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 _OF_SERVICES = re.compile(r".*_(?:SERVICE_HOST|SERVICE_PORT(?:_.*)?|PORT(?:_.*)?)", re.DOTALL)
 
 
-@warning("TW307", spec=Pointer("/entrypoint"), per_pod=True)
+@warning("TW307", about=("$(",), spec=Pointer("/entrypoint"), per_pod=True)
 def undeclared_variable(subject: Subject) -> Iterator[Hit]:
     served = SERVED.get(subject.kind)
     given = served.variables if served else ()

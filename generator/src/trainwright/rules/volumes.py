@@ -15,11 +15,11 @@ from trainwright.specs.upstream import upstream
 _MOUNTING = ("volumeMounts", "volumeDevices")
 
 
-def _mounts(container: Container) -> Iterator[tuple[Pointer, str]]:
-    """The volume that each mount names, and where."""
+def _mounts(container: Container) -> Iterator[tuple[str, int, str]]:
+    """The field and the index of each mount, and the volume that it names."""
     for field in _MOUNTING:
         for index, mount in enumerate(mappings(container.body.get(field))):
-            yield Pointer(container.pointer) / field / index, text(mount.get("name"))
+            yield field, index, text(mount.get("name"))
 
 
 def _containers(template: PodTemplate) -> tuple[Container, ...]:
@@ -33,8 +33,9 @@ def mount_without_volume(subject: Subject) -> Iterator[Hit]:
             continue
         known = {*template.claimed} | {text(volume.get("name")) for _, volume in template.volumes}
         for container in _containers(template):
-            for pointer, name in _mounts(container):
+            for field, index, name in _mounts(container):
                 if name and name not in known:
+                    pointer = Pointer(container.pointer) / field / index
                     message = f'{container.name} mounts "{name}", there is no such volume'
                     yield Hit(pointer, message, Pointer.of("volumes", name))
 
@@ -42,7 +43,7 @@ def mount_without_volume(subject: Subject) -> Iterator[Hit]:
 @warning("TW726", spec=Pointer("/volumes"), per_pod=True)
 def unused_volume(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
-        mounted = {name for c in _containers(template) for _, name in _mounts(c)}
+        mounted = {name for c in _containers(template) for *_, name in _mounts(c)}
         for pointer, volume in template.volumes if not template.partial else ():
             name = text(volume.get("name"))
             if name and name not in mounted:

@@ -50,7 +50,7 @@ _QUEUED = tuple(kind.group_kind for kind in SERVED.values() if kind.integration)
 _COUNTED = tuple(kind for kind in _QUEUED if not SERVED[kind].ready_when_running)
 
 
-@warning("TW620", kinds=_QUEUED, spec=Pointer("/initContainers"))
+@warning("TW620", kinds=_QUEUED, about=(QUEUE_LABEL,), spec=Pointer("/initContainers"))
 def startup_longer_than_kueue_waits(subject: Subject) -> Iterator[Hit]:
     limit = _queued(subject)
     if limit is None:
@@ -144,7 +144,7 @@ def clock(seconds: int) -> str:
     return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
 
 
-@warning("TW621", kinds=_COUNTED, spec=Pointer("/elastic"), per_pod=True)
+@warning("TW621", kinds=_COUNTED, about=(QUEUE_LABEL,), spec=Pointer("/elastic"), per_pod=True)
 def elastic_run_evicted(subject: Subject) -> Iterator[Hit]:
     limit = _queued(subject)
     if limit is None or not limit.later:
@@ -157,7 +157,7 @@ def elastic_run_evicted(subject: Subject) -> Iterator[Hit]:
                 yield Hit(container.pointer, f"{message}{clock(limit.later)} of that")
 
 
-@warning("TW622", kinds=_COUNTED)
+@warning("TW622", kinds=_COUNTED, about=(QUEUE_LABEL,))
 def stage_counts_as_not_ready(subject: Subject) -> Iterator[Hit]:
     limit = _queued(subject)
     for pointer, what, known in _waited_for(subject) if limit else ():

@@ -26,7 +26,7 @@ from trainwright.rule_model.subject import Hit, Subject
 _PYTHON = re.compile(r"(?:^|[\s;&|/])python[\d.]*\s")
 
 
-@warning("TW110", spec=Pointer("/procsPerNode"), per_pod=True)
+@warning("TW110", about=("python",), spec=Pointer("/procsPerNode"), per_pod=True)
 def missing_launcher(subject: Subject) -> Iterator[Hit]:
     number = count(subject.spec.get("nprocPerNode"))
     if number is None or number < 2:
@@ -46,7 +46,7 @@ reserved_variable = reserved_env((KIND.group_kind,), RESERVED | {"PYTHONUNBUFFER
 _NUMBER_FLAG = re.compile(r"--(nnodes|nproc[-_]per[-_]node)(?:=|\s+)(\d+)(?![\d:])")
 
 
-@warning("TW112", spec=Pointer("/entrypoint"))
+@warning("TW112", about=("--nnodes", "--nproc"), spec=Pointer("/entrypoint"))
 def launcher_counts_mismatch(subject: Subject) -> Iterator[Hit]:
     if elastic(subject) is not None:
         return

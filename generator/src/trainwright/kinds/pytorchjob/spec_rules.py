@@ -11,7 +11,7 @@ from trainwright.datatypes.quantity import count
 from trainwright.datatypes.tolerant import dig, mapping, text
 from trainwright.kinds.pytorchjob import KIND
 from trainwright.objects import forms
-from trainwright.pods.template import Container, PodTemplate
+from trainwright.pods.template import Container, PodTemplate, once
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 
@@ -50,12 +50,10 @@ def _workers(subject: Subject) -> int:
     return max(1 if now is None else now, most or 0)
 
 
+@once
 def trainer(template: PodTemplate) -> Container | None:
     """The container that the operator looks at."""
-    for container in template.trains:  # a generator would cost as much as a rule
-        if container.name == KIND.container:
-            return container
-    return None
+    return next((each for each in template.trains if each.name == KIND.container), None)
 
 
 def trainers(subject: Subject) -> list[tuple[PodTemplate, Container]]:
