@@ -6,6 +6,7 @@ https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from trainwright.datatypes.frozen import dataclass
 
@@ -121,6 +122,7 @@ ISCSI = Form(
 )
 
 
+@lru_cache(maxsize=4096)  # objects have the same few labels
 def key_problem(key: str) -> str:
     """What is wrong with the key of a label: a name, after a domain and a slash if there is one."""
     domain, slash, name = key.rpartition("/")

@@ -117,8 +117,18 @@ _OFF = frozenset({"no", "none", "false", "0", "off", "null"})
 
 
 @once
+def written(container: Container) -> str:
+    """The variables and the command line of a container as one text."""
+    env = (text(entry.get(key)) for entry in container.env for key in ("name", "value"))
+    return "\n".join((*env, *container.command_line))
+
+
+@once
 def saved(container: Container) -> tuple[Setting, ...]:
     """The folders into which a container saves, as far as they are written out."""
+    spelled = plain(written(container))
+    if not any(part in spelled for part in SAVING):  # which takes a tenth of the time
+        return ()
     named = (
         setting
         for setting in settings(container)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from trainwright.datatypes import quantity
 from trainwright.datatypes.frozen import dataclass
@@ -90,30 +90,30 @@ def _each(field: str, problem: Callable[[str], str]) -> Check:
 
     @about(field)
     def check(body: Mapping[str, Data]) -> Iterator[Problem]:
-        for at, value in _texts(body, field):
+        for value, *at in _texts(body.get(field)):
             if value and (said := problem(value)):
-                yield at, f'{field}: "{value}" {said}'
+                yield Pointer.of(field, *at), f'{field}: "{value}" {said}'
 
     return check
 
 
-def _texts(body: Mapping[str, Data], field: str) -> Iterator[tuple[Pointer, str]]:
-    value = body.get(field)
+def _texts(value: Data) -> Sequence[tuple[str] | tuple[str, int]]:
+    """A text, or each in a list with its index."""
     if isinstance(value, str):
-        yield Pointer.of(field), value
-    for index, item in enumerate(sequence(value)):
-        if isinstance(item, str):
-            yield Pointer.of(field, index), item
+        return ((value,),)
+    return [(item, index) for index, item in enumerate(sequence(value)) if isinstance(item, str)]
 
 
 def one_word(field: str, words: str, *, empty: bool = True) -> Check:
     """One of a few words, where the schema says text; `empty` where it may also be none."""
 
+    allowed = frozenset((*words.split(), *([""] if empty else [])))
+
     @about(field)
     def check(body: Mapping[str, Data]) -> Iterator[Problem]:
-        for at, value in _texts(body, field):
-            if value not in words.split() and not (empty and not value) and not is_template(value):
-                yield at, f'{field}: "{value}" {_words(words)}'
+        for value, *at in _texts(body.get(field)):
+            if value not in allowed and not is_template(value):
+                yield Pointer.of(field, *at), f'{field}: "{value}" {_words(words)}'
 
     return check
 

@@ -97,6 +97,11 @@ def _volume_without_unit(subject: Subject) -> Iterator[Hit]:
 
 
 def _is_without_unit(amount: Data) -> bool:
+    return isinstance(amount, (str, int, float)) and _is_small(amount)
+
+
+@lru_cache(maxsize=4096, typed=True)  # to Python, 1 and true are equal
+def _is_small(amount: str | float) -> bool:
     found = quantity.read(amount)
     return found is not None and 0 < found < _LEAST
 

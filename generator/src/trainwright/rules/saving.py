@@ -47,13 +47,14 @@ def claim_of_one_node(subject: Subject) -> Iterator[Hit]:
 @warning("TW754", spec=Pointer("/checkpoint"), per_pod=True)
 def checkpoints_in_the_container(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
-        where = on_spot(subject, template)
-        if template.partial or template.serves or not (template.retried is True or where):
+        if template.partial or template.serves:
+            continue
+        if template.retried is not True and not on_spot(subject, template):
             continue
         for container in template.trains:
             for folder in saved(container):
                 if mount_at(container, folder.value) is None and not template.claimed:
-                    why = where or "its pods are replaced"
+                    why = on_spot(subject, template) or "its pods are replaced"
                     message = f"{folder.shown} saves to {folder.value}, on no volume, and {why}"
                     yield Hit(folder.pointer, message)
             if _retries(subject) and not _keeps(template, container):
@@ -77,11 +78,12 @@ _REMOTE = re.compile(r"\b(?:s3|gs|gcs|abfss?|az|hdfs|oci|hf)://|push_to_hub|nfs"
 def _keeps(template: PodTemplate, container: Container) -> bool:
     """Whether a container that trains on accelerators has anywhere to save what outlives it."""
     volumes = (volume_of(template, mount) for mount in container.mounts)
-    lasting = any("emptyDir" not in v and not _READ_ONLY_KINDS & v.keys() for v in volumes)
+    if any("emptyDir" not in v and not _READ_ONLY_KINDS & v.keys() for v in volumes):
+        return True
     words = " ".join((*container.command_line, *container.variables.values()))
     trains = bool(container.accelerators) and launches(container.command_line)
     named = any(saved(container))
-    return not trains or lasting or named or bool(template.claimed or _REMOTE.search(words))
+    return not trains or named or bool(template.claimed or _REMOTE.search(words))
 
 
 # Folders that programs write to, beside those of checkpoints.

@@ -15,6 +15,7 @@ from trainwright.datatypes.pointer import Pointer, leaves
 from trainwright.datatypes.tolerant import dig, mapping, mappings, text, words
 from trainwright.findings.credentials import RANDOM, given, kind, named, shows, suspicious
 from trainwright.kinds import OWNERS
+from trainwright.pods.storage import written
 from trainwright.pods.template import Container
 from trainwright.rule_model.rule import defined_in, error
 from trainwright.rule_model.subject import Hit, Subject
@@ -33,18 +34,13 @@ def inline_credential(subject: Subject) -> Iterator[Hit]:
     containers = _containers(subject)
     metadata = (words(above.get(field)) for _, above in _described(subject) for field in _FIELDS)
     # A line of its own between them, which ends whatever a text before it begins.
-    if not suspicious("\n-\n".join(map("\n".join, (*metadata, *map(_texts, containers))))):
+    if not suspicious("\n-\n".join((*map("\n".join, metadata), *map(written, containers)))):
         return
     yield from _in_metadata(subject)
     for container in containers:
-        if suspicious("\n".join(_texts(container))):
+        if suspicious(written(container)):
             yield from _in_variables(subject, container)
             yield from _in_words(subject, container.command_line, container.pointer)
-
-
-def _texts(container: Container) -> list[str]:
-    texts = [text(entry.get(key)) for entry in container.env for key in ("name", "value")]
-    return [*texts, *container.command_line]
 
 
 def _containers(subject: Subject) -> tuple[Container, ...]:

@@ -11,7 +11,7 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count, read
 from trainwright.datatypes.tolerant import dig, sequence, text
 from trainwright.pods.launching import options, torchruns
-from trainwright.pods.storage import Setting, arguments, variables
+from trainwright.pods.storage import Setting, arguments, variables, written
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
@@ -144,9 +144,14 @@ _KNOWN = frozenset(
 _PREFIXES = ("NCCL_", "TORCH_NCCL_", "GLOO_", "NCC_", "NCLL_", "NNCL_")
 
 
+_NAMES = re.compile(r"[A-Z][A-Z0-9_]+")  # of variables, and what else is in capitals
+
+
 @warning("TW760", spec=Pointer("/env"), per_pod=True)
 def misspelt_library_variable(subject: Subject) -> Iterator[Hit]:
     for container in subject.containers:
+        if not any(map(_meant, _NAMES.findall(written(container)))):
+            continue
         for name, setting in variables(container).items():
             if meant := _meant(name):
                 message = f"no library reads {name}, and one reads {meant}"
