@@ -13,8 +13,7 @@ from pathlib import Path
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Finding
 from trainwright.errors import SourceError
-from trainwright.manifests import fast_yaml
-from trainwright.specs import yamlio
+from trainwright.specs import fast_yaml, yamlio
 from trainwright.specs.dialect import GO, MAX_DOCUMENT
 from trainwright.specs.tree import read_given
 from trainwright.specs.yamlio import Document

@@ -18,7 +18,7 @@ from trainwright.rule_model.edit import Verdict
 from trainwright.rules.edits import outcomes
 from trainwright.runs import identity
 from trainwright.runs.record import VALUES_FILE
-from trainwright.specs import yamlio
+from trainwright.specs import fast_yaml, yamlio
 from trainwright.values import references
 
 
@@ -87,7 +87,7 @@ def manifests(files: Mapping[str, str], target: str) -> tuple[Manifest, ...]:
         Manifest(body=envelope(body), path=path)
         for path, text in files.items()
         if path != VALUES_FILE
-        for body in yamlio.load_rendered(text)
+        for body in fast_yaml.rendered(text)
     )
 
 

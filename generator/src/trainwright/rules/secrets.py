@@ -67,11 +67,14 @@ def _shaped(data: Data, at: Pointer) -> Iterator[Container]:
 def in_spec(data: Mapping[str, Data]) -> Iterator[Hit]:
     """Credentials in what of a spec no object shows: reasons of waivers, descriptions, the rest."""
     for pointer, value in leaves({k: v for k, v in data.items() if k not in _RENDERED}):
-        if pointer.parts[0] in _CONTAINERS and _RENDERED & {*pointer.parts[2:3]}:
-            continue
         for item in value if isinstance(value, list) else [value]:
-            if found := kind(text(item)):
+            if (found := kind(text(item))) and not _is_rendered(pointer.parts):
                 yield Hit("", f"{pointer.dotted} holds a {found}", spec=pointer)
+
+
+def _is_rendered(at: tuple[str, ...]) -> bool:
+    """Whether an object shows the value of a container beside the job's."""
+    return at[0] in _CONTAINERS and bool(_RENDERED & {*at[2:3]})
 
 
 # Fields whose values are found in the objects themselves, of a job and of a container beside it.

@@ -117,11 +117,12 @@ def operated(job: Job) -> dict[str, Any]:
 
 def with_operation(job: Job, values: Mapping[str, Any]) -> Job:
     """Return the job with other values of some fields of operation."""
+    changed: dict[str, Any] = {}
     for name, value in values.items():
         field, *below = _ATTRIBUTES[name]
-        inner = replace(getattr(job, field), **{below[0]: value}) if below else value
-        job = replace(job, **{field: inner})
-    return job
+        holder = changed.get(field, getattr(job, field))
+        changed[field] = replace(holder, **{below[0]: value}) if below else value
+    return replace(job, **changed)
 
 
 _NAMES = {spelled(field.name): field.name for field in fields(Job)}

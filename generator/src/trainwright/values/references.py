@@ -10,10 +10,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
-from functools import cache
+from functools import cache, lru_cache
 from posixpath import join
 from typing import TypeAlias
 
+from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Checkpoint, Data, Environment, Job, spelled
 from trainwright.datatypes.pointer import Pointer
 from trainwright.findings import diagnostics as dx
@@ -196,17 +197,35 @@ def _is_below(at: Pointer, places: tuple[str, ...]) -> bool:
 
 def _texts(job: Job) -> Iterator[tuple[Pointer, str]]:
     """The texts that hold a reference, or what looks like one, by where they are written."""
+    return iter(_texts_of(_Same(job)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Same:
+    """A job that is equal to itself alone: comparing all of its fields takes too long."""
+
+    job: Job
+
+    def __hash__(self) -> int:
+        return id(self.job)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.job is other.job
+
+
+@lru_cache(maxsize=16)  # several need those of the same job, one after the other
+def _texts_of(same: _Same) -> tuple[tuple[Pointer, str], ...]:
     found: list[tuple[Pointer, str]] = []
-    if not _is_in(job):  # as in most jobs, each of which is asked several times
-        return iter(())
+    if not _is_in(same.job):  # as in most jobs
+        return ()
 
     def visit(at: Pointer, text: str) -> str:
         if "${{" in text:
             found.append((at, text))
         return text
 
-    _mapped(job, _ROOT, visit)
-    return iter(found)
+    _mapped(same.job, _ROOT, visit)
+    return tuple(found)
 
 
 def _is_in(value: Data) -> bool:

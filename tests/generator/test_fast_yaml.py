@@ -7,8 +7,7 @@ from hypothesis import settings
 
 from mutated import documents, mutations
 from trainwright.datatypes.model import Data, Finding
-from trainwright.manifests import fast_yaml
-from trainwright.specs import yamlio
+from trainwright.specs import fast_yaml, yamlio
 from trainwright.specs.dialect import GO
 from trainwright.specs.yamlio import Document
 

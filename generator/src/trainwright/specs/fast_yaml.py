@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from trainwright.datatypes.model import Data
+from trainwright.specs import yamlio
 from trainwright.specs.dialect import number
 
 _loads: Any
@@ -68,6 +69,14 @@ def read(raw: bytes) -> tuple[Data] | None:
         return (_loads(text, parse_datetime=False),)
     except (ValueError, RecursionError):  # the careful reader knows where it is wrong
         return None
+
+
+def rendered(text: str) -> list[dict[str, Data]]:
+    """The objects of a file as Helm rendered it: mostly one that is certain."""
+    single = read(text.encode())
+    if single and isinstance(single[0], dict):
+        return [single[0]]
+    return yamlio.load_rendered(text)
 
 
 def _json(text: str) -> tuple[Data] | None:
