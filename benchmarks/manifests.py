@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -100,9 +100,9 @@ with ProcessPoolExecutor(mp_context=get_context("fork")) as pool:
 """
 
 
-def timed(command: list[str]) -> Run:
+def timed(command: list[str], environment: Mapping[str, str] | None = None) -> Run:
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, env=environment, check=False)
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode not in (0, 1):
         raise SystemExit(f"{command} ended with {done.returncode}")

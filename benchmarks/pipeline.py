@@ -41,10 +41,10 @@ def main() -> None:
         report(root, options.runs)
 
 
-def multiply(root: Path, count: int) -> None:
+def multiply(root: Path, count: int, tree: Path = HERE) -> None:
     """Copy environments/ and fill each environment with numbered copies of its own jobs."""
     shutil.copytree(
-        HERE / "environments", root / "environments", ignore=shutil.ignore_patterns("rendered")
+        tree / "environments", root / "environments", ignore=shutil.ignore_patterns("rendered")
     )
     for folder in sorted((root / "environments").glob("*/environment.yaml")):
         copies(folder.parent, folder.parent, count)

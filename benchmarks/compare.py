@@ -1,0 +1,146 @@
+"""Whether a revision is slower than another: both do the same on this machine, in turn.
+
+    .venv/bin/python benchmarks/compare.py BEFORE [AFTER] [--runs 7] [--only "render" ...]
+
+Each revision is checked out into a temporary worktree and started from there, with the libraries of
+this environment, over files of its own that begin alike: the jobs are copies of those that BEFORE
+ships. The processes of both alternate, and which of them is first alternates as well. What is
+compared is the CPU time of a process and its children, since others may use the machine. A scenario
+is slower where three of four pairs are, by more than `--limit`; the command ends with 1 then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import compileall
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import manifests
+from pipeline import COMMAND, HERE, commit, multiply
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two revisions: where it is checked out, and where it works."""
+
+    tree: Path
+    root: Path
+
+    def start(self, *arguments: str) -> float:
+        """Run a command, and return its CPU time in seconds."""
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(self.tree / "generator/src"),
+            "XDG_CACHE_HOME": str(self.root / "cache"),
+        }
+        return manifests.timed([*COMMAND, "-C", str(self.root), *arguments], environment).processor
+
+    def clean(self) -> None:
+        """Take away what is rendered and remembered."""
+        shutil.rmtree(self.root / "cache", ignore_errors=True)
+        for rendered in (self.root / "environments").glob("*/rendered"):
+            shutil.rmtree(rendered)
+
+    def forget(self) -> None:
+        shutil.rmtree(self.root / "cache", ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A command, and what comes before each of its runs, which is not measured."""
+
+    arguments: tuple[str, ...]
+    before: Callable[[Side], object] = lambda _: None
+
+
+SCENARIOS = {
+    "check --manifests": Scenario(("check", "--manifests", "manifests", "-o", "json")),
+    "render from cold": Scenario(("render",), Side.clean),
+    "render --check": Scenario(("render", "--check", "--no-cache")),
+    "check from cold": Scenario(("check",), Side.forget),
+    "check again": Scenario(("check",)),
+    "list jobs": Scenario(("list", "jobs")),
+    "--help": Scenario(("--help",)),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("before", help="a revision of this repository")
+    parser.add_argument("after", nargs="?", default="HEAD")
+    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--documents", type=int, default=5000)
+    parser.add_argument("--jobs", type=int, default=167, help="jobs in each environment")
+    parser.add_argument("--only", choices=SCENARIOS, nargs="+", default=[*SCENARIOS])
+    parser.add_argument("--limit", type=float, default=1.05)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="trainwright-bench-") as name:
+        folder = Path(name)
+        with (
+            checked_out(options.before, folder / "a") as a,
+            checked_out(options.after, folder / "b") as b,
+        ):
+            sides = Side(a, folder / "before"), Side(b, folder / "after")
+            prepare(sides, options.documents, options.jobs)
+            print(f"CPU seconds, median of {options.runs} pairs: {options.before}, {options.after}")
+            slower = [
+                only for only in options.only if compare(only, sides, options.runs) > options.limit
+            ]
+    if slower:
+        sys.exit(f"slower: {', '.join(slower)}")
+
+
+@contextmanager
+def checked_out(revision: str, tree: Path) -> Iterator[Path]:
+    git = ["git", "-C", str(HERE), "worktree"]
+    add = [*git, "add", "--quiet", "--detach", str(tree), revision]
+    subprocess.run(add, check=True)
+    try:
+        compileall.compile_dir(str(tree / "generator/src"), quiet=1)  # as pip leaves it
+        yield tree
+    finally:
+        subprocess.run([*git, "remove", "--force", str(tree)], check=True)
+
+
+def prepare(sides: tuple[Side, Side], documents: int, jobs: int) -> None:
+    first, second = sides
+    (first.root / "manifests").mkdir(parents=True)
+    manifests.write(first.root / "manifests", documents, 0.01)
+    multiply(first.root, jobs, first.tree)
+    commit(first.root)
+    shutil.copytree(first.root, second.root)
+
+
+def compare(name: str, sides: tuple[Side, Side], runs: int) -> float:
+    """Print how both do in a scenario; the ratio that three of four pairs are above."""
+    scenario = SCENARIOS[name]
+    times: dict[Side, list[float]] = {side: [] for side in sides}
+    for side in sides:  # once without measuring, for what comes before is remembered
+        scenario.before(side)
+        side.start(*scenario.arguments)
+    for run in range(runs):
+        for side in sides if run % 2 else reversed(sides):
+            scenario.before(side)
+            times[side].append(side.start(*scenario.arguments))
+    before, after = (times[side] for side in sides)
+    ratios = [b / a for a, b in zip(before, after, strict=True)]
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    print(
+        f"{name:18} {statistics.median(before):7.2f} {statistics.median(after):7.2f}"
+        f"   ratio {middle:.2f} ({low:.2f} to {high:.2f})",
+        flush=True,
+    )
+    return low
+
+
+if __name__ == "__main__":
+    main()
