@@ -105,18 +105,6 @@ def test_rule(rule: Rule) -> None:
             assert {s.kind for s in _subjects(sample)} & set(rule.kinds), "a sample it never sees"
 
 
-@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
-def test_every_rule_that_an_object_breaks_is_chosen_by_its_words(rule: Rule) -> None:
-    for sample in (rule.failing, *rule.variants, rule.passing, *rule.near_misses):
-        for subject in _subjects(sample):
-            broken = {
-                each.id
-                for each in RULES.values()
-                if (not each.kinds or subject.kind in each.kinds) and any(each.run(subject))
-            }
-            assert broken <= {each.id for each in rules.concerning(subject)}
-
-
 def test_a_rule_is_chosen_by_part_of_a_text_however_it_is_spelled() -> None:
     def chosen(word: str) -> bool:
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": word}}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.frozen import cached_property, dataclass
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
@@ -46,25 +46,26 @@ class _Pod:
     def spec(self) -> Mapping[str, Data]:
         return self.template.spec
 
-    @property
+    @cached_property
     def pointer(self) -> str:
         return f"{self.template.pointer}/spec"
 
-    @property
+    @cached_property
     def containers(self) -> tuple[Container, ...]:
         return (*self.template.containers, *self.template.ephemeral)
 
-    @property
+    @cached_property
     def own(self) -> _Context:
         """What is said for all containers."""
         return _Context(f"{self.pointer}/securityContext", _security(self.spec))
 
-    @property
-    def contexts(self) -> Iterator[_Context]:
+    @cached_property
+    def contexts(self) -> tuple[_Context, ...]:
         """What is said for each container."""
-        for container in self.containers:
-            pointer = f"{container.pointer}/securityContext"
-            yield _Context(pointer, _security(container.body), container)
+        return tuple(
+            _Context(f"{each.pointer}/securityContext", _security(each.body), each)
+            for each in self.containers
+        )
 
     def refused(self, what: str) -> str:
         return f"{what} is refused by {self.level} pod security"

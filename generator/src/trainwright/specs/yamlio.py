@@ -566,7 +566,7 @@ _NOT_IN_BLOCKS = (
 def _with_blocks(data: Data) -> Data:
     if isinstance(data, dict):
         return {key: _with_blocks(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
+    if isinstance(data, (list, tuple)):
         return [_with_blocks(item) for item in data]
     readable = isinstance(data, str) and "\n" in data and not re.search(_NOT_IN_BLOCKS, data)
     return Block(data) if readable else data
@@ -616,14 +616,14 @@ def _events(data: Data, *, flow: bool = False) -> list[yaml.Event]:
 
 
 def _add_events(data: Data, add: Callable[[yaml.Event], None], *, flow: bool = False) -> None:
-    flow = flow or isinstance(data, _FlowMap | _FlowList)
+    flow = flow or isinstance(data, (_FlowMap, _FlowList))  # a union is slower
     if isinstance(data, dict):
         add(_MAP_START[flow or not data])
         for key, value in data.items():
             add(_string_event(key))
             _add_events(value, add, flow=flow)
         add(_MAP_END)
-    elif isinstance(data, list | tuple):
+    elif isinstance(data, (list, tuple)):
         add(_SEQ_START[flow or not data])
         for item in data:
             _add_events(item, add, flow=flow)
