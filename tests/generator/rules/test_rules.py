@@ -15,12 +15,15 @@ from hypothesis import strategies as st
 from trainwright import rules
 from trainwright.datatypes.model import Data, Environment, Manifest
 from trainwright.datatypes.pointer import lookup
+from trainwright.datatypes.tolerant import plain
 from trainwright.findings import credentials
 from trainwright.kinds import KINDS as WORKLOADS
 from trainwright.kinds.subjects import subject_of
 from trainwright.objects.bundle import Bundle
+from trainwright.pods import storage
 from trainwright.rule_model.rule import Rule, Sample
 from trainwright.rule_model.subject import Subject
+from trainwright.rules import saving, tuning
 from trainwright.rules.edits.outcomes import EDIT_RULES
 from trainwright.rules.registry import RULES
 from trainwright.specs import resolve
@@ -116,6 +119,19 @@ def test_a_rule_is_chosen_by_part_of_a_text_however_it_is_spelled() -> None:
     assert chosen("a fi-provider b")  # also where it was seen before
     assert chosen("X.Fi.Provider")
     assert not chosen("fi")
+
+
+@given(st.from_regex(storage._FOLDER))
+def test_each_name_of_a_folder_to_save_to_has_a_part_that_is_looked_for(name: str) -> None:
+    assert any(part in name for part in storage.SAVING)
+
+
+def test_each_name_of_a_cache_or_of_threads_has_a_part_that_is_looked_for() -> None:
+    for names, parts in (
+        (saving._CACHES, (*storage.SAVING, *saving._CACHE)),
+        ((*tuning._WORKERS, *map(plain, tuning._THREADS)), tuning._THREADED),
+    ):
+        assert [name for name in names if not any(part in name for part in parts)] == []
 
 
 def test_the_registry_is_complete_and_in_order() -> None:

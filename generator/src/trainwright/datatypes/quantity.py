@@ -29,7 +29,7 @@ def parse(text: str) -> Decimal:
 
 def read(value: object) -> Decimal | None:
     """A quantity wherever one may stand in an object, or None when there is none."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):  # a union is slower
         return None
     try:
         return parse(str(value))

@@ -36,8 +36,9 @@ def mutable_image_tag(subject: Subject) -> Iterator[Hit]:
 
 @error("TW715", spec=Pointer("/image"), per_pod=True)
 def missing_digest(subject: Subject) -> Iterator[Hit]:
-    for container, image in _images(subject):
-        if subject.environment.require_digest and not split(image)[2]:
+    required = subject.environment.require_digest
+    for container, image in _images(subject) if required else ():
+        if not split(image)[2]:
             name = subject.environment.name
             yield Hit(f"{container.pointer}/image", f"{image} has no digest, which {name} requires")
 
@@ -45,8 +46,8 @@ def missing_digest(subject: Subject) -> Iterator[Hit]:
 @error("TW716", spec=Pointer("/image/repository"), per_pod=True)
 def registry_not_allowed(subject: Subject) -> Iterator[Hit]:
     allowed = subject.environment.registries
-    for container, image in _images(subject):
-        if allowed and not image.startswith(allowed):
+    for container, image in _images(subject) if allowed else ():
+        if not image.startswith(allowed):
             message = f"{split(image)[0]} is not below {' or '.join(allowed)}"
             yield Hit(f"{container.pointer}/image", message)
 
