@@ -158,6 +158,7 @@ def backoff_limit_per_index(job: BatchJob) -> Iterator[Hit]:
 
 
 def missing_torchrun_nnodes(subject: Subject) -> Iterator[Hit]:
+    groups = [t.replicas for t in subject.templates if any(map(torchruns, t.trains))]
     for template in subject.templates:
         for container in template.trains if template.replicas > 1 else ():
             if not torchruns(container):
@@ -170,7 +171,7 @@ def missing_torchrun_nnodes(subject: Subject) -> Iterator[Hit]:
                 count = template.replicas
                 message = f"{count} pods start torchrun, and none has the addresses of the others"
                 yield Hit(container.pointer, message)
-            elif nodes.isdigit() and int(nodes) != template.replicas:
+            elif nodes.isdigit() and int(nodes) not in (template.replicas, sum(groups)):
                 message = f"torchrun expects {nodes} nodes, but there are {template.replicas} pods"
                 yield Hit(container.pointer, message)
 

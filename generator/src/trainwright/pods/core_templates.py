@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.model import Data, Manifest
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import amount, dig, mapping, mappings
+from trainwright.datatypes.tolerant import amount, dig, mapping, mappings, text
 from trainwright.pods.template import PodTemplate, claim_names
 
 _TEMPLATE = Pointer("/spec/template")
@@ -21,6 +22,8 @@ _AT: Mapping[GroupKind, Pointer] = {
     GroupKind("apps", "StatefulSet"): _TEMPLATE,
     GroupKind("batch", "CronJob"): Pointer("/spec/jobTemplate/spec/template"),
 }
+# Kinds whose objects have a command started in their pods.
+_ENTRYPOINT = {GroupKind("ray.io", "RayJob"): "entrypoint"}
 # Groups whose other kinds have no pods, and which ask for a walk through long objects.
 _WITHOUT_PODS = frozenset({"", "apiextensions.k8s.io", "rbac.authorization.k8s.io"})
 
@@ -38,7 +41,9 @@ def core_templates(manifest: Manifest) -> Iterator[PodTemplate]:
             at, body, "", replicas, replaced, claimed=claim_names(claims), foreign=True
         )
     elif manifest.group_kind.group not in _WITHOUT_PODS:
-        yield from _shaped(manifest.spec, Pointer("/spec"), 1)
+        entrypoint = text(manifest.spec.get(_ENTRYPOINT.get(manifest.group_kind, "")))
+        for template in _shaped(manifest.spec, Pointer("/spec"), 1):
+            yield replace(template, entrypoint=entrypoint) if entrypoint else template
 
 
 def _shaped(value: Data, at: Pointer, replicas: int) -> Iterator[PodTemplate]:
@@ -54,4 +59,12 @@ def _shaped(value: Data, at: Pointer, replicas: int) -> Iterator[PodTemplate]:
         beside = amount(value.get("replicas"), replicas)
         for key, item in value.items():
             if isinstance(item, (dict, list)):
-                yield from _shaped(item, at / str(key), beside)
+                yield from _shaped(item, at / str(key), beside * _in_group(value, key))
+
+
+_LEADER = "leaderTemplate"
+
+
+def _in_group(groups: Mapping[str, Data], key: str) -> int:
+    """How many pods of a template are in each group of a LeaderWorkerSet; 1 of other kinds."""
+    return 1 if key == _LEADER else amount(groups.get("size")) - (_LEADER in groups)

@@ -52,13 +52,13 @@ def launches(words: tuple[str, ...]) -> bool:
 
 def torchruns(container: Container) -> bool:
     """Whether a container starts torchrun, by itself or in a shell line."""
-    return any("torch" in word and _TORCHRUN.search(word) for word in container.command_line)
+    return any("torch" in word and _TORCHRUN.search(word) for word in container.started)
 
 
 @once
 def options(container: Container) -> dict[str, str]:
     """The options of a launcher that say who takes part, with dashes in their names."""
-    words = container.command_line
+    words = container.started
     if not any("--" in word for word in words):
         return {}
     found = _OPTION.findall(" ".join(words))
@@ -77,7 +77,7 @@ def _counted(given: dict[str, str]) -> dict[str, str]:
 @once
 def alone(container: Container) -> str:
     """The launcher of a container that knows of no other node unless an option says so."""
-    words = container.command_line
+    words = container.started
     scripts = [word for word in words if " " in word]
     matches = (_ALONE.search(text) for text in (" ".join(words), *scripts))
     return next((match.lastgroup or "" for match in matches if match), "")
@@ -93,13 +93,13 @@ def addresses(container: Container) -> list[str]:
 
 def is_training(template: PodTemplate) -> bool:
     """Whether pods train, as far as they say: on accelerators, or by a launcher."""
-    return bool(template.accelerators) or any(launches(c.command_line) for c in template.trains)
+    return bool(template.accelerators) or any(launches(c.started) for c in template.trains)
 
 
 def trains_together(template: PodTemplate) -> bool:
     """Whether the pods of a template are ranks of one training, and not work of their own."""
     return template.replicas > 1 and any(
-        launches(container.command_line) or any(name in container.variables for name in _ADDRESSES)
+        launches(container.started) or any(name in container.variables for name in _ADDRESSES)
         for container in template.trains
     )
 

@@ -31,13 +31,24 @@ _FLAG = re.compile(r"--([A-Za-z][\w.-]*)")
 
 @once
 def settings(container: Container) -> tuple[Setting, ...]:
-    """The variables and options of a container, those in the scripts of shells as well."""
+    """The variables and options of a container, those in scripts and configuration as well."""
     env = enumerate(container.env)
     variables = (
         _setting(text(entry.get("name")), text(entry.get("value")), f"{container.pointer}/env/{i}")
         for i, entry in env
     )
-    return (*variables, *arguments(container))
+    return (*variables, *arguments(container), *_configured(container))
+
+
+_KEY = re.compile(r"^([A-Za-z_][\w-]*):[ \t]{1,9}([^\s#].*)$", re.MULTILINE)
+_COMMENT = re.compile(r"\s+(?:#|$)")
+
+
+def _configured(container: Container) -> Iterator[Setting]:
+    """The keys that stand at the left of files of configuration, which training is told of."""
+    for path, content in container.configuration:
+        for key, value in _KEY.findall(content):
+            yield _setting(key, _COMMENT.split(value)[0], container.pointer, f"{key} in {path}")
 
 
 @once
@@ -80,7 +91,7 @@ def words(container: Container) -> tuple[str, ...]:
 
 
 def _words(container: Container) -> Iterator[str]:
-    for word in container.command_line:
+    for word in container.started:
         if " " not in word and "\n" not in word:
             yield word
         else:
@@ -118,9 +129,10 @@ _OFF = frozenset({"no", "none", "false", "0", "off", "null"})
 
 @once
 def written(container: Container) -> str:
-    """The variables and the command line of a container as one text."""
+    """What `settings` are found in, as one text."""
     env = (text(entry.get(key)) for entry in container.env for key in ("name", "value"))
-    return "\n".join((*env, *container.command_line))
+    configured = (content for _, content in container.configuration)
+    return "\n".join((*env, *container.started, *configured))
 
 
 @once

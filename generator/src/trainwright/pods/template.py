@@ -20,6 +20,7 @@ from trainwright.datatypes.tolerant import (
     sequence,
     text,
 )
+from trainwright.pods.mounted import is_script, mounted, named_in
 
 ROLE_LABEL = "trainwright.io/role"  # of pods that serve those that train
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the path of it everywhere
@@ -51,11 +52,17 @@ def claim_names(claims: Iterable[Mapping[str, Data]]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Container:
-    """A container or init container and where it stands."""
+    """A container or init container and where it stands.
+
+    `files` are the texts by path that ConfigMaps have for it, as far as these are known, and
+    `entrypoint` is a command that its object has started in it, beside its own.
+    """
 
     pointer: str
     body: Mapping[str, Data]
     init: bool = False
+    files: Mapping[str, str] = field(default_factory=dict)
+    entrypoint: str = ""
 
     @property
     def name(self) -> str:
@@ -75,6 +82,19 @@ class Container:
         """Command and args, in the order the kubelet joins them."""
         parts = [*sequence(self.body.get("command")), *sequence(self.body.get("args"))]
         return tuple(str(part) for part in parts)
+
+    @cached_property
+    def started(self) -> tuple[str, ...]:
+        """The command line, with what else is started: an entrypoint, and scripts that it names."""
+        whole = (*self.command_line, *filter(None, [self.entrypoint]))
+        named = named_in(" ".join(whole), self.files)
+        return (*whole, *(content for path, content in named if is_script(path, content)))
+
+    @cached_property
+    def configuration(self) -> tuple[tuple[str, str], ...]:
+        """The files of YAML that what is started is told of, with their paths."""
+        named = named_in(" ".join(self.started), self.files)
+        return tuple(found for found in named if found[0].endswith((".yaml", ".yml")))
 
     @cached_property
     def env(self) -> tuple[Mapping[str, Data], ...]:
@@ -134,7 +154,8 @@ class PodTemplate(ObjectBody):
     A `partial` template is completed by an object that is not here, so that nothing follows from
     what it lacks. `claimed` are volumes beyond its own, of claims that the object makes for each
     pod. A `foreign` one is of a kind whose pods may train or serve: what they do tells.
-    `processes` is how many torchrun starts where its command line does not say it.
+    `processes` is how many torchrun starts where its command line does not say it. `configs` are
+    the data of ConfigMaps by name, and `entrypoint` is what its object has started in it.
     """
 
     pointer: str
@@ -147,6 +168,8 @@ class PodTemplate(ObjectBody):
     claimed: tuple[str, ...] = ()
     foreign: bool = False
     processes: str = ""
+    configs: Mapping[str, Mapping[str, Data]] = field(default_factory=dict)
+    entrypoint: str = ""
 
     def alike(self, other: PodTemplate) -> bool:
         """Whether the pods differ in nothing but what the object calls them and how many."""
@@ -171,7 +194,10 @@ class PodTemplate(ObjectBody):
         for index, item in enumerate(sequence(self.spec.get(field_name))):
             body = mapping(item)
             pointer = f"{self.pointer}/spec/{field_name}/{index}"
-            yield Container(self.placed.get(text(body.get("name")), pointer), body, init)
+            at = self.placed.get(text(body.get("name")), pointer)
+            files = mounted(body, [volume for _, volume in self.volumes], self.configs)
+            first = field_name == "containers" and index == 0
+            yield Container(at, body, init, files, self.entrypoint if first else "")
 
     @property
     def serves(self) -> bool:

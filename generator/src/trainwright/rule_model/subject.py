@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 from trainwright.datatypes.frozen import cached_property, dataclass
-from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.groupkind import CONFIGMAP, GroupKind
 from trainwright.datatypes.model import Data, Environment, Job, Manifest, ObjectBody
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.datatypes.tolerant import plain, words
+from trainwright.datatypes.tolerant import dig, mapping, plain, text, words
 from trainwright.objects.bundle import Bundle
 from trainwright.pods.core_templates import core_templates
 from trainwright.pods.launching import is_training
@@ -77,20 +77,28 @@ class Subject(ObjectBody):
     @cached_property
     def pod_templates(self) -> tuple[PodTemplate, ...]:
         """Every pod template of the object, also of kinds that train nothing, such as a Pod."""
-        return tuple(self.finder(self.manifest, self.around))
+        return tuple(map(self._with_configs, self.finder(self.manifest, self.around)))
+
+    def _with_configs(self, template: PodTemplate) -> PodTemplate:
+        """A template with the data of the ConfigMaps around it that it has as volumes."""
+        names = {text(dig(volume, "configMap", "name")) for _, volume in template.volumes}
+        found = {name: self.around.named(CONFIGMAP, name, self.manifest.namespace) for name in names}
+        configs = {name: mapping(one.body.get("data")) for name, one in found.items() if one}
+        return replace(template, configs=configs) if configs else template
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """Every key and every text of the object, and of pod templates that are written elsewhere.
+        """Every key and every text of the object, and of what its pods have from elsewhere.
 
-        A runtime has those of a TrainJob, for example.
+        A runtime has the pod templates of a TrainJob, for example, and a ConfigMap the script.
         """
         elsewhere = [
             template.body
             for template in self.pod_templates
             if lookup(self.body, template.pointer) is not template.body
         ]
-        return tuple(words([self.body, *elsewhere]))
+        scripts = [template.configs for template in self.pod_templates if template.configs]
+        return tuple(words([self.body, *elsewhere, *scripts]))
 
     @cached_property
     def wording(self) -> str:

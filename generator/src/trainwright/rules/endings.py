@@ -33,7 +33,7 @@ def several_nodes_without_gang(subject: Subject) -> Iterator[Hit]:
     if ours_without_queues or subject.pods < 2 or _is_gang(subject):
         return
     ranks = [t for t in subject.templates if t.accelerators and not t.partial]
-    if any(launches(c.command_line) for template in ranks for c in template.trains):
+    if any(launches(c.started) for template in ranks for c in template.trains):
         message = f"{subject.pods} pods with accelerators, in no queue and no gang"
         yield Hit(f"{ranks[0].pointer}/spec", message)
 
@@ -83,8 +83,8 @@ def container_outlives_training(subject: Subject) -> Iterator[Hit]:
 
 
 def _trainer(template: PodTemplate) -> Container | None:
-    launching = [c for c in template.trains if launches(c.command_line) or c.name == "pytorch"]
-    return launching[0] if launching else template.main
+    launching = [c for c in template.trains if launches(c.started) or c.name == "pytorch"]
+    return next(iter(launching or [c for c in template.trains if c.accelerators]), template.main)
 
 
 def _is_endless(container: Container) -> bool:
@@ -153,7 +153,7 @@ _WRAPPED = re.compile(r"(?:^|[\s;&|/])timeout\s{1,9}(?:-\S{1,30}\s{1,9}){0,4}(\d
 def deadline_before_flags(subject: Subject) -> Iterator[Hit]:
     for template, deadline in _deadlines(subject):
         for container in template.trains:
-            for limit in _WRAPPED.findall(" ".join(container.command_line)):
+            for limit in _WRAPPED.findall(" ".join(container.started)):
                 if _seconds(limit, "s") > deadline:
                     message = f"timeout {limit} is after the deadline of {deadline} seconds"
                     yield Hit(container.pointer, message)

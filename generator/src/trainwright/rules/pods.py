@@ -213,7 +213,7 @@ def _alone(subject: Subject) -> Iterator[Hit]:
     for container in (c for template in ranks for c in template.trains if pods > 1):
         if not _is_rank(subject, container):
             continue  # each pod of an array has a work of its own
-        line = " ".join(container.command_line)
+        line = " ".join(container.started)
         if torchruns(container) and _STANDALONE.search(line):
             yield Hit(container.pointer, f"--standalone, and there are {pods} pods")
         inner = [s.value for s in arguments(container) if s.shown == "MASTER_ADDR"]
@@ -223,7 +223,7 @@ def _alone(subject: Subject) -> Iterator[Hit]:
 
 
 def _starts_ranks(container: Container) -> bool:
-    return launches(container.command_line) or bool(addresses(container))
+    return launches(container.started) or bool(addresses(container))
 
 
 # By what a pod of many knows which of them it is, and takes its own work.
@@ -232,7 +232,7 @@ _INDEX = re.compile(r"JOB_COMPLETION_INDEX|HOSTNAME|POD_NAME|POD_INDEX|\bhostnam
 
 def _is_rank(subject: Subject, container: Container) -> bool:
     """Whether pods are ranks of one training: those of a Job are where they say so."""
-    line = " ".join(container.command_line)
+    line = " ".join(container.started)
     if "template" not in subject.spec:
         return "JOB_COMPLETION_INDEX" not in line
     if options(container).get("nnodes", "") not in ("", "1"):

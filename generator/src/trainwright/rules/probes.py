@@ -147,7 +147,7 @@ _PATIENCE = 300  # seconds: loading a checkpoint or compiling a model takes minu
 
 def _trains(template: PodTemplate) -> bool:
     """Whether the pods are sure to train, and not to serve or to copy."""
-    return bool(template.accelerators) or any(launches(c.command_line) for c in template.trains)
+    return bool(template.accelerators) or any(launches(c.started) for c in template.trains)
 
 
 @warning(

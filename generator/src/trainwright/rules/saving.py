@@ -80,8 +80,8 @@ def _keeps(template: PodTemplate, container: Container) -> bool:
     volumes = (volume_of(template, mount) for mount in container.mounts)
     if any("emptyDir" not in v and not _READ_ONLY_KINDS & v.keys() for v in volumes):
         return True
-    words = " ".join((*container.command_line, *container.variables.values()))
-    trains = bool(container.accelerators) and launches(container.command_line)
+    words = " ".join((*container.started, *container.variables.values()))
+    trains = bool(container.accelerators) and launches(container.started)
     named = any(saved(container))
     return not trains or named or bool(template.claimed or _REMOTE.search(words))
 
@@ -170,8 +170,7 @@ def offline_without_cache(subject: Subject) -> Iterator[Hit]:
 
 def _has_files(template: PodTemplate, container: Container) -> bool:
     """Whether a container has any volume that may hold files of before."""
-    volumes = (volume_of(template, mount) for mount in container.mounts)
-    return template.partial or any("emptyDir" not in volume for volume in volumes)
+    return template.partial or any(not _is_empty(template, mount) for mount in container.mounts)
 
 
 def _is_empty(template: PodTemplate, mount: Mapping[str, Data]) -> bool:
@@ -241,7 +240,7 @@ _OFF = ("offline", "dryrun", "disabled")
 def tracking_without_key(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
-            line = " ".join(container.command_line)
+            line = " ".join(container.started)
             for option in _trackers(container):
                 key = next((_KEYS[name] for name in _tracked(option) if name in _KEYS), "")
                 given = key in container.variables or container.env_from or key in line

@@ -276,7 +276,7 @@ def _counts_workers(option: Setting) -> bool:
 def deprecated_launcher(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
-            if re.search(r"torch\.distributed\.launch(?=\s|$)", " ".join(container.command_line)):
+            if re.search(r"torch\.distributed\.launch(?=\s|$)", " ".join(container.started)):
                 yield Hit(container.pointer, "torch.distributed.launch is deprecated")
 
 
@@ -329,7 +329,7 @@ def debugging_left_on(subject: Subject) -> Iterator[Hit]:
             for option in arguments(container):
                 if option.name in _ANOMALY and option.value.lower() not in ("false", "0", "no"):
                     yield Hit(container.pointer, f"{option.shown} checks every gradient")
-            if debugger := _DEBUGGER.search(" ".join(container.command_line)):
+            if debugger := _DEBUGGER.search(" ".join(container.started)):
                 yield Hit(container.pointer, f"{debugger[1]} runs the training")
 
 
