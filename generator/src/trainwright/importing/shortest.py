@@ -54,7 +54,7 @@ def shorten(
 
     def is_same(shorter: Mapping[str, Data]) -> bool:
         found = render(shorter)
-        return isinstance(found, NormalForm) and values(found) == wanted
+        return found is done or (isinstance(found, NormalForm) and values(found) == wanted)
 
     paths = list(_paths(spec, inherited))
     likely = [path for path in paths if _is_likely(spec, inherited, path)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import field
 from functools import cached_property
 
-from trainwright import equivalence
+from trainwright import equivalence, values
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Environment, Job, Manifest
 from trainwright.datatypes.pointer import Pointer
@@ -26,6 +27,16 @@ from trainwright.specs.load import read_spec
 from trainwright.specs.merge import Layer, Layered, stack
 from trainwright.specs.tree import Edited, Tree
 from trainwright.specs.yamlio import Document
+
+
+
+@dataclass(slots=True)
+class _Trial:
+    """Manifests that are rendered, and the run that they are, once it is needed."""
+
+    manifests: tuple[Manifest, ...]
+    run: NormalForm | None = None
+
 
 _REFUSED = re.compile(r"at '/(\w+)")
 
@@ -96,15 +107,28 @@ class ImportContext:
 
     def _run(self, job: Job, name: str, layered: Layered) -> NormalForm | Unsupported:
         try:
-            texts = objects.texts(job, self.environment, name, self._engine)
+            trial = self._trial(job, name)
         except engines.ChartRefusal as refusal:
             # Free-form values have the name of the spec's own field.
             where = _REFUSED.search(str(refusal))
             field = Pointer.of(where[1]) if where else Pointer()
             return Unsupported(field, f"the chart refuses it: {refusal}", "")
-        manifests = objects.manifests(texts, job.target)
-        for lost in dropped.refusals(manifests, job, self.environment, layered.data):
+        for lost in dropped.refusals(trial.manifests, job, self.environment, layered.data):
             return lost
+        if trial.run is None:
+            trial.run = self._form(trial.manifests, job, name)
+        return trial.run
+
+    def _trial(self, job: Job, name: str) -> _Trial:
+        """What is rendered of a job: once for all that lead to the same values. Helm takes long."""
+        decided = values.build(job, self.environment, name)
+        key = json.dumps((name, job.namespace, decided))
+        if key not in self._trials:
+            files = objects.rendered(decided, job, self._engine)
+            self._trials[key] = _Trial(objects.manifests(files, job.target))
+        return self._trials[key]
+
+    def _form(self, manifests: tuple[Manifest, ...], job: Job, name: str) -> NormalForm:
         lent = self.environment.targets[job.target].runtime
         runtimes = tuple(r for r in self.runtimes if r.name == lent) if lent else ()
         everything = (*manifests, *runtimes)
@@ -112,6 +136,10 @@ class ImportContext:
         return companions.in_spec_terms(
             equivalence.normal_form(everything, name), workload, everything, name
         )
+
+    @cached_property
+    def _trials(self) -> dict[str, _Trial]:
+        return {}
 
     @cached_property
     def _engine(self) -> engines.Engine:

@@ -73,11 +73,17 @@ def _in_role(problem: Unsupported, job: Job) -> Unsupported:
 def texts(job: Job, environment: Environment, name: str, engine: Engine) -> dict[str, str]:
     """The chart's values, and the manifests that it renders of them. Raises ChartRefusal."""
     decided = values.build(job, environment, name)
+    dumped = yamlio.dump(decided, blocks=True)
+    return {VALUES_FILE: dumped, **rendered(decided, job, engine)}
+
+
+def rendered(decided: Mapping[str, Data], job: Job, engine: Engine) -> dict[str, str]:
+    """The manifests that the chart renders of a job's values. Raises ChartRefusal."""
     templates = engine.render(decided, job.name, job.namespace)
     template = TARGETS[job.target].template
     if template not in templates:
         raise EngineError(f"Helm rendered no {template} for {job.environment}/{job.name}")
-    return {VALUES_FILE: yamlio.dump(decided, blocks=True), **templates}
+    return templates
 
 
 def manifests(files: Mapping[str, str], target: str) -> tuple[Manifest, ...]:
