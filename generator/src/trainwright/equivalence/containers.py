@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 from trainwright.datatypes import quantity
@@ -103,11 +104,17 @@ def resources(asked: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str
     }
 
 
+@lru_cache(maxsize=4096)  # many containers mount at the same few paths
+def normal(path: str, inside: str = "") -> str:
+    """A path, or one inside of it, without what means nothing in it."""
+    return str(PurePosixPath(path) / inside)
+
+
 def mounts(pod: Pod, configs: Configs) -> Iterator[tuple[str, dict[str, Data], Mount]]:
     """Path, volume source and mount of everything but what `files` gives whole."""
     for mount in pod.mounts:
         if mount.config not in configs:
-            path = str(PurePosixPath(mount.path))
+            path = normal(mount.path)
             yield path, _source(mount), _joined(mount)
 
 
@@ -127,7 +134,7 @@ def kept(pod: Pod) -> tuple[str, ...]:
     """Where volumes on a disk are mounted that live as long as the pod."""
     return tuple(
         sorted(
-            str(PurePosixPath(mount.path))
+            normal(mount.path)
             for mount in pod.mounts
             if _OF_THE_POD & mount.source.keys()
             and dig(mount.source, "emptyDir", "medium") != "Memory"
@@ -139,7 +146,7 @@ def shared(pod: Pod, volume: str, place: str) -> tuple[str, ...]:
     """The other places of a volume that is made for the pod: a path, or a container's by name."""
     if not _OF_THE_POD & pod.volumes.get(volume, {}).keys():
         return ()
-    places = {str(PurePosixPath(mount.path)) for mount in pod.mounts if mount.volume == volume}
+    places = {normal(mount.path) for mount in pod.mounts if mount.volume == volume}
     for container in (*pod.before, *pod.beside):
         for mount in container.mounts:
             if mount.get("name") == volume:
@@ -149,7 +156,7 @@ def shared(pod: Pod, volume: str, place: str) -> tuple[str, ...]:
 
 def place_in(container: Container, path: str) -> str:
     """A path in a container beside the one that trains."""
-    return f"{container.name}:{PurePosixPath(path)}"
+    return f"{container.name}:{normal(path)}"
 
 
 def _source(mount: Mount) -> dict[str, Data]:
@@ -206,7 +213,7 @@ def _mounted(pod: Pod, configs: Configs) -> Iterator[tuple[str, str | bytes, Dat
             if mount.sub_path in ("", path) and key in data:
                 inside = "" if mount.sub_path else path
                 mode = item.get("mode", source.get("defaultMode"))
-                yield str(PurePosixPath(mount.path) / inside), data[key], mode
+                yield normal(mount.path, inside), data[key], mode
 
 
 def security(own: Mapping[str, Data], theirs: Mapping[str, Data]) -> dict[str, Data]:

@@ -139,8 +139,10 @@ _MEMBERSHIP = frozenset(
 )
 
 
-def normal_form(manifests: tuple[Manifest, ...], name: str = "") -> NormalForm:
-    """The normal form of a workload and of what belongs to it.
+def normal_form(
+    manifests: tuple[Manifest, ...], name: str = "", *, sampled: bool = False
+) -> NormalForm:
+    """The normal form of a workload and of what belongs to it, or of a sample of its pods.
 
     `name` is a unique one, such as a rendered run's: it then stands for itself
     wherever it is part of a text. Raises ManifestError when no operator makes pods of it.
@@ -150,7 +152,7 @@ def normal_form(manifests: tuple[Manifest, ...], name: str = "") -> NormalForm:
             Manifest(body=_renamed(manifest.body, name), path=manifest.path)
             for manifest in manifests
         )
-    return of_workload(operators.workload(manifests), manifests)
+    return of_workload(operators.workload(manifests), manifests, sampled=sampled)
 
 
 def of_workload(

@@ -6,7 +6,6 @@ https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import PurePosixPath
 
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.tolerant import dig, mapping, text, texts
@@ -78,7 +77,7 @@ def _mounts(written: Container, pod: Pod) -> Iterator[tuple[str, dict[str, Data]
         shared = containers.shared(pod, name, containers.place_in(written, path))
         more = {k: v for k, v in mount.items() if k not in ("name", "mountPath") and v != "None"}
         yield (
-            str(PurePosixPath(path)),
+            containers.normal(path),
             {
                 "source": containers.source_of(pod.volumes.get(name, {}), ""),
                 **({"shared": shared} if shared else {}),

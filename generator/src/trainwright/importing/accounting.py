@@ -16,8 +16,9 @@ from typing import Literal, TypeAlias
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Manifest
 from trainwright.datatypes.pointer import Pointer, lookup, scalars, with_value, without_value
-from trainwright.equivalence import form
+from trainwright.equivalence import comparison, form
 from trainwright.equivalence.comparison import in_every_pod, values
+from trainwright.equivalence.form import NormalForm
 from trainwright.importing.source import Source, read
 from trainwright.kinds.reading import ImportingError
 from trainwright.kinds.target import in_group
@@ -45,12 +46,14 @@ def accounts(source: Source, rendered: Mapping[Pointer, Data]) -> tuple[Account,
     """Every value of the input with its fate, given the rendered run's normal form."""
     numbers = form.sample(source.workload())
     of_all = values(source.run())
-    before, after = _sampled(of_all, numbers), _sampled(rendered, numbers)
+    run = read(source.manifests(), source.title, sampled=True)
+    before, after = values(run), _sampled(rendered, numbers)
+    assert before == _sampled(of_all, numbers)
     found: list[Account] = []
     touched: list[_Touched] = []
     for index, part in enumerate(source.parts):
         for pointer, value in scalars(part.body):
-            fate, sets = _fate(source, index, pointer, before, after)
+            fate, sets = _fate(_Before(source, run, before), index, pointer, after)
             changed = tuple(dict.fromkeys(path for paths in sets for path in paths))
             changed = tuple(p for p in changed if before.get(p) != after.get(p))
             found.append(
@@ -139,21 +142,27 @@ _IDENTITY = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What is imported as it is: the normal form of a sample of its pods, and its values."""
+
+    source: Source
+    run: NormalForm
+    values: Mapping[Pointer, Data]
+
+
 def _fate(
-    source: Source,
-    index: int,
-    pointer: Pointer,
-    before: Mapping[Pointer, Data],
-    rendered: Mapping[Pointer, Data],
+    known: _Before, index: int, pointer: Pointer, rendered: Mapping[Pointer, Data]
 ) -> tuple[Fate, _Touched]:
     """The fate of a value, and what of the normal form it touches when it is left."""
+    source, before = known.source, known.values
     value = lookup(source.parts[index].body, pointer)
     if pointer in _IDENTITY:
         return "carried", ()
     body = source.parts[index].body
 
     def touches(body: Data) -> tuple[Pointer, ...] | None:
-        paths = _own(_paths(source, index, body, before), before, rendered)
+        paths = _own(_paths(known, index, body), before, rendered)
         return paths if paths is None else _without_kept(paths, pointer)
 
     without = touches(without_value(body, pointer))
@@ -194,19 +203,18 @@ def _agree(
 _SIZES = frozenset({Pointer("/nodes"), Pointer("/elastic/0"), Pointer("/elastic/1")})
 
 
-def _paths(
-    source: Source, index: int, body: Data, before: Mapping[Pointer, Data]
-) -> tuple[Pointer, ...] | None:
+def _paths(known: _Before, index: int, body: Data) -> tuple[Pointer, ...] | None:
     """The paths of the normal form that change with a body; None when it is none any more."""
+    source = known.source
     parts = tuple(
         replace(part, body=body) if index == at else part for at, part in enumerate(source.parts)
     )
     manifests = (*(Manifest(body=part.body) for part in parts), *source.assumed)
     try:
-        after = values(read(manifests, source.title, sampled=True))
+        after = read(manifests, source.title, sampled=True)
     except ImportingError:
         return None
-    changed = sorted(p for p in before.keys() | after.keys() if before.get(p) != after.get(p))
+    changed = comparison.changed(known.run, after)
     # With a number of pods all that they have comes and goes, which others are accountable for.
     if _SIZES & set(changed) or any(path.matches("/roles/*/nodes") for path in changed):
         changed = [path for path in changed if not _OF_A_POD.match(path)]

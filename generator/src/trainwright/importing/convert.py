@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from trainwright import equivalence
 from trainwright.datatypes.frozen import dataclass
@@ -75,7 +76,7 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
     if isinstance(best, Unsupported):
         raise ImportingError(f"{source.place}: {source.title}: {_why_unsupported(best)}")
     inherited = place.inherited_in(best.spec.get("pool") or "")
-    spec = shortest.shorten(best.spec, inherited, place.run)
+    spec = shortest.shorten(best.spec, inherited, partial(place.run, sampled=True))
     rendered = values(best.run)
     accounts = accounting.accounts(source, rendered)
     explain = reasons.Reasons(

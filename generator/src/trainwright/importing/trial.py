@@ -32,10 +32,10 @@ from trainwright.specs.yamlio import Document
 
 @dataclass(slots=True)
 class _Trial:
-    """Manifests that are rendered, and the run that they are, once it is needed."""
+    """Manifests that are rendered, and the run that they are, as far as it is needed."""
 
     manifests: tuple[Manifest, ...]
-    run: NormalForm | None = None
+    runs: dict[bool, NormalForm] = field(default_factory=dict)  # whether of a sample
 
 
 _REFUSED = re.compile(r"at '/(\w+)")
@@ -87,14 +87,18 @@ class ImportContext:
             raise ImportingError(f"its spec would be refused: {why}")
         return layers.stacked(self._layers, layers.of_job([document]))
 
-    def run(self, spec: Mapping[str, Data]) -> NormalForm | Unsupported:
+    def run(self, spec: Mapping[str, Data], *, sampled: bool = False) -> NormalForm | Unsupported:
         """The normal form of what a spec renders to, or the first thing that keeps it from that.
+
+        It is of a sample of the pods where that is enough.
 
         Rules are not asked: what is imported may be as careless as it was.
         """
-        return self.rendered(JobFile(self.name, spec["name"]), self.layered(spec))
+        return self.rendered(JobFile(self.name, spec["name"]), self.layered(spec), sampled=sampled)
 
-    def rendered(self, file: JobFile, layered: Layered) -> NormalForm | Unsupported:
+    def rendered(
+        self, file: JobFile, layered: Layered, *, sampled: bool = False
+    ) -> NormalForm | Unsupported:
         """The same of a spec that is merged already."""
         broken = load.job_violations(layered, str(file))
         job = broken or resolve.job(layered, self.environment, file.path)
@@ -103,9 +107,11 @@ class ImportContext:
         name = identity.object_name(job, identity.spec_hash(job, self.environment))
         for _, refusal in objects.refusals(job, self.environment, name):
             return refusal
-        return self._run(job, name, layered)
+        return self._run(job, name, layered, sampled=sampled)
 
-    def _run(self, job: Job, name: str, layered: Layered) -> NormalForm | Unsupported:
+    def _run(
+        self, job: Job, name: str, layered: Layered, *, sampled: bool
+    ) -> NormalForm | Unsupported:
         try:
             trial = self._trial(job, name)
         except engines.ChartRefusal as refusal:
@@ -115,9 +121,9 @@ class ImportContext:
             return Unsupported(field, f"the chart refuses it: {refusal}", "")
         for lost in dropped.refusals(trial.manifests, job, self.environment, layered.data):
             return lost
-        if trial.run is None:
-            trial.run = self._form(trial.manifests, job, name)
-        return trial.run
+        if sampled not in trial.runs:
+            trial.runs[sampled] = self._form(trial.manifests, job, name, sampled=sampled)
+        return trial.runs[sampled]
 
     def _trial(self, job: Job, name: str) -> _Trial:
         """What is rendered of a job: once for all that lead to the same values. Helm takes long."""
@@ -128,13 +134,15 @@ class ImportContext:
             self._trials[key] = _Trial(objects.manifests(files, job.target))
         return self._trials[key]
 
-    def _form(self, manifests: tuple[Manifest, ...], job: Job, name: str) -> NormalForm:
+    def _form(
+        self, manifests: tuple[Manifest, ...], job: Job, name: str, *, sampled: bool
+    ) -> NormalForm:
         lent = self.environment.targets[job.target].runtime
         runtimes = tuple(r for r in self.runtimes if r.name == lent) if lent else ()
         everything = (*manifests, *runtimes)
         workload = operators.workload(everything)
         return companions.in_spec_terms(
-            equivalence.normal_form(everything, name), workload, everything, name
+            equivalence.normal_form(everything, name, sampled=sampled), workload, everything, name
         )
 
     @cached_property

@@ -48,7 +48,7 @@ def job_pods(
         declared, before = first.declared, first.before
         if indexed:
             if any(one.origin for one in declared):
-                declared = build.variables(container, _fields(index))
+                declared = build.variables_with(declared, container, _fields(index))
             declared = (*declared, *_completion_index(container, index))
             before = tuple(_counted(one, index) for one in before)
         return replace(

@@ -5,7 +5,7 @@ Templates may be malformed in any way; what has another type than it should is n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from trainwright.datatypes.model import Data
@@ -162,6 +162,16 @@ def ports(container: Container) -> tuple[Port, ...]:
 def variables(container: Container, fields: Mapping[str, str]) -> tuple[EnvVar, ...]:
     """The entries of a container's env; `fields` of the downward API are known."""
     return tuple(_variable(entry, fields) for entry in container.env)
+
+
+def variables_with(
+    known: Sequence[EnvVar], container: Container, fields: Mapping[str, str]
+) -> tuple[EnvVar, ...]:
+    """The same of another pod of a template, where those without an origin stay as they are."""
+    return tuple(
+        _variable(entry, fields) if variable.origin else variable
+        for entry, variable in zip(container.env, known, strict=True)
+    )
 
 
 def _variable(entry: Mapping[str, Data], fields: Mapping[str, str]) -> EnvVar:

@@ -63,7 +63,7 @@ class _Job:
     @property
     def procs(self) -> str | None:
         """spec.nprocPerNode with its default, which the deprecated elastic field suppresses."""
-        written = texts(self.spec).get("nprocPerNode")
+        written = texts({"procs": self.spec.get("nprocPerNode")}).get("procs")
         deprecated = self.elastic is not None and "nProcPerNode" in self.elastic
         return written or (None if deprecated else "auto")
 
@@ -144,7 +144,7 @@ def _of_role(job: _Job, role: str, count: int) -> Iterator[Pod]:
         name = f"{job.name}-{role.lower()}-{index}"
         declared = first.declared
         if any(one.origin for one in declared):
-            declared = build.variables(container, {"metadata.name": name})
+            declared = build.variables_with(declared, container, {"metadata.name": name})
         yield replace(
             first,
             name=name,
