@@ -79,7 +79,7 @@ _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 def program(pod: Pod) -> Program:
     """What the pod's command starts."""
-    argv, env = pod.argv, dict(pod.env)
+    argv, env = pod.resolve({})
     command = commands.parse(argv)
     always = bool(env.get(_UNBUFFERED))
     if pod.starts_image:
@@ -152,10 +152,10 @@ def _address(pod: Pod, pods: tuple[Pod, ...]) -> str:
 
 
 def _written_address(pod: Pod) -> str:
-    env = dict(pod.env)
+    argv, env = pod.resolve({})
     if pod.agent:
         return {variable.name: variable.value for variable in pod.agent[0]}["MASTER_ADDR"]
-    command = commands.parse(pod.argv)
+    command = commands.parse(argv)
     if command.launcher == "none":
         return env.get("MASTER_ADDR", "")
     reads = _READS.get(command.launcher, ("PET_RDZV_ENDPOINT", "PET_MASTER_ADDR"))

@@ -63,11 +63,15 @@ class Names:
 
         The domain of their Service has the number OF_SERVICE.
         """
-        if not self._stem or not (self._stem in text or self._is_domain_in(text)):
+        if not self.may_be_in(text):
             return text
         return self._pattern.sub(
             lambda m: by(self._numbers[m[1]] if m[1] else OF_SERVICE) or m[0], text
         )
+
+    def may_be_in(self, text: str) -> bool:
+        """Whether a text, or the texts of which it is one, can name a pod at all."""
+        return bool(self._stem) and (self._stem in text or self._is_domain_in(text))
 
     def _is_domain_in(self, text: str) -> bool:
         return bool(self._service) and f"{self._service}." in text and ".svc" in text
@@ -99,6 +103,10 @@ def anonymous(pod: form.Pod, names: Names) -> form.Pod:
             text, lambda number: "(service)" if number == OF_SERVICE else f"(pod {number})"
         )
 
+    def anew(data: Data) -> Data:
+        """Most of a pod names none."""
+        return replaced(data) if names.may_be_in(repr(data)) else data
+
     def replaced(data: Data) -> Data:
         if isinstance(data, str):
             return plain(data)
@@ -114,8 +122,8 @@ def anonymous(pod: form.Pod, names: Names) -> form.Pod:
     return replace(
         pod,
         program=of_program(pod.program),
-        env=replaced(pod.env),
-        files=replaced(pod.files),
-        init=replaced(pod.init),
-        sidecars=replaced(pod.sidecars),
+        env=anew(pod.env),
+        files=anew(pod.files),
+        init=anew(pod.init),
+        sidecars=anew(pod.sidecars),
     )

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.quantity import count
-from trainwright.datatypes.tolerant import amount, integer, mapping, mappings, text, texts
+from trainwright.datatypes.tolerant import amount, dig, integer, mapping, mappings, text, texts
 from trainwright.pods.pod import Deadline, EnvVar, ManifestError, Mount, Pod, Port, Restart
 from trainwright.pods.template import Container, PodTemplate
 
@@ -167,18 +167,23 @@ def variables(container: Container, fields: Mapping[str, str]) -> tuple[EnvVar, 
 def variables_with(
     known: Sequence[EnvVar], container: Container, fields: Mapping[str, str]
 ) -> tuple[EnvVar, ...]:
-    """The same of another pod of a template, where those without an origin stay as they are."""
+    """The same of another pod of a template, as its fields are; others stay as they are known."""
     return tuple(
-        _variable(entry, fields) if variable.origin else variable
+        _variable(entry, fields) if _field(variable) in fields else variable
         for entry, variable in zip(container.env, known, strict=True)
     )
+
+
+def _field(variable: EnvVar) -> str:
+    """The field of the pod that a variable is; empty of any other."""
+    return text(dig(variable.origin, "fieldRef", "fieldPath")) if variable.origin else ""
 
 
 def _variable(entry: Mapping[str, Data], fields: Mapping[str, str]) -> EnvVar:
     name, origin = text(entry.get("name")), mapping(entry.get("valueFrom"))
     if not origin:
         return EnvVar(name, str(entry.get("value") or ""))
-    return replace(_from_elsewhere(name, origin, fields), origin=origin)
+    return _from_elsewhere(name, origin, fields)
 
 
 def _from_elsewhere(name: str, origin: Mapping[str, Data], fields: Mapping[str, str]) -> EnvVar:
@@ -188,18 +193,19 @@ def _from_elsewhere(name: str, origin: Mapping[str, Data], fields: Mapping[str, 
         path = text(reference.get("fieldPath"))
         if path in fields:
             # The value is final: a $ in it is no reference.
-            return EnvVar(name, fields[path].replace("$", "$$"))
-        return EnvVar(name, source=f"field {path} of the pod")
+            return EnvVar(name, fields[path].replace("$", "$$"), origin=origin)
+        return EnvVar(name, source=f"field {path} of the pod", origin=origin)
     if kind == "secretKeyRef":
         secret = (text(reference.get("name")), text(reference.get("key")))
         key = f"key {secret[1]} of Secret {secret[0]}{_if_there(reference)}"
-        return EnvVar(name, source=key, secret=secret)
+        return EnvVar(name, source=key, secret=secret, origin=origin)
     if kind == "configMapKeyRef":
         config, key = text(reference.get("name")), text(reference.get("key"))
-        return EnvVar(name, source=f"key {key} of ConfigMap {config}{_if_there(reference)}")
+        source = f"key {key} of ConfigMap {config}{_if_there(reference)}"
+        return EnvVar(name, source=source, origin=origin)
     if kind == "resourceFieldRef":
-        return EnvVar(name, source=_amount_of(reference))
-    return EnvVar(name, source=f"{kind} of the pod")
+        return EnvVar(name, source=_amount_of(reference), origin=origin)
+    return EnvVar(name, source=f"{kind} of the pod", origin=origin)
 
 
 def _amount_of(reference: Mapping[str, Data]) -> str:
