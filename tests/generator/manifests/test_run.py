@@ -67,6 +67,18 @@ def test_objects_that_are_described_twice(here: Path) -> None:
     assert found[0].message == "ConfigMap/a is described twice"
 
 
+def test_folders_side_by_side_are_applied_apart(here: Path) -> None:
+    for name in ("a.yaml", "prod/a.yaml", "staging/a.yaml"):
+        (here / name).parent.mkdir(exist_ok=True)
+        (here / name).write_text(CONFIG)
+    assert [f.place.file for f in check(".") if f.rule == "TW512"] == [
+        "prod/a.yaml",
+        "staging/a.yaml",
+    ]
+    (here / "a.yaml").unlink()
+    assert [f for f in check(".") if f.rule == "TW512"] == []
+
+
 def test_generated_names_are_no_duplicates(here: Path) -> None:
     text = CONFIG.replace("name: a", "generateName: a-")
     (here / "a.yaml").write_text(f"{text}---\n{text}")

@@ -153,17 +153,21 @@ def _context(chunks: Sequence[Chunk]) -> Iterator[Manifest]:
 
 
 def _duplicates(chunks: Sequence[Chunk], result: Sequence[CheckedText]) -> Iterator[Finding]:
-    """Objects that are described twice, in whichever files: at the second, naming the first."""
-    first: dict[tuple[str, str, str, str], tuple[Chunk, checking.ObjectLocation]] = {}
+    """Objects that are described twice in files of one application: at the second.
+
+    What lies in folders side by side is applied apart, as the environments of an overlay are.
+    """
+    earlier: dict[tuple[str, str, str, str], list[tuple[Chunk, checking.ObjectLocation]]] = {}
     for chunk, one in zip(chunks, result, strict=True):
         for seen in one.seen:
             _, kind, _, name = seen.identity
             if not name:
                 continue
-            if seen.identity not in first:
-                first[seen.identity] = (chunk, seen.at)
+            others = earlier.setdefault(seen.identity, [])
+            before = next((other for other in others if _are_together(other[0], chunk)), None)
+            if before is None:
+                others.append((chunk, seen.at))
                 continue
-            before = _name_of(*first[seen.identity])
             yield Finding(
                 rule=duplicate_object.id,
                 severity=duplicate_object.severity,
@@ -173,8 +177,14 @@ def _duplicates(chunks: Sequence[Chunk], result: Sequence[CheckedText]) -> Itera
                 effect=duplicate_object.effect,
                 manifest=f"{kind}/{name}",
                 pointer="/metadata/name",
-                related=(Related("first", "it is here already", before),),
+                related=(Related("first", "it is here already", _name_of(*before)),),
             )
+
+
+def _are_together(one: Chunk, other: Chunk) -> bool:
+    """Whether the folder of a file is that of another, or above it."""
+    folders = [Path(chunk.file).parent for chunk in (one, other)]
+    return folders[0] in (folders[1], *folders[1].parents) or folders[1] in folders[0].parents
 
 
 def _name_of(chunk: Chunk, at: checking.ObjectLocation) -> Location:
