@@ -60,7 +60,9 @@ class Source:
 
     def run(self) -> NormalForm:
         """The normal form of it. Raises ImportingError when nothing can be made of it."""
-        return read(self.manifests(), f"{self.place}: {self.title}")
+        title = f"{self.place}: {self.title}"
+        _refuse_millions(self.manifests(), title)
+        return read(self.manifests(), title)
 
     def check(self, kubernetes: str) -> None:
         """Hold the objects against the schemas of their kinds, and raise what is no such value.
@@ -129,7 +131,6 @@ def _refuse_many(data: Data, title: str) -> None:
 
 def read(manifests: tuple[Manifest, ...], title: str, *, sampled: bool = False) -> NormalForm:
     """The normal form of objects that may be malformed in any way, or of a sample of its pods."""
-    _refuse_millions(manifests, title)
     with naming(title):
         workload = operators.workload(manifests)
         run = form.of_workload(workload, manifests, sampled=sampled)

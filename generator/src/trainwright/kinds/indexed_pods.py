@@ -33,8 +33,12 @@ def job_pods(
     role: str,
     restart: Restart,
     subdomain: str = "",
+    given: Mapping[str, str] | None = None,
 ) -> tuple[Pod, ...]:
-    """A Job's pods, each by the name without the random letters that end it."""
+    """A Job's pods, each by the name without the random letters that end it.
+
+    `given` are labels that the owner of the Job adds.
+    """
     indexed = spec.get("completionMode") == "Indexed"
     domain = subdomain or text(template.spec.get("subdomain"))
     container = build.main_container(template)
@@ -43,11 +47,13 @@ def job_pods(
         template, container, name=name, role=role, index=0, restart=restart, fields={}
     )
 
+    has_fields = any(one.origin for one in first.declared)
+
     def pod(index: int) -> Pod:
         """They have one template, of which little depends on the index."""
         declared, before = first.declared, first.before
         if indexed:
-            if any(one.origin for one in declared):
+            if has_fields:
                 declared = build.variables_with(declared, container, _fields(index))
             declared = (*declared, *_completion_index(container, index))
             before = tuple(_counted(one, index) for one in before)
@@ -61,6 +67,7 @@ def job_pods(
             controller_labels={
                 **dict.fromkeys(labels.JOB_NAMES, name),
                 **({_INDEX: str(index)} if indexed else {}),
+                **(given or {}),
             },
         )
 
@@ -80,7 +87,8 @@ def _completion_index(container: Container, index: int) -> tuple[EnvVar, ...]:
 def _counted(container: Container, index: int) -> Container:
     """An init container, which gets the index as well."""
     added = [{"name": one.name, "value": one.value} for one in _completion_index(container, index)]
-    return replace(container, body={**container.body, "env": [*container.env, *added]})
+    body = {**container.body, "env": [*container.env, *added]}
+    return Container(container.pointer, body, container.init)
 
 
 def job_restart(spec: Mapping[str, Data]) -> Restart:
@@ -174,22 +182,20 @@ def _group(
     job = {"completionMode": "Indexed", **group.spec}
     restart = _gang(spec, job_restart(job))
     for replica in range(group.replicas):
-        pods = job_pods(
+        yield from job_pods(
             f"{name}-{group.name}-{replica}",
             job,
             group.template,
             role=group.name,
             restart=restart,
             subdomain=subdomain,
+            given={
+                labels.SET_NAME: name,
+                f"{labels.SET_DOMAIN}replicatedjob-name": group.name,
+                f"{labels.SET_DOMAIN}replicatedjob-replicas": str(group.replicas),
+                f"{labels.SET_DOMAIN}job-index": str(replica),
+            },
         )
-        given = {
-            labels.SET_NAME: name,
-            f"{labels.SET_DOMAIN}replicatedjob-name": group.name,
-            f"{labels.SET_DOMAIN}replicatedjob-replicas": str(group.replicas),
-            f"{labels.SET_DOMAIN}job-index": str(replica),
-        }
-        for pod in pods:
-            yield replace(pod, controller_labels={**pod.controller_labels, **given})
 
 
 def _gang(spec: Mapping[str, Data], job: Restart) -> Restart:

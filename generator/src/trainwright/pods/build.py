@@ -169,14 +169,14 @@ def variables_with(
 ) -> tuple[EnvVar, ...]:
     """The same of another pod of a template, as its fields are; others stay as they are known."""
     return tuple(
-        _variable(entry, fields) if _field(variable) in fields else variable
+        _variable(entry, fields) if variable.origin and _field(variable) in fields else variable
         for entry, variable in zip(container.env, known, strict=True)
     )
 
 
 def _field(variable: EnvVar) -> str:
     """The field of the pod that a variable is; empty of any other."""
-    return text(dig(variable.origin, "fieldRef", "fieldPath")) if variable.origin else ""
+    return text(dig(variable.origin, "fieldRef", "fieldPath"))
 
 
 def _variable(entry: Mapping[str, Data], fields: Mapping[str, str]) -> EnvVar:
