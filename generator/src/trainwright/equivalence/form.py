@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import field, fields, replace
 from typing import Literal
 
 from trainwright.datatypes.frozen import dataclass
@@ -165,7 +165,7 @@ def of_workload(
     trains = workload.training
     shown = tuple(trains[at] for at in (sample(workload) if sampled else every(workload)))
     places = programs.processes(trains, shown, elastic=workload.sizes is not None)
-    pods = tuple(_pod(pod, places.get(pod.name, ()), configs) for pod in shown)
+    pods = tuple(_pods(shown, places, configs))
     roles = {name: _role(workload, name, configs) for name in workload.serving}
     metadata = manifest.metadata
     # A service of a compose file is both the object and the pod.
@@ -251,17 +251,44 @@ def _renamed(data: Data, name: str) -> Data:
     return data.replace(name, "run") if isinstance(data, str) else data
 
 
-def _pod(pod: OperatedPod, processes: tuple[Process, ...], configs: Configs) -> Pod:
+# What an operator says of a pod by its number; all else is its template's.
+_BY_NUMBER = frozenset({"name", "hostname", "index", "declared", "before", "controller_labels"})
+_OF_TEMPLATE = tuple(f.name for f in fields(OperatedPod) if f.name not in _BY_NUMBER)
+
+
+def _pods(
+    pods: tuple[OperatedPod, ...], places: Mapping[str, tuple[Process, ...]], configs: Configs
+) -> Iterator[Pod]:
+    """Each pod; those of one template share what does not depend on their number."""
+    of_template: dict[tuple[int, ...], Pod] = {}
+    for pod in pods:
+        template = tuple(id(getattr(pod, name)) for name in _OF_TEMPLATE)
+        known, processes = of_template.get(template), places.get(pod.name, ())
+        if known is None:
+            of_template[template] = made = _pod(pod, processes, configs)
+            yield made
+        else:
+            program = programs.program(pod)
+            yield replace(known, processes=processes, program=program, **_environment(pod))
+
+
+def _environment(pod: OperatedPod) -> dict[str, dict[str, str]]:
     env, elsewhere = containers.environment(pod)
+    return {
+        "env": env,
+        "secrets": {name: v.source for name, v in elsewhere.items() if containers.is_secret(v)},
+        "fields": {name: v.source for name, v in elsewhere.items() if not containers.is_secret(v)},
+    }
+
+
+def _pod(pod: OperatedPod, processes: tuple[Process, ...], configs: Configs) -> Pod:
     return Pod(
         processes=processes,
         program=programs.program(pod),
         image=containers.image(pod.image),
         pull_policy=containers.pull_policy(pod.pull_policy, pod.image),
         pull_secrets=pod.pull_secrets,
-        env=env,
-        secrets={name: v.source for name, v in elsewhere.items() if containers.is_secret(v)},
-        fields={name: v.source for name, v in elsewhere.items() if not containers.is_secret(v)},
+        **_environment(pod),
         resources=containers.resources(pod.resources),
         mounts={
             path: Mount(
