@@ -130,7 +130,7 @@ def _changed(before: Data, after: Data, path: Pointer) -> Iterator[Pointer]:
             yield from _changed(was, now, path / index)
     elif alike and isinstance(before, dict) and before and after:
         for key in before.keys() | after.keys():
-            was, now = (form[key] if key in form else _ABSENT for form in (before, after))
+            was, now = before.get(key, _ABSENT), after.get(key, _ABSENT)
             if isinstance(was, dict) and was and isinstance(now, dict) and now:
                 yield from _changed(was, now, path / str(key))
             elif was != now:

@@ -268,27 +268,35 @@ def _pods(
             of_template[template] = made = _pod(pod, processes, configs)
             yield made
         else:
-            program = programs.program(pod)
-            yield replace(known, processes=processes, program=program, **_environment(pod))
+            env, secrets, downward = _environment(pod)
+            yield replace(
+                known,
+                processes=processes,
+                program=programs.program(pod),
+                env=env,
+                secrets=secrets,
+                fields=downward,
+            )
 
 
-def _environment(pod: OperatedPod) -> dict[str, dict[str, str]]:
+def _environment(pod: OperatedPod) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """The variables whose values are known, and where those of secrets and others come from."""
     env, elsewhere = containers.environment(pod)
-    return {
-        "env": env,
-        "secrets": {name: v.source for name, v in elsewhere.items() if containers.is_secret(v)},
-        "fields": {name: v.source for name, v in elsewhere.items() if not containers.is_secret(v)},
-    }
+    secrets = {name: v.source for name, v in elsewhere.items() if containers.is_secret(v)}
+    return env, secrets, {k: v.source for k, v in elsewhere.items() if k not in secrets}
 
 
 def _pod(pod: OperatedPod, processes: tuple[Process, ...], configs: Configs) -> Pod:
+    env, secrets, downward = _environment(pod)
     return Pod(
         processes=processes,
         program=programs.program(pod),
         image=containers.image(pod.image),
         pull_policy=containers.pull_policy(pod.pull_policy, pod.image),
         pull_secrets=pod.pull_secrets,
-        **_environment(pod),
+        env=env,
+        secrets=secrets,
+        fields=downward,
         resources=containers.resources(pod.resources),
         mounts={
             path: Mount(

@@ -47,8 +47,7 @@ def accounts(source: Source, rendered: Mapping[Pointer, Data]) -> tuple[Account,
     numbers = form.sample(source.workload())
     of_all = values(source.run())
     run = read(source.manifests(), source.title, sampled=True)
-    before, after = values(run), _sampled(rendered, numbers)
-    assert before == _sampled(of_all, numbers)
+    before, after = _sampled(of_all, numbers), _sampled(rendered, numbers)
     found: list[Account] = []
     touched: list[_Touched] = []
     for index, part in enumerate(source.parts):
@@ -152,17 +151,17 @@ class _Before:
 
 
 def _fate(
-    known: _Before, index: int, pointer: Pointer, rendered: Mapping[Pointer, Data]
+    whole: _Before, index: int, pointer: Pointer, rendered: Mapping[Pointer, Data]
 ) -> tuple[Fate, _Touched]:
     """The fate of a value, and what of the normal form it touches when it is left."""
-    source, before = known.source, known.values
+    source, before = whole.source, whole.values
     value = lookup(source.parts[index].body, pointer)
     if pointer in _IDENTITY:
         return "carried", ()
     body = source.parts[index].body
 
     def touches(body: Data) -> tuple[Pointer, ...] | None:
-        paths = _own(_paths(known, index, body), before, rendered)
+        paths = _own(_paths(whole, index, body), before, rendered)
         return paths if paths is None else _without_kept(paths, pointer)
 
     without = touches(without_value(body, pointer))
@@ -203,9 +202,9 @@ def _agree(
 _SIZES = frozenset({Pointer("/nodes"), Pointer("/elastic/0"), Pointer("/elastic/1")})
 
 
-def _paths(known: _Before, index: int, body: Data) -> tuple[Pointer, ...] | None:
+def _paths(whole: _Before, index: int, body: Data) -> tuple[Pointer, ...] | None:
     """The paths of the normal form that change with a body; None when it is none any more."""
-    source = known.source
+    source = whole.source
     parts = tuple(
         replace(part, body=body) if index == at else part for at, part in enumerate(source.parts)
     )
@@ -214,7 +213,7 @@ def _paths(known: _Before, index: int, body: Data) -> tuple[Pointer, ...] | None
         after = read(manifests, source.title, sampled=True)
     except ImportingError:
         return None
-    changed = comparison.changed(known.run, after)
+    changed = comparison.changed(whole.run, after)
     # With a number of pods all that they have comes and goes, which others are accountable for.
     if _SIZES & set(changed) or any(path.matches("/roles/*/nodes") for path in changed):
         changed = [path for path in changed if not _OF_A_POD.match(path)]

@@ -29,7 +29,6 @@ from trainwright.specs.tree import Edited, Tree
 from trainwright.specs.yamlio import Document
 
 
-
 @dataclass(slots=True)
 class _Trial:
     """Manifests that are rendered, and the run that they are, as far as it is needed."""

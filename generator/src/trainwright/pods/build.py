@@ -6,7 +6,6 @@ Templates may be malformed in any way; what has another type than it should is n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.quantity import count

@@ -53,4 +53,3 @@ _SHEBANG = re.compile(r"#!.*\b(?:ba|da|z)?sh\b")
 def is_script(path: str, content: str) -> bool:
     """Whether a file is a script of a shell."""
     return path.endswith((".sh", ".bash")) or _SHEBANG.match(content) is not None
-

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from trainwright import values
-from trainwright.datatypes.model import Environment, Job, Manifest
+from trainwright.datatypes.model import Data, Environment, Job, Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.errors import EngineError
 from trainwright.findings import diagnostics as dx

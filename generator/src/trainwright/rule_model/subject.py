@@ -81,8 +81,9 @@ class Subject(ObjectBody):
 
     def _with_configs(self, template: PodTemplate) -> PodTemplate:
         """A template with the data of the ConfigMaps around it that it has as volumes."""
+        where = self.manifest.namespace
         names = {text(dig(volume, "configMap", "name")) for _, volume in template.volumes}
-        found = {name: self.around.named(CONFIGMAP, name, self.manifest.namespace) for name in names}
+        found = {name: self.around.named(CONFIGMAP, name, where) for name in names}
         configs = {name: mapping(one.body.get("data")) for name, one in found.items() if one}
         return replace(template, configs=configs) if configs else template
 
