@@ -77,10 +77,11 @@ class Embedded:
         return self._of_target[target]
 
     def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
+        plain = _plain(values)
         with _failures():
-            valid = schema.chart_values().accepts(values)
+            valid = schema.chart_values().accepts(plain)
             chart = self._bare(values["target"]) if valid else self._whole
-            return _texts(chart.render(dict(values), name=release, namespace=namespace))
+            return _texts(chart.render(plain, name=release, namespace=namespace))
 
 
 class OtherChart:
@@ -109,10 +110,20 @@ class OtherChart:
         return str(self._whole.version)
 
     def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
+        plain = _plain(values)
         with _failures():
-            bare = self._bare if self._bare and self._bare.schema.accepts(values) else None
+            bare = self._bare if self._bare and self._bare.schema.accepts(plain) else None
             chart = bare.chart if bare else self._whole
-            return _texts(chart.render(dict(values), name=release, namespace=namespace))
+            return _texts(chart.render(plain, name=release, namespace=namespace))
+
+
+def _plain(data: Data) -> Data:
+    """Values whose texts are nothing but texts: a compiled schema takes no class made of `str`."""
+    if isinstance(data, Mapping):
+        return {str(key): _plain(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_plain(value) for value in data]
+    return str(data) if isinstance(data, str) else data
 
 
 @dataclass(frozen=True, slots=True)

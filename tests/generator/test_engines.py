@@ -1,0 +1,27 @@
+"""The embedded engine: what it spares Helm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trainwright.helm.engines import Embedded
+from trainwright.specs import schema, yamlio
+from trainwright.specs.yamlio import Block
+
+CHART = Path(__file__).resolve().parents[2] / "chart"
+
+
+def test_values_with_texts_of_several_lines_are_valid_without_helm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Helm compiles the chart's schema anew at each render, which takes five times as long."""
+    (values,) = yamlio.load_rendered((CHART / "ci/compose.yaml").read_text(encoding="utf-8"))
+    assert schema.chart_values().accepts(values)
+    files = {
+        path: {**file, "content": Block(file["content"])} for path, file in values["files"].items()
+    }
+    monkeypatch.setattr(Embedded, "_whole", None)
+    texts = Embedded().render({**values, "files": files}, "a", "b")
+    assert texts == Embedded().render(values, "a", "b")
