@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from difflib import SequenceMatcher, get_close_matches
 from functools import lru_cache
 
@@ -262,14 +262,16 @@ def _per_process(container: Container) -> Iterator[tuple[str, int]]:
             yield name, number
     for option in arguments(container):
         number = count(option.value)
-        if number and not option.shown.isupper() and _counts_workers(option):
+        # The workers of an entrypoint that an operator starts may be its pods.
+        names = _LOADING if container.entrypoint else _WORKERS
+        if number and not option.shown.isupper() and _counts_workers(option, names):
             yield option.shown, number
 
 
-def _counts_workers(option: Setting) -> bool:
+def _counts_workers(option: Setting, names: Collection[str]) -> bool:
     """Whether an option is of a data loader, also one of Hydra: data.num_workers=8."""
     last = option.shown.rpartition(".")[2].lstrip("-").replace("-", "_")
-    return option.name in _WORKERS or last in _WORKERS
+    return option.name in names or last in names
 
 
 @warning("TW766", about=("torch.distributed.launch",), spec=Pointer("/launcher"), per_pod=True)
