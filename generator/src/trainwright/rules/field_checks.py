@@ -173,7 +173,7 @@ def at_most_one(*fields: str) -> Check:
 
 
 def _there(body: Mapping[str, Data], fields: tuple[str, ...]) -> list[str]:
-    return [field for field in fields if body.get(field) not in (None, "")]
+    return [field for field in fields if body.get(field) not in (None, "", [])]
 
 
 def only_where(field: str, other: str, *values: Data, needed: bool = False) -> Check:
