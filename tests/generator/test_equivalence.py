@@ -18,6 +18,7 @@ from trainwright import equivalence, values
 from trainwright.datatypes.model import Environment, Job, Manifest, TargetOptions
 from trainwright.datatypes.pointer import Pointer
 from trainwright.equivalence import Difference, NormalForm
+from trainwright.equivalence.comparison import changed
 from trainwright.equivalence.comparison import values as leaves
 from trainwright.helm import engines
 from trainwright.kinds import TARGETS
@@ -277,6 +278,22 @@ def test_every_kubernetes_version_accepts_it_on_every_target(minor: int) -> None
 
 def _run(title: str, target: str) -> NormalForm:
     return next(run for variant, run in _runs(title).items() if variant.target == target)
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_what_changes_is_found_without_a_walk_through_all_values(title: str) -> None:
+    for left, right in combinations(_runs(title).values(), 2):
+        before, after = leaves(left), leaves(right)
+        paths = before.keys() | after.keys()
+        assert changed(left, right) == sorted(p for p in paths if before.get(p) != after.get(p))
+
+
+def test_annotations_change_with_what_their_json_says() -> None:
+    run = _run("prod/cifar10-cnn", "pytorchjob")
+    one, same, other = (replace(run, annotations={"a": text}) for text in ("[1]", "[ 1]", "[2]"))
+    assert changed(one, same) == []
+    assert changed(one, other) == ["/annotations/a"]
+    assert changed(one, replace(run, annotations={})) == ["/annotations/a"]
 
 
 def test_a_difference_is_said_once_for_all_pods() -> None:
