@@ -141,9 +141,12 @@ _CHECKPOINT_DIR = "TRAINWRIGHT_CHECKPOINT_DIR"
 _SPOT = {
     "cloud.google.com/gke-spot": "true",
     "cloud.google.com/gke-preemptible": "true",
+    "cloud.google.com/gke-provisioning": "spot",
     "kubernetes.azure.com/scalesetpriority": "spot",
     "eks.amazonaws.com/capacityType": "SPOT",
     "karpenter.sh/capacity-type": "spot",
+    "oci.oraclecloud.com/oke-is-preemptible": "true",
+    "node.kubernetes.io/lifecycle": "spot",
 }
 
 
@@ -218,8 +221,18 @@ def _alone(subject: Subject) -> Iterator[Hit]:
             yield Hit(container.pointer, f"--standalone, and there are {pods} pods")
         inner = [s.value for s in arguments(container) if s.shown == "MASTER_ADDR"]
         for address in (*addresses(container), *inner):
-            if _LOOPBACK.fullmatch(address):
+            if _LOOPBACK.fullmatch(_expanded(container, address)):
                 yield Hit(container.pointer, f"{pods} pods are to meet at {address}")
+
+
+_HOST = re.compile(r"\$\{?([A-Za-z_]\w*)\}?(:.*)?")
+
+
+def _expanded(container: Container, address: str) -> str:
+    """An address whose host a script has in a variable, as far as the script sets it."""
+    match = _HOST.fullmatch(address)
+    values = [s.value for s in arguments(container) if match and s.shown == match[1]]
+    return f"{values[-1]}{match[2] or ''}" if match and values else address
 
 
 def _starts_ranks(container: Container) -> bool:
@@ -233,10 +246,10 @@ _INDEX = re.compile(r"JOB_COMPLETION_INDEX|HOSTNAME|POD_NAME|POD_INDEX|\bhostnam
 def _is_rank(subject: Subject, container: Container) -> bool:
     """Whether pods are ranks of one training: those of a Job are where they say so."""
     line = " ".join(container.started)
-    if "template" not in subject.spec:
-        return "JOB_COMPLETION_INDEX" not in line
     if options(container).get("nnodes", "") not in ("", "1"):
         return "JOB_COMPLETION_INDEX" not in line or not _STANDALONE.search(line)
+    if "template" not in subject.spec:
+        return "JOB_COMPLETION_INDEX" not in line
     named = _INDEX.search(" ".join((line, *container.variables)))
     return subject.kind.kind == "StatefulSet" and named is None
 

@@ -204,7 +204,7 @@ _TOKENS = frozenset(
 @warning("TW765", about=_GATED_PARTS, spec=Pointer("/secrets"), per_pod=True)
 def gated_model_without_token(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
-        for container in template.trains:
+        for container in template.containers:
             given = _TOKENS & container.variables.keys() or container.env_from
             open_model = given or _is_offline(container) or template.partial
             for at, what, model in () if open_model else _gated(container):

@@ -28,9 +28,10 @@ _NO_DEVICES = frozenset({"", "-1", "none", "void", "NoDevFiles"})
 def visible_devices_contradict_gpus(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
-            if template.partial or sequence(dig(container.body, "resources", "claims")):
-                continue
             gpus = sum(container.accelerators.values())
+            unknown = template.partial and not gpus
+            if unknown or sequence(dig(container.body, "resources", "claims")):
+                continue
             for index, entry in enumerate(container.env):
                 name = text(entry.get("name"))
                 if name in _VISIBLE and "valueFrom" not in entry:
@@ -149,7 +150,8 @@ _NAMES = re.compile(r"[A-Z][A-Z0-9_]+")  # of variables, and what else is in cap
 
 @warning("TW760", spec=Pointer("/env"), per_pod=True)
 def misspelt_library_variable(subject: Subject) -> Iterator[Hit]:
-    for container in subject.containers:
+    containers = (c for template in subject.pod_templates for c in template.containers)
+    for container in containers:  # a launcher has no accelerators of its own
         if not any(map(_meant, _NAMES.findall(written(container)))):
             continue
         for name, setting in variables(container).items():
