@@ -53,15 +53,12 @@ def _forwards(script: str) -> bool:
 def shell_without_exec(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
-            words = container.command_line
-            if not words or not SHELLS.fullmatch(words[0]):
-                continue
-            script = _script(words[1:])
+            shell, script = _script(container)
             if not script_trains(script) or _EXEC.search(script) or _forwards(script):
                 continue
-            message = f"{words[0]} -c runs the training without exec"
+            message = f"{shell} runs the training without exec"
             if training_is_followed(script):
-                message = f"{words[0]} -c goes on after the training, and passes no SIGTERM on"
+                message = f"{shell} goes on after the training, and passes no SIGTERM on"
             yield Hit(container.pointer, message)
 
 
@@ -69,21 +66,25 @@ def shell_without_exec(subject: Subject) -> Iterator[Hit]:
 def failure_is_hidden(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
-            words = container.command_line
-            if not words or not SHELLS.fullmatch(words[0]):
-                continue
-            errexit = any(re.fullmatch("-[a-df-z]*e[a-z]*", word) for word in words[1:3])
-            script = _script(words[1:])
+            _, script = _script(container)
+            words = container.command_line[1:3]
+            errexit = any(re.fullmatch("-[a-df-z]*e[a-z]*", word) for word in words)
             hidden = failure_is_lost(f"set -e\n{script}" if errexit else script)
             if hidden:
                 yield Hit(container.pointer, f"the training's failure is lost by {hidden}")
 
 
-def _script(words: Sequence[str]) -> str:
-    """What a shell is given to run with -c, by its options and arguments."""
-    flags = [i for i, word in enumerate(words[:2]) if re.fullmatch("-[a-z]*c", word)]
-    after = [word for word in words[flags[0] + 1 :] if word != "--"] if flags else []
-    return after[0] if after else ""
+def _script(container: Container) -> tuple[str, str]:
+    """How a container starts a shell, and what is run by it: a text, or a script at hand."""
+    words = container.command_line
+    if not words or not SHELLS.fullmatch(words[0]):
+        return "", ""
+    flags = [i for i, word in enumerate(words[1:3], start=1) if re.fullmatch("-[a-z]*c", word)]
+    if flags:
+        after = [word for word in words[flags[0] + 1 :] if word != "--"]
+        return f"{words[0]} -c", after[0] if after else ""
+    path = next((word for word in words[1:] if not word.startswith("-")), "")
+    return f"{words[0]} {path}", container.files.get(path, "")
 
 
 REPEATED_NAME = "TW713"
