@@ -36,7 +36,7 @@ def _files(
     folder, inside = text(mount.get("mountPath")), text(mount.get("subPath"))
     for item in items:
         path, content = text(item.get("path")), data.get(text(item.get("key")))
-        if isinstance(content, str) and inside in ("", path):
+        if isinstance(content, str) and path and inside in ("", path):
             yield folder if inside else join(folder, path), content
 
 

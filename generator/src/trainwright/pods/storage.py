@@ -41,14 +41,14 @@ def settings(container: Container) -> tuple[Setting, ...]:
 
 
 _KEY = re.compile(r"^([A-Za-z_][\w-]*):[ \t]{1,9}([^\s#].*)$", re.MULTILINE)
-_COMMENT = re.compile(r"\s+(?:#|$)")
+_COMMENT = re.compile(r"\s#")
 
 
 def _configured(container: Container) -> Iterator[Setting]:
     """The keys that stand at the left of files of configuration, which training is told of."""
     for path, content in container.configuration:
         for key, value in _KEY.findall(content):
-            yield _setting(key, _COMMENT.split(value)[0], container.pointer, f"{key} in {path}")
+            yield _setting(key, _COMMENT.split(value, 1)[0].rstrip(), container.pointer, f"{key} in {path}")
 
 
 @once
