@@ -120,6 +120,10 @@ def _specs(sample: SpecSample) -> Iterator[str]:
     if sample.environment:
         yield from ("in an environment with", "", "```yaml", sample.environment.rstrip(), "```", "")
     yield from ("## A job spec that passes", "", "```yaml", sample.passes.rstrip(), "```", "")
+    for mistake in sample.mistakes:
+        yield from (f"## {mistake.of}", "", "```yaml", mistake.fails.rstrip(), "```", "")
+        yield from ("is reported as", "", "```text", mistake.reported, "```", "")
+        yield from ("and passes as", "", "```yaml", mistake.passes.rstrip(), "```", "")
 
 
 def _sample(title: str, sample: Sample) -> Iterator[str]:

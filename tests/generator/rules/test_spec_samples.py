@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from repository import Repository
+from trainwright.reports import rule_text
 from trainwright.reports.report import every_rule
-from trainwright.rule_model.spec_sample import FOLDER, spec_sample
+from trainwright.rule_model.spec_sample import FOLDER, Mistake, spec_sample
 
 SCHEMA = json.loads((FOLDER.parent / "spec_sample.schema.json").read_text())
 RULES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
@@ -46,11 +47,16 @@ def _with(text: str, lines: str) -> str:
 
 
 def _found(root: Path, lines: str, environment: str) -> set[str]:
+    return {result["rule"] for result in _results(root, lines, environment)}
+
+
+def _results(root: Path, lines: str, environment: str) -> list[dict[str, str]]:
     repository = Repository(root)
     repository.write("prod/environment.yaml", _with(ENVIRONMENT, environment))
     repository.write("prod/jobs/train.yaml", _with(JOB, lines))
     done = repository.run("check", "--no-cache", "-o", "json")
-    return {result["rule"] for result in json.loads(done.stdout)["report"]["results"]}
+    results: list[dict[str, str]] = json.loads(done.stdout)["report"]["results"]
+    return results
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -59,6 +65,37 @@ def test_one_fails_and_the_other_passes(rule: str, tmp_path: Path) -> None:
     assert sample is not None
     assert rule in _found(tmp_path / "fails", sample.fails, sample.environment)
     assert _found(tmp_path / "passes", sample.passes, sample.environment) == set()
+
+
+MISTAKES = [
+    pytest.param(rule, mistake, id=f"{rule} {mistake.of}")
+    for rule in RULES
+    if (sample := spec_sample(rule))
+    for mistake in sample.mistakes
+]
+
+
+@pytest.mark.parametrize(("rule", "mistake"), MISTAKES)
+def test_a_kind_of_mistake_is_reported_in_these_words(
+    rule: str, mistake: Mistake, tmp_path: Path
+) -> None:
+    found = _results(tmp_path / "fails", mistake.fails, "")
+    assert (rule, mistake.message, mistake.remedy) in {
+        (result["rule"], result["message"], result["remedy"]) for result in found
+    }
+    assert _found(tmp_path / "passes", mistake.passes, "") == set()
+
+
+def test_the_page_and_the_terminal_show_the_kinds_of_schema_errors() -> None:
+    sample = spec_sample("TW010")
+    assert sample is not None
+    assert len(sample.mistakes) >= 15
+    shown = rule_text.text(every_rule()["TW010"])
+    page = (Path(__file__).parents[3] / "docs/rules/TW010.md").read_text("utf-8")
+    for mistake in sample.mistakes:
+        for part in (mistake.of, mistake.message, mistake.remedy):
+            assert part in shown
+            assert part in page
 
 
 @pytest.mark.parametrize("rule", RULES)

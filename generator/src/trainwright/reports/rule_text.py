@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -64,7 +65,10 @@ def item(rule: AnyRule) -> Data:
     words = {name: str(getattr(rule, name, "")) for name in fields}
     words["byHand"] = words.pop("by_hand")
     specs = spec_sample(rule.id)
-    shown = {"fails": specs.fails, "passes": specs.passes, "see": specs.see} if specs else {}
+    shown: Data = {}
+    if specs:
+        shown = {"fails": specs.fails, "passes": specs.passes, "see": specs.see}
+        shown["mistakes"] = [asdict(mistake) for mistake in specs.mistakes]
     return {**words, **({"spec": shown} if shown else {}), "page": help_uri(rule.id)}
 
 
@@ -107,7 +111,15 @@ def _specs(sample: SpecSample) -> Iterator[str]:
     parts = {"In a job spec, this fails": sample.fails, "and this passes": sample.passes}
     parts |= {"in an environment with": sample.environment} if sample.environment else {}
     for title, lines in parts.items():
-        yield from ("", f"{title}:", "", textwrap.indent(lines, "  ").rstrip())
+        yield from _indented(title, lines)
+    for mistake in sample.mistakes:
+        yield from _indented(mistake.of, mistake.fails)
+        yield from _indented("is reported as", mistake.reported)
+        yield from _indented("and passes as", mistake.passes)
+
+
+def _indented(title: str, lines: str) -> Iterator[str]:
+    yield from ("", f"{title}:", "", textwrap.indent(lines, "  ").rstrip())
 
 
 def _samples(failing: Sample, passing: Sample) -> Iterator[str]:

@@ -17,6 +17,22 @@ FOLDER = Path(__file__).parent / "specs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mistake:
+    """A kind of mistake that a rule reports: lines with it and without, and what is reported."""
+
+    of: str
+    message: str
+    remedy: str
+    fails: str
+    passes: str
+
+    @property
+    def reported(self) -> str:
+        """The message and the remedy as a terminal shows them."""
+        return f"{self.message}\n{self.remedy}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SpecSample:
     """Lines of a job spec and of environment.yaml, and how the cluster shows what is wrong."""
 
@@ -24,6 +40,7 @@ class SpecSample:
     passes: str
     see: str
     environment: str = ""
+    mistakes: tuple[Mistake, ...] = ()
 
 
 @cache
@@ -33,4 +50,5 @@ def spec_sample(rule: str) -> SpecSample | None:
     if not path.exists():
         return None
     (found,) = load_rendered(path.read_text("utf-8"))
-    return SpecSample(**found)
+    mistakes = tuple(Mistake(**mistake) for mistake in found.pop("mistakes", ()))
+    return SpecSample(**found, mistakes=mistakes)
