@@ -259,6 +259,30 @@ def test_completion_knows_the_paths_of_a_job(
     assert completed("prod/nothing", "") == []
 
 
+@pytest.mark.parametrize("option", ["-C", "--root"])
+def test_completion_is_of_the_folder_that_is_named(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, option: str
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    shell = ShellComplete(main, {}, "trainwright", "_TRAINWRIGHT_COMPLETE")
+
+    def completed(*words: str) -> list[str]:
+        found = shell.get_completions([option, str(repository.root), *words[:-1]], words[-1])
+        return [item.value for item in found]
+
+    assert completed("render", "pr") == ["prod", "prod/llm", "prod/mnist"]
+    assert completed("explain", "prod/llm", "resources.") == ["resources.cpu", "resources.memory"]
+    assert [item.value for item in shell.get_completions(["render"], "pr")] == []
+
+
+def test_the_list_of_jobs_tells_which_are_suspended(repository: Repository) -> None:
+    assert repository.run("render").exit_code == 0
+    assert repository.run("suspend", "prod/llm").exit_code == 0
+    items = json.loads(repository.run("list", "jobs", "-o", "json").stdout)["items"]
+    states = {item["job"]: item["state"] for item in items}
+    assert (states["prod/llm"], states["prod/mnist"]) == ("suspended", "rendered")
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion(repository: Repository, shell: str) -> None:
     script = repository.run("admin", "completion", shell)

@@ -114,7 +114,7 @@ def add(line: str) -> Callable[[Repository], None]:
             9,
         ),
         (job("maxDuration: 2h\n", ""), "in place", "activeDeadlineSeconds", "maxDuration", 9),
-        (add("state: suspended"), "suspends", "pods are deleted", "state", 10),
+        (add("state: suspended"), "suspends", "are deleted, the object stays", "state", 10),
         (
             add("state: cancelled"),
             "left running",
@@ -684,7 +684,7 @@ def test_what_is_held_back_is_a_line_for_each_shared_file_and_not_for_each_job()
     assert len(whole) < 10_000
     assert "<summary>3,000 jobs keep their old values until the next run</summary>" in folded
     assert re.search(r"\n- nodes: prod/job.*-00000, .* and [0-9,]+ more\n", folded)
-    assert "Waits for a rerun of 3,000 jobs" in text
+    assert "Keeps old values in 3,000 jobs" in text
     assert "outdates 5 runs, 3 start" in text
 
 
@@ -876,11 +876,11 @@ SAVED = {
         "",
         "saves to the same folder, /out/llm on claim ckpt",
     ),
-    "nowhere": ("", "", "begins anew: no checkpoint folder of the former is on a volume"),
+    "nowhere": ("", "", "its progress is lost: no setting of it saves checkpoints"),
     "in the container": (
         "flags: {output_dir: /tmp/llm}\n",
         "",
-        "begins anew: no checkpoint folder of the former is on a volume",
+        "its progress is lost: /tmp/llm is on no volume",
     ),
 }
 

@@ -73,16 +73,27 @@ def discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def completed_root(context: click.Context) -> Path:
+    """The repository of the command that is completed. Raises SourceError where there is none.
+
+    Of a command line that is only completed click keeps the options and calls nothing.
+    """
+    from trainwright.specs.tree import find_root
+
+    root: Path | None = context.find_root().params.get("root")
+    return root or find_root(Path.cwd())
+
+
 def complete(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     from click.shell_completion import CompletionItem
 
     from trainwright.specs import load
-    from trainwright.specs.tree import Folder, find_root
+    from trainwright.specs.tree import Folder
 
     try:
-        found = load.discover(Folder(find_root(Path.cwd()))).jobs
+        found = load.discover(Folder(completed_root(context))).jobs
     except TrainwrightError:
         return []
     names = [*found, *(str(job) for jobs in found.values() for job in jobs)]

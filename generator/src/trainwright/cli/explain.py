@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.common import OK, Context, answer_format, complete, errors, no_cache
+from trainwright.cli.common import (
+    OK,
+    Context,
+    answer_format,
+    complete,
+    completed_root,
+    errors,
+    no_cache,
+)
 from trainwright.cli.suggestions import Choice
 
 if TYPE_CHECKING:
@@ -20,16 +28,14 @@ def _complete_path(
     context: click.Context, _: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """The paths of the job that is named before."""
-    from pathlib import Path
-
     from click.shell_completion import CompletionItem
 
     from trainwright.errors import TrainwrightError
     from trainwright.specs import explain, load
-    from trainwright.specs.tree import Folder, find_root
+    from trainwright.specs.tree import Folder
 
     try:
-        spec = load.one_job(Folder(find_root(Path.cwd())), str(context.params.get("job")))
+        spec = load.one_job(Folder(completed_root(context)), str(context.params.get("job")))
     except TrainwrightError:
         return []
     known = sorted(set(explain.paths(spec)))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
 from trainwright.cluster.status import RunStatus, Unread
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Finding, Job
 from trainwright.overview.goodput import RunGoodput
 from trainwright.overview.history import Event
-from trainwright.runs.workspace import JobRun, RunState
+from trainwright.runs.workspace import JobRun
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
 from trainwright.specs.layout import JobFile
@@ -31,18 +31,6 @@ class JobOverview:
     finished: tuple[LedgerEntry, ...] = ()
     goodput: tuple[RunGoodput, ...] = ()  # of its runs, the present one first
     live: RunStatus | None = None
-
-    @property
-    def state(self) -> RunState:
-        """How its run stands; what is rendered may be suspended."""
-        suspended = self.job is not None and self.job.state == "suspended"
-        is_rendered = self.run.state is RunState.RENDERED
-        return RunState.SUSPENDED if is_rendered and suspended else self.run.state
-
-    @property
-    def status(self) -> str:
-        """The same for people, with its outcome."""
-        return replace(self.run, state=self.state).status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

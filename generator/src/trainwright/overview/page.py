@@ -90,7 +90,7 @@ def render(found: Overview, style: Style) -> str:
 
 
 def _verdict(found: Overview, errors: int) -> str:
-    states = Counter(job.state.value for job in found.jobs)
+    states = Counter(job.run.state.value for job in found.jobs)
     held = sum(bool(job.run.held) for job in found.jobs)
     parts = [f"{len(found.environments):,} environments, {len(found.jobs):,} jobs"]
     parts += [f"{count:,} {state}" for state, count in sorted(states.items())]
@@ -180,8 +180,8 @@ def _job(
         "job": str(one.file),
         "environment": one.file.environment,
         "file": one.file.path,
-        "state": one.state.value,
-        "status": one.status,
+        "state": one.run.state.value,
+        "status": one.run.status,
         "object": one.run.object,
         "target": one.run.target,
         "image": job.image.reference if job else "",

@@ -8,7 +8,7 @@ from contextlib import suppress
 from trainwright.datatypes.model import Data, Environment, Manifest
 from trainwright.kinds import TARGETS
 from trainwright.plan.model import Action, PlannedRun
-from trainwright.plan.replacing import replacement
+from trainwright.plan.replacing import loses_progress, progress_of, replacement
 from trainwright.rule_model.edit import Verdict
 from trainwright.rules.edits import outcomes
 from trainwright.rules.gitops import Departure, leaving
@@ -28,6 +28,8 @@ _ACTIONS = {
     Verdict.UNTIL_ADMITTED: Action.IN_PLACE,
     Verdict.IN_PLACE: Action.IN_PLACE,
 }
+
+_ENDS = frozenset({Action.DELETED, Action.CANCELLED, Action.NEW_RUN, Action.SUSPENDED})
 
 
 def decide(
@@ -69,6 +71,8 @@ def _ended(
     gone = removed(before, environment)
     if after is not None and after.retired:
         return Action.RETIRED, f"it is in the ledger of finished runs; {gone}"
+    if before.state == "active":
+        gone = f"{gone}; {progress_of(before, tuple(manifests(before).values()))}"
     if goes_on(before, after, environment):
         return Action.LEFT, gone if after else f"its spec is gone; {gone}"
     if after is None:
@@ -90,6 +94,14 @@ def goes_on(
     training = (m for m in left if TARGETS[before.target].makes(m))
     gitops = environment.gitops if environment else None
     return any(leaving(m.body["metadata"], gitops) is Departure.KEPT for m in training)
+
+
+def loses(action: Action, before: PlannedRun | None, environment: Environment | None) -> bool:
+    """Return whether an action ends a training of which nothing is saved."""
+    if before is None or action not in _ENDS:
+        return False
+    objects = tuple(manifests(before).values())
+    return loses_progress(before, objects, environment, stays=action is Action.SUSPENDED)
 
 
 def removed(before: PlannedRun, environment: Environment | None) -> str:
@@ -117,11 +129,15 @@ def _same_object(
     )
     refused = checked and checked[0].verdict in (Verdict.REJECTED, Verdict.REFUSED_BELOW)
     if not refused and (before.state, after.state) == ("active", "suspended"):
-        return Action.SUSPENDED, "its pods are deleted, the object stays"
+        progress = progress_of(before, tuple(old.values()))
+        why = f"the pods of {before.object} are deleted, the object stays; {progress}"
+        return Action.SUSPENDED, why
     if not refused and (before.state, after.state) == ("suspended", "active"):
-        return Action.RESUMED, "its pods are created"
+        return Action.RESUMED, f"the pods of {before.object} are created"
     if checked:
-        return _ACTIONS[checked[0].verdict], f"{checked[0].why} ({checked[0].pointer})"
+        action, why = _ACTIONS[checked[0].verdict], f"{checked[0].why} ({checked[0].pointer})"
+        goes_on = f"{before.object} goes on: " if action is Action.IN_PLACE else ""
+        return action, f"{goes_on}{why}"
     if set(old) == set(new):
         return Action.UNCHANGED, ""  # comments, or how the same data is written
     return Action.IN_PLACE, "objects beside it come or go"

@@ -30,7 +30,7 @@ _VERBS = {
     Action.RETIRED: "retires {}",
     Action.IN_PLACE: "updates {} in place",
     Action.ADOPTED: "adopts {}",
-    Action.OUTDATED: "waits for a rerun of {}",
+    Action.OUTDATED: "keeps old values in {}",
 }
 _ENDING = frozenset({Action.DELETED, Action.CANCELLED, Action.NEW_RUN})
 
@@ -40,13 +40,13 @@ def verdict(review: Plan) -> str:
     forged = len({finding.place.file for finding in review.underived})
     first = [f"{plural(forged, 'rendered file')} that no source renders"] if forged else []
     rest = list(_rest(review))
-    for actions in _actions(review) or [""]:
-        line = _line(first, actions, rest)
-        if len(line) <= LIMIT:
-            return line
-    while len(line) > LIMIT:
-        line = _line(first, actions, rest := rest[:-1])
-    return line
+    levels = _actions(review) or [""]
+    lines = (
+        _line(first, actions, rest[:kept])
+        for kept in range(len(rest), -1, -1)
+        for actions in levels
+    )
+    return next((line for line in lines if len(line) <= LIMIT), _line(first, levels[-1], []))
 
 
 def _line(first: list[str], actions: str, rest: list[str]) -> str:
@@ -80,7 +80,9 @@ def _jobs(action: Action, changes: list[JobChange]) -> str:
 
 
 def _rest(review: Plan) -> Iterator[str]:
-    """What the changes request, what they make too small, and what is wrong with them."""
+    """What is lost, what the changes request and make too small, and what is wrong with them."""
+    if lost := sum(change.loses for change in review.changes):
+        yield f"{plural(lost, 'job')} {'loses its' if lost == 1 else 'lose their'} progress"
     yield from _requested(review)
     short = [
         f"{environment.name} {fit.what} lacks {words.number(fit.short - fit.short_before)}"

@@ -44,7 +44,7 @@ def render(review: Plan, style: Style) -> str:
         ],
         "hours": max((change.asked.hours.high for change in changes), default=0),
         "changes": list(_changes(review, lines)),
-        "shared": [_shared(file, lines) for file in review.blast],
+        "shared": [_shared(review, file, lines) for file in review.blast],
         "findings": [
             finding_data(one, lines, queues)
             for one in (*review.underived, *by_weight(review.findings))
@@ -138,10 +138,11 @@ def cause_data(cause: Cause, lines: AuthoredLines) -> Data:
     return {"text": words.cause(cause), **placed(cause.place, lines)}
 
 
-def _shared(file: SharedFileImpact, lines: AuthoredLines) -> Data:
+def _shared(review: Plan, file: SharedFileImpact, lines: AuthoredLines) -> Data:
+    kept = words.keeping(review, file)
     return {
         "file": file.file,
-        "reach": words.reach(file),
+        "reach": "; ".join(filter(None, (words.reach(file), kept))),
         "causes": [cause_data(cause, lines) for cause in file.causes],
     }
 

@@ -319,7 +319,9 @@ def _facts(review: Plan, style: Style) -> Iterator[str]:
         )
         more = len(blast.causes) - _SHARED
         causes += f"- and {more} more\n" if more > 0 else ""
-        yield f"\n`{code(blast.file)}` {words.reach(blast)}.\n\n{causes}"
+        kept = words.keeping(review, blast)
+        kept = f" {cell(kept, _TEXT)}." if kept else ""
+        yield f"\n`{code(blast.file)}` {words.reach(blast)}.{kept}\n\n{causes}"
 
 
 def _details(group: Alike, style: Style) -> str:

@@ -85,6 +85,7 @@ class JobChange:
 
     It is `unrendered` where what is rendered is kept beside the specs, and says nothing of it yet.
     A run that begins `otherwise` than its sources are now was rendered in an earlier commit.
+    It `loses` where a training ends at the merge of which nothing is saved.
     """
 
     file: JobFile
@@ -96,6 +97,7 @@ class JobChange:
     left: Demand = NOTHING  # of the run before, where it goes on although no spec asks for it
     unrendered: bool = False
     otherwise: tuple[Cause, ...] = ()
+    loses: bool = False
 
     @property
     def delta(self) -> Demand:

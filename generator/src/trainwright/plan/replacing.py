@@ -1,4 +1,4 @@
-"""How a run ends that another one replaces, and whether its checkpoints are used."""
+"""How a run ends, what of its progress is kept, and whether another run goes on from it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from trainwright.kinds import TARGETS
 from trainwright.kinds.subjects import pod_templates
 from trainwright.objects.bundle import Bundle
 from trainwright.plan.model import PlannedRun
-from trainwright.pods.storage import mount_at, read_from, saved, volume_of
+from trainwright.pods.storage import (
+    mount_at,
+    read_from,
+    saved,
+    saved_remotely,
+    saves,
+    volume_of,
+)
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.rules.gitops import stays_until
 from trainwright.specs.demand import Range
@@ -28,6 +35,10 @@ class Saved:
     folder: str
     volume: str  # "claim ckpt"
     resumed: str = ""  # what checkpoint.resumeFrom of another run says to go on from there
+
+    @property
+    def where(self) -> str:
+        return f"{self.folder} on {self.volume}"
 
 
 def replacement(
@@ -78,19 +89,48 @@ def _progress(
     """Return where the new run begins, by the folders into which both save."""
     kept = tuple(_saved(before, old))
     if not kept:
-        return f"{after.object} begins anew: no checkpoint folder of the former is on a volume"
+        return f"{progress_of(before, old)}; {after.object} begins anew"
     read = {
         setting.value for container in _training(after, new) for setting in read_from(container)
     }
     again = {place.folder for place in _saved(after, new)}
     place = next((place for place in kept if place.folder in read | again), kept[0])
-    where = f"{place.folder} on {place.volume}"
     if place.folder in read:
-        return f"{after.object} goes on from its checkpoints in {where}"
+        return f"{after.object} goes on from its checkpoints in {place.where}"
     if place.folder in again:
-        return f"{after.object} saves to the same folder, {where}"
+        return f"{after.object} saves to the same folder, {place.where}"
     how = f" (`checkpoint.resumeFrom: {place.resumed}` goes on from them)" if place.resumed else ""
-    return f"{after.object} begins anew, and the checkpoints stay in {where}{how}"
+    return f"{after.object} begins anew, and the checkpoints stay in {place.where}{how}"
+
+
+def progress_of(run: PlannedRun, objects: tuple[Manifest, ...]) -> str:
+    """Return what becomes of the progress of a run whose pods end, by what its settings say."""
+    if place := next(_saved(run, objects), None):
+        return f"its checkpoints stay in {place.where}"
+    containers = tuple(_training(run, objects))
+    if remote := next((one for it in containers for one in saved_remotely(it)), None):
+        return f"its checkpoints stay in {remote.value}"
+    if folder := next((one for it in containers for one in saved(it)), None):
+        return f"its progress is lost: {folder.value} is on no volume"
+    if any(map(saves, _templates(run, objects))):
+        return "its progress is lost, unless it saves to where no setting names a folder"
+    return "its progress is lost: no setting of it saves checkpoints"
+
+
+def loses_progress(
+    run: PlannedRun, objects: tuple[Manifest, ...], environment: Environment | None, *, stays: bool
+) -> bool:
+    """Return whether a training ends at a merge of which nothing is saved.
+
+    One whose object leaves git, unless it `stays` there, may wait for a confirmation.
+    """
+    workload = next((m for m in objects if m.name == run.object and _trains(run, m)), None)
+    if run.state != "active" or workload is None:
+        return False
+    if not stays and stays_until(workload, environment):
+        return False
+    remote = any(any(saved_remotely(container)) for container in _training(run, objects))
+    return not remote and next(_saved(run, objects), None) is None
 
 
 def _templates(run: PlannedRun, objects: tuple[Manifest, ...]) -> Iterator[PodTemplate]:

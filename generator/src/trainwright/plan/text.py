@@ -60,6 +60,8 @@ def _lines(review: Plan, style: Style) -> Iterator[str]:
         yield ""
         for blast in review.blast:
             yield visible(f"{blast.file} {words.reach(blast)}")
+            if kept := words.keeping(review, blast):
+                yield visible(f"  {kept}")
             yield from _causes(blast.causes)
 
 

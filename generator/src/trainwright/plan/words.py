@@ -44,6 +44,21 @@ def reach(blast: SharedFileImpact) -> str:
     return f"outdates {runs}, {blast.new_runs:,} start: {again}"
 
 
+def keeping(review: Plan, blast: SharedFileImpact) -> str:
+    """The jobs whose runs keep the old values of a shared file; empty where none does."""
+    jobs = set(blast.jobs)
+    names = [
+        str(change.file)
+        for change in review.changes
+        if change.action is Action.OUTDATED and change.file in jobs
+    ]
+    verb = "keeps its" if len(names) == 1 else "keep their"
+    return f"{listed(names, _NAMED)} {verb} old values until the next run" if names else ""
+
+
+_NAMED = 5  # jobs in a line
+
+
 def number(value: float) -> str:
     """A number as people write it: "1,536" or "0.5"."""
     rounded = round(value, 2)

@@ -138,22 +138,30 @@ def written(container: Container) -> str:
 @once
 def saved(container: Container) -> tuple[Setting, ...]:
     """The folders into which a container saves, as far as they are written out."""
+    found = (replace(one, value=_folder(container, one.value)) for one in _named(container))
+    return tuple(setting for setting in found if setting.value.startswith("/"))
+
+
+def saved_remotely(container: Container) -> Iterator[Setting]:
+    """The addresses, such as s3://bucket/run, to which a container saves."""
+    return (one for one in _named(container) if _ADDRESS.match(one.value))
+
+
+def _named(container: Container) -> Iterator[Setting]:
     spelled = plain(written(container))
     if not any(part in spelled for part in SAVING):  # which takes a tenth of the time
-        return ()
-    named = (
-        setting
-        for setting in settings(container)
-        if _names_folder(setting.name) and not _NOT_SAVED.search(setting.name)
-    )
-    found = (replace(one, value=_folder(container, one.value)) for one in named)
-    return tuple(setting for setting in found if setting.value.startswith("/"))
+        return
+    for setting in settings(container):
+        if _names_folder(setting.name) and not _NOT_SAVED.search(setting.name):
+            yield setting
 
 
 @lru_cache(maxsize=4096)  # programs have the same few options and variables
 def _names_folder(name: str) -> bool:
     return _FOLDER.search(name) is not None
 
+
+_ADDRESS = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://")
 
 _RELATIVE = re.compile(r"\.{0,2}[\w/][\w./-]*")
 

@@ -85,7 +85,7 @@ def resolved(
 
 
 class RunState(enum.StrEnum):
-    """How a run stands in git; "active" and "suspended" are what a rendered one may be."""
+    """How a run stands in git; of a rendered one, the cluster's verbs say that it is active."""
 
     RENDERED = "rendered"
     ACTIVE = "active"
@@ -391,8 +391,11 @@ class Workspace(Owner):
         if finished := self.ledger(file.environment).runs.get(name):
             over, outcome = RunState.RETIRED, finished.outcome
             return JobRun(object=name, target=target, state=over, outcome=outcome)
-        there = RunState.RENDERED if rendered else RunState.NOT_RENDERED
-        there = RunState.CANCELLED if state == "cancelled" else there
+        there = RunState.NOT_RENDERED
+        if state == "cancelled":
+            there = RunState.CANCELLED
+        elif rendered:
+            there = RunState.SUSPENDED if state == "suspended" else RunState.RENDERED
         return JobRun(object=name, target=target, state=there)
 
     def stays(self, file: JobFile, run: Recorded) -> bool:

@@ -1,0 +1,194 @@
+"""What a reviewer reads first: what a merge ends or keeps, of which run, and the command for it.
+
+Ten merges, each in the text for a terminal, the comment and the page.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import git_repository
+from git_repository import git
+from repository import Repository
+
+CONFIRMED, AT_ONCE = "{engine: argocd}", "{engine: argocd, prune: immediate}"
+ENVIRONMENT = """\
+pools: {h100: {resource: nvidia.com/gpu, gpusPerNode: 8, capacity: 64}}
+defaults: {env: {LEVEL: info}}
+gitops: """
+JOB = """\
+name: llm
+apiVersion: trainwright.io/v1alpha1
+kind: JobSpec
+image: {repository: registry.example.com/ml/train, tag: "1.0"}
+entrypoint: {script: train.py}
+resources: {cpu: "1", memory: 1Gi, gpu: 8}
+pool: h100
+maxDuration: 2h
+state: active
+nodes: 2
+"""
+CLAIM = "volumes: {out: {claim: ckpt, mountPath: /out}}\n"
+SAVES = CLAIM + "checkpoint: {volume: out, path: runs}\n"
+SAVES_THERE = CLAIM + "flags: {output_dir: /out/llm}\n"
+SAVES_REMOTELY = "flags: {output_dir: 's3://models/llm'}\n"
+DELETION = "kubectl --namespace training delete pytorchjob/OLD"
+GONE = "job spec removed"
+
+
+@dataclass(frozen=True)
+class Merge:
+    """A change of a job, and what of it is read; OLD and NEW are the names of its runs."""
+
+    headline: str
+    happens: str
+    gitops: str = CONFIRMED
+    saves: str = ""
+    old: str = "nodes: 2"
+    new: str = "nodes: 3"
+
+
+MERGES = {
+    "it stops, and its progress is lost": Merge(
+        "Replaces 1 running job · 1 job loses its progress",
+        "new run: replaces OLD: its training stops (16 GPUs); its progress is lost: no setting of "
+        "it saves checkpoints; NEW begins anew",
+        gitops=AT_ONCE,
+    ),
+    "it stops, and another saves to its folder": Merge(
+        "Replaces 1 running job · +",
+        "new run: replaces OLD: its training stops (16 GPUs); NEW saves to the same folder, "
+        "/out/llm on claim ckpt",
+        gitops=AT_ONCE,
+        saves=SAVES_THERE,
+    ),
+    "it stops, and its checkpoints stay": Merge(
+        "Replaces 1 running job · +",
+        "new run: replaces OLD: its training stops (16 GPUs); NEW begins anew, and the checkpoints "
+        "stay in /out/runs/OLD on claim ckpt (`checkpoint.resumeFrom: runs/OLD` goes on from them)",
+        gitops=AT_ONCE,
+        saves=SAVES,
+    ),
+    "it trains on until it is deleted": Merge(
+        "Replaces 1 running job · +",
+        f"new run: replaces OLD, which trains on (16 GPUs) until `{DELETION}`; its progress is "
+        "lost: no setting of it saves checkpoints; NEW begins anew",
+    ),
+    "its spec is gone, and it with it": Merge(
+        "Deletes 1 running job · 1 job loses its progress",
+        "deleted: its spec is gone; OLD: the object is deleted at the next sync that prunes, and "
+        "what it runs with it; its progress is lost: no setting of it saves checkpoints",
+        gitops=AT_ONCE,
+        new=GONE,
+    ),
+    "its spec is gone, and it goes on": Merge(
+        "Leaves 1 job running",
+        f"left running: its spec is gone; OLD: it stays in the cluster until `{DELETION}`; its "
+        "checkpoints stay in /out/runs/OLD on claim ckpt",
+        saves=SAVES,
+        new=GONE,
+    ),
+    "it is cancelled, and what is saved elsewhere stays": Merge(
+        "Cancels 1 running job · -",
+        "cancelled: OLD: the object is deleted at the next sync that prunes, and what it runs with "
+        "it; its checkpoints stay in s3://models/llm",
+        gitops=AT_ONCE,
+        saves=SAVES_REMOTELY,
+        old="state: active",
+        new="state: cancelled",
+    ),
+    "it is suspended": Merge(
+        "Suspends 1 job · 1 job loses its progress",
+        "suspends: the pods of OLD are deleted, the object stays; its progress is lost: no setting "
+        "of it saves checkpoints",
+        old="state: active",
+        new="state: suspended",
+    ),
+    "it is extended in place": Merge(
+        "Updates 1 job in place · +",
+        "in place: OLD goes on: accepted, and read by the controller",
+        old="maxDuration: 2h",
+        new="maxDuration: 3h",
+    ),
+    "it keeps an old value": Merge(
+        "Keeps old values in 1 job",
+        "prod/llm keeps its old values until the next run",
+        new="LEVEL: debug",
+    ),
+}
+
+
+@pytest.fixture(params=MERGES)
+def merge(request: pytest.FixtureRequest) -> Merge:
+    return MERGES[request.param]
+
+
+@pytest.fixture
+def repository(merge: Merge, tmp_path: Path) -> Repository:
+    """A repository in which a run was merged, and a branch that changes it."""
+    made = Repository(git_repository.init(tmp_path / "clone"))
+    made.environment("prod", f"{ENVIRONMENT}{merge.gitops}\n")
+    made.write("prod/jobs/llm.yaml", JOB + merge.saves)
+    assert made.run("render").exit_code == 0
+    git_repository.commit(made.root, "Begin")
+    git(made.root, "checkout", "--quiet", "-b", "change")
+    return made
+
+
+def _edit(repository: Repository, merge: Merge) -> None:
+    spec = repository.root / "environments/prod/jobs/llm.yaml"
+    if merge.new == GONE:
+        spec.unlink()
+    elif merge.new.startswith("LEVEL"):
+        shared = f"{ENVIRONMENT}{merge.gitops}\n".replace("LEVEL: info", merge.new)
+        repository.environment("prod", shared)
+    else:
+        spec.write_text(spec.read_text().replace(merge.old, merge.new))
+
+
+def _run(repository: Repository) -> str:
+    record = repository.root / "environments/prod/rendered/llm/run.lock"
+    name: str = json.loads(record.read_text())["object"] if record.exists() else ""
+    return name
+
+
+def _plain(comment: str) -> str:
+    """The text that a forge shows of a comment."""
+    return html.unescape(re.sub(r"\\(.)", r"\1", comment)).replace("**", "").replace("\u2060", "")
+
+
+def _page(text: str) -> tuple[str, str]:
+    """The headline of a page and what it has of jobs and of shared files."""
+    packed = max(re.findall(r"eN[A-Za-z0-9+/]{100,}={0,2}", text), key=len)
+    data = json.loads(zlib.decompress(base64.b64decode(packed)))
+    jobs = [f"{one['action']}: {one['why']}" for one in data["changes"]]
+    return html.unescape(text), "\n".join([*jobs, *(one["reach"] for one in data["shared"])])
+
+
+def test_it_is_in_the_first_words_of_the_terminal_the_comment_and_the_page(
+    merge: Merge, repository: Repository
+) -> None:
+    old = _run(repository)
+    _edit(repository, merge)
+    assert repository.run("render").exit_code == 0
+    happens = merge.happens.replace("OLD", old).replace("NEW", _run(repository))
+
+    text = repository.run("plan", "--against", "main").stdout
+    assert text.startswith(merge.headline)
+    assert happens in text
+
+    comment = _plain(repository.run("plan", "--against", "main", "-o", "markdown").stdout)
+    assert comment.splitlines()[1].startswith(f"### Trainwright: {merge.headline}")
+    assert happens in comment
+
+    shown, jobs = _page(repository.run("plan", "--against", "main", "-o", "html").stdout)
+    assert f"<title>Plan: {merge.headline}" in shown
+    assert happens in jobs
