@@ -67,6 +67,7 @@ check: $(VENV)/.dev ## lint, types, import contract, formatting, freshness of ev
 	$(BIN)/python scripts/kubernetes_page.py --check
 	$(BIN)/python scripts/kubernetes_schemas.py --check
 	$(BIN)/python scripts/verb_page.py --check
+	$(BIN)/python scripts/skill_page.py --check
 	$(BIN)/python scripts/workload_pages.py --check
 	$(BIN)/python scripts/requirements_lock.py --check
 	$(BIN)/trainwright render --check

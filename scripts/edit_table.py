@@ -22,7 +22,7 @@ _HEAD = f"""\
 # The outcome of an edit of a live object
 
 Most edits of a training object that runs do not do what they seem to. This table is what `plan`,
-the verbs (`set`, `suspend`, …) and the [rules about edits](rules.md) go by. Of several rows
+the commands (`set`, `suspend`, …) and the [rules about edits](rules.md) go by. Of several rows
 for a field the first counts whose conditions all hold; a field stands for all that is below it.
 
 | outcome | what happens |

@@ -11,7 +11,7 @@ from pathlib import Path
 import generated
 import yaml
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.model import Data, Severity
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.reports.rule_text import since
 from trainwright.rule_model.edit import EditRule, EditSample
@@ -156,7 +156,8 @@ def _step(title: str, step: EditSample) -> Iterator[str]:
 def _waiving(rule: Any) -> Iterator[str]:
     yield from ("## How to waive it", "")
     if rule.id not in waivable():
-        yield from ("It cannot be waived: without it nothing is rendered.", "")
+        why = ": without it nothing is rendered" if rule.severity is Severity.ERROR else ""
+        yield from (f"It cannot be waived{why}.", "")
         return
     yield "For one job, in its spec:"
     yield from ("", "```yaml", "waivers:", f"  {rule.id}:")

@@ -100,7 +100,7 @@ _OWN_WORDS = (
     Feature(name="Python module", spec="entrypoint: {module: a.b}", shows=('- "a.b"',)),
     Feature(name="script in the image", spec="entrypoint: {script: b.py}", shows=('- "b.py"',)),
     Feature(
-        name="command of one's own", spec="entrypoint: {argv: [/bin/t]}", shows=('- "/bin/t"',)
+        name="custom command", spec="entrypoint: {argv: [/bin/t]}", shows=('- "/bin/t"',)
     ),
     Feature(
         name="what the image starts",

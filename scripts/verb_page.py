@@ -17,7 +17,7 @@ PAGE = ROOT / "docs" / "verbs.md"
 COMMAND = "python scripts/verb_page.py"
 _HEAD = f"""\
 <!-- Generated from the command line by `{COMMAND}`. Do not edit. -->
-# Verbs
+# Commands
 
 For anyone who has a terminal open: every command of `trainwright` with its arguments and options, as `--help` has them. What a command is for, with examples, is on the page of its task.
 

@@ -363,6 +363,7 @@ PREPARED: dict[str, Callable[[Path], None]] = {
     "docs/proof.md": _one_job,
     "docs/publishing.md": _a_branch_to_publish_to,
     "docs/report.md": _one_job,
+    "docs/skill.md": _one_job,
 }
 BEFORE: dict[tuple[str, int], Callable[[Path], object]] = {
     ("README.md", 1): _the_job_of_the_readme,

@@ -11,6 +11,7 @@ import git_repository
 from repository import Repository
 from trainwright.authoring.session import Session
 from trainwright.datatypes.model import Finding
+from trainwright.setup.init import repository as new
 from trainwright.specs.engine_files import _names
 
 HERE = "environments/prod/rendered"
@@ -107,6 +108,53 @@ def test_a_macro_of_the_top_counts_in_every_folder(rendered: Repository) -> None
     (rendered.root / ".gitattributes").write_text("[attr]harmless eol=crlf\n")
     (rendered.root / "environments/.gitattributes").write_text("*.yaml harmless\n")
     assert found(rendered) == ["environments/.gitattributes"]
+
+
+HIDING = {
+    "*.yaml -diff\n": "environments/prod/environment.yaml",
+    "* binary\n": "environments/prod/environment.yaml",
+    "environments/*/jobs/** linguist-generated\n": "environments/prod/jobs/llm.yaml",
+    "environments/*/rendered/** gitlab-generated=true\n": f"{HERE}/kustomization.yaml",
+    "[attr]quiet -diff\nllm.yaml quiet\n": "environments/prod/jobs/llm.yaml",
+    "llm.yaml -diff\nllm.yaml -linguist-generated\n": "environments/prod/jobs/llm.yaml",
+    "*.yaml -diff\njobs/ diff\n/environments/prod/environment.yaml diff\n"
+    "kustomization.yaml diff\n": "environments/prod/jobs/llm.yaml",
+}
+SHOWING = (
+    (new.FILES / ".gitattributes").read_text(encoding="utf-8"),
+    "*.png binary\n*.pt -diff\ndocs/** linguist-generated\n",
+    "*.yaml -diff\n*.yaml diff\n",
+    "*.yaml binary\nenvironments/** diff\n",
+    "*.yaml linguist-generated\nenvironments/** linguist-generated=false\n",
+    "*.yaml -text linguist-vendored\n",
+)
+
+
+def hidden(repository: Repository) -> list[str]:
+    done = repository.run("check", "-o", "json")
+    results = json.loads(done.stdout)["report"]["results"]
+    return [result["message"] for result in results if result["rule"] == "TW081"]
+
+
+@pytest.mark.parametrize("text", HIDING)
+def test_what_a_forge_hides_of_specs_and_manifests_is_a_warning(
+    text: str, rendered: Repository
+) -> None:
+    (rendered.root / ".gitattributes").write_text(text)
+    (message,) = hidden(rendered)
+    assert f"hides changes of {HIDING[text]} from reviewers" in message
+    assert rendered.run("render", "--check").exit_code == 0, "it is applied as it was rendered"
+
+
+@pytest.mark.parametrize("text", SHOWING)
+def test_what_a_forge_shows_is_left_alone(text: str, rendered: Repository) -> None:
+    (rendered.root / ".gitattributes").write_text(text)
+    assert hidden(rendered) == []
+
+
+def test_a_file_below_hides_as_well(rendered: Repository) -> None:
+    (rendered.root / "environments/prod/jobs/.gitattributes").write_text("* -diff\n")
+    assert len(hidden(rendered)) == 1
 
 
 def test_an_editor_takes_note_of_what_comes_and_goes(rendered: Repository) -> None:

@@ -101,7 +101,7 @@ def add(line: str) -> Callable[[Repository], None]:
         (
             job("nodes: 2", "nodes: 3"),
             "new run",
-            "which trains on until `kubectl --namespace training delete pytorchjob/llm-",
+            "which keeps training until `kubectl --namespace training delete pytorchjob/llm-",
             "nodes",
             8,
         ),
@@ -258,7 +258,7 @@ def test_what_flux_leaves_running_is_not_credited(
     assert only["action"] == action
     assert only["requests"]["gpus"] == {"low": gpus, "high": gpus}
     if action == "new run":
-        assert "trains on (8 GPUs) until `kubectl --namespace training delete" in only["why"]
+        assert "keeps training (8 GPUs) until `kubectl --namespace training delete" in only["why"]
     elif action == "left running":
         assert "it stays in the cluster" in only["why"]
     (environment,) = found["environments"]
@@ -863,13 +863,13 @@ SAVED = {
     "in a folder of the run": (
         CLAIM + "checkpoint: {volume: out, path: runs}\n",
         "",
-        "begins anew, and the checkpoints stay in /out/runs/NAME on claim ckpt "
-        "(`checkpoint.resumeFrom: runs/NAME` goes on from them)",
+        "starts from scratch, and the checkpoints stay in /out/runs/NAME on claim ckpt "
+        "(`checkpoint.resumeFrom: runs/NAME` resumes from them)",
     ),
     "in a folder of the run that is read": (
         CLAIM,
         "checkpoint: {volume: out, path: runs, resumeFrom: runs/NAME}\n",
-        "goes on from its checkpoints in /out/runs/NAME on claim ckpt",
+        "resumes from its checkpoints in /out/runs/NAME on claim ckpt",
     ),
     "in the same folder": (
         CLAIM + "flags: {output_dir: /out/llm}\n",

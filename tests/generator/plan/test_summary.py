@@ -41,7 +41,7 @@ def change(name: str, action: Action = Action.NEW_RUN, lr: float = 0.2) -> JobCh
     return JobChange(
         file=file,
         action=action,
-        why=f"replaces {name}-old: its training stops; {name}-new begins anew",
+        why=f"replaces {name}-old: its training stops; {name}-new starts from scratch",
         before=run(f"{name}-old"),
         after=run(f"{name}-new"),
         causes=(Cause(Pointer("/flags/lr"), 0.1, lr, Location(file.path, 4, 3)),),

@@ -60,7 +60,7 @@ MERGES = {
     "it stops, and its progress is lost": Merge(
         "Replaces 1 running job · 1 job loses its progress",
         "new run: replaces OLD: its training stops (16 GPUs); its progress is lost: no setting of "
-        "it saves checkpoints; NEW begins anew",
+        "it saves checkpoints; NEW starts from scratch",
         gitops=AT_ONCE,
     ),
     "it stops, and another saves to its folder": Merge(
@@ -72,15 +72,15 @@ MERGES = {
     ),
     "it stops, and its checkpoints stay": Merge(
         "Replaces 1 running job · +",
-        "new run: replaces OLD: its training stops (16 GPUs); NEW begins anew, and the checkpoints "
-        "stay in /out/runs/OLD on claim ckpt (`checkpoint.resumeFrom: runs/OLD` goes on from them)",
+        "new run: replaces OLD: its training stops (16 GPUs); NEW starts from scratch, and the checkpoints "
+        "stay in /out/runs/OLD on claim ckpt (`checkpoint.resumeFrom: runs/OLD` resumes from them)",
         gitops=AT_ONCE,
         saves=SAVES,
     ),
-    "it trains on until it is deleted": Merge(
+    "it keeps training until it is deleted": Merge(
         "Replaces 1 running job · +",
-        f"new run: replaces OLD, which trains on (16 GPUs) until `{DELETION}`; its progress is "
-        "lost: no setting of it saves checkpoints; NEW begins anew",
+        f"new run: replaces OLD, which keeps training (16 GPUs) until `{DELETION}`; its progress is "
+        "lost: no setting of it saves checkpoints; NEW starts from scratch",
     ),
     "its spec is gone, and it with it": Merge(
         "Deletes 1 running job · 1 job loses its progress",
@@ -114,7 +114,7 @@ MERGES = {
     ),
     "it is extended in place": Merge(
         "Updates 1 job in place · +",
-        "in place: OLD goes on: accepted, and read by the controller",
+        "in place: OLD keeps running: accepted, and read by the controller",
         old="maxDuration: 2h",
         new="maxDuration: 3h",
     ),

@@ -69,7 +69,7 @@ def _print_rbac(context: click.Context, _: click.Parameter, role: str | None) ->
     is_eager=True,
     expose_value=False,
     callback=_print_rbac,
-    help="Print the role that these verbs need, or that of --diff or doctor --live, and exit.",
+    help="Print the role that these commands need, or that of --diff or doctor --live, and exit.",
 )
 @click.option("--watch", is_flag=True, help="Ask every five seconds, until Ctrl-C.")
 @click.option(

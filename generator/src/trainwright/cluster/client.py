@@ -53,7 +53,7 @@ _LARGEST_LINE = 2**20  # of a log; what is longer is cut
 _LARGEST_ERROR = 2**20
 _CHUNK = 2**16
 _MISSING = (
-    "cluster verbs need the kubernetes client: pip install 'trainwright[cluster]' "
+    "cluster commands need the kubernetes client: pip install 'trainwright[cluster]' "
     "(pip install './generator[cluster]' in a clone)"
 )
 

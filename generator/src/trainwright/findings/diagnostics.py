@@ -272,7 +272,7 @@ UNPINNED_CHART = Diagnostic(
     name="chart-not-pinned",
     summary="Each run that an engine renders with the chart keeps the chart that it began with.",
     effect="They take the chart that environment.yaml names: another one would change what trains.",
-    remedy="Keep gitops.chart as it is until they have ended, or let them begin anew with "
+    remedy="Keep gitops.chart as it is until they have ended, or let them restart with "
     "`trainwright rerun`.",
     severity=Severity.WARNING,
 )
@@ -320,7 +320,7 @@ UNRECORDED = Diagnostic(
 OWN_OBJECT = Diagnostic(
     id="TW055",
     name="object-out-of-place",
-    summary="Objects of one's own belong to the namespace of their environment, and are neither "
+    summary="Additional objects belong to the namespace of their environment, and are neither "
     "Secrets nor runs.",
     effect="It is not rendered, and no GitOps engine applies it.",
     remedy="Correct it, or take it out of objects/.",
@@ -422,6 +422,15 @@ ENGINE_FILE = Diagnostic(
     summary="Nothing that lies beside rendered files changes what a GitOps engine makes of them.",
     effect="The engine applies something else than what was rendered and reviewed, or nothing.",
     remedy="Remove it, or the line; what is to be different goes into the specs.",
+)
+HIDDEN_FROM_REVIEW = Diagnostic(
+    id="TW081",
+    name="hidden-from-review",
+    summary="A forge shows reviewers every change of specs and manifests.",
+    effect="A pull request that changes what runs looks as if it did not: its diff is folded, or "
+    "not shown at all.",
+    remedy="Take the attribute away, or narrow the pattern to records and values.",
+    severity=Severity.WARNING,
 )
 
 DIAGNOSTICS: dict[str, Diagnostic] = {

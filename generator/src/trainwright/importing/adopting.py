@@ -170,7 +170,7 @@ def _refusals(
         yield "/metadata/labels", "it is a run of Trainwright already"
     for key, engine in HOOKS.items():
         if manifest.annotations.get(key):
-            yield "/metadata/annotations", f"it is a hook of {engine}, which each sync makes anew"
+            yield "/metadata/annotations", f"it is a hook of {engine}, which each sync recreates"
     yield from adopted.unfit(manifest, environment)
 
 

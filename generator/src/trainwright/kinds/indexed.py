@@ -157,7 +157,7 @@ def run_policy(job: Job, environment: Environment, backoff_limit: int) -> dict[s
 
 RETRIES = Deviation(
     about="Retries",
-    text="All pods are started anew when one is lost.",
+    text="All pods are restarted when one is lost.",
     fields=("/pods/*/restart/together",),
     when=lambda job, _: job.retries > 0,
 )

@@ -136,8 +136,8 @@ def _same_object(
         return Action.RESUMED, f"the pods of {before.object} are created"
     if checked:
         action, why = _ACTIONS[checked[0].verdict], f"{checked[0].why} ({checked[0].pointer})"
-        goes_on = f"{before.object} goes on: " if action is Action.IN_PLACE else ""
-        return action, f"{goes_on}{why}"
+        keeps = f"{before.object} keeps running: " if action is Action.IN_PLACE else ""
+        return action, f"{keeps}{why}"
     if set(old) == set(new):
         return Action.UNCHANGED, ""  # comments, or how the same data is written
     return Action.IN_PLACE, "objects beside it come or go"

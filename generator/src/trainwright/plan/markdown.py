@@ -238,7 +238,7 @@ def _objects(review: Plan, style: Style) -> str:
         for one in by_turns(review.objects, lambda one: one.object.partition("/")[0])
     ]
     items = _items(lines, _OBJECTS, "and {:,} more objects")
-    return f"\nObjects of one's own:\n{items}" if items else ""
+    return f"\nAdditional objects:\n{items}" if items else ""
 
 
 def _items(lines: Sequence[str], room: int, rest: str) -> str:

@@ -65,7 +65,7 @@ def _end(run: PlannedRun, objects: tuple[Manifest, ...], environment: Environmen
     end = stays_until(workload, environment)
     if not end:
         return f": its training stops{gpus}" if run.state == "active" else ", which is deleted"
-    goes_on = f"trains on{gpus}" if run.state == "active" else f"stays {run.state}"
+    goes_on = f"keeps training{gpus}" if run.state == "active" else f"stays {run.state}"
     return f", which {goes_on} until {end}"
 
 
@@ -89,18 +89,18 @@ def _progress(
     """Return where the new run begins, by the folders into which both save."""
     kept = tuple(_saved(before, old))
     if not kept:
-        return f"{progress_of(before, old)}; {after.object} begins anew"
+        return f"{progress_of(before, old)}; {after.object} starts from scratch"
     read = {
         setting.value for container in _training(after, new) for setting in read_from(container)
     }
     again = {place.folder for place in _saved(after, new)}
     place = next((place for place in kept if place.folder in read | again), kept[0])
     if place.folder in read:
-        return f"{after.object} goes on from its checkpoints in {place.where}"
+        return f"{after.object} resumes from its checkpoints in {place.where}"
     if place.folder in again:
         return f"{after.object} saves to the same folder, {place.where}"
-    how = f" (`checkpoint.resumeFrom: {place.resumed}` goes on from them)" if place.resumed else ""
-    return f"{after.object} begins anew, and the checkpoints stay in {place.where}{how}"
+    how = f" (`checkpoint.resumeFrom: {place.resumed}` resumes from them)" if place.resumed else ""
+    return f"{after.object} starts from scratch, and the checkpoints stay in {place.where}{how}"
 
 
 def progress_of(run: PlannedRun, objects: tuple[Manifest, ...]) -> str:

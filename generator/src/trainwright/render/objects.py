@@ -109,7 +109,7 @@ def untaken(
         return "objects of the run would come or go"
     changed = [name for name in was if was[name].body != now[name].body]
     if changed and not TARGETS[target].of.plural:
-        return "its containers would be made anew"
+        return "its containers would be recreated"
     for name in changed:
         for outcome in outcomes.evaluate(was[name], now[name], environment):
             if outcome.verdict not in _TAKEN:

@@ -1,4 +1,5 @@
-"""Files beside the rendered ones by which a GitOps engine changes, or leaves out, what it applies.
+"""Files beside the rendered ones by which a GitOps engine changes, or leaves out, what it applies,
+and by which a forge leaves out what reviewers read.
 
 Argo CD merges `.argocd-source*.yaml` into the source of an application, and takes a folder for a
 chart by a name that ends with Chart.yaml:
@@ -7,6 +8,9 @@ https://github.com/argoproj/argo-cd/blob/master/util/app/discovery/discovery.go
 Kustomize refuses a folder with two kustomizations. Flux leaves out what a `.sourceignore` of any
 folder names: https://github.com/fluxcd/pkg/blob/main/sourceignore/sourceignore.go
 Argo CD clones with git, which converts files on their way to the disk, as `.gitattributes` has it.
+By the same file GitHub and GitLab show no diff, or fold it:
+https://docs.github.com/en/repositories/working-with-files/managing-files/customizing-how-changed-files-appear-on-github,
+https://docs.gitlab.com/user/project/merge_requests/changes/#collapse-generated-files
 """
 
 from __future__ import annotations
@@ -17,12 +21,13 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import partial
 
+from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Finding, Location
 from trainwright.errors import SourceError
 from trainwright.findings import diagnostics as dx
 from trainwright.specs import schema
 from trainwright.specs.entry import above
-from trainwright.specs.layout import ENVIRONMENTS, RENDERED, JobFile
+from trainwright.specs.layout import ENVIRONMENTS, RENDERED, JobFile, environment_path
 from trainwright.specs.tree import Tree
 
 _IGNORE, _ATTRIBUTES = ".sourceignore", ".gitattributes"
@@ -38,8 +43,13 @@ _FILES = ("kustomization.yaml", "{job}/{job}.yaml", "{job}/{target}.yaml", "{job
 # https://git-scm.com/docs/gitattributes: of these git writes other bytes than the commit holds.
 _MACRO = "[attr]"
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*+)"(.*)')
+_SPECIAL = re.compile(r"[*?\[]")
 _ESCAPE = re.compile(r"\\([0-3][0-7]{2}|.)")
 _CONVERTS = re.compile(r"(?:filter|working-tree-encoding)=.+|ident|eol=crlf")
+_HIDES = re.compile(r"-diff|binary|(?:linguist|gitlab)-generated(?:=true)?")
+_SHOWS = re.compile(
+    r"[!-]binary|!?diff|diff=.+|[!-](?:linguist|gitlab)-generated|.+-generated=false"
+)
 
 
 def findings(tree: Tree, jobs: Mapping[str, Sequence[JobFile]]) -> Iterator[Finding]:
@@ -52,13 +62,82 @@ def findings(tree: Tree, jobs: Mapping[str, Sequence[JobFile]]) -> Iterator[Find
     for folder in there:
         yield from _by_name(tree, folder)
     around = {upper for folder in there for upper in ("", *above(folder), folder)}
-    converted = partial(_converted, _macros(tree))
+    converted = partial(_converted, _macros(tree, _CONVERTS))
     for folder in sorted(around):
         start = f"{folder}/" if folder else ""
         for name, judged in ((_IGNORE, _ignored), (_ATTRIBUTES, converted)):
             if lines := tuple(_lines(tree, f"{start}{name}")):
                 files = [file for file in _files(there) if file.startswith(start)]
                 yield from judged(lines, start, files)
+
+
+def hidden(tree: Tree, jobs: Mapping[str, Sequence[JobFile]]) -> Iterator[Finding]:
+    """The lines of `.gitattributes` by which reviewers do not see changes of specs or manifests."""
+    files = [*_reviewed(jobs)]
+    macros = _macros(tree, _HIDES)
+    for folder in sorted({upper for file in files for upper in ("", *above(file))}):
+        start = f"{folder}/" if folder else ""
+        settings = [*_settings(tree, start, macros)]
+        inside = [file.removeprefix(start) for file in files if file.startswith(start)]
+        for number, setting in enumerate(settings):
+            later = [other.pattern for other in settings[number + 1 :] if other.undoes(setting)]
+            if not setting.shows and (file := _first(setting.pattern, later, inside)):
+                message = f"{setting.attribute} hides changes of {start}{file} from reviewers"
+                yield dx.HIDDEN_FROM_REVIEW.at(setting.place, message)
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """An attribute by which a forge hides or shows the diffs of the files of a pattern."""
+
+    place: Location
+    pattern: str
+    attribute: str
+
+    @property
+    def shows(self) -> bool:
+        return _SHOWS.fullmatch(self.attribute) is not None
+
+    def undoes(self, earlier: _Setting) -> bool:
+        generated = ["-generated" in setting.attribute for setting in (self, earlier)]
+        return self.shows and generated[0] == generated[1]
+
+
+def _settings(tree: Tree, start: str, macros: Collection[str]) -> Iterator[_Setting]:
+    for place, line in _lines(tree, f"{start}{_ATTRIBUTES}"):
+        pattern, attributes = _attributes(line)
+        if pattern.endswith("/"):  # which names folders, and no file in them
+            continue
+        for name in attributes:
+            if name in macros or _HIDES.fullmatch(name) or _SHOWS.fullmatch(name):
+                yield _Setting(place, pattern, name)
+
+
+def _reviewed(jobs: Mapping[str, Sequence[JobFile]]) -> Iterator[str]:
+    """The files that reviewers have to see: specs, and manifests."""
+    for name, files in jobs.items():
+        yield environment_path(name)
+        yield from (file.path for file in files)
+    folders = {f"{ENVIRONMENTS}/{name}/{RENDERED}": [f.name for f in jobs[name]] for name in jobs}
+    yield from (file for file in _files(folders) if not file.endswith("/values.yaml"))
+
+
+def _first(pattern: str, later: Sequence[str], files: Sequence[str]) -> str:
+    """The first file that a pattern names, and none of those behind it; empty for none.
+
+    Most patterns are about other folders or names, which is seen without a look at each file.
+    """
+    first, *_, last = f"{pattern.removeprefix('/')}/{pattern}".rstrip("/").split("/")
+    if "/" in pattern.rstrip("/") and not _any(first, (file.partition("/")[0] for file in files)):
+        return ""
+    if not _SPECIAL.search(last) and not any(last in file for file in files):
+        return ""
+    named = (file for file in files if _names(pattern, file))
+    return next((file for file in named if not any(_names(it, file) for it in later)), "")
+
+
+def _any(pattern: str, names: Iterable[str]) -> bool:
+    return pattern == "**" or any(fnmatchcase(name, pattern) for name in {*names})
 
 
 def is_read(path: str) -> bool:
@@ -126,15 +205,15 @@ def _converted(
             yield dx.ENGINE_FILE.at(place, message)
 
 
-def _macros(tree: Tree) -> frozenset[str]:
-    """The attributes that convert by what the file at the top defines them as."""
+def _macros(tree: Tree, meant: re.Pattern[str]) -> frozenset[str]:
+    """The attributes that do what others do by what the file at the top defines them as."""
     users: dict[str, list[str]] = {}
     for _, line in _lines(tree, _ATTRIBUTES):
         first, *attributes = line.split()
         for attribute in attributes if first.startswith(_MACRO) else ():
             users.setdefault(attribute, []).append(first.removeprefix(_MACRO))
     found = set[str]()
-    reached = [attribute for attribute in users if _CONVERTS.fullmatch(attribute)]
+    reached = [attribute for attribute in users if meant.fullmatch(attribute)]
     while reached:
         new = set(users.get(reached.pop(), ())) - found
         found |= new

@@ -89,6 +89,7 @@ def survey(reader: Reader) -> Inventory:
             jobs[folder.name] = tuple(JobFile(folder.name, name) for name in names)
             findings.extend((*misplaced, *_misspelt(tree, inside, _ENVIRONMENT_FILES)))
     findings.extend(engine_files.findings(tree, jobs))
+    findings.extend(engine_files.hidden(tree, jobs))
     return Inventory(jobs, tuple(findings))
 
 

@@ -38,7 +38,7 @@ def runs(upgrade: Upgrade) -> str:
     counted = (
         (len(found.kept), "stays as it is", "stay as they are"),
         (len(found.changed), "would change", "would change"),
-        (len(found.started), "would start anew", "would start anew"),
+        (len(found.started), "would restart", "would restart"),
         (len(found.pending), "has edits to render first", "have edits to render first"),
     )
     parts = [f"{n:,} {one if n == 1 else many}" for n, one, many in counted if n]
@@ -54,7 +54,7 @@ def touched(upgrade: Upgrade) -> Iterator[tuple[str, Sequence[str]]]:
     if found.changed:
         yield "rendered differently by the new version, without a line of their own", found.changed
     if found.started:
-        yield "started anew, because of `sharedChanges: start`", found.started
+        yield "restarted, because of `sharedChanges: start`", found.started
     if found.pending:
         yield "edited since they were rendered: run `trainwright render` first", found.pending
     for name, reason in sorted(found.refused.items()):

@@ -79,7 +79,7 @@ def _require_lineage(lineage: str, phase: Phase = Phase.NEW) -> None:
     """A worker that holds no state may name none."""
     absent = not lineage and phase in (Phase.NEW, Phase.STALE)
     if not absent and not _LINEAGE.fullmatch(lineage):
-        raise ValueError(f"lineage is {lineage!r:.100} of a worker in phase {phase}")
+        raise ValueError(f"generation is {lineage!r:.100} of a worker in phase {phase}")
 
 
 def _require(message: object, fields: Fields) -> None:

@@ -147,7 +147,7 @@ def _unreadable(folder: RenderedFolder, jobs: tuple[JobFile, ...]) -> Iterator[F
             yield dx.UNRECORDED.at(
                 Location(records.path(job.environment, job.name)),
                 "what this run began with cannot be read",
-                remedy=f"Take the file from git, or let `trainwright render {job}` write it anew.",
+                remedy=f"Take the file from git, or let `trainwright render {job}` write it again.",
                 subject=str(job),
             )
 

@@ -50,7 +50,7 @@ TARGET = Target(
         queueing.PLACED,
         Deviation(
             about="Retries",
-            text="A lost pod is started anew by itself, and the others as they fail with it. Each "
+            text="A lost pod is restarted by itself, and the others as they fail with it. Each "
             "of them is counted, so the limit is retries times nodes; an eviction costs none.",
             fields=("/pods/*/restart/limit",),
             when=lambda job, _: job.retries > 0 and job.nodes > 1,

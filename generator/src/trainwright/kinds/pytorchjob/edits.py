@@ -106,7 +106,7 @@ EDITS = (
     ),
     *EditSource(_KINDS, upstream("training-operator/end-of-a-job").source).observed(
         Verdict.IN_PLACE,
-        "accepted: true deletes the pods, false makes them anew",
+        "accepted: true deletes the pods, false recreates them",
         "/spec/runPolicy/suspend",
     ),
 )

@@ -134,14 +134,14 @@ TARGET = Target(
         ),
         Deviation(
             about="Elastic jobs",
-            text=f"torch's agent starts the ranks anew up to {_MAX_RESTARTS} times, since every "
+            text=f"torch's agent restarts the ranks up to {_MAX_RESTARTS} times, since every "
             "node that comes or goes counts as one.",
             fields=("/pods/*/program/options/max-restarts",),
             when=lambda job, _: job.elastic is not None,
         ),
         Deviation(
             about="Retries",
-            text="A lost pod is started anew by itself, and the others as they fail with it.",
+            text="A lost pod is restarted by itself, and the others as they fail with it.",
         ),
         Deviation(
             about="Restarts in a pod",

@@ -211,7 +211,7 @@ TARGET = Target(
         Deviation(
             about="Retries",
             text="A pod that fails ends a run that Lattice's agent starts. The agent itself starts "
-            "the processes anew when a node or the network is lost, without a limit.",
+            "the processes again when a node or the network is lost, without a limit.",
             fields=("/pods/*/restart/**",),
             when=lambda job, _: injects(job) and job.retries > 0,
         ),
@@ -222,7 +222,7 @@ TARGET = Target(
             when=lambda job, env: bool(env.targets[job.target].rendezvous_endpoint),
         ),
         Deviation(
-            about="A command of one's own",
+            about="A custom command",
             text="Lattice's agent starts it once a process, while elsewhere it is started once a "
             "node and has to start the processes.",
             fields=("/pods/*/processes/**",),
