@@ -99,9 +99,7 @@ _OWN_WORDS = (
     Feature(name="pull secrets", spec="image: {pullSecrets: [regcred]}", shows=("regcred",)),
     Feature(name="Python module", spec="entrypoint: {module: a.b}", shows=('- "a.b"',)),
     Feature(name="script in the image", spec="entrypoint: {script: b.py}", shows=('- "b.py"',)),
-    Feature(
-        name="custom command", spec="entrypoint: {argv: [/bin/t]}", shows=('- "/bin/t"',)
-    ),
+    Feature(name="custom command", spec="entrypoint: {argv: [/bin/t]}", shows=('- "/bin/t"',)),
     Feature(
         name="what the image starts",
         spec="entrypoint: {image: true, args: [fit]}",

@@ -21,6 +21,9 @@ _PYTHON = re.compile(r"(?:.*/)?python[0-9.]*")
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([kKmMgGtT])i?[bB]?")
 _CLOCK = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 _AMOUNT = re.compile(r"(\d+) ?(s|m|h|d)(?:ec|in|r|econd|inute|our|ay)?s?")
+_ASSIGNED = re.compile(r"[A-Za-z_][\w.-]*=")
+_DECIMAL = re.compile(r"(\d+)\.(\d+) ?([mhd])")
+_ISO = re.compile(r"P(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
 _BIND = re.compile(r"([a-z0-9-]+):(/[^:]+)(:ro)?")
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where a container has it, and no file of ours
 
@@ -65,13 +68,28 @@ def duration(value: Data) -> str:
         return ""
     if found := _AMOUNT.fullmatch(value.strip().lower()):
         return f"{found[1]}{found[2]}"
-    seconds = clock(value) if ":" in value or "-" in value else None
+    seconds: int | None = _decimal(value) or _iso(value)
+    seconds = seconds or (clock(value) if ":" in value or "-" in value else None)
     if not seconds:
         return ""
     length, unit = next(one for one in _LENGTHS if seconds % one[0] == 0)
     return f"{seconds // length}{unit}"
 
 
+def _decimal(text: str) -> int:
+    """Return the seconds of "1.5h", or 0."""
+    found = _DECIMAL.fullmatch(text.strip().lower())
+    return round(float(f"{found[1]}.{found[2]}") * _SECONDS[found[3]]) if found else 0
+
+
+def _iso(text: str) -> int:
+    """Return the seconds of "PT24H", a duration of ISO 8601, or 0."""
+    found = _ISO.fullmatch(text.strip().upper())
+    units = zip(found.groups(), "dhms", strict=True) if found else ()
+    return sum(int(count or 0) * _SECONDS[unit] for count, unit in units)
+
+
+_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _LENGTHS = ((3600, "h"), (60, "m"), (1, "s"))
 
 
@@ -184,6 +202,8 @@ def flags(value: Data) -> Fields | None:
     if isinstance(value, Mapping):
         return {"flags": value}
     words = _words(value)
+    if words and all(isinstance(word, str) and _ASSIGNED.match(word) for word in words):
+        words = [f"--{word}" for word in words]
     if not words or not str(words[0]).startswith("--"):
         return None
     found, key = dict[str, Data](), ""
@@ -284,8 +304,10 @@ def named(field: str, value: Data) -> Fields | None:
 
 
 def labels(field: str, value: Data) -> Fields | None:
-    """`team=nlp`, or a list of these, by their names."""
+    """`team=nlp`, or a list of these or of names with values, by their names."""
     texts = value if isinstance(value, list) else [value]
+    if texts and all(mapping(text).keys() == {"name", "value"} for text in texts):
+        texts = [f"{text['name']}={text['value']}" for text in texts]
     pairs = [text.partition("=") for text in texts if isinstance(text, str) and "=" in text]
     found = {name: text for name, _, text in pairs}
     return {field: found} if len(pairs) == len(texts) else None
@@ -375,6 +397,7 @@ FORMS: Mapping[str, Form] = {
     "fields": _fields,
     "flags": _whole(flags),
     "gpus": _gpus,
+    "image": _whole(image),
     "host": _host,
     "mapping": _mapping,
     "names": _names,

@@ -265,18 +265,34 @@ def _type(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
         message += f": {_shown(pointer, value)}"
     if "string" in types and scalar:
         remedy = _quoted(pointer, failure)
+    elif pointer == "/run" and isinstance(value, str):
+        remedy = f"{translation.of_key('command', value, {})} Leave out run."
     elif isinstance(value, str) and set(types) & {"integer", "number", "boolean"}:
         remedy = _unquoted(pointer, value, types) or remedy
     if "integer" in types and isinstance(value, str) and re.fullmatch("0[0-7]+", value):
         remedy = f"Write 0o{value[1:]}, or {int(value, 8)}: without the o it is text."
     if not scalar or not {"string", "integer", "number", "boolean"} & set(types):
         remedy = translation.of_field(pointer, value, failure.beside) or remedy
-    if types == ["string"] and isinstance(value, dict) and value.keys() == {"name"}:
-        remedy = f"Write `{value['name']}`, its name alone."
+    if types == ["string"] and not scalar:
+        remedy = _alone(pointer, value) or remedy
     meant = missing_space(value) if types == ["object"] and isinstance(value, str) else ""
     if meant and not remedy.startswith("Write `"):
         remedy = f"A colon needs a space behind it: `{meant}`."
     yield Violation(pointer, message, remedy.strip() or f"Write {expected}.")
+
+
+def _alone(pointer: Pointer, value: Data) -> str:
+    """How text is written that stands in a list of one, or in a mapping with a name."""
+    text = value
+    if isinstance(value, list) and len(value) == 1:
+        text = value[0]
+    elif isinstance(value, dict) and value.keys() == {"name"}:
+        text = value["name"]
+    if not isinstance(text, str):
+        return ""
+    if pointer.last.isdecimal():
+        return f"Write `{text}`, its name alone."
+    return translation.written({pointer.last: text})
 
 
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -340,16 +356,27 @@ _OF_JOBS = {"entrypoint", "podPatch"}  # by which the schema of a job is known
 # How others call what variables, containers, pools and environments have by another name.
 _OTHER_NAMES = {
     "cpus": "cpu",
+    "dir": "path",
     "ephemeral-storage": "ephemeralStorage",
     "fieldRef": "field",
     "gpus": "gpusPerNode",
+    "folder": "path",
     "labels": "nodeSelector",
+    "max": "maxNodes",
     "mem": "memory",
+    "min": "minNodes",
+    "nvidia": "gpu",
+    "path": "mountPath",
+    "pvc": "claim",
+    "claimName": "claim",
     "price": "pricePerGpuHour",
+    "repo": "repository",
     "resourceFieldRef": "resource",
+    "ro": "readOnly",
     "secret": "secrets, beside env",
     "secretKeyRef": "secrets, beside env",
     "securityContext": "security",
+    "version": "tag",
     "volumeMounts": "mounts",
 }
 
@@ -369,7 +396,7 @@ def _meant(key: str, known: list[str]) -> str:
     other = _OTHER_NAMES.get(key, "")
     if other in known:
         return f'Did you mean "{other}"?'
-    if near := _misspelt(key, known) or _nearest(key, known, 0.75):
+    if near := _misspelt(key, known) or _nearest(key, known, 0.79):
         return near if " " in near else f'Did you mean "{near}"?'
     if {*re.findall(r"\w+", other)} & {*known} or (other and "configMap" in known):
         return f"Write {other}."
@@ -408,7 +435,10 @@ def _required(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
 
 
 # What others write for one of few values.
-_OTHER_VALUES = dict.fromkeys(("torch.distributed.run", "torch.distributed.launch"), "torchrun")
+_OTHER_VALUES = {
+    **dict.fromkeys(("torch.distributed.run", "torch.distributed.launch"), "torchrun"),
+    **dict.fromkeys(("paused", "stopped"), "suspended"),
+}
 _NOT_CHOSEN = ("", None, "adopted")  # the target that `adopt` writes is no choice of people
 
 
@@ -445,8 +475,12 @@ def _rewritten(pointer: Pointer, value: Data) -> str:
         text = forms.duration(value)
     elif pointer.parts[-2:] == ("image", "repository"):
         return translation.written(forms.image(value))
+    elif name in ("script", "module"):
+        return translation.written(forms.entrypoint(f"python {value}"))
     elif name == "mountPath" and isinstance(value, str):
         text = f"/{value.removeprefix('./')}"
+    elif name == "pool" and isinstance(value, str):
+        text = value.lower().replace("_", "-")
     elif name == "resource" and value == "gpu":
         text = "nvidia.com/gpu"
     return translation.written({name: text}) if text else ""

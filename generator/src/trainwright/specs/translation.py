@@ -41,6 +41,8 @@ def of_field(pointer: Pointer, value: Data, around: Fields) -> str:
 
 def _forms_of_field(pointer: Pointer, value: Data, around: Fields) -> Iterable[Fields | None]:
     *above, field = pointer.parts
+    if field == "secrets" and around.get("kind") == _JOB_SPEC:
+        return  # a name says neither which key nor which variable
     if field in _BY_NAME:
         yield forms.named(field, value)
     elif field in _LABELS:
@@ -95,6 +97,8 @@ def _fields_of_part(pointer: Pointer, key: str, value: Data) -> Iterable[Fields 
     if pointer.parent.last == "env" and (key == "valueFrom" or key.endswith("Ref")):
         source = value if key == "valueFrom" else {key: value}
         yield forms.variables([{"name": above, "valueFrom": source}])
+    if pointer.parent == "/secrets" and key == "secretKeyRef":
+        yield {"secrets": {above: value}}
     if above == "image" and key == "name":
         yield forms.image(value)
     if above == "entrypoint" and key in ("command", "cmd"):
