@@ -55,7 +55,7 @@ People write `environments/<env>/jobs/<job>.yaml`; `trainwright render` writes `
 4. **A run is a snapshot.** A line of a job's own spec that changes what is trained replaces its run: the training that goes on ends, or waits for a command that deletes it. Say so, with what `plan` prints of checkpoints, before you change such a line of a running job.
 5. A shared file (a base, `defaults.yaml`, `environment.yaml`) changes no run that is there: `rerun` applies it.
 6. No credential belongs in a spec: `secrets: {{HF_TOKEN: {{name: hugging-face, key: token}}}}`.
-7. Do not commit, push, run `kubectl`, or silence a rule with `waivers` unless you were told to.
+7. Do not commit, push, run `kubectl`, or silence a rule with `waivers` unless the person you work for wants it.
 
 ## The loop
 
@@ -80,7 +80,7 @@ $ trainwright list targets                    # kinds that a job can become
 $ trainwright admin schema job                # the JSON Schema of a job spec, all fields described
 ```
 
-Pools, queues, targets and limits are in `environments/<env>/environment.yaml`; ask before you change one. Every field: [schema]({HOME}schema.md), [by its name in Kubernetes, Helm, Slurm or Compose]({HOME}kubernetes-fields.md). Whole jobs to copy: [how do I …?]({HOME}howto.md), [public jobs as specs]({HOME}workloads.md). What an edit of a field does to a run: [fields]({HOME}fields.md).
+Pools, queues, targets and limits are in `environments/<env>/environment.yaml`, which belongs to the platform team: propose a change, and wait. Every field: [schema]({HOME}schema.md), [by its name in Kubernetes, Helm, Slurm or Compose]({HOME}kubernetes-fields.md). Whole jobs to copy: [how do I …?]({HOME}howto.md), [public jobs as specs]({HOME}workloads.md). What an edit of a field does to a run: [fields]({HOME}fields.md).
 """  # noqa: E501
 _TOOLS = """\
 ## Tools of the MCP server
