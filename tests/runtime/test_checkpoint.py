@@ -41,7 +41,8 @@ from trainwright_runtime.checkpoint import (  # noqa: E402
     StopSignal,
 )
 from trainwright_runtime.checkpoint import directory as checkpoint_directory  # noqa: E402
-from trainwright_runtime.checkpoint.directory import DIGESTS, Directory, defect  # noqa: E402
+from trainwright_runtime.checkpoint.digests import DIGESTS, digest_of, sums  # noqa: E402
+from trainwright_runtime.checkpoint.directory import Directory, defect  # noqa: E402
 from trainwright_runtime.errors import EnvironmentMistake  # noqa: E402
 
 
@@ -170,7 +171,9 @@ def test_the_newest_are_kept_and_latest_names_the_last(tmp_path: Path) -> None:
     save(tmp_path, 1, 2, 3, 4, 5, keep=2)
     assert _names(tmp_path) == ["latest", "step-0000000004", "step-0000000005"]
     assert (tmp_path / "latest").read_text() == "step-0000000005\n"
-    subprocess.run(["sha256sum", "--check", DIGESTS], cwd=tmp_path / "step-0000000005", check=True)
+    content = (tmp_path / "step-0000000005" / DIGESTS).read_bytes()
+    _seal(tmp_path / "step-0000000005")
+    assert (tmp_path / "step-0000000005" / DIGESTS).read_bytes() == content
     with Checkpoints(tmp_path) as checkpoints:
         assert checkpoints.latest() == 5
 
@@ -340,7 +343,7 @@ def test_a_checkpoint_to_resume_from_that_is_not_there_is_an_error(tmp_path: Pat
     absent = tmp_path / "step-0000000007"
     with (
         Checkpoints(tmp_path / "own", resume_from=absent) as checkpoints,
-        pytest.raises(CheckpointError, match=r"SHA256SUMS is missing"),
+        pytest.raises(CheckpointError, match=r"XXH128SUMS is missing"),
     ):
         checkpoints.load(uniform(0))
 
@@ -456,9 +459,9 @@ def test_a_save_fails_whose_metadata_could_not_be_read(
 
 
 def _seal(checkpoint: Path) -> None:
-    names = [path.name for path in checkpoint.iterdir() if path.name != DIGESTS]
-    digests = subprocess.run(["sha256sum", *names], cwd=checkpoint, capture_output=True, check=True)
-    (checkpoint / DIGESTS).write_bytes(digests.stdout)
+    (checkpoint / DIGESTS).unlink()
+    digests = {path.name: digest_of(path.read_bytes()) for path in checkpoint.iterdir()}
+    (checkpoint / DIGESTS).write_bytes(sums(digests))
 
 
 # --- a full disk -------------------------------------------------------------------------------

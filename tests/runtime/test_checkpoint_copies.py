@@ -118,7 +118,7 @@ def test_a_list_of_digests_that_is_damaged_on_one_node_is_outvoted(
     calm: list[float], tmp_path: Path
 ) -> None:
     _stopped(tmp_path)
-    (sums,) = (tmp_path / "memory-0").glob("step-0000000008.*/SHA256SUMS")
+    (sums,) = (tmp_path / "memory-0").glob("step-0000000008.*/XXH128SUMS")
     sums.write_bytes(sums.read_bytes().translate(bytes.maketrans(b"0123", b"3210")))
     _empty_storage(tmp_path)
     assert _goes_on(tmp_path, calm) == 8
@@ -156,14 +156,14 @@ def test_storage_that_cannot_be_read_is_not_needed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damaged", [0, 1])
 def test_of_two_lists_of_digests_the_one_that_fits_is_taken(damaged: int, tmp_path: Path) -> None:
     assert programs.killed(2, tmp_path, programs.save_until, tmp_path, 2) == [7] * 2
-    (sums,) = (tmp_path / f"memory-{damaged}").glob("step-0000000002.*/SHA256SUMS")
+    (sums,) = (tmp_path / f"memory-{damaged}").glob("step-0000000002.*/XXH128SUMS")
     sums.write_bytes(sums.read_bytes().translate(bytes.maketrans(b"0123", b"3210")))
     assert [end[0] for end in together(2, tmp_path, programs.go_on_to, tmp_path, 2)] == [2] * 2
 
 
 def test_a_list_of_digests_that_is_cut_short_does_not_count(tmp_path: Path) -> None:
     assert programs.killed(2, tmp_path, programs.save_until, tmp_path, 4) == [7] * 2
-    for sums in tmp_path.glob("memory-*/step-0000000004.*/SHA256SUMS"):
+    for sums in tmp_path.glob("memory-*/step-0000000004.*/XXH128SUMS"):
         lines = sums.read_text().splitlines(keepends=True)
         sums.write_text("".join(line for line in lines if "__0_0" not in line))
     assert [end[0] for end in together(2, tmp_path, programs.go_on_to, tmp_path, 2)] == [2] * 2

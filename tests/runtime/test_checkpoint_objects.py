@@ -33,7 +33,7 @@ def files(url: str) -> list[str]:
 
 
 def steps(url: str) -> list[int]:
-    names = [name for name in files(url) if name.endswith("SHA256SUMS")]
+    names = [name for name in files(url) if name.endswith("XXH128SUMS")]
     return sorted(int(name.split("-")[1].split(".")[0]) for name in names)
 
 
@@ -66,7 +66,7 @@ def test_another_runs_checkpoints_are_where_a_fresh_run_starts(url: str, tmp_pat
         checkpoints.load(state)
 
 
-@pytest.mark.parametrize("name", ["__0_0.distcp", ".metadata", "state.json", "SHA256SUMS"])
+@pytest.mark.parametrize("name", ["__0_0.distcp", ".metadata", "state.json", "XXH128SUMS"])
 def test_what_is_damaged_or_gone_is_passed_over(name: str, url: str, caplog) -> None:
     for damage in ("flip", "remove"):
         save(url, 1, 2)
@@ -81,7 +81,7 @@ def test_what_is_damaged_or_gone_is_passed_over(name: str, url: str, caplog) -> 
         caplog.clear()
         with caplog.at_level(logging.WARNING):
             assert load(url) == 1
-        hidden = (damage, name) == ("remove", "SHA256SUMS")  # as one that was never finished
+        hidden = (damage, name) == ("remove", "XXH128SUMS")  # as one that was never finished
         assert hidden or "memory://" in caplog.text or "bucket" in caplog.text
 
 
@@ -179,7 +179,7 @@ def test_what_came_to_nothing_goes_with_the_next(url: str, monkeypatch) -> None:
     real = MemoryFileSystem.pipe_file
 
     def full(self: Any, path: str, *arguments: Any, **options: Any) -> None:
-        if path.endswith("SHA256SUMS"):
+        if path.endswith("XXH128SUMS"):
             raise Unreachable("insufficient storage")
         real(self, path, *arguments, **options)
 

@@ -94,7 +94,7 @@ def names(store: Any, url: str) -> list[str]:
 
 
 def steps(store: Any, url: str) -> list[int]:
-    whole = [name for name in names(store, url) if name.endswith("SHA256SUMS")]
+    whole = [name for name in names(store, url) if name.endswith("XXH128SUMS")]
     return sorted(int(name.split("-")[1].split(".")[0]) for name in whole)
 
 
@@ -131,7 +131,7 @@ def test_the_newest_are_kept_and_found_again(store: Any, url: str, tmp_path: Pat
     assert "step 4, " in shown.output
 
 
-@pytest.mark.parametrize("name", ["__0_0.distcp", ".metadata", "state.json", "SHA256SUMS"])
+@pytest.mark.parametrize("name", ["__0_0.distcp", ".metadata", "state.json", "XXH128SUMS"])
 def test_what_is_damaged_or_gone_is_passed_over(name: str, store: Any, url: str, caplog) -> None:
     for damage in ("flip", "remove"):
         save(url, 1, 2)
@@ -145,7 +145,7 @@ def test_what_is_damaged_or_gone_is_passed_over(name: str, store: Any, url: str,
         caplog.clear()
         with caplog.at_level(logging.WARNING):
             assert load(url) == 1
-        hidden = (damage, name) == ("remove", "SHA256SUMS")  # as one that was never finished
+        hidden = (damage, name) == ("remove", "XXH128SUMS")  # as one that was never finished
         assert hidden or url in caplog.text
     store.pipe_file(f"{url}/latest", b"\xff\xfe")
     assert load(url) == 1
@@ -267,7 +267,7 @@ def test_a_store_that_refuses_is_no_damage(
     status: int, words: str, relay: Relay, store: Any, url: str, server: str
 ) -> None:
     save(url, 1, 2)
-    for part in ("list-type=2", "/latest", ".distcp", "state.json", "SHA256SUMS"):
+    for part in ("list-type=2", "/latest", ".distcp", "state.json", "XXH128SUMS"):
         relay.fault = lambda _method, path, part=part: status if part in path else None
         with Checkpoints(url, keep=1) as checkpoints:
             with pytest.raises(CheckpointError, match=words) as refusal:

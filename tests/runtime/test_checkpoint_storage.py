@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import resource
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
+import xxhash
 
 from trainwright_runtime.checkpoint import storage
+from trainwright_runtime.checkpoint.digests import difference
 
 PIECES = [bytes([number]) * 700_001 for number in range(9)]
-
-
-@pytest.fixture(autouse=True)
-def _no_thread_is_left() -> Iterator[None]:
-    before = threading.enumerate()
-    yield
-    assert threading.enumerate() == before
 
 
 @pytest.fixture
@@ -67,7 +59,7 @@ def test_the_digest_is_that_of_the_file(tmp_path: Path, files: storage._Digestin
         write(files, tmp_path / "file", pieces)
         content = (tmp_path / "file").read_bytes()
         assert content == b"".join(pieces)
-        assert files.digests == {"file": hashlib.sha256(content).hexdigest()}
+        assert files.digests == {"file": xxhash.xxh3_128(content).hexdigest()}
 
 
 @pytest.mark.parametrize("error", [ValueError("first"), KeyboardInterrupt("first")])
@@ -78,29 +70,6 @@ def test_what_ends_the_writing_is_what_is_raised(
         write(files, tmp_path / "file", last=ended_by(error))
     assert not files.digests
     assert files.error is None
-
-
-def test_a_signal_before_the_first_byte_leaves_no_thread(
-    tmp_path: Path, files: storage._Digesting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*_arguments: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(storage._Digest, "__init__", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        write(files, tmp_path / "file")
-
-
-def test_a_signal_at_the_end_leaves_no_thread(
-    tmp_path: Path, files: storage._Digesting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*_arguments: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(storage._Digest, "end", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        write(files, tmp_path / "file")
-    assert not files.digests
 
 
 @pytest.mark.parametrize("limit", [100, 700_000, 2_500_000])
@@ -132,21 +101,21 @@ def test_torch_s_complaint_does_not_hide_what_the_disk_refused(
     assert files.error.errno == errno.EFBIG
 
 
+@pytest.mark.parametrize("size", [0, 1, 700_001 * 9 - 1])
 def test_a_file_that_another_process_cuts_short_is_not_taken_for_whole(
-    tmp_path: Path, files: storage._Digesting, monkeypatch: pytest.MonkeyPatch
+    size: int, tmp_path: Path, files: storage._Digesting
 ) -> None:
-    path, cut, digest = tmp_path / "file", threading.Event(), storage._digest
-
-    def held_back(*arguments: Any) -> str:
-        cut.wait()
-        return digest(*arguments)
-
-    def cut_short() -> None:
-        os.truncate(path, 0)
-        cut.set()
-
-    monkeypatch.setattr(storage, "_digest", held_back)
+    path = tmp_path / "file"
     with pytest.raises(OSError, match="cut short while it was written"):
-        write(files, path, last=cut_short)
+        write(files, path, last=lambda: os.truncate(path, size))
     assert files.error is not None
     assert not files.digests
+
+
+def test_the_digest_is_of_what_was_written_and_not_of_what_became_of_it(
+    tmp_path: Path, files: storage._Digesting
+) -> None:
+    path = tmp_path / "file"
+    write(files, path, last=lambda: path.write_bytes(bytes(700_001 * 9)))
+    with path.open("rb") as file:
+        assert difference(file, files.digests["file"]) is not None

@@ -12,7 +12,6 @@ folders have neither.
 from __future__ import annotations
 
 import errno
-import hashlib
 import logging
 import os
 import re
@@ -22,9 +21,20 @@ import time
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from trainwright_runtime.checkpoint.digests import (
+    DIGESTS,
+    LISTS,
+    Digest,
+    difference,
+    digest_of,
+    list_of,
+    sums,
+)
 
 if TYPE_CHECKING:
     from trainwright_runtime.checkpoint.objects import ObjectPath
@@ -34,12 +44,9 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-# Lines of "digest  name", so that `sha256sum -c SHA256SUMS` can be run by hand.
-DIGESTS = "SHA256SUMS"
 LATEST = "latest"
 _PIECE = 16 * 1024 * 1024  # bytes
 _STEP = re.compile(r"step-(\d{10,})(\.[0-9a-f]{8})?")  # the end: of an attempt, in an object store
-_DIGEST_LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
 _WRITER = re.compile(r"(\.writer-[0-9a-f]{8})(\.lock|-.*)")
 
 _log = logging.getLogger(__name__)
@@ -52,17 +59,17 @@ def step_of(name: str) -> int | None:
 
 
 def write_synced(path: Path, content: bytes) -> str:
-    """Write a file to the disk itself; returns its SHA-256."""
+    """Write a file to the disk itself; returns its digest."""
     with path.open("wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    return hashlib.sha256(content).hexdigest()
+    return digest_of(content)
 
 
 def copy_synced(source: Path, target: Path) -> str:
-    """Copy a file to the disk itself, piece by piece; returns its SHA-256."""
-    digest = hashlib.sha256()
+    """Copy a file to the disk itself, piece by piece; returns its digest."""
+    digest = Digest()
     with source.open("rb") as reading, target.open("wb") as file:
         while piece := reading.read(_PIECE):
             digest.update(piece)
@@ -201,10 +208,10 @@ class Directory:
         return [hidden for name in old for hidden in self._hide(self.path / name)]
 
     def _age(self, name: str) -> float:
-        try:
-            return time.time() - (self.path / name / DIGESTS).stat().st_mtime
-        except FileNotFoundError:
-            return 0.0  # another writer removes it
+        for digests in LISTS:
+            with suppress(FileNotFoundError):
+                return time.time() - (self.path / name / digests).stat().st_mtime
+        return 0.0  # another writer removes it
 
     def _hide(self, checkpoint: Path) -> list[Path]:
         """Take a checkpoint from sight, so that a kill leaves no half of one; where it is then."""
@@ -325,14 +332,13 @@ def seal(checkpoint: Path | ObjectPath) -> tuple[int, int] | None:
 
     The file and not its content: two writers of one state write the same digests.
     """
-    digests = checkpoint / DIGESTS
-    try:
-        if not isinstance(digests, Path):
-            return zlib.crc32(digests.read_bytes()), 0  # of a name that is not used again
-        found = digests.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns
+    for digests in (checkpoint / name for name in LISTS):
+        with suppress(OSError):
+            if not isinstance(digests, Path):
+                return zlib.crc32(digests.read_bytes()), 0  # of a name that is not used again
+            found = digests.stat()
+            return found.st_ino, found.st_mtime_ns
+    return None
 
 
 def defect(checkpoint: Path | ObjectPath, share: int = 0, shares: int = 1) -> str | None:
@@ -372,32 +378,14 @@ def in_words(check: Callable[[], None], *, on_disk: bool = True) -> str | None:
 
 
 def _check(checkpoint: Path | ObjectPath, share: int, shares: int) -> None:
-    digests = listed_digests((checkpoint / DIGESTS).read_bytes())
-    present = {path.name for path in checkpoint.iterdir()} - {DIGESTS}
+    listing, digests = list_of(checkpoint)
+    present = {path.name for path in checkpoint.iterdir()} - {listing}
     if missing := sorted(digests.keys() - present):
-        raise ValueError(f"{missing[0]}, which {DIGESTS} lists, is missing")
+        raise ValueError(f"{missing[0]}, which {listing} lists, is missing")
     if unlisted := sorted(present - digests.keys()):
-        raise ValueError(f"{DIGESTS} is cut short: it does not list {unlisted[0]}")
+        raise ValueError(f"{listing} is cut short: it does not list {unlisted[0]}")
     for name in sorted(digests)[share::shares]:
         with (checkpoint / name).open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != digests[name]:
-            raise ValueError(f"{name} is not what was written: its SHA-256 differs")
-
-
-def sums(digests: Mapping[str, str]) -> bytes:
-    """The content of SHA256SUMS."""
-    return "".join(f"{digests[name]}  {name}\n" for name in sorted(digests)).encode()
-
-
-def listed_digests(content: bytes) -> dict[str, str]:
-    """The digests that SHA256SUMS lists. Raises ValueError for one that is damaged."""
-    digests = {}
-    for number, line in enumerate(content.decode(errors="replace").splitlines(), 1):
-        match = _DIGEST_LINE.fullmatch(line)
-        if match is None:
-            raise ValueError(f"{DIGESTS} is damaged in line {number}")
-        digests[match[2]] = match[1]
-    if not digests:
-        raise ValueError(f"{DIGESTS} is empty")
-    return digests
+            problem = difference(file, digests[name])
+        if problem is not None:
+            raise ValueError(f"{name} {problem}")

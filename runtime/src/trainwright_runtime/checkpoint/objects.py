@@ -1,6 +1,6 @@
 """Checkpoints in object storage, with the promise of a folder: each is whole or invisible.
 
-    step-0000000200.1f2e3d4c/   whole once SHA256SUMS is there, which is put last
+    step-0000000200.1f2e3d4c/   whole once XXH128SUMS is there, which is put last
     latest                      the name of the one to load first; replaced last
 
 An object store replaces one object at once and renames none, so that each attempt has a name of its
@@ -22,15 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trainwright_runtime.checkpoint.digests import DIGESTS, LISTS, sums
 from trainwright_runtime.checkpoint.directory import (
-    DIGESTS,
     LATEST,
     Directory,
     Retention,
     in_order,
     outdated,
     step_of,
-    sums,
 )
 from trainwright_runtime.checkpoint.errors import CheckpointError
 
@@ -178,7 +177,11 @@ class Objects:
 
     def _prune(self, newest: str, retention: Retention) -> None:
         names = self.steps()
-        ages = {name: self._age([name + "/" + DIGESTS]) for name in names if retention.max_age}
+        ages = {
+            name: self._age([f"{name}/{digests}" for digests in LISTS])
+            for name in names
+            if retention.max_age
+        }
         for name in {*self._replaced, *outdated(names, newest, retention, ages)}:
             self._remove(name)
 
@@ -186,9 +189,10 @@ class Objects:
         """First from sight, so that a kill leaves no half of one."""
         files = [path.name for path in (self.path / name).iterdir()]
         with refused((self.path / name).url), suppress(FileNotFoundError):  # by another writer
-            if DIGESTS in files:
-                self._fs.rm_file((self.path / name / DIGESTS).path)
-            if others := [(self.path / name / file).path for file in files if file != DIGESTS]:
+            for digests in LISTS:
+                if digests in files:
+                    self._fs.rm_file((self.path / name / digests).path)
+            if others := [(self.path / name / file).path for file in files if file not in LISTS]:
                 self._fs.rm(others)
 
     def _sweep(self, listed: Mapping[str, Collection[str]]) -> None:
@@ -273,7 +277,7 @@ def _protocols(fs: Any) -> tuple[str, ...]:
 
 
 def _whole(listed: Mapping[str, Collection[str]]) -> list[str]:
-    return [name for name, files in listed.items() if DIGESTS in files]
+    return [name for name, files in listed.items() if any(digests in files for digests in LISTS)]
 
 
 def _local_folder() -> Path:

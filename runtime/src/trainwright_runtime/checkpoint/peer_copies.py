@@ -13,7 +13,6 @@ goes over the process group that the ranks have anyway: nothing listens that oth
 from __future__ import annotations
 
 import errno
-import hashlib
 import io
 import logging
 import mmap
@@ -36,13 +35,14 @@ from torch.distributed.checkpoint.planner import LoadPlan, LoadPlanner, ReadItem
 from torch.futures import Future
 
 from trainwright_runtime.checkpoint.contents import STATE
-from trainwright_runtime.checkpoint.directory import (
+from trainwright_runtime.checkpoint.digests import (
     DIGESTS,
-    copy_synced,
+    difference,
+    digest_of,
     listed_digests,
-    step_of,
     sums,
 )
+from trainwright_runtime.checkpoint.directory import copy_synced, step_of
 from trainwright_runtime.checkpoint.ranks import Ranks
 from trainwright_runtime.checkpoint.storage import METADATA, Reader, unpickled_metadata
 
@@ -220,7 +220,7 @@ class Copies:
         return found
 
     def verified(self, listed: Listed) -> Copy:
-        """Each of its files held against its SHA-256, on all nodes."""
+        """Each of its files held against its digest, on all nodes."""
         name, digests = listed.name, listed.digests
         mine: dict[str, int] = {}
         share = sorted(digests)[self._local :: len(self._members[self._node])]
@@ -228,11 +228,11 @@ class Copies:
             with suppress(OSError):
                 path = self.path / name / file
                 with path.open("rb") as opened:
-                    digest = hashlib.file_digest(opened, "sha256").hexdigest()
-                if digest == digests[file]:
+                    problem = difference(opened, digests[file])
+                if problem is None:
                     mine[file] = path.stat().st_size
                 else:
-                    _log.warning("%s is not what was written: its SHA-256 differs", path)
+                    _log.warning("%s %s", path, problem)
         holders: dict[str, list[int]] = {}
         sizes: dict[str, int] = {}
         for rank, files in enumerate(self._ranks.every(mine)):
@@ -259,7 +259,7 @@ class Copies:
                 continue
             source = self.path / copy.name / name
             if copy_synced(source, folder / name) != copy.digests[name]:
-                raise OSError(errno.EIO, "its SHA-256 differs from what was written", str(source))
+                raise OSError(errno.EIO, "its digest differs from what was written", str(source))
             delivered.append(name)
         return delivered
 
@@ -348,7 +348,7 @@ class CopyReader(Reader):
         for name in here:
             read(name, self)
         for name, content in self._copies.fetched(self._copy, sorted(items.keys() - here)):
-            if hashlib.sha256(content).hexdigest() == self._copy.digests[name]:
+            if digest_of(content) == self._copy.digests[name]:
                 read(name, _ReceivedReader(self, content))
             else:
                 failures.append(OSError(errno.EIO, "another node sent something else", name))

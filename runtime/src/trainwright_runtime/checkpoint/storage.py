@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import copyreg
 import errno
-import hashlib
 import io
 import os
 import pickle
 from collections.abc import Generator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from io import FileIO
+from contextlib import contextmanager
 from pathlib import Path
-from queue import SimpleQueue
 from typing import IO, Any, ClassVar
 
 import torch
@@ -25,14 +21,13 @@ from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 from torch.utils.serialization import config as serialization_config
 
+from trainwright_runtime.checkpoint.digests import Digest
 from trainwright_runtime.checkpoint.errors import CheckpointError
 from trainwright_runtime.checkpoint.objects import ObjectFiles, ObjectPath
 from trainwright_runtime.checkpoint.process import WriterProcess
 
 METADATA = ".metadata"
 """The file that torch keeps a checkpoint's metadata in."""
-
-_PIECE = 1024 * 1024  # bytes: stays in a processor's cache from reading to digesting
 
 # By value on every Python: some pickle a member of an enum as a call of `getattr`, which reaches
 # anything. https://docs.python.org/3/library/copyreg.html
@@ -93,20 +88,11 @@ class _Digesting(filesystem.FileSystem):
             with super().create_stream(path, mode) as plain:
                 yield plain
             return
-        sizes: SimpleQueue[int | None] = SimpleQueue()
         try:
-            with (
-                Path(path).open(mode) as file,
-                Path(path).open("rb", buffering=0) as written,
-                ThreadPoolExecutor(1) as threads,
-                ExitStack() as last,
-            ):
-                last.callback(sizes.put, None)  # whatever ends this: the thread is waited for
-                digest = threads.submit(_digest, written, sizes)
-                stream = _Digest(file, self, sizes)
+            with Path(path).open(mode) as file:
+                stream = _Digested(file, self)
                 yield stream
-                stream.end()
-                self.digests[Path(path).name] = digest.result()
+                self.digests[Path(path).name] = stream.digest()
         except OSError as error:
             self.error = self.error or error
             raise
@@ -116,33 +102,31 @@ class _Digesting(filesystem.FileSystem):
         self.digests[Path(new_path).name] = self.digests.pop(Path(path).name)
 
 
-class _Digest(io.IOBase):
-    """A file that is written front to back, digested at the same time.
+class _Digested(io.IOBase):
+    """A file that is written front to back, and its digest.
 
-    A thread digests what it reads back from the page cache, behind the writing and during the sync:
-    what torch gives to `write` is torch's again as soon as that returns, and a digest takes longer.
+    Of what it was to hold, and not of what can be read back from it: that may be damaged by then.
     """
 
-    def __init__(self, file: IO[bytes], files: _Digesting, sizes: SimpleQueue[int | None]) -> None:
-        self._file, self._files, self._sizes = file, files, sizes
-        self._size = self._announced = 0  # bytes
+    def __init__(self, file: IO[bytes], files: _Digesting) -> None:
+        self._file, self._files = file, files
+        self._digest, self._size = Digest(), 0
 
     def write(self, data: bytes) -> int:
         try:
             written = self._file.write(data)
-            self._size += written
-            if self._size - self._announced >= _PIECE:
-                self._announce()
         except OSError as error:
             self._files.error = self._files.error or error
             raise
+        self._digest.update(data)
+        self._size += written
         return written
 
     def tell(self) -> int:
         return self._file.tell()
 
     def fileno(self) -> int:
-        self._announce()  # torch gets it to sync the file
+        self._file.flush()  # torch gets it to sync the file
         return self._file.fileno()
 
     def flush(self) -> None:
@@ -150,30 +134,11 @@ class _Digest(io.IOBase):
         if hasattr(self, "_file") and not self._file.closed:
             self._file.flush()
 
-    def end(self) -> None:
-        """Nothing is written after this. OSError if what was written cannot be."""
-        self._announce()
-        self._sizes.put(None)
-
-    def _announce(self) -> None:
-        self._file.flush()
-        self._announced = self._size
-        self._sizes.put(self._size)
-
-
-def _digest(file: FileIO, sizes: SimpleQueue[int | None]) -> str:
-    """The SHA-256 of a file that grows to one size after the other, and ends at None."""
-    digest = hashlib.sha256()
-    piece = memoryview(bytearray(_PIECE))
-    done = 0
-    while (size := sizes.get()) is not None:
-        while done < size:
-            read = file.readinto(piece[: size - done])
-            if not read:
-                raise OSError(errno.EIO, "it was cut short while it was written", file.name)
-            digest.update(piece[:read])
-            done += read
-    return digest.hexdigest()
+    def digest(self) -> str:
+        """Return the digest of the whole file. OSError if it could not be written."""
+        if os.fstat(self.fileno()).st_size != self._size:
+            raise OSError(errno.EIO, "it was cut short while it was written", self._file.name)
+        return self._digest.hexdigest()
 
 
 class Reader(filesystem.FileSystemReader):
