@@ -37,7 +37,10 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model, optimizer = training(options.parameters, device)
     with tempfile.TemporaryDirectory(prefix="trainwright-bench-", dir=options.directory) as folder:
-        report(Path(folder), model, optimizer, options.runs)
+        first, times = measured(Path(folder), model, optimizer, options.runs)
+    size = sum(tensor.nbytes for tensor in [*model.state_dict().values(), *moments(optimizer)])
+    print(f"{size / 1e9:.2f} GB on {device}, {torch.get_num_threads()} threads")
+    show(first, times)
 
 
 def training(parameters: int, device: str) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
@@ -51,14 +54,13 @@ def training(parameters: int, device: str) -> tuple[torch.nn.Module, torch.optim
     return model, optimizer
 
 
-def report(
+def measured(
     folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, runs: int
-) -> None:
+) -> tuple[float, dict[str, float]]:
+    """The seconds of the first asynchronous save, and the medians of what is done in turn."""
     state = {"model": model, "optimizer": optimizer}
     plain = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
     tensors = [*model.state_dict().values(), *moments(optimizer)]
-    size = sum(tensor.nbytes for tensor in tensors)
-    print(f"{size / 1e9:.2f} GB on {tensors[0].device}, {torch.get_num_threads()} threads")
     steps = itertools.count(1)
     times: dict[str, list[float]] = defaultdict(list)
     with Checkpoints(folder / "ours", keep=1) as checkpoints:
@@ -84,7 +86,7 @@ def report(
             checkpoints.wait()
             times["behind"].append(time.perf_counter() - start)
             times["copy"].append(timed(copies(tensors)))
-    show(first, {name: statistics.median(values) for name, values in times.items()})
+    return first, {name: statistics.median(values) for name, values in times.items()}
 
 
 def moments(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:

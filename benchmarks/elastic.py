@@ -80,11 +80,34 @@ class Worker:
         self.process.stdin.flush()
 
 
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """What workers compute on, and the backend by which they sum gradients."""
+
+    device: str = "cpu"
+    backend: str = "gloo"
+    cards: tuple[str, ...] = ()
+    """As CUDA_VISIBLE_DEVICES names them."""
+
+    def environ(self, worker: int) -> dict[str, str]:
+        """One card for each worker, in turn."""
+        return {"CUDA_VISIBLE_DEVICES": self.cards[worker % len(self.cards)]} if self.cards else {}
+
+    def argv(self, mode: str, *options: str) -> list[str]:
+        """The command line of a worker."""
+        device = [f"--device={self.device}", f"--backend={self.backend}"]
+        return [sys.executable, str(WORKER), mode, *device, *options]
+
+
+CPU = Hardware()
+
+
 @dataclass
 class Lab:
     """A folder, its processes, and an end to all of them."""
 
     folder: Path
+    hardware: Hardware = CPU
     workers: list[Worker] = field(default_factory=list)
     others: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -93,7 +116,12 @@ class Lab:
         with path.open("wb") as out, (self.folder / f"{path.name}.log").open("wb") as log:
             process = subprocess.Popen(
                 argv,
-                env={**os.environ, "OMP_NUM_THREADS": "1", **environ},
+                env={
+                    **os.environ,
+                    "OMP_NUM_THREADS": "1",
+                    **self.hardware.environ(len(self.workers)),
+                    **environ,
+                },
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=log,
@@ -110,13 +138,26 @@ class Lab:
 
     def elastic(self, port: int, *options: str, together: int = 1) -> Worker:
         return self.start(
-            [sys.executable, str(WORKER), "elastic", *options],
+            self.hardware.argv("elastic", *options),
             TRAINWRIGHT_COORDINATOR=f"127.0.0.1:{port}",
             TRAINWRIGHT_REPLICA=f"w{len(self.workers)}",
-            TRAINWRIGHT_BACKEND="gloo",
+            TRAINWRIGHT_BACKEND=self.hardware.backend,
             TRAINWRIGHT_MIN_REPLICAS=str(together),
             TRAINWRIGHT_AUDIT_DIR=str(self.folder / "audit"),
         )
+
+    def ddp(self, world: int, *options: str) -> list[Worker]:
+        port = str(free_port())
+        return [
+            self.start(
+                self.hardware.argv("ddp", *options),
+                MASTER_ADDR="127.0.0.1",
+                MASTER_PORT=port,
+                WORLD_SIZE=str(world),
+                RANK=str(rank),
+            )
+            for rank in range(world)
+        ]
 
     def last_step(self) -> int:
         return max((step.number for w in self.workers for step in w.steps()), default=0)
@@ -131,9 +172,9 @@ class Lab:
 
 
 @contextmanager
-def lab() -> Iterator[Lab]:
+def lab(hardware: Hardware = CPU) -> Iterator[Lab]:
     with tempfile.TemporaryDirectory(prefix="trainwright-bench-") as folder:
-        here = Lab(Path(folder))
+        here = Lab(Path(folder), hardware)
         try:
             yield here
         finally:
@@ -191,27 +232,18 @@ READING = tuple(
 )
 
 
-def pair(here: Lab, mode: str, case: Case) -> list[Worker]:
-    """Two workers that have trained a block, and wait to be told to train the next one."""
+def group(here: Lab, mode: str, case: Case, world: int = 2) -> list[Worker]:
+    """Workers that have trained a block, and wait to be told to train the next one."""
     options = [f"--size={case.size}", f"--batch={case.batch}", f"--compute={case.compute}"]
     options += [f"--block={case.block}", "--steps=1000000"]
     options += [f"--read={case.read}", f"--loaders={case.loaders}"]
-    port = free_port()
     if mode == "elastic":
-        # Else the first may have trained its block, and wait, before the second one is there.
-        here.coordinator(port, together=2)
-        workers = [here.elastic(port, *options, together=2) for _ in range(2)]
+        port = free_port()
+        # Else the first may have trained its block, and wait, before the others are there.
+        here.coordinator(port, together=world)
+        workers = [here.elastic(port, *options, together=world) for _ in range(world)]
     else:
-        workers = [
-            here.start(
-                [sys.executable, str(WORKER), mode, *options],
-                MASTER_ADDR="127.0.0.1",
-                MASTER_PORT=str(port),
-                WORLD_SIZE="2",
-                RANK=str(rank),
-            )
-            for rank in range(2)
-        ]
+        workers = here.ddp(world, *options)
     here.wait(lambda: all(worker.has_news for worker in workers))
     for worker in workers:
         worker.news()
@@ -227,15 +259,19 @@ def train_block(here: Lab, workers: list[Worker], warm: int) -> list[float]:
 
 
 def compare(
-    case: Case, rounds: int, middle: Callable[[list[float]], float] = statistics.median
+    case: Case,
+    rounds: int,
+    middle: Callable[[list[float]], float] = statistics.median,
+    hardware: Hardware = CPU,
+    world: int = 2,
 ) -> list[tuple[float, float]]:
     """Median steps of DDP and of the elastic API for each round: a block of each, in turns.
 
     One waits while the other trains, so that both see the same machine: what else runs on it
     changes from second to second. What waits costs next to nothing (a heartbeat each 0.1 s).
     """
-    with lab() as here:
-        workers = {mode: pair(here, mode, case) for mode in ("ddp", "elastic")}
+    with lab(hardware) as here:
+        workers = {mode: group(here, mode, case, world) for mode in ("ddp", "elastic")}
         found = []
         for number in range(rounds):
             order = list(workers) if number % 2 else list(workers)[::-1]
@@ -276,31 +312,35 @@ def reading(runs: int) -> None:
 # Recovery
 
 
-def elastic_recovery(kills: int) -> list[float]:
+def elastic_recovery(
+    kills: int,
+    options: tuple[str, ...] = ("--compute=0.002",),
+    hardware: Hardware = CPU,
+    world: int = 3,
+) -> list[float]:
     """Seconds from a worker's SIGKILL to the next step that the others commit."""
-    with lab() as here:
+    with lab(hardware) as here:
         port = free_port()
         here.coordinator(port)
-        options = ("--compute=0.002", "--steps=1000000")
-        for _ in range(3):
+        for _ in range(world):
             here.elastic(port, *options)
         gaps = []
         for _ in range(kills):
-            gaps.append(_kill_one(here))
+            gaps.append(_kill_one(here, world))
             here.elastic(port, *options)
     return gaps
 
 
-def _kill_one(here: Lab) -> float:
+def _kill_one(here: Lab, world: int) -> float:
     alive = [w for w in here.workers if w.process.poll() is None]
-    here.wait(lambda: all(w.steps() and w.steps()[-1].world == 3 for w in alive))
+    here.wait(lambda: all(w.steps() and w.steps()[-1].world == world for w in alive))
     victim, *others = alive
     at = time.time()
     victim.process.kill()
     victim.process.wait()
 
     def committed() -> list[Step]:
-        return [s for w in others for s in w.steps() if s.at > at and s.world == 2]
+        return [s for w in others for s in w.steps() if s.at > at and s.world == world - 1]
 
     here.wait(lambda: bool(committed()))
     return min(s.at for s in committed()) - at
@@ -469,7 +509,7 @@ def position(runs: int) -> None:
         reading = [loader() for _ in range(runs)]
     with lab() as here:
         case = Case("small", BATCH, 0.0, 100)
-        workers = pair(here, "elastic", case)
+        workers = group(here, "elastic", case)
         step = statistics.median(
             t for _ in range(2 * runs) for t in train_block(here, workers, case.warm)
         )

@@ -1,6 +1,7 @@
-"""What benchmarks/elastic.py runs in each worker: one training loop, by DDP or elastic.
+"""What benchmarks/elastic.py and gpu.py run in each worker: one training loop, by DDP or elastic.
 
-Prints a line for each step: when it ended on the wall clock, its number, the world's size.
+Prints a line for each step: when it ended on the wall clock, its number, the world's size, how long
+it took. With `--epochs` rank 0 also prints "loss", the epoch and the mean loss of its records.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler, TensorData
 
 from trainwright_runtime import elastic
 
-SIZES = {"small": (64, 64, 10), "medium": (1024, 1024, 10), "large": (2048, 2048, 10)}
+SIZES = {
+    "small": (64, 64, 10),
+    "medium": (1024, 1024, 10),
+    "large": (2048, 2048, 10),
+    "wide": (4096, 4096, 10),
+}
+
+RECORDS = 4096
 
 
 class Slow(Dataset[tuple[torch.Tensor, ...]]):
@@ -42,7 +50,10 @@ def main() -> None:
     parser.add_argument("mode", choices=("ddp", "elastic", "torchrun"))
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--batch", type=int, default=64, help="global")
-    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--steps", type=int, default=sys.maxsize)
+    parser.add_argument("--epochs", type=int, default=sys.maxsize)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--backend", default="gloo", help="of DDP")
     parser.add_argument("--compute", type=float, default=0.0, help="seconds a record, asleep")
     parser.add_argument("--read", type=float, default=0.0, help="seconds to read a record, asleep")
     parser.add_argument("--loaders", type=int, default=0, help="loader processes of each worker")
@@ -52,7 +63,7 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     width, hidden, classes = SIZES[options.size]
-    plain = TensorDataset(torch.randn(4096, width), torch.randint(classes, (4096,)))
+    plain = TensorDataset(torch.randn(RECORDS, width), torch.randint(classes, (RECORDS,)))
     data = Slow(plain, options.read) if options.read else plain
     model = torch.nn.Sequential(
         torch.nn.Linear(width, hidden),
@@ -61,11 +72,14 @@ def main() -> None:
         torch.nn.ReLU(),
         torch.nn.Linear(hidden, classes),
     )
+    model.to(options.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     loops = {"ddp": _ddp, "torchrun": _ddp, "elastic": _elastic}
     lines = []
     began = time.perf_counter()
     for step, world in loops[options.mode](model, optimizer, data, options):
+        if options.device == "cuda":
+            torch.cuda.synchronize()
         lines.append(f"{time.time():.6f} {step} {world} {time.perf_counter() - began:.6f}\n")
         if step % options.block == 0:
             sys.stdout.write("".join(lines))
@@ -90,19 +104,26 @@ def _elastic(
         optimizer,
         data,
         batch_size=options.batch,
-        epochs=sys.maxsize,
+        epochs=options.epochs,
         num_workers=options.loaders,
+        totals=("loss",),
     ) as run:
         before = run.step
-        for _ in run.epochs():
-            for images, labels in run.batches():
+        for epoch in run.epochs():
+            for records in run.batches():
+                images, labels = (part.to(options.device) for part in records)
                 if run.step != before:
                     before = run.step
                     yield run.step, run.world_size
                     if run.step >= options.steps:
                         return
-                run.backward(loss_function(model(images), labels))
+                loss = loss_function(model(images), labels)
+                run.backward(loss)
+                if options.epochs != sys.maxsize:  # else steps are timed, and DDP's adds nothing
+                    run.add(loss=loss.item() * len(labels))
                 time.sleep(options.compute * len(labels))
+            if options.epochs != sys.maxsize and run.rank == 0:
+                print("loss", epoch, run.totals()["loss"] / len(data), flush=True)
 
 
 def _ddp(
@@ -111,7 +132,7 @@ def _ddp(
     data: TensorDataset | Slow,
     options: argparse.Namespace,
 ) -> Iterator[tuple[int, int]]:
-    dist.init_process_group("gloo")
+    dist.init_process_group(options.backend)
     world = dist.get_world_size()
     step = 0
     if options.snapshot and options.snapshot.exists():
@@ -130,9 +151,10 @@ def _ddp(
         num_workers=options.loaders,
         persistent_workers=options.loaders > 0,
     )
-    for epoch in range(sys.maxsize):
+    for epoch in range(options.epochs):
         sampler.set_epoch(epoch)
-        for images, labels in loader:
+        for records in loader:
+            images, labels = (part.to(options.device) for part in records)
             optimizer.zero_grad()
             torch.autograd.backward(loss_function(wrapped(images), labels))
             time.sleep(options.compute * len(labels))

@@ -12,6 +12,7 @@ import pytest
 
 # Why a test may be skipped even there: the machine cannot do what it takes.
 TAKES_ROOT = "this takes root"
+TAKES_GPU = "this takes a GPU"
 # Where `--without-recordings` says so: there is nowhere to fetch the data from.
 NOT_PUBLIC = "this data has no public source"
 
@@ -85,7 +86,9 @@ def _refuse_skips(report: pytest.TestReport | pytest.CollectReport, config: pyte
         return
     path, line, reason = report.longrepr
     reason = reason.removeprefix("Skipped: ")
-    excuses = (TAKES_ROOT, NOT_PUBLIC) if config.getoption("--without-recordings") else TAKES_ROOT
+    excuses: tuple[str, ...] = (TAKES_ROOT, TAKES_GPU)
+    if config.getoption("--without-recordings"):
+        excuses = (*excuses, NOT_PUBLIC)
     if not reason.startswith(excuses):
         report.outcome = "failed"
         report.longrepr = f"{path}:{line}: skipped, which CI=true forbids: {reason}"
