@@ -1,4 +1,4 @@
-"""The digests that tell whether the files of a checkpoint are what was written.
+"""The digests by which it is known whether the files of a checkpoint are what was written.
 
 XXH3 of 128 bits: what a disk or a network damages has another one, and it takes a tenth of the time
 of SHA-256, a thirtieth on processors without instructions for that. SHA-256 was no protection from
