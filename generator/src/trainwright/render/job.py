@@ -542,19 +542,20 @@ def _found(
     manifests: Sequence[Manifest], spec: Layered, job: Job, environment: Environment
 ) -> Iterator[tuple[Manifest, Finding]]:
     reported = set()  # masters, workers and what is beside them are rendered from the same line
+    groups = (None, *(role.role for role in job.roles))  # what is inherited is the job's
     for manifest in manifests:
         for finding in _against_schema(manifest, spec, environment):
             yield manifest, finding
-        for group in job.groups:
-            own = layers.of_role(spec, group.role.name) if group.role else spec
-            subject = subject_of(manifest, environment, group if group.role else job, manifests)
-            for rule, hit in rules.run(subject):
-                at = _in_container(hit, manifests, own)
-                known = (rule.id, at or hit.spec, hit.message)
-                if known not in reported and _group_of(hit.pointer, job) == group.role:
-                    reported.add(known)
-                    found = _finding(rule, hit, manifest, own, at)
-                    yield manifest, in_role(found, spec, group.role)
+        hits = rules.run(subject_of(manifest, environment, job, manifests))
+        placed = [(_group_of(hit.pointer, job), rule, hit) for rule, hit in hits]
+        for role, rule, hit in sorted(placed, key=lambda each: groups.index(each[0])):
+            own = layers.of_role(spec, role.name) if role else spec
+            at = _in_container(hit, manifests, own)
+            known = (rule.id, at or hit.spec, hit.message)
+            if known not in reported:
+                reported.add(known)
+                found = _finding(rule, hit, manifest, own, at)
+                yield manifest, in_role(found, spec, role)
 
 
 def _group_of(pointer: str, job: Job) -> Role | None:

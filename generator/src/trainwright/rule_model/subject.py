@@ -131,6 +131,11 @@ class Subject(ObjectBody):
         """How many pods there are at most."""
         return sum(template.replicas for template in self.templates)
 
+    def job_of(self, template: PodTemplate) -> Job | None:
+        """The job, or the role of it, that the pods of a template are of."""
+        roles = self.job.roles if self.job else ()
+        return next((r for r in roles if r.role and r.role.name == template.role), self.job)
+
     def pods_with(self, volume: Mapping[str, Data]) -> int:
         """How many of them have a volume, whatever they call it; its source says which it is."""
         source = {key: value for key, value in volume.items() if key != "name"}

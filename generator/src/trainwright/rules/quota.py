@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.datatypes import quantity
 from trainwright.datatypes.groupkind import CLUSTERQUEUE, LOCALQUEUE, RESOURCEFLAVOR, RESOURCEQUOTA
-from trainwright.datatypes.model import Data, Job, Manifest, Pool
+from trainwright.datatypes.model import Data, Manifest, Pool
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
 from trainwright.datatypes.tolerant import dig, mapping, mappings, text
@@ -32,9 +32,9 @@ def asked(subject: Subject) -> dict[str, int]:
 
 def candidates(subject: Subject, template: PodTemplate) -> list[Pool]:
     """The pools that the pods can run in, as far as resources and node selectors tell."""
-    if subject.job is not None:
-        group = _group(subject.job, template)
-        return [group.pool] if group.pool else []
+    job = subject.job_of(template)
+    if job is not None:
+        return [job.pool] if job.pool else []
     wanted = set(template.accelerators)
     selector = mapping(template.spec.get("nodeSelector"))
     fitting = []
@@ -58,16 +58,11 @@ def pool_exceeded(subject: Subject) -> Iterator[Hit]:
                 return
 
 
-def _group(job: Job, template: PodTemplate) -> Job:
-    """The job or the role of it that pods are of."""
-    return next((r for r in job.roles if r.role and r.role.name == template.role), job)
-
-
 def _from(pool: Pool, subject: Subject, total: int) -> int:
     """How many accelerators of one pool an object holds, of all that it does."""
     if subject.job is None or not subject.job.roles:
         return total
-    groups = [group for group in subject.job.groups if group.pool == pool]
+    groups = [group for group in (subject.job, *subject.job.roles) if group.pool == pool]
     return sum(group.nodes * group.resources.gpu for group in groups)
 
 

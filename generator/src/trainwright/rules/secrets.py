@@ -115,9 +115,9 @@ def _secrets(subject: Subject) -> frozenset[str]:
     """The names of the Secrets that are known here."""
     known = {*subject.environment.secrets}
     known |= {m.name for made in _MAKES_SECRETS for m in subject.around.by_kind.get(made, ())}
-    if subject.job:
-        known |= {secret.name for secret in subject.job.secrets.values()}
-        known |= {*subject.job.image.pull_secrets}
+    for job in (subject.job, *subject.job.roles) if subject.job else ():
+        known |= {secret.name for secret in job.secrets.values()}
+        known |= {*job.image.pull_secrets}
     for template in subject.templates:
         known |= {text(dig(v, "secret", "secretName")) for _, v in template.volumes}
         known |= {text(s.get("name")) for s in mappings(template.spec.get("imagePullSecrets"))}

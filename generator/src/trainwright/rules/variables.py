@@ -29,10 +29,8 @@ def undeclared_variable(subject: Subject) -> Iterator[Hit]:
             for name in dict.fromkeys(_referred(container)):
                 if name not in container.variables and not name.startswith(given):
                     message = f"$({name}) names no variable of {container.name!r}"
-                    main = container is template.main
-                    yield Hit(
-                        container.pointer, message, _written(name, subject.job if main else None)
-                    )
+                    job = subject.job_of(template) if container is template.main else None
+                    yield Hit(container.pointer, message, _written(name, job))
             yield from _in_values(container, given)
 
 

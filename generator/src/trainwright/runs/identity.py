@@ -124,10 +124,11 @@ def _decisive(
     job: Job, environment: Environment, without: Collection[Fact] = ()
 ) -> dict[str, Data]:
     """The facts that change rendered bytes, as the job's kind names them."""
-    pools: dict[str, Data] = {group.pool.name: {} for group in job.groups if group.pool}
+    groups = job.groups
+    pools: dict[str, Data] = {group.pool.name: {} for group in groups if group.pool}
     found: dict[str, Data] = {"pools": pools} if pools else {}
     for fact in TARGETS[job.target].facts:
-        for group in () if fact in without else job.groups:
+        for group in () if fact in without else groups:
             if value := fact.value(group, environment):
                 _put(found, _path(fact, group), value)
     return found
