@@ -44,7 +44,12 @@ def serving(role: Job, environment: Environment) -> dict[str, Data]:
         "nodes": role.nodes,
         "restartPolicy": "OnFailure",
         "runPolicy": {"backoffLimit": role.retries},
+        "env": dict(_ALONE) if launch.starts_runtime(role) else {},
     }
+
+
+# To our entrypoint the index of a pod is its rank, and each pod of a role is one node by itself.
+_ALONE = {"JOB_COMPLETION_INDEX": "0", "TRAINWRIGHT_NNODES": "1"}
 
 
 def longest_suffix(job: Job) -> str:

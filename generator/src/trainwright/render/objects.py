@@ -57,9 +57,10 @@ def _broken_references(
 def _refusals_of(
     job: Job, environment: Environment, name: str
 ) -> Iterator[tuple[dx.Diagnostic, Unsupported]]:
-    for problem in unsupported(references.resolved(job, environment, name), environment):
+    resolved = references.resolved(job, environment, name)
+    for problem in unsupported(resolved.job, environment):
         yield dx.UNSUPPORTED, problem
-    for problem in values.reserved(job, environment, name):
+    for problem in values.reserved(resolved, environment, name):
         yield dx.RESERVED, problem
 
 

@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from posixpath import join
 
 from trainwright.datatypes.model import GIVEN, Data, Environment, File, Job, Volume
@@ -30,6 +31,7 @@ _DNS_OF_HOST = "ClusterFirstWithHostNet"
 
 def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     """Chart values for one run named `name`. Empty values are left to the chart's defaults."""
+    job = canonical(job)
     decided = _of_group(job, environment, name)
     if not job.roles or TARGETS[job.target].serving is None:
         return decided
@@ -38,9 +40,8 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
 
 def _of_group(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     """The values of the pods that train, or of those of a role."""
-    job = canonical(job)
-    needed = references.variables(job, environment, name)
-    job = code.mounted(references.resolved(job, environment, name), environment)
+    resolved = references.resolved(job, environment, name)
+    job = code.mounted(resolved.job, environment)
     job = TARGETS[job.target].prepared(job, environment)
     common = {
         "target": job.target,
@@ -51,9 +52,7 @@ def _of_group(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         **_pod_metadata(job, environment),
         "image": _image(job),
         "imagePullSecrets": [{"name": secret} for secret in job.image.pull_secrets],
-        "command": command.command_line(
-            job, place=references.meeting_place(job, environment, name)
-        ),
+        "command": _command(job, environment, name),
         "args": [*job.entrypoint.args, *flag_arguments(job.flags, job.flag_style)],
         "env": dict(sorted({**_variables(job, name), **variables.literals(job.env)}.items())),
         **variables.sourced(job.env),
@@ -82,12 +81,18 @@ def _of_group(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     # Over defaults; see `reserved` for the rest.
     decided = merge(decided, {"env": variables.literals(job.env)})
     decided |= {
-        "fieldEnv": {**decided.get("fieldEnv", {}), **needed},
+        "fieldEnv": {**decided.get("fieldEnv", {}), **resolved.variables},
         "ports": [*decided.get("ports", []), *_metrics_ports(job)],
         **_supporting(job),
     }
     decided["firstEnv"] = variables.first(decided)
     return {key: value for key, value in decided.items() if value not in ("", [], {})}
+
+
+def _command(job: Job, environment: Environment, name: str) -> list[str]:
+    if job.role:  # each pod serves by itself, and meets nobody
+        return command.command_line(replace(job, nodes=1))
+    return command.command_line(job, place=references.meeting_place(job, environment, name))
 
 
 def _of_target(job: Job, environment: Environment, name: str) -> dict[str, Data]:
@@ -119,16 +124,17 @@ def _given(job: Job, name: str) -> dict[str, Data]:
     }
 
 
-def reserved(job: Job, environment: Environment, name: str) -> Iterator[Unsupported]:
+def reserved(
+    resolved: references.Resolved, environment: Environment, name: str
+) -> Iterator[Unsupported]:
     """Variables and labels of the job's own that its kind, or what is rendered for it, sets.
 
     Of two with one name only one reaches the pods, so that the other would vanish.
     """
+    job = resolved.job
     target = TARGETS[job.target]
-    needed = references.variables(job, environment, name)
-    job = references.resolved(job, environment, name)
     decided = _of_target(job, environment, name)
-    set_by_us = (decided.get("env", {}), decided.get("fieldEnv", {}), needed)
+    set_by_us = (decided.get("env", {}), decided.get("fieldEnv", {}), resolved.variables)
     known = {**_variables(job, name), **{k: v for each in set_by_us for k, v in each.items()}}
     for field, written in (("env", job.env), ("secrets", job.secrets)):
         for variable, value in written.items():

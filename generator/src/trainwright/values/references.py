@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
-from functools import cache, lru_cache
+from functools import cache
 from posixpath import join
 from typing import TypeAlias
 
@@ -53,26 +53,25 @@ def problems(job: Job, environment: Environment, name: str) -> Iterator[Problem]
             yield kind, dataclasses.replace(problem, within=(line, column))
 
 
-def resolved(job: Job, environment: Environment, name: str) -> Job:
-    """The job with every reference replaced, but for those that `problems` reports."""
-    if not any("${{" in text for _, text in _texts(job)):
-        return job
-    facts = facts_of(job, environment, name).items()
-    values = {key: _written(fact) for key, fact in facts if not isinstance(fact, NotKnown)}
-    found: Job = _mapped(job, _ROOT, lambda _, text: replace(text, values))
-    return found
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A job with every reference replaced, but for those that `problems` reports, and the variables
+    of the downward API that it needs for them, with their fields.
+    """
+
+    job: Job
+    variables: Mapping[str, str]
 
 
-def variables(job: Job, environment: Environment, name: str) -> dict[str, str]:
-    """Variables of the downward API that references of an unresolved job need, by field."""
-    used = {r.name for _, text in _texts(job) for r in find(text)}
-    facts = facts_of(job, environment, name) if used else {}
-    needed: dict[str, str] = {}
-    for reference in used:
-        fact = facts.get(reference or "")
-        if isinstance(fact, Variable) and fact.field:
-            needed[fact.name] = fact.field
-    return needed
+def resolved(job: Job, environment: Environment, name: str) -> Resolved:
+    texts = [text for _, text in _texts(job)]
+    if not texts:
+        return Resolved(job, {})
+    facts = facts_of(job, environment, name)
+    values = {key: _written(fact) for key, fact in facts.items() if not isinstance(fact, NotKnown)}
+    used = [facts.get(r.name or "") for text in texts for r in find(text)]
+    needed = {f.name: f.field for f in used if isinstance(f, Variable) and f.field}
+    return Resolved(_mapped(job, _ROOT, lambda _, text: replace(text, values)), needed)
 
 
 def facts_of(job: Job, environment: Environment, name: str) -> dict[str, RunFact]:
@@ -124,6 +123,9 @@ def _of_role(role: Job, name: str) -> dict[str, RunFact]:
 
 
 def _checkpoints(job: Job, name: str) -> RunFact:
+    if job.role and job.checkpoint is None:
+        remedy = "Write its folder: where the volume is mounted, checkpoint.path, ${{ run.name }}."
+        return NotKnown("it is of the job that trains, and a role has none of its own", remedy)
     if job.checkpoint is None:
         return NotKnown("the job has no checkpoint", "Set checkpoint, or write the folder.")
     return checkpoint_folder(job, job.checkpoint, name)
@@ -197,35 +199,15 @@ def _is_below(at: Pointer, places: tuple[str, ...]) -> bool:
 
 def _texts(job: Job) -> Iterator[tuple[Pointer, str]]:
     """The texts that hold a reference, or what looks like one, by where they are written."""
-    return iter(_texts_of(_Same(job)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Same:
-    """A job that is equal to itself alone: comparing all of its fields takes too long."""
-
-    job: Job
-
-    def __hash__(self) -> int:
-        return id(self.job)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.job is other.job
-
-
-@lru_cache(maxsize=16)  # several need those of the same job, one after the other
-def _texts_of(same: _Same) -> tuple[tuple[Pointer, str], ...]:
     found: list[tuple[Pointer, str]] = []
-    if not _is_in(same.job):  # as in most jobs
-        return ()
 
     def visit(at: Pointer, text: str) -> str:
         if "${{" in text:
             found.append((at, text))
         return text
 
-    _mapped(same.job, _ROOT, visit)
-    return tuple(found)
+    _mapped(job, _ROOT, visit)
+    return iter(found)
 
 
 def _is_in(value: Data) -> bool:
@@ -238,7 +220,7 @@ def _is_in(value: Data) -> bool:
                 return True
         elif isinstance(item, dict):
             ahead += item.values()
-        elif isinstance(item, (list, tuple)):  # a union is slower
+        elif isinstance(item, list | tuple):
             ahead += item
         else:
             kind: type = type(item)
@@ -274,6 +256,8 @@ def _mapped_fields(value: Data, at: Pointer, visit: Visit) -> Data:
         if elsewhere or (not at and field.name in _ELSEWHERE):
             continue
         before = getattr(value, field.name)
+        if not at and not _is_in(before):  # as in most fields of most jobs
+            continue
         after = _mapped(before, _below(at, field), visit)
         if after != before:
             changed[field.name] = after
