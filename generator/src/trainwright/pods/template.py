@@ -155,7 +155,9 @@ class PodTemplate(ObjectBody):
     what it lacks. `claimed` are volumes beyond its own, of claims that the object makes for each
     pod. A `foreign` one is of a kind whose pods may train or serve: what they do tells.
     `processes` is how many torchrun starts where its command line does not say it. `configs` are
-    the data of ConfigMaps by name, and `entrypoint` is what its object has started in it.
+    the data of ConfigMaps by name, and `entrypoint` is what its object has started in it. `host` is
+    what its pods are called in the network, where that is not made of the object's name and the
+    role.
     """
 
     pointer: str
@@ -170,6 +172,7 @@ class PodTemplate(ObjectBody):
     processes: str = ""
     configs: Mapping[str, Mapping[str, Data]] = field(default_factory=dict)
     entrypoint: str = ""
+    host: str = ""
 
     def alike(self, other: PodTemplate) -> bool:
         """Whether the pods differ in nothing but what the object calls them and how many."""

@@ -14,14 +14,27 @@ from trainwright.rule_model.subject import Hit, Subject
 
 @warning("TW772", about=(ROLE_LABEL,))
 def role_without_references(subject: Subject) -> Iterator[Hit]:
+    texts = [(_served(t), "\n".join(_texts(t, subject))) for t in subject.pod_templates]
+    for role, templates in _listening(subject).items():
+        hosts = [template.host or f"{subject.manifest.name}-{role}-" for template in templates]
+        others = "\n".join(text for other, text in texts if other != role)
+        if not any(host in others for host in hosts):
+            message = f"no other pod has an address of {role}"
+            yield Hit(templates[0].pointer, message, Pointer("/port"))
+
+
+def _served(template: PodTemplate) -> str:
+    """Return the role of pods; empty for those that train, which may be called like one."""
+    return template.role if template.serves else ""
+
+
+def _listening(subject: Subject) -> dict[str, list[PodTemplate]]:
+    """The pods of each role that has a port; on one machine each of them is a service."""
+    found: dict[str, list[PodTemplate]] = {}
     for template in subject.pod_templates:
-        if not template.serves or not any(c.ports for c in template.trains):
-            continue
-        host = f"{text(subject.metadata.get('name'))}-{template.role}-"
-        others = [other for other in subject.pod_templates if other is not template]
-        if not any(host in word for other in others for word in _texts(other, subject)):
-            message = f"no other pod has an address of {template.role}"
-            yield Hit(template.pointer, message, Pointer("/port"))
+        if template.serves and any(c.ports for c in template.trains):
+            found.setdefault(template.role, []).append(template)
+    return found
 
 
 def _texts(template: PodTemplate, subject: Subject) -> Iterator[str]:

@@ -22,7 +22,8 @@ def _compose(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
         metadata = {key: notation.pairs(body.get(key)) for key in ("labels", "annotations")}
         # Docker starts a container again on the same machine, with the files that it has.
         role = metadata["labels"].get(ROLE_LABEL, str(name))
-        yield PodTemplate(pointer, {"metadata": metadata, "spec": pod}, role, retried=False)
+        template = {"metadata": metadata, "spec": pod}
+        yield PodTemplate(pointer, template, role, retried=False, host=str(name))
 
 
 def _service(name: str, service: Mapping[str, Data]) -> tuple[dict[str, Data], dict[str, Data]]:
@@ -38,6 +39,7 @@ def _service(name: str, service: Mapping[str, Data]) -> tuple[dict[str, Data], d
             {"name": name, **({} if _from_shell(value) else {"value": value})}
             for name, value in notation.variables(service.get("environment")).items()
         ],
+        "ports": [_port(str(port)) for port in sequence(service.get("expose"))],
         "securityContext": {
             "allowPrivilegeEscalation": not hardened,
             "capabilities": {"drop": dropped, "add": added},
@@ -47,6 +49,11 @@ def _service(name: str, service: Mapping[str, Data]) -> tuple[dict[str, Data], d
     }
     grace = text(service.get("stop_grace_period")).removesuffix("s")
     return container, {"terminationGracePeriodSeconds": int(grace)} if grace.isdigit() else {}
+
+
+def _port(exposed: str) -> dict[str, Data]:
+    number, _, protocol = exposed.partition("/")
+    return {"containerPort": number, "protocol": (protocol or "tcp").upper()}
 
 
 def _from_shell(value: Data) -> bool:
