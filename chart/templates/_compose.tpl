@@ -71,14 +71,15 @@ replicas: 0
 {{- end }}
 {{- if or .resources.requests .resources.limits }}
 resources:
-  {{- with .resources.limits }}
+  {{- with include "training-job.composeAmounts" (default dict .resources.limits) | trim }}
   limits:
-    {{- include "training-job.composeAmounts" . | trim | nindent 4 }}
+    {{- nindent 4 . }}
   {{- end }}
-  {{- if or .resources.requests $gpus }}
+  {{- $requests := include "training-job.composeAmounts" (default dict .resources.requests) | trim }}
+  {{- if or $requests $gpus }}
   reservations:
-    {{- with .resources.requests }}
-    {{- include "training-job.composeAmounts" . | trim | nindent 4 }}
+    {{- with $requests }}
+    {{- nindent 4 . }}
     {{- end }}
     {{- with $gpus }}
     devices:

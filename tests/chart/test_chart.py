@@ -56,6 +56,17 @@ def test_no_hook_reaches_engines_unless_it_is_asked_for() -> None:
     assert "helm.sh/hook" not in "".join(render(values).values())
 
 
+def test_a_role_of_a_trainjob_is_a_group_of_its_runtime() -> None:
+    found = {item["kind"]: item for item in objects(load(CHART / "ci/trainjob-roles-values.yaml"))}
+    judge, node = found["TrainingRuntime"]["spec"]["template"]["spec"]["replicatedJobs"]
+    assert (judge["name"], judge["template"]["spec"]["parallelism"]) == ("judge", 3)
+    assert node["dependsOn"] == [{"name": "judge", "status": "Ready"}]
+    of_judge, _ = pods(found["TrainingRuntime"])
+    assert "resources" not in of_judge["spec"]["containers"][0]
+    assert of_judge["metadata"]["labels"]["trainwright.io/role"] == "judge"
+    assert found["TrainJob"]["spec"]["trainer"]["numNodes"] == 2
+
+
 SINCE = {
     "devices-values.yaml": 31,
     "jobset-in-place-values.yaml": 35,

@@ -13,6 +13,7 @@ from trainwright.kinds import TARGETS
 from trainwright.specs import schema
 
 SCENARIO = load(CHART / "ci/compose.yaml")
+WITH_ROLES = load(CHART / "ci/compose-roles.yaml")
 RENDERED = sorted(ROOT.glob("tests/golden/*/expected/*/rendered/*/compose.yaml"))
 
 
@@ -33,12 +34,28 @@ def test_that_reader_would_see_an_unknown_field() -> None:
         _read(text(SCENARIO).replace("shm_size", "shmsize"))
 
 
-def test_our_schema_accepts_it_strictly() -> None:
+@pytest.mark.parametrize("scenario", [SCENARIO, WITH_ROLES])
+def test_our_schema_accepts_it_strictly(scenario: Data) -> None:
     envelope = TARGETS["compose"].envelope
     assert envelope
     kind = schema.kind("Compose", "1.31")
-    assert kind.explain(envelope(body(SCENARIO))) == ()
-    assert kind.explain(envelope({**body(SCENARIO), "version": "3"}))
+    assert kind.explain(envelope(body(scenario))) == ()
+    assert kind.explain(envelope({**body(scenario), "version": "3"}))
+
+
+def test_what_trains_starts_once_each_pod_of_a_role_is_healthy() -> None:
+    _read(text(WITH_ROLES))
+    services = body(WITH_ROLES)["services"]
+    assert [*services] == ["train", "judge-0", "judge-1"]
+    healthy = {"condition": "service_healthy"}
+    assert services["train"]["depends_on"] == {"judge-0": healthy, "judge-1": healthy}
+    assert services["judge-1"]["image"] == "registry.example.com/ml/judge:2.0"
+    given = [
+        device["device_ids"]
+        for service in services.values()
+        for device in service["deploy"]["resources"]["reservations"]["devices"]
+    ]
+    assert given == [["0", "1"], ["2"], ["3"]]
 
 
 def test_secrets_come_from_the_shell_and_dollars_stay() -> None:

@@ -9,11 +9,14 @@ from trainwright.datatypes.model import Environment
 from trainwright.objects.naming import application_name, release
 
 FLUX_NAMESPACE = "flux-system"
+_COMPOSE = "Compose"  # no kind of a cluster
 _MARK = re.compile(r"-[0-9a-f]{8}\Z")  # behind the name of the job, in that of its run
 
 
 def deletion(kind: str, namespace: str, name: str, environment: Environment | None) -> str:
     """The command that deletes an object of a run, or the release that would make it again."""
+    if kind == _COMPOSE:
+        return f"docker compose --project-name {name} down"
     gitops = environment.gitops if environment else None
     released = kind != PERSISTENTVOLUMECLAIM.kind
     if environment and gitops and (gitops.engine, gitops.mode) == ("flux", "chart") and released:

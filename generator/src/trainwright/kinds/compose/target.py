@@ -120,6 +120,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     yield from one_process(job)
     yield from own_rendezvous(job, "one machine meets itself")
     yield from _unsupported_devices(job)
+    yield from _too_many_devices(job)
     yield from _unsupported_mounts(job)
     yield from _unsupported_variables(job)
     yield from _unsupported_files(job)
@@ -150,6 +151,22 @@ def _unsupported_devices(job: Job) -> Iterator[Unsupported]:
         yield Unsupported(
             Pointer("/pool"), message, "Use a pool without nodeSelector and tolerations."
         )
+
+
+def _too_many_devices(job: Job) -> Iterator[Unsupported]:
+    """Refuses more GPUs of all containers together than the one machine has."""
+    groups = [group for group in (job, *job.roles) if group.resources.gpu and group.pool]
+    has = max((g.pool.gpus_per_node or 0 for g in groups if g.pool), default=0)
+    total = sum(group.nodes * group.resources.gpu for group in groups)
+    if job.role is None and job.roles and 0 < has < total:
+        parts = [f"{_called(g)} {g.nodes * g.resources.gpu}" for g in groups]
+        message = f"one machine has {has} GPUs, and {total} are asked for ({', '.join(parts)})"
+        remedy = "Lower nodes or resources.gpu, or use a target that runs on Kubernetes."
+        yield Unsupported(Pointer("/roles"), message, remedy)
+
+
+def _called(group: Job) -> str:
+    return group.role.name if group.role else "train"
 
 
 _HERE = frozenset({"persistentVolumeClaim", "hostPath", "emptyDir", "nfs"})  # volumes of Docker
