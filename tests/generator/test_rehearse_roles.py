@@ -435,3 +435,34 @@ def test_a_rehearsal_error_while_roles_run_ends_them(
     assert done.exit_code == 2
     assert "cannot be started: no more processes" in done.stderr
     _leaves_nothing(code)
+
+
+def test_the_command_of_a_probe_finds_its_pod_by_a_local_address(code: Path) -> None:
+    _edited(code, ("${{ roles.judge.url }}/health", "http://localhost:8000/health"))
+    done = _run(code)
+    assert done.exit_code == 0, done.output
+    assert "-judge-0-0 is ready" in done.output
+
+
+def test_services_of_one_machine_are_started_as_groups_of_a_cluster_are(code: Path) -> None:
+    """Docker probes from inside the container, at the port that each of them has there."""
+    path = code / "environments/dev/environment.yaml"
+    text = path.read_text().replace('jobset: {version: "0.12"}', "compose: {}")
+    path.write_text(f"{text.replace('target: jobset', 'target: compose')}podSecurity: baseline\n")
+    _edited(code, ("nodes: 2\nmaxDuration: 1h\n", ""))
+    (code / "serve.py").write_text(SERVE.replace('split("-")[2:]', 'split("-")'))
+    (code / "train.py").write_text(
+        TRAIN.replace("f\"node-0-{os.environ['JOB_COMPLETION_INDEX']}\"", '"train"')
+    )
+    done = _run(code)
+    assert done.exit_code == 0, done.output
+    assert {path.stem for path in code.glob("*.started")} == {
+        "judge-0",
+        "rollout-0",
+        "rollout-1",
+        "train",
+    }
+    assert "trained with rollout-0 rollout-1 judge-0" in done.output
+    trained = done.output.index("trained with")
+    for pod in ("judge-0-1", "rollout-0-1", "rollout-1-1"):
+        assert -1 < done.output.index(f"-{pod} is ready") < trained

@@ -11,6 +11,8 @@ from trainwright.rehearsal import RehearsalError
 LOOPBACK = "127.0.0.1"
 _RENDEZVOUS = "PET_RDZV_ENDPOINT"
 _BOUND = re.compile(r"^((?:0\.0\.0\.0|127\.0\.0\.1|localhost|\[::1?\])?:)(\d{1,5})$")
+# The same in a text, as the command of a probe has it: http://127.0.0.1:8000/health.
+_WITHIN = re.compile(r"((?<![\w.-])(?:0\.0\.0\.0|127\.0\.0\.1|localhost|\[::1?\]):)(\d{1,5})(?!\d)")
 _OPTION = re.compile(r"--[A-Za-z][\w.-]*")
 # How the host of a port is called that is not the pod's own: VLLM_SERVER_HOST, MAIN_PROCESS_IP.
 _HOSTS = ("ADDR", "ADDRESS", "HOST", "HOSTS", "HOSTNAME", "IP")
@@ -56,6 +58,10 @@ class Names:
             words.append(prefix + self._value(pod, name, value, around))
         return tuple(words)
 
+    def probe(self, pod: Pod, argv: tuple[str, ...], env: Mapping[str, str]) -> tuple[str, ...]:
+        """The command line of a probe, which runs in the pod and finds it by a local address."""
+        return self.argv(pod, tuple(self._bound(pod, word, _WITHIN) for word in argv), env)
+
     def hostname(self, pod: Pod, env: Mapping[str, str]) -> str:
         """What the pod calls itself.
 
@@ -83,7 +89,7 @@ class Names:
         found = self._addresses(value)
         return self._bound(pod, found) if serves else found
 
-    def _bound(self, pod: Pod, text: str) -> str:
+    def _bound(self, pod: Pod, text: str, at: re.Pattern[str] = _BOUND) -> str:
         """Where a pod of a role listens: 0.0.0.0:8000, or :8000."""
         own = {port.number for port in pod.ports}
 
@@ -91,7 +97,7 @@ class Names:
             port = int(match[2])
             return f"{match[1]}{self.port(pod.hostname, port)}" if port in own else match.group()
 
-        return _BOUND.sub(local, text)
+        return at.sub(local, text)
 
     def _port_of(self, pod: Pod, name: str, port: int, around: Mapping[str, str]) -> str:
         """A port without its host: the master's, or one that the pod itself listens on."""

@@ -272,7 +272,7 @@ class _Staged:
     def _probing(self, command: tuple[str, ...]) -> tuple[str, ...]:
         """The command of a probe here, in which the kubelet replaces $(VAR) as in argv."""
         expanded = tuple(expand(word, self._env) for word in command)
-        words = self._names.argv(self._pod, expanded, self._env)
+        words = self._names.probe(self._pod, expanded, self._env)
         rest = (self._volumes.path(self._pod, word) for word in words[1:])
         return (*self._starter(command[0]), *rest)
 
