@@ -13,8 +13,11 @@ import git_repository
 import trainwright.api
 from opened_page import Visit
 from repository import Repository
+from trainwright.cluster.pods import LivePod
+from trainwright.cluster.status import RunStatus
 from trainwright.datatypes.model import Held, Location
 from trainwright.datatypes.pointer import Pointer
+from trainwright.kinds.state import Phase, State
 from trainwright.overview import page as pages
 from trainwright.overview.collect import overview, with_goodput
 from trainwright.overview.goodput import parse
@@ -85,6 +88,42 @@ def test_a_repository(visit: Visit, repository: Repository) -> None:
     assert "Stop the old one" in page.locator("#events").inner_text()
     opened.assert_quiet()
     assert axe.Axe().run(page).violations_count == 0
+
+
+def test_a_job_shows_its_roles_and_how_many_of_their_pods_are_ready(
+    visit: Visit, tmp_path: Path
+) -> None:
+    made = Repository(git_repository.init(tmp_path / "specs"))
+    pools = "pools: {h100: {resource: nvidia.com/gpu, gpusPerNode: 8}, cpu: {}}\n"
+    head = "apiVersion: trainwright.io/v1alpha1\nkind: Environment\nnamespace: training\n"
+    targets = "kubernetes: {version: '1.34'}\ntargets: {jobset: {}}\n"
+    made.write("prod/environment.yaml", f"{head}{targets}{pools}")
+    image = "{repository: registry.example.com/judge, tag: '2'}"
+    judge = f"{{nodes: 2, pool: cpu, image: {image}, entrypoint: {{script: serve.py}}}}"
+    made.job("prod/grpo", f"target: jobset\npool: h100\nroles: {{judge: {judge}}}\n")
+    step(made, "Begin")
+    found = overview_of(made)
+    ((environment,), (job,)) = found.environments, found.jobs
+    pods = tuple(
+        LivePod(
+            name=f"p{ready}", run="r", created="", node="", container="", phase="Running",
+            ready=ready, restarts=0, role="judge",
+        )
+        for ready in (True, False)
+    )  # fmt: skip
+    live = RunStatus(
+        environment="prod", job="grpo", object=job.run.object, kind="JobSet",
+        desired=job.state, state=State(phase=Phase.RUNNING), pods=pods,
+    )  # fmt: skip
+    environment = replace(environment, jobs=(replace(job, live=live),))
+    opened = visit(pages.render(replace(found, environments=(environment,)), STYLE))
+    row = opened.page.locator("details.row", has_text="prod/grpo")
+    row.locator("summary").click()
+    table = row.locator("table", has_text="Roles")
+    table.wait_for()
+    cells = table.locator("tbody td").all_inner_texts()
+    assert cells == ["judge", "2", "0", "cpu", "registry.example.com/judge:2", "1/2"]
+    opened.assert_quiet()
 
 
 def test_a_suspended_run_is_said_to_be(visit: Visit, repository: Repository) -> None:

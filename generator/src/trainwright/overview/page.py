@@ -204,7 +204,23 @@ def _job(
             for entry in one.finished
         ],
         "goodput": [_goodput(report) for report in one.goodput],
+        "roles": list(_roles(one)),
     }
+
+
+def _roles(one: JobOverview) -> Iterator[Data]:
+    """Yield the roles of a job; how many of their pods are ready where the cluster was read."""
+    for role in one.job.roles if one.job else ():
+        assert role.role is not None
+        pods = [pod for pod in (one.live.pods if one.live else ()) if pod.role == role.role.name]
+        yield {
+            "role": role.role.name,
+            "nodes": f"{role.nodes:,}",
+            "gpus": f"{role.nodes * role.resources.gpu:,}",
+            "pool": role.pool.name if role.pool else "",
+            "image": role.image.reference,
+            "ready": f"{sum(pod.ready for pod in pods)}/{role.nodes}" if pods else "",
+        }
 
 
 def _team(one: JobOverview) -> str:

@@ -35,6 +35,13 @@ function details(job, link) {
   if (job.held.length) {
     parts.push(element("p", {}, "Behind what is written now, until ", element("code", {}, `trainwright rerun ${job.job}`), ":"), causes(job.held, link));
   }
+  if (job.roles.length) {
+    parts.push(element("table", { class: "list" },
+      element("caption", {}, "Roles"),
+      element("thead", {}, element("tr", {}, ...["role", "nodes", "GPUs", "pool", "image", "ready"].map((name) => element("th", { scope: "col" }, name)))),
+      element("tbody", {}, ...job.roles.map((role) =>
+        element("tr", {}, ...[role.role, role.nodes, role.gpus, role.pool, role.image, role.ready].map((value) => element("td", {}, value)))))));
+  }
   if (job.goodput.length) parts.push(goodput(job.goodput));
   if (job.finished.length) {
     parts.push(element("table", { class: "list" },
@@ -95,7 +102,7 @@ unpack().then((report) => {
   listing({
     items: report.jobs, key: "state", select: report.environments, none: "no jobs",
     chips: [...counts].map(([name, count]) => ({ name, count })),
-    searched: (job) => [job.job, job.status, job.object, job.image, job.pool, job.queue, ...job.held.map((one) => one.text)].join(" ").toLowerCase(),
+    searched: (job) => [job.job, job.status, job.object, job.image, ...job.roles.map((role) => `${role.role} ${role.image}`), job.pool, job.queue, ...job.held.map((one) => one.text)].join(" ").toLowerCase(),
     draw: (job) => row(job, report),
   });
   sortable();
