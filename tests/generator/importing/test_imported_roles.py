@@ -226,6 +226,11 @@ REFUSED = {
         COMPOSE.replace("    expose:", "    depends_on: [db]\n    expose:") + "  db: {image: 'registry.example.com/db:1'}\n",
         "reward itself waits for db",
     ),
+    "an address of a service that is no role": (
+        COMPOSE.replace("    depends_on:", "    environment: {CACHE: 'redis:6379'}\n    depends_on:")
+        + "  redis: {image: 'redis:7'}\n",
+        "train has an address of redis, which would be a job of its own",
+    ),
     "a service of two": (
         COMPOSE + "  other: {image: 'registry.example.com/a:1', command: [a], depends_on: [reward]}\n",
         "reward serves other too",
@@ -242,6 +247,18 @@ def test_what_are_no_roles_is_refused_by_name(case: str, place: Repository) -> N
     assert done.exit_code == 1
     assert done.stdout == ""
     assert message in done.stderr, done.stderr
+
+
+def test_arguments_of_a_service_are_those_of_what_its_image_starts(place: Repository) -> None:
+    text = COMPOSE.replace("command: [python, serve.py]", "command: [--model, m]")
+    assert text != COMPOSE
+    path = place.root / "in.yaml"
+    path.write_text(text, encoding="utf-8")
+    done = place.run("import", "--env", "prod", str(path))
+    assert done.exit_code == 0, done.output
+    (spec,) = (place.root / "environments/prod/jobs").glob("*.yaml")
+    roles = yaml.safe_load(spec.read_text())["roles"]
+    assert roles["reward"]["entrypoint"] == {"image": True, "args": ["--model", "m"]}
 
 
 RENDERED = [

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from trainwright.datatypes.model import Data, Location
 from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.tolerant import words
 from trainwright.kinds.compose.notation import dependencies
 from trainwright.kinds.compose.target import as_object
 from trainwright.kinds.reading import ImportingError, Loss, Reader, Reason, SourceObject, mapping
@@ -22,6 +24,7 @@ def services(part: SourceObject) -> Iterator[tuple[str, SourceObject]]:
     for name, others in waits.items():
         if name not in served:
             _refuse_others(part, name, waits)
+            _refuse_addresses(part, (name, *others), written)
             file = {**part.body, "services": {key: written[key] for key in (*others, name)}}
             body: Mapping[str, Data] = as_object(file)
             project = part.body.get("name")
@@ -48,6 +51,23 @@ def _refuse_others(part: SourceObject, name: str, waits: Mapping[str, Mapping[st
                 f"{place}: {name} depends on a service that cannot be its role: {why}. Start what "
                 "it needs on its own, or keep the file"
             )
+
+
+def _refuse_addresses(
+    part: SourceObject, together: Sequence[str], written: Mapping[str, Data]
+) -> None:
+    """Raise ImportingError for services that name one which would be a job of its own."""
+    apart = [other for other in map(str, written) if other not in together]
+    for name in together:
+        body = {key: value for key, value in mapping(written[name]).items() if key != "image"}
+        texts = "\n".join(words(body))
+        for other in apart:
+            if re.search(rf"(?<![\w.-]){re.escape(other)}:\d", texts):
+                raise ImportingError(
+                    f"{part.place(Pointer.of('services', name))}: {name} has an address of {other}"
+                    f", which would be a job of its own, in a network of its own. Write "
+                    f"`depends_on: [{other}]`, so that it is a role, or keep the file"
+                )
 
 
 def is_file(body: Mapping[str, Data]) -> bool:

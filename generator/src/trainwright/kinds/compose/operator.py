@@ -113,8 +113,14 @@ def _pod(
             "pod": _host(service),
         },
         token=False,  # there is no cluster that it would be for
-        starts_image=not service.get("entrypoint") and not service.get("command"),
+        starts_image=_starts_image(service),
     )
+
+
+def _starts_image(service: Mapping[str, Data]) -> bool:
+    """Return whether a service says no program: what begins with an option are arguments."""
+    first = next(iter(_words(service.get("command"))), "-")
+    return not service.get("entrypoint") and first.startswith("-")
 
 
 def _host(service: Mapping[str, Data]) -> dict[str, Data]:
