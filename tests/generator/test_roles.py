@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from trainwright.kinds import KINDS, TARGETS, operators
 from trainwright.runs.workspace import Workspace
 from trainwright.specs.demand import Demand, Range
 from trainwright.specs.tree import Folder
+from trainwright_runtime.launchers import recognise
 
 ENVIRONMENT = """\
 apiVersion: trainwright.io/v1alpha1
@@ -413,9 +415,9 @@ def test_references_in_a_probe_are_those_of_the_role(tmp_path: Path) -> None:
     assert "grpo.yaml:19:" in done.output
 
 
-def _found(repository: Repository, rule: str) -> list[tuple[int, str]]:
+def _found(repository: Repository, rule: str, job: str = "prod/grpo") -> list[tuple[int, str]]:
     """Where in the job a rule finds something, and what."""
-    done = repository.run("check", "prod/grpo", "-o", "json")
+    done = repository.run("check", job, "-o", "json")
     return [
         (one["place"]["line"], one["message"])
         for one in json.loads(done.stdout)["report"]["results"]
@@ -482,3 +484,128 @@ def test_roles_and_what_starts_after_them_are_ready_while_kueue_waits(
     assert [line for line, _ in found if "within: 31m" in text[line - 1]] == [
         line for line, message in found if "31m" in message
     ]
+
+
+@pytest.mark.parametrize(
+    ("edits", "expected"),
+    [
+        ((), []),
+        ((("rollouts:", "a: b, rollouts:"),), []),
+        ((("roles.rollout.urls", "roles.rollout.url"),), []),  # of the first of two services
+        ((("roles.rollout.urls", "run.name"),), [(10, "no other pod has an address of rollout")]),
+    ],
+)
+def test_a_service_that_nothing_refers_to_is_reported_once(
+    edits: tuple[tuple[str, str], ...], expected: list[tuple[int, str]], tmp_path: Path
+) -> None:
+    repository = Repository(git_repository.init(tmp_path))
+    repository.write("vm/environment.yaml", VM)
+    job = ON_ONE_MACHINE
+    for old, new in edits:
+        assert old in job
+        job = job.replace(old, new)
+    repository.write("vm/jobs/grpo.yaml", job)
+    assert _found(repository, "TW772", "vm/grpo") == expected
+
+
+def test_one_machine_has_the_gpus_of_all_services(tmp_path: Path) -> None:
+    repository = Repository(git_repository.init(tmp_path))
+    repository.write("vm/environment.yaml", VM)
+    repository.write("vm/jobs/grpo.yaml", ON_ONE_MACHINE.replace("nodes: 2", "nodes: 3"))
+    assert repository.run("check").exit_code == 0
+    repository.write("vm/jobs/grpo.yaml", ON_ONE_MACHINE.replace("nodes: 2", "nodes: 4"))
+    printed = repository.run("check").output
+    assert "compose: one machine has 8 GPUs, and 10 are asked for (train 2, rollout 8)" in printed
+
+
+@pytest.mark.parametrize(
+    ("roles", "expected"),
+    [
+        (
+            "[{name: v, entrypoint: {argv: [serve]}, port: 8000}]",
+            "Write `roles: {v: {entrypoint: {argv: [serve]}, port: 8000}}`",
+        ),
+        ("[v]", "roles must be a mapping, found a list"),
+        ("v", "roles must be a mapping, found a string"),
+        ("{v: 3}", "roles.v must be a mapping, found"),
+        ("{v: {port: 8000}}", "grpo.yaml:9:9\n  |\n9 | roles: {v: {port: 8000}}\n"),
+        ("{v: {port: 8000}}", "roles.v: entrypoint is missing"),
+        (
+            f"{{{', '.join(f'r{i}: {{entrypoint: {{argv: [s]}}}}' for i in range(6))}}}",
+            "roles has 6 keys, at most 5 are possible",
+        ),
+        ("{v: {entrypoint: {argv: [s]}, replicas: 2}}", "Write `nodes: 2`"),
+        ("{v: {command: [s]}}", "Write `entrypoint: {argv: [s]}`"),
+        (
+            "{v: {entrypoint: {argv: [s]}, maxDuration: 1h}}",
+            "Remove it: maxDuration is of the whole job, and stands at the top.",
+        ),
+        (
+            "{v: {entrypoint: {argv: [s, '${{ checkpoint.folder }}']}}}",
+            "it is of the job that trains, and a role has none of its own",
+        ),
+    ],
+)
+def test_a_first_mistake_is_answered(roles: str, expected: str, tmp_path: Path) -> None:
+    repository = Repository(git_repository.init(tmp_path))
+    repository.write("vm/environment.yaml", VM)
+    job = ON_ONE_MACHINE.partition("roles:")[0].replace("roles.rollout.urls", "run.name")
+    repository.write("vm/jobs/grpo.yaml", f"{job}roles: {roles}\n")
+    done = repository.run("check")
+    assert done.exit_code == 1, done.output
+    assert expected in done.output, done.output
+
+
+def test_a_role_that_is_called_like_the_service_that_trains(tmp_path: Path) -> None:
+    repository = Repository(git_repository.init(tmp_path))
+    repository.write("vm/environment.yaml", VM)
+    job = ON_ONE_MACHINE.replace("rollout:", "train:").replace("roles.rollout", "roles.train")
+    repository.write("vm/jobs/grpo.yaml", job)
+    assert _found(repository, "TW772", "vm/grpo") == []
+
+
+@pytest.mark.parametrize("target", ABLE)
+@pytest.mark.parametrize("launcher", ["accelerate", "deepspeed", "torchrun", "ray"])
+def test_each_pod_of_a_role_is_launched_by_itself(
+    launcher: str, target: str, tmp_path: Path
+) -> None:
+    """And never meets those that train, whatever starts its program."""
+    repository = Repository(git_repository.init(tmp_path))
+    both = "targets: {jobset: {version: '0.12'}, trainjob: {version: '2.3'}, compose: {}}"
+    environment = VM.replace("targets: {compose: {}}", both)
+    repository.write("vm/environment.yaml", environment.replace("compose}", f"{target}}}"))
+    entrypoint = f"launcher: {launcher}, entrypoint: {{script: serve.py}}"
+    job = ON_ONE_MACHINE.replace("entrypoint: {argv: [vllm, serve, m]}", entrypoint)
+    repository.write("vm/jobs/grpo.yaml", job)
+    assert repository.run("render").exit_code == 0
+    path = repository.root / "environments/vm/rendered/grpo/values.yaml"
+    command = yaml.safe_load(path.read_text())["roles"]["rollout"]["command"]
+    assert "serve.py" in command
+    assert [word for word in command if "node-0-0" in word or "COMPLETION_INDEX" in word] == []
+    assert not {"--num_machines=2", "--nnodes=2"}.intersection(command)
+    worlds = [w.partition("=")[2] for w in command if w.startswith("--world_info=")]
+    assert all(len(json.loads(base64.b64decode(world))) == 1 for world in worlds)
+
+
+@pytest.mark.parametrize("launcher", ["trainwright", "ray"])
+@pytest.mark.parametrize("target", SETS)
+def test_our_entrypoint_takes_each_pod_of_a_role_for_one_node(
+    target: str, launcher: str, tmp_path: Path
+) -> None:
+    role = f"launcher: {launcher}, entrypoint: {{script: serve.py}}"
+    job = JOB.replace("entrypoint: {argv: [vllm, serve, m]}", role)
+    pods = operators.workload(_objects(_repository(tmp_path, job, target))).of_role("rollout")
+    placed = [recognise(dict(pod.env)) for pod in pods]
+    assert [(place.nodes.high, place.node_rank) for place in placed] == [(1, 0)] * 3
+
+
+def test_a_plan_ends_the_services_of_a_machine_by_docker(tmp_path: Path) -> None:
+    _compose(tmp_path)
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "--quiet", "--message", "first")
+    repository = Repository(tmp_path)
+    repository.write("vm/jobs/grpo.yaml", ON_ONE_MACHINE.replace("nodes: 2", "nodes: 3"))
+    assert repository.run("render").exit_code == 0
+    planned = repository.run("plan", "--against", "main").stdout
+    assert "until `docker compose --project-name grpo-" in planned
+    assert "kubectl" not in planned

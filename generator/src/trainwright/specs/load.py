@@ -603,9 +603,19 @@ def job_violations(spec: Layered, subject: str) -> tuple[Finding, ...]:
     """What is wrong with a merged job, and then with each of its roles."""
     plain = replace(spec, data=without_nulls(spec.data))
     found = violations(schema.effective_job(), plain, subject)
-    roles = () if found else (layers.of_role(spec, name) for name in spec.data.get("roles", {}))
-    of_roles = (violations(schema.effective_job(), role, subject) for role in roles)
-    return (*found, *(finding for findings in of_roles for finding in findings))
+    roles = () if found else spec.data.get("roles", {})
+    return (*found, *(finding for name in roles for finding in _of_role(spec, name, subject)))
+
+
+def _of_role(spec: Layered, name: str, subject: str) -> Iterator[Finding]:
+    """What is wrong with the merged spec of a role; what it lacks, where the role begins."""
+    at = Pointer.of("roles", name)
+    for finding in violations(schema.effective_job(), layers.of_role(spec, name), subject):
+        if finding.path:
+            yield finding
+        else:
+            message = f"roles.{name}: {finding.message}"
+            yield replace(finding, place=spec.key_origin(at), message=message, path=at)
 
 
 def _quoting(spec: Layered, violation: Violation) -> tuple[str, str]:

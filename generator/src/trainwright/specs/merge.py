@@ -86,7 +86,8 @@ def _over(below: Data, above: Data) -> Data:
 
 def without_nulls(data: Mapping[str, Data]) -> Mapping[str, Data]:
     """A merged spec as its schema has it, which has nothing in place of what is removed."""
-    return {**data, ROLES: merge({}, dict(data[ROLES]))} if ROLES in data else data
+    roles = data.get(ROLES)
+    return {**data, ROLES: merge({}, dict(roles))} if isinstance(roles, Mapping) else data
 
 
 _MERGES = {PATCH: _patches, ROLES: _roles}

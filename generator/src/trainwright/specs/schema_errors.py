@@ -13,7 +13,7 @@ import jsonschema_rs
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.listing import listed
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.model import JOB_FIELDS, Data
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings import credentials
 from trainwright.specs import kubernetes_fields, translation
@@ -342,7 +342,9 @@ def _unknown_keys(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
             continue
         where = f" in {_name(pointer)}" if pointer else ""
         value = failure.instance[key]
-        if _OF_JOBS.issubset(known):
+        if _OF_ROLES.issubset(known) and key in JOB_FIELDS:
+            remedy = f"Remove it: {key} is of the whole job, and stands at the top."
+        elif _OF_JOBS.issubset(known) or _OF_ROLES.issubset(known):
             remedy = _misspelt(key, known) or translation.of_key(key, value, failure.instance)
         else:
             remedy = translation.of_part(pointer, key, value)
@@ -353,6 +355,7 @@ def _unknown_keys(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
 
 
 _OF_JOBS = {"entrypoint", "podPatch"}  # by which the schema of a job is known
+_OF_ROLES = {"entrypoint", "ready"}  # by which that of a role is
 # How others call what variables, containers, pools and environments have by another name.
 _OTHER_NAMES = {
     "cpus": "cpu",
@@ -569,6 +572,10 @@ def _one_too_many(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
         return
     known = {key for branch in branches for key in branch.get("required", ())}
     present = failure.instance if isinstance(failure.instance, dict) else {}
+    if isinstance(failure.wanted, int) and failure.wanted > 1:
+        message = f"{_name(pointer)} has {len(present)} keys, at most {failure.wanted} are possible"
+        yield Violation(pointer, message, _described(failure.schema))
+        return
     keys = ", ".join(key for key in sorted(present) if not known or key in known)
     if not keys:
         yield from _other(failure, pointer)

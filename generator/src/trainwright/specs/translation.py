@@ -27,7 +27,7 @@ _FORMS: Mapping[str, Callable[[Data], Fields | None]] = {
     "kubernetes": forms.kubernetes,
 }
 # Mappings by name that others have as lists.
-_BY_NAME = frozenset("pools queues secrets targets initContainers sidecars".split())
+_BY_NAME = frozenset("pools queues secrets targets initContainers sidecars roles".split())
 _LABELS = frozenset("labels annotations nodeSelector podLabels podAnnotations".split())
 
 
