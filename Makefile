@@ -95,6 +95,7 @@ golden: $(VENV)/.dev ## rewrite expected outputs; the review is the git diff
 bench: $(VENV)/.dev ## measure against floors and peers; prints ratios
 	$(BIN)/python benchmarks/pipeline.py
 	$(BIN)/python benchmarks/repository.py
+	$(BIN)/python benchmarks/roles.py
 	$(BIN)/python benchmarks/editor.py
 	$(BIN)/python benchmarks/pages.py
 	$(BIN)/python benchmarks/upgrade.py

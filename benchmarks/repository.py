@@ -123,7 +123,7 @@ def medians(processes: Mapping[str, list[str]], runs: int) -> dict[str, tuple[fl
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in processes}
     for _ in range(runs):
         for name, command in processes.items():
-            taken[name].append(_spent(command))
+            taken[name].append(spent(command))
     return {
         name: (
             statistics.median(cpu for cpu, _ in times),
@@ -133,7 +133,7 @@ def medians(processes: Mapping[str, list[str]], runs: int) -> dict[str, tuple[fl
     }
 
 
-def _spent(command: list[str]) -> tuple[float, float]:
+def spent(command: list[str]) -> tuple[float, float]:
     """Milliseconds of CPU, of a process and those that it waited for, and of time."""
     started = time.perf_counter()
     process = subprocess.Popen(
