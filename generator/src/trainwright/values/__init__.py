@@ -90,7 +90,7 @@ def _of_group(job: Job, environment: Environment, name: str) -> dict[str, Data]:
 
 
 def _command(job: Job, environment: Environment, name: str) -> list[str]:
-    if job.role:  # each pod serves by itself, and meets nobody
+    if job.role:  # each pod serves by itself
         return command.command_line(replace(job, nodes=1))
     return command.command_line(job, place=references.meeting_place(job, environment, name))
 

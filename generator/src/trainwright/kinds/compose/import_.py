@@ -12,6 +12,8 @@ from trainwright.kinds.compose.notation import dependencies
 from trainwright.kinds.compose.target import as_object
 from trainwright.kinds.reading import ImportingError, Loss, Reader, Reason, SourceObject, mapping
 
+_ADDRESS = re.compile(r"(?<![\w.-])([\w.-]++):\d")
+
 
 def services(part: SourceObject) -> Iterator[tuple[str, SourceObject]]:
     """The objects that stand for the jobs of a file: a service with those that it depends on."""
@@ -57,17 +59,15 @@ def _refuse_addresses(
     part: SourceObject, together: Sequence[str], written: Mapping[str, Data]
 ) -> None:
     """Raise ImportingError for services that name one which would be a job of its own."""
-    apart = [other for other in map(str, written) if other not in together]
+    apart = {str(other) for other in written} - {*together}
     for name in together:
         body = {key: value for key, value in mapping(written[name]).items() if key != "image"}
-        texts = "\n".join(words(body))
-        for other in apart:
-            if re.search(rf"(?<![\w.-]){re.escape(other)}:\d", texts):
-                raise ImportingError(
-                    f"{part.place(Pointer.of('services', name))}: {name} has an address of {other}"
-                    f", which would be a job of its own, in a network of its own. Write "
-                    f"`depends_on: [{other}]`, so that it is a role, or keep the file"
-                )
+        for other in sorted(apart.intersection(_ADDRESS.findall("\n".join(words(body))))):
+            raise ImportingError(
+                f"{part.place(Pointer.of('services', name))}: {name} has an address of {other}, "
+                f"which would be a job of its own, in a network of its own. Write "
+                f"`depends_on: [{other}]`, so that it is a role, or keep the file"
+            )
 
 
 def is_file(body: Mapping[str, Data]) -> bool:
