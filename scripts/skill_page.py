@@ -140,7 +140,7 @@ def _tools() -> Iterator[str]:
     tools = Tools(Repository(ROOT))
     yield from ("| tool | answers |", "|---|---|")
     for tool in (*tools.of_files(), *tools.of_clusters()):
-        words = " ".join(inspect.getdoc(tool).partition("\n\n")[0].split())
+        words = " ".join((inspect.getdoc(tool) or "").partition("\n\n")[0].split())
         yield f"| `{tool.__name__}` | {words.partition('. ')[0].rstrip('.')} |"
 
 

@@ -48,7 +48,8 @@ def _configured(container: Container) -> Iterator[Setting]:
     """The keys that stand at the left of files of configuration, which training is told of."""
     for path, content in container.configuration:
         for key, value in _KEY.findall(content):
-            yield _setting(key, _COMMENT.split(value, 1)[0].rstrip(), container.pointer, f"{key} in {path}")
+            setting = _COMMENT.split(value, 1)[0].rstrip()
+            yield _setting(key, setting, container.pointer, f"{key} in {path}")
 
 
 @once
