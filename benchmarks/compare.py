@@ -42,7 +42,7 @@ class Side:
             "PYTHONPATH": str(self.tree / "generator/src"),
             "XDG_CACHE_HOME": str(self.root / "cache"),
         }
-        return manifests.timed([*COMMAND, "-C", str(self.root), *arguments], environment).processor
+        return manifests.timed([*COMMAND, *arguments], environment, self.root).processor
 
     def clean(self) -> None:
         """Take away what is rendered and remembered."""

@@ -100,9 +100,13 @@ with ProcessPoolExecutor(mp_context=get_context("fork")) as pool:
 """
 
 
-def timed(command: list[str], environment: Mapping[str, str] | None = None) -> Run:
+def timed(
+    command: list[str], environment: Mapping[str, str] | None = None, folder: Path | None = None
+) -> Run:
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(command, stdout=subprocess.DEVNULL, env=environment, check=False)
+    done = subprocess.run(
+        command, stdout=subprocess.DEVNULL, env=environment, cwd=folder, check=False
+    )
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode not in (0, 1):
         raise SystemExit(f"{command} ended with {done.returncode}")
