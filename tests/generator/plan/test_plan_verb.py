@@ -105,7 +105,7 @@ def add(line: str) -> Callable[[Repository], None]:
             "nodes",
             8,
         ),
-        (job('tag: "1.0"', 'tag: "1.1"'), "new run", "begins", "image.tag", 5),
+        (job('tag: "1.0"', 'tag: "1.1"'), "new run", "starts from scratch", "image.tag", 5),
         (
             job("maxDuration: 2h", "maxDuration: 3h"),
             "in place",
@@ -123,7 +123,7 @@ def add(line: str) -> Callable[[Repository], None]:
             10,
         ),
         (add("nodez: 3"), "broken", "errors: 1", "", 1),
-        (add("run: 2"), "new run", "begins", "run", 10),
+        (add("run: 2"), "new run", "starts from scratch", "run", 10),
     ],
 )
 def test_an_edit_of_a_job(
