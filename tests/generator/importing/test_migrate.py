@@ -61,7 +61,7 @@ def test_a_dry_run_only_shows_the_diff(place: Repository) -> None:
     assert path.read_bytes() == before
     assert "-target: pytorchjob\n+target: trainjob\n" in done.stdout
     assert "Success (pytorchjob): The master alone decides" in done.stderr
-    assert "Retries (trainjob): All pods are started anew" in done.stderr
+    assert "Retries (trainjob): All pods are restarted" in done.stderr
     assert "1 to move, 0 refused" in done.stderr
 
 
