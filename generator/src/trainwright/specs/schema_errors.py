@@ -399,7 +399,7 @@ def _meant(key: str, known: list[str]) -> str:
     other = _OTHER_NAMES.get(key, "")
     if other in known:
         return f'Did you mean "{other}"?'
-    if near := _misspelt(key, known) or _nearest(key, known, 0.79):
+    if near := _misspelt(key, known) or _nearest(key, known, 0.76):
         return near if " " in near else f'Did you mean "{near}"?'
     if {*re.findall(r"\w+", other)} & {*known} or (other and "configMap" in known):
         return f"Write {other}."
