@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from generated import ROOT, main
 
-from trainwright.specs import fabrics, yamlio
+from trainwright.documents import yamlio
+from trainwright.specs import fabrics
 from trainwright.specs.fabrics import Fabric
 
 PAGE = ROOT / "docs" / "pools.md"

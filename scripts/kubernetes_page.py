@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from generated import ROOT, main
 
-from trainwright.specs.kubernetes_fields import FIELDS, Place
-from trainwright.specs.kubernetes_schemas import NEWEST
-from trainwright.specs.other_names import other_names
+from trainwright.validation.kubernetes_fields import FIELDS, Place
+from trainwright.validation.kubernetes_schemas import NEWEST
+from trainwright.validation.other_names import other_names
 
 PAGE = ROOT / "docs" / "kubernetes-fields.md"
 COMMAND = "python scripts/kubernetes_page.py"

@@ -16,7 +16,7 @@ from typing import Any
 
 from generated import ROOT, main
 
-FILE = ROOT / "generator/src/trainwright/specs/kubernetes_schemas.json"
+FILE = ROOT / "generator/src/trainwright/validation/kubernetes_schemas.json"
 COMMAND = "python scripts/kubernetes_schemas.py"
 _SOURCE = f"The OpenAPI of Kubernetes (Apache-2.0), by `{COMMAND}`. Do not edit."
 _TREE = "v{}.0-local-strict"  # refuses unknown fields

@@ -13,19 +13,20 @@ from pathlib import Path
 
 from generated import ROOT, main
 
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import POD_FIELDS, Finding, Severity, spelled
 from trainwright.datatypes.pointer import Pointer
+from trainwright.documents.yamlio import Document, load_rendered, parse
+from trainwright.files.tree import Folder
 from trainwright.helm import engines
 from trainwright.kinds import TARGETS
 from trainwright.render import job as render
 from trainwright.runs.record import VALUES_FILE
 from trainwright.runs.workspace import resolved
-from trainwright.specs import fields, load, resolve, schema
-from trainwright.specs.layout import JobFile
+from trainwright.specs import fields, load, resolve
 from trainwright.specs.load import LoadedJob, Reader
 from trainwright.specs.merge import Layer, stack
-from trainwright.specs.tree import Folder
-from trainwright.specs.yamlio import Document, load_rendered, parse
+from trainwright.validation import schema
 
 PAGE = ROOT / "docs" / "targets.md"
 COMMAND = "python scripts/target_table.py"

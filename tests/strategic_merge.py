@@ -9,7 +9,7 @@ from __future__ import annotations
 from copy import deepcopy
 
 from trainwright.datatypes.model import Data
-from trainwright.specs import kubernetes_schemas
+from trainwright.validation import kubernetes_schemas
 
 MERGE_KEYS = kubernetes_schemas.merge_keys(kubernetes_schemas.NEWEST)
 

@@ -45,7 +45,7 @@ ASSEMBLED = {
     "rules/resources.py": "patterns of a table in the same file",
     "rules/tuning.py": "patterns of a table in the same file",
     "specs/engine_files.py": "patterns of a table in the same file",
-    "specs/schema_errors.py": "patterns of our schemas, see tests/schemas/test_patterns.py",
+    "validation/schema_errors.py": "patterns of our schemas, see tests/schemas/test_patterns.py",
     "upgrade/comparison.py": "names of jobs",
     "trainwright_runtime/causes.py": "the causes, which are pumped below",
     "trainwright_runtime/credentials.py": "the same file",

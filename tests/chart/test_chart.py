@@ -27,7 +27,7 @@ from helm_chart import (
     text,
 )
 from trainwright.datatypes.model import Data
-from trainwright.specs import schema
+from trainwright.validation import schema
 
 KUBERNETES = range(29, 38)
 

@@ -10,7 +10,7 @@ import pytest
 from helm_chart import CHART, IMAGE, ROOT, body, load, text
 from trainwright.datatypes.model import Data
 from trainwright.kinds import TARGETS
-from trainwright.specs import schema
+from trainwright.validation import schema
 
 SCENARIO = load(CHART / "ci/compose.yaml")
 WITH_ROLES = load(CHART / "ci/compose-roles.yaml")

@@ -16,8 +16,8 @@ import yaml
 import git_repository as git
 from live import Data, Differs
 from trainwright.datatypes.model import Environment
+from trainwright.documents.yamlio import Document
 from trainwright.specs import resolve
-from trainwright.specs.yamlio import Document
 
 ENVIRONMENT = "e2e"
 _SECONDS = 180

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from repository import Repository
+from trainwright.files import memory
 from trainwright.render import batch
 from trainwright.render import build as plan
-from trainwright.specs import memory
 
 
 def _outputs(repository: Repository, verb: str) -> list[Path]:

@@ -24,6 +24,10 @@ from repository import ENVIRONMENT, JOB, Repository
 from trainwright.authoring.session import Session
 from trainwright.datatypes.model import Finding
 from trainwright.errors import SelectionError, TrainwrightError
+from trainwright.files import filetree, memory
+from trainwright.files.entry import Entry, Kind
+from trainwright.files.tracked import Tracked
+from trainwright.files.tree import Folder, Tree
 from trainwright.helm import engines
 from trainwright.memo import Cell
 from trainwright.plan.comparison import PlanOptions
@@ -31,10 +35,6 @@ from trainwright.plan.format import Style
 from trainwright.plan.formats import FORMATS
 from trainwright.plan.session import PlanSession
 from trainwright.render import build as plan
-from trainwright.specs import filetree, memory
-from trainwright.specs.entry import Entry, Kind
-from trainwright.specs.tracked import Tracked
-from trainwright.specs.tree import Folder, Tree
 
 _HEAD = "apiVersion: trainwright.io/v1alpha1\nkind: "
 _OPTIONS = plan.BuildOptions(today="2026-06-01")

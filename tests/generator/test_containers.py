@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from repository import EVERY_TARGET, Repository
-from trainwright.specs import yamlio
+from trainwright.documents import yamlio
 
 ENVIRONMENT = (
     """\

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from trainwright.datatypes.model import Data
-from trainwright.specs import yamlio
-from trainwright.specs.dialect import GO
-from trainwright.specs.yamlio import Document
+from trainwright.documents import yamlio
+from trainwright.documents.dialect import GO
+from trainwright.documents.yamlio import Document
 
 
 def _read(text: str) -> Data:

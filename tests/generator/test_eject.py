@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from repository import EVERY_TARGET, Repository
+from trainwright.files.tree import Folder
 from trainwright.helm import own_chart
 from trainwright.helm.engines import OtherChart
 from trainwright.runs.workspace import Workspace
 from trainwright.setup.eject import eject
-from trainwright.specs.tree import Folder
 
 TARGETS = ("pytorchjob", "trainingjob", "trainjob", "jobset", "job", "compose")
 OBJECT = """\

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from trainwright.documents import yamlio
+from trainwright.documents.yamlio import Block
 from trainwright.helm.engines import Embedded
-from trainwright.specs import schema, yamlio
-from trainwright.specs.yamlio import Block
+from trainwright.validation import schema
 
 CHART = Path(__file__).resolve().parents[2] / "chart"
 

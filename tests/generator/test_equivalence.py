@@ -17,18 +17,20 @@ import crds
 from trainwright import equivalence, values
 from trainwright.datatypes.model import Environment, Job, Manifest, TargetOptions
 from trainwright.datatypes.pointer import Pointer
+from trainwright.documents import yamlio
 from trainwright.equivalence import Difference, NormalForm
 from trainwright.equivalence.comparison import changed
 from trainwright.equivalence.comparison import values as leaves
+from trainwright.files.tree import Folder
 from trainwright.helm import engines
 from trainwright.kinds import TARGETS
 from trainwright.kinds.capabilities import unsupported
 from trainwright.kinds.target import in_group
 from trainwright.render import dropped
 from trainwright.runs import identity
-from trainwright.specs import load, resolve, schema, yamlio
+from trainwright.specs import load, resolve
 from trainwright.specs.load import Reader
-from trainwright.specs.tree import Folder
+from trainwright.validation import schema
 
 ROOT = Path(__file__).parents[2]
 MINORS = ("2.0", "2.1", "2.2", "2.3")

@@ -18,7 +18,8 @@ from trainwright.kinds import TARGETS
 from trainwright.kinds.subjects import pod_templates
 from trainwright.objects.bundle import Bundle
 from trainwright.render import build
-from trainwright.specs import allowed, fabrics, schema
+from trainwright.specs import allowed, fabrics
+from trainwright.validation import schema
 
 ROOT = Path(__file__).resolve().parents[2]
 Pod = Mapping[str, Any]

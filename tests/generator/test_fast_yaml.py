@@ -7,9 +7,9 @@ from hypothesis import settings
 
 from mutated import documents, mutations
 from trainwright.datatypes.model import Data, Finding
-from trainwright.specs import fast_yaml, yamlio
-from trainwright.specs.dialect import GO
-from trainwright.specs.yamlio import Document
+from trainwright.documents import fast_yaml, yamlio
+from trainwright.documents.dialect import GO
+from trainwright.documents.yamlio import Document
 
 pytest.importorskip("yaml_rs")
 

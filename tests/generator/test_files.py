@@ -15,10 +15,10 @@ import yaml
 
 import git_repository as git
 from repository import Repository
+from trainwright.files.tree import Folder
 from trainwright.kinds import TARGETS
 from trainwright.render.incremental import IncrementalCheck
 from trainwright.runs.workspace import Workspace
-from trainwright.specs.tree import Folder
 
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/config-files"
 TEXT = "stage: 2\nname: ünï\n"

@@ -13,9 +13,9 @@ import pytest
 
 import git_repository
 from trainwright.errors import OutputError
-from trainwright.specs import filetree
-from trainwright.specs.filetree import Changes
-from trainwright.specs.tree import Folder
+from trainwright.files import filetree
+from trainwright.files.filetree import Changes
+from trainwright.files.tree import Folder
 
 
 def _tree(folder: Path) -> dict[str, str]:
@@ -99,7 +99,7 @@ def test_a_file_in_place_of_a_folder_is_one_line_not_a_traceback(tmp_path: Path)
 _WRITER = """
 import sys
 from pathlib import Path
-from trainwright.specs import filetree
+from trainwright.files import filetree
 folder, text = Path(sys.argv[1]), sys.argv[2] * 2000
 wanted = {f"job{i}/{kind}.yaml": text for i in range(60) for kind in ("values", "pytorchjob")}
 there = filetree.hashes(folder, filetree.listing(folder))
@@ -165,7 +165,7 @@ def test_two_writers_at_once_take_turns(tmp_path: Path) -> None:
 _EDITOR = """
 import os, sys
 from pathlib import Path
-from trainwright.specs import filetree
+from trainwright.files import filetree
 root, text, kill = Path(sys.argv[1]), sys.argv[2].encode(), sys.argv[3]
 replace = Path.replace
 def killed(self, target):

@@ -14,10 +14,10 @@ import pytest
 
 import git_repository
 from trainwright.errors import SourceError
-from trainwright.specs import git, git_command
-from trainwright.specs.entry import Entry
-from trainwright.specs.git import GitError, Repository
-from trainwright.specs.tree import Folder, Tree
+from trainwright.files import git, git_command
+from trainwright.files.entry import Entry
+from trainwright.files.git import GitError, Repository
+from trainwright.files.tree import Folder, Tree
 
 
 @pytest.fixture

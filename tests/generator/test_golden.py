@@ -20,10 +20,10 @@ import pytest
 import yaml
 
 from trainwright import reports
+from trainwright.files import filetree
 from trainwright.kinds import TARGETS
 from trainwright.render import build as plan
 from trainwright.runs.record import RECORD_FILE
-from trainwright.specs import filetree
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = sorted(path.name for path in GOLDEN.iterdir() if path.is_dir())

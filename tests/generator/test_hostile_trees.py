@@ -171,7 +171,7 @@ STARTING = {
     "rehearsal/probes.py",  # the commands of probes, of a training that is rehearsed
     "rehearsal/processes.py",  # the training itself, which `rehearse` is for
     "rehearsal/session.py",
-    "specs/git_command.py",
+    "files/git_command.py",
     "upgrade/versions.py",
 }
 

@@ -81,6 +81,6 @@ def test_a_check_without_findings_imports_no_other_kind_and_nothing_that_words_t
         {
             "trainwright.findings.redaction",
             "trainwright.render.patched",
-            "trainwright.specs.schema_errors",
+            "trainwright.validation.schema_errors",
         }
     )

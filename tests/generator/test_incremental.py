@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from repository import ENVIRONMENT, JOB, Repository
 from trainwright.errors import SelectionError
+from trainwright.files.tree import Edited, Folder
 from trainwright.render import build
 from trainwright.render.build import BuildOptions
 from trainwright.render.incremental import IncrementalCheck
 from trainwright.runs.workspace import Workspace
-from trainwright.specs.tree import Edited, Folder
 
 TODAY = "2026-06-01"
 

@@ -31,8 +31,8 @@ from trainwright.pods.pod import Operator
 from trainwright.rule_model.edit import EditRule
 from trainwright.rule_model.edit_row import EditRow
 from trainwright.rule_model.rule import Rule
-from trainwright.specs.schema import contract
 from trainwright.specs.upstream import table
+from trainwright.validation.schema import contract
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "generator/src/trainwright"

@@ -16,11 +16,11 @@ import yaml
 
 from repository import EVERY_TARGET, Repository
 from trainwright.datatypes.model import Manifest
+from trainwright.documents import yamlio
 from trainwright.equivalence import NormalForm, normal_form
 from trainwright.kinds import TARGETS
 from trainwright.pods import command
 from trainwright.pods.launchers import LAUNCHERS, NUMBER, SWITCH, Spelled, Whole, plain
-from trainwright.specs import yamlio
 
 ENVIRONMENT = (
     """\

@@ -16,10 +16,11 @@ import crds
 import helm_chart
 from repository import Repository
 from trainwright.datatypes.model import Data
+from trainwright.documents import yamlio
 from trainwright.helm import engines
 from trainwright.kinds import TARGETS
 from trainwright.rules import images
-from trainwright.specs import schema, yamlio
+from trainwright.validation import schema
 
 ROOT = Path(__file__).parents[2]
 # Kinds that Kubernetes has itself.

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainwright.datatypes.pointer import leaves, lookup
-from trainwright.specs import yamlio
+from trainwright.documents import yamlio
 from trainwright.specs.merge import Layer, merge, stack
 
 # The examples of RFC 7396, appendix A.

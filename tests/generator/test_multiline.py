@@ -9,10 +9,10 @@ import yaml
 
 from repository import EVERY_TARGET, Repository
 from trainwright.datatypes.model import Manifest
+from trainwright.documents import yamlio
 from trainwright.equivalence import normal_form
 from trainwright.helm.engines import engine
 from trainwright.kinds import TARGETS
-from trainwright.specs import yamlio
 
 ENVIRONMENT = (
     """\

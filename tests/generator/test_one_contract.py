@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from repository import EVERY_TARGET, Repository
 from schema_values import Drawing
+from trainwright.datatypes.layout import JobFile, environment_path
 from trainwright.datatypes.model import Finding
+from trainwright.files.tree import Edited, Folder
 from trainwright.helm import engines
 from trainwright.render import job as render
 from trainwright.runs.workspace import Workspace
-from trainwright.specs.layout import JobFile, environment_path
-from trainwright.specs.tree import Edited, Folder
 
 ROOT = Path(__file__).parents[2]
 TARGETS = "pytorchjob trainingjob trainjob jobset job compose".split()

@@ -11,12 +11,12 @@ import yaml
 
 import crds
 from trainwright.datatypes.model import Data, Manifest
+from trainwright.documents import yamlio
 from trainwright.kinds import TARGETS, operators
 from trainwright.pods import command as commands
 from trainwright.pods import rank_prediction
 from trainwright.pods.pod import Deadline, EnvVar, Gang, ManifestError, Pod, Restart, expand
 from trainwright.pods.template import ROLE_LABEL
-from trainwright.specs import yamlio
 
 ROOT = Path(__file__).parents[2]
 OBSERVED = (

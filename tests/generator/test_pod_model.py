@@ -16,6 +16,7 @@ from trainwright.cluster import pods as live
 from trainwright.datatypes.model import Data, Environment, Location, Manifest
 from trainwright.datatypes.pointer import lookup
 from trainwright.equivalence import form
+from trainwright.files.tree import Folder
 from trainwright.importing import ImportInput, candidate
 from trainwright.importing.choice import choices
 from trainwright.importing.reader import with_beside
@@ -26,7 +27,6 @@ from trainwright.kinds.reading import ImportingError, SourceObject
 from trainwright.kinds.subjects import subject_of
 from trainwright.pods.pod import ManifestError
 from trainwright.pods.requests import pod_requests
-from trainwright.specs.tree import Folder
 
 ENVIRONMENT = Environment(
     name="lab", namespace="lab", place=Location("lab"), kubernetes_version="1.34", targets={}

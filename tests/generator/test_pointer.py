@@ -10,14 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repository import Repository
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, leaves, lookup
+from trainwright.documents import yamlio
+from trainwright.documents.yamlio import Document
 from trainwright.errors import SelectionError
-from trainwright.specs import explain, load, yamlio
-from trainwright.specs.layout import JobFile
+from trainwright.files.tree import Folder
+from trainwright.specs import explain, load
 from trainwright.specs.merge import Layer, stack
-from trainwright.specs.tree import Folder
-from trainwright.specs.yamlio import Document
 
 HOSTILE = [
     "hub.token", "example.com/team", "a/b", "~", "~1", "~01", "a~0b", "/", "//", ".", "..", "a..b",

@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from repository import Repository
+from trainwright.datatypes.layout import JobFile
+from trainwright.files.tree import Folder
 from trainwright.render import build
 from trainwright.runs.workspace import Workspace
-from trainwright.specs.layout import JobFile
-from trainwright.specs.tree import Folder
 
 POOLS = """\
 defaults: {shm: 2Gi, env: {NCCL_DEBUG: WARN, TEAM: ml}}

@@ -23,6 +23,9 @@ from hypothesis import settings
 import git_repository
 from git_repository import git
 from repository import Repository
+from trainwright.files import git as our_git
+from trainwright.files.filetree import digest_of
+from trainwright.files.tree import NOTHING, Edited
 from trainwright.gitops.publish import publisher
 from trainwright.gitops.publish.model import PublishError, PublishOptions
 from trainwright.gitops.publish.provenance import METADATA, Source
@@ -30,9 +33,6 @@ from trainwright.gitops.statement import STATEMENT
 from trainwright.render import build as plan
 from trainwright.runs import record as records
 from trainwright.runs.folder import folder_of
-from trainwright.specs import git as our_git
-from trainwright.specs.filetree import digest_of
-from trainwright.specs.tree import NOTHING, Edited
 
 FRESH = plan.BuildOptions(today="2026-06-01", use_cache=False, check_next_runs=False)
 OPTIONS = PublishOptions(planning=FRESH)

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from repository import Repository
 from trainwright.datatypes.model import Finding
 from trainwright.datatypes.pointer import leaves
+from trainwright.documents.yamlio import Document, parse
 from trainwright.render import build as plan
 from trainwright.runs.record import RECORD_FILE
 from trainwright.specs import redundant
 from trainwright.specs.merge import Layer, merge, stack
-from trainwright.specs.yamlio import Document, parse
 
 LINTS = {"TW060", "TW061", "TW062", "TW063"}
 

@@ -16,10 +16,10 @@ import git_repository
 from git_repository import git
 from repository import Repository
 from trainwright.datatypes.model import Manifest
+from trainwright.files.tree import Folder
 from trainwright.kinds import KINDS, TARGETS, operators
 from trainwright.runs.workspace import Workspace
 from trainwright.specs.demand import Demand, Range
-from trainwright.specs.tree import Folder
 from trainwright_runtime.launchers import recognise
 
 ENVIRONMENT = """\

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from trainwright.datatypes.layout import JobFile
 from trainwright.errors import SelectionError
-from trainwright.specs.layout import JobFile
 from trainwright.specs.select import select
 
 AVAILABLE = {

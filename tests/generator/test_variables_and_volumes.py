@@ -9,8 +9,8 @@ import pytest
 
 from repository import EVERY_TARGET, Repository
 from trainwright.datatypes.model import Manifest
+from trainwright.documents import yamlio
 from trainwright.kinds import TARGETS, operators
-from trainwright.specs import yamlio
 
 ENVIRONMENT = (
     """\

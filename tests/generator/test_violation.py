@@ -16,8 +16,8 @@ from referencing.jsonschema import DRAFT202012
 
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
-from trainwright.specs import schema
-from trainwright.specs.schema import Schema
+from trainwright.validation import schema
+from trainwright.validation.schema import Schema
 
 ROOT = Path(__file__).parents[2]
 JOBS = sorted((ROOT / "environments").glob("*/jobs/*.yaml"))

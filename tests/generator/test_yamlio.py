@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from repository import Repository
 from trainwright.datatypes.model import Finding
-from trainwright.specs import yamlio
+from trainwright.documents import yamlio
 
 REFUSED = {
     "duplicate key": (b"a: 1\nb: 2\na: 3\n", "TW002", (3, 1), "twice, first on line 1"),

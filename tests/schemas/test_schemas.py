@@ -14,7 +14,7 @@ from referencing import Registry, Resource
 from schema_lint import lint
 
 from trainwright.kinds import TARGETS
-from trainwright.specs import kubernetes_schemas, schema
+from trainwright.validation import kubernetes_schemas, schema
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "schemas").rglob("*.schema.json"))

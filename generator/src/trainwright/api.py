@@ -24,11 +24,11 @@ from trainwright.datatypes.model import Finding, Location, Severity
 from trainwright.errors import SelectionError, TrainwrightError
 
 if TYPE_CHECKING:
+    from trainwright.files.tree import Tree
     from trainwright.plan.model import Plan
     from trainwright.render.build import Build, BuildOptions
     from trainwright.runs.workspace import JobRun
     from trainwright.specs.explain import Explanation
-    from trainwright.specs.tree import Tree
 
 __all__ = [
     "Check",
@@ -95,14 +95,14 @@ class Repository:
     @classmethod
     def find(cls, start: str | Path = ".", *, today: str = "") -> Repository:
         """The nearest repository at or above a folder. Raises TrainwrightError for none."""
-        from trainwright.specs.tree import find_root
+        from trainwright.files.tree import find_root
 
         return cls(find_root(Path(start).expanduser().absolute()), today=today)
 
     def jobs(self) -> dict[str, JobRun]:
         """The run of every job by "env/job": its object, its state, and what outdates it."""
+        from trainwright.files.tree import Folder
         from trainwright.runs.workspace import Workspace
-        from trainwright.specs.tree import Folder
 
         workspace = Workspace(Folder(self.root))
         files = (file for files in workspace.survey.jobs.values() for file in files)
@@ -120,7 +120,7 @@ class Repository:
 
         Runs that are recorded keep their bytes. With errors nothing is written.
         """
-        from trainwright.specs import filetree
+        from trainwright.files import filetree
 
         options = replace(self._options(), check_next_runs=False, recover=True, writes=write)
         with ExitStack() as stack:
@@ -173,8 +173,8 @@ class Repository:
 
     def explain(self, job: str, path: str = "") -> tuple[Explanation, ...]:
         """The effective values of a job at or below a dotted path, each with who set it."""
+        from trainwright.files.tree import Folder
         from trainwright.specs import explain, load
-        from trainwright.specs.tree import Folder
 
         return explain.explain(load.one_job(Folder(self.root), job), path)
 
@@ -184,8 +184,8 @@ class Repository:
         `path` is that of a file below environments/ from the root. Raises TrainwrightError for
         another one, and for rendered files, which are not written by hand.
         """
+        from trainwright.files.tree import Edited, Folder
         from trainwright.findings.redaction import unified_diff
-        from trainwright.specs.tree import Edited, Folder
 
         folder = Folder(self.root)
         edited = Edited(folder, {_of_spec(path): _bytes(text)})
@@ -229,7 +229,7 @@ class Repository:
 
 def _of_spec(path: str) -> str:
     """The path of a file that people write. Raises SelectionError for any other."""
-    from trainwright.specs.layout import ENVIRONMENTS, RENDERED
+    from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED
 
     parts = path.split("/")
     if parts[0] != ENVIRONMENTS or RENDERED in parts or not {"", ".", ".."}.isdisjoint(parts):
@@ -256,8 +256,8 @@ def _without(found: Check, known: Check) -> tuple[Finding, ...]:
 
 def write_files(root: Path, build: Build) -> None:
     """Write what was rendered, of all environments or of none."""
+    from trainwright.files import filetree
     from trainwright.render import written
-    from trainwright.specs import filetree
 
     with ExitStack() as stack:
         finishing = [

@@ -1,6 +1,6 @@
 """Why nothing is done again: a value holds while everything that it was made of is the same.
 
-A value is made by a method that reads others: answers of a tree (`specs.tracked`) and values. What
+A value is made by a method that reads others: answers of a tree (`files.tracked`) and values. What
 it reads is noted while it is made, so that what it depends on is written nowhere. After an edit the
 tree is read again where the edited paths may have answered. An answer that is another one outdates
 the values that were made of it, and those that were made of these. One that is needed is then made
@@ -8,7 +8,7 @@ current: so are the things that it read, in their order; while each of them is t
 so is the value, and at the first that is not it is made again. One that comes out as it was, by
 `same`, changes nothing for those that read it: an edit of a job ends where what it extends is
 compared, and the list of all jobs stays.
-A value is kept from one process to the next with the answers that it was made of (`specs.memory`).
+A value is kept from one process to the next with the answers that it was made of (`files.memory`).
 These are the red and green of salsa, which rust-analyzer and ty are built on.
 """
 

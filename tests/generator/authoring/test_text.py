@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from trainwright.authoring.text import Position, read
 from trainwright.datatypes.pointer import Pointer
+from trainwright.documents.yamlio import Document
 from trainwright.specs.load import read_spec
-from trainwright.specs.yamlio import Document
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = sorted((ROOT / "environments").glob("**/*.yaml"))

@@ -13,11 +13,11 @@ from click.testing import Result
 from apiserver import ApiServer
 from cluster_objects import RUNNING, conditions, manifest, pod
 from repository import Repository
+from trainwright.files.tree import Folder
 from trainwright.gitops.wiring import kinds as applied_kinds
 from trainwright.kinds import OTHERS, SERVED
 from trainwright.specs import resolve
 from trainwright.specs.load import Reader
-from trainwright.specs.tree import Folder
 
 Run = Callable[..., Result]
 Grant = tuple[str, str, str]

@@ -15,12 +15,12 @@ from trainwright.cluster import intent, status
 from trainwright.cluster.client import Access, Cluster
 from trainwright.cluster.intent import DesiredRun
 from trainwright.cluster.text import sentence
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Data, Manifest
 from trainwright.kinds import SERVED
 from trainwright.kinds.operators import find
 from trainwright.kinds.state import Phase
 from trainwright.runs.workspace import RunState
-from trainwright.specs.layout import JobFile
 
 Shared = Callable[[str], Path]
 Recorded = Callable[[str], status.RunStatus]

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from git_repository import commit, git, init
 from repository import Repository
+from trainwright.datatypes.layout import JobFile
+from trainwright.files.filetree import digest_of
+from trainwright.files.tree import MAX_BYTES, Folder
 from trainwright.runs import decide, meaning
 from trainwright.runs import record as records
 from trainwright.runs.workspace import Workspace
-from trainwright.specs.filetree import digest_of
-from trainwright.specs.layout import JobFile
-from trainwright.specs.tree import MAX_BYTES, Folder
 
 RENDERED = "environments/prod/rendered"
 OBJECT = """\

@@ -12,7 +12,7 @@ from forged_trees import FORGED, base
 import second_version
 from git_repository import commit, git, init
 from repository import Copied, Repository
-from trainwright.specs import git_command, lineage
+from trainwright.files import git_command, lineage
 
 
 @pytest.fixture

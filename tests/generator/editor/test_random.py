@@ -18,10 +18,10 @@ from pygls.exceptions import JsonRpcInvalidParams
 
 from editing import Editor, editing
 from repository import Repository
+from trainwright.files.tree import Edited, Folder
 from trainwright.findings.visibility import visible
 from trainwright.render import build
 from trainwright.render.build import BuildOptions
-from trainwright.specs.tree import Edited, Folder
 
 TODAY = "2026-06-01"
 FILES = {

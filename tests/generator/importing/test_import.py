@@ -23,9 +23,11 @@ from trainwright import equivalence
 from trainwright.datatypes.model import Data, Manifest
 from trainwright.datatypes.pointer import lookup, scalars
 from trainwright.datatypes.tolerant import mapping
+from trainwright.documents import yamlio
 from trainwright.equivalence import NormalForm
 from trainwright.equivalence.comparison import values
 from trainwright.errors import TrainwrightError
+from trainwright.files.tree import Folder
 from trainwright.findings import credentials
 from trainwright.importing import ImportInput, text
 from trainwright.importing.batch import ImportBatch, ImportOptions, run
@@ -33,8 +35,6 @@ from trainwright.importing.convert import Imported
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
 from trainwright.manifests import reading
-from trainwright.specs import yamlio
-from trainwright.specs.tree import Folder
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]

@@ -13,10 +13,10 @@ import yaml
 from repository import Repository
 from trainwright.equivalence import NormalForm
 from trainwright.equivalence.comparison import values
+from trainwright.files.tree import Folder
 from trainwright.importing import ImportInput
 from trainwright.importing.batch import ImportOptions, run
 from trainwright.importing.trial import ImportContext
-from trainwright.specs.tree import Folder
 
 ROOT = Path(__file__).parents[3]
 ENVIRONMENT = """\

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainwright.datatypes.pointer import leaves
-from trainwright.specs import editing, yamlio
-from trainwright.specs.editing import EditError
+from trainwright.documents import editing, yamlio
+from trainwright.documents.editing import EditError
 
 ROOT = Path(__file__).parents[3]
 NOTE = "set by a test"

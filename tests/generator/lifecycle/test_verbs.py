@@ -15,8 +15,8 @@ import yaml
 import git_repository
 from git_repository import git
 from repository import Repository
+from trainwright.files import filetree
 from trainwright.lifecycle.subject import Step, Subject
-from trainwright.specs import filetree
 
 BASE = """\
 apiVersion: trainwright.io/v1alpha1
@@ -760,7 +760,7 @@ def test_an_edit_while_a_verb_thinks_is_not_lost(
 def test_what_the_command_line_offers_is_what_there_is() -> None:
     from trainwright.cli import lifecycle
     from trainwright.lifecycle import promote
-    from trainwright.specs import schema
+    from trainwright.validation import schema
 
     runs = schema._load("ledger.schema.json")["properties"]["runs"]["additionalProperties"]
     assert tuple(promote.GROUPS) == lifecycle.GROUPS

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from trainwright.datatypes.model import Data
+from trainwright.documents.yamlio import Document
 from trainwright.errors import SourceError
 from trainwright.manifests import reading
 from trainwright.manifests.reading import Source
-from trainwright.specs.yamlio import Document
 
 
 def _read(raw: bytes) -> list[tuple[int, Data]]:

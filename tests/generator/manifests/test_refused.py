@@ -10,8 +10,8 @@ import pytest
 from trainwright.datatypes.model import Severity
 from trainwright.manifests import run
 from trainwright.manifests.run import ManifestOptions
-from trainwright.specs import kubernetes_schemas
-from trainwright.specs.kubernetes_values import KEY_DEFAULTS, VALUES
+from trainwright.validation import kubernetes_schemas
+from trainwright.validation.kubernetes_values import KEY_DEFAULTS, VALUES
 
 OPTIONS = ManifestOptions(today="2026-01-01", kubernetes="1.37")
 

@@ -13,9 +13,10 @@ from repository import Repository
 from trainwright.cli import check as command
 from trainwright.cli import main
 from trainwright.datatypes.model import Finding, Severity
+from trainwright.documents import fast_yaml
 from trainwright.manifests import parallel, run
 from trainwright.manifests.run import ManifestOptions
-from trainwright.specs import fast_yaml, kubernetes_schemas
+from trainwright.validation import kubernetes_schemas
 from uninstalled import without
 
 TODAY = "2026-06-01"

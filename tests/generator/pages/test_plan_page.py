@@ -13,6 +13,7 @@ import git_repository
 from git_repository import git
 from opened_page import Visit
 from repository import Repository
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Finding, Location, Severity
 from trainwright.datatypes.pointer import Pointer
 from trainwright.plan import html
@@ -29,7 +30,6 @@ from trainwright.plan.model import (
 )
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
-from trainwright.specs.layout import JobFile
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
 

@@ -15,6 +15,7 @@ from opened_page import Visit
 from repository import Repository
 from trainwright.cluster.pods import LivePod
 from trainwright.cluster.status import RunStatus
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Held, Location
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds.state import Phase, State
@@ -26,7 +27,6 @@ from trainwright.overview.model import EnvironmentOverview, JobOverview, Overvie
 from trainwright.runs.workspace import JobRun, RunState
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
-from trainwright.specs.layout import JobFile
 from trainwright.specs.ledger import LedgerEntry
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repository import ENVIRONMENT, JOB
+from trainwright.datatypes.layout import DEFAULTS, JobFile, environment_path
+from trainwright.files.tree import Edited, Folder
 from trainwright.plan import affected
 from trainwright.plan.revision import Revision
 from trainwright.runs.decision import Step
-from trainwright.specs.layout import DEFAULTS, JobFile, environment_path
-from trainwright.specs.tree import Edited, Folder
 
 _BASE = JOB.replace("NAME", "common").encode()
 _OWN = "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: a\n"

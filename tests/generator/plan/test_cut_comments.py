@@ -13,6 +13,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Finding, Location, Severity
 from trainwright.datatypes.pointer import Pointer
 from trainwright.plan import markdown
@@ -33,7 +34,6 @@ from trainwright.reports import FORMATS
 from trainwright.reports.comment import LIMIT
 from trainwright.reports.report import Report
 from trainwright.specs.demand import Demand, Range
-from trainwright.specs.layout import JobFile
 
 STYLE = Style(
     against="main",

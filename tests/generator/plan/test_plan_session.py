@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 import git_repository
 from git_repository import git
 from repository import ENVIRONMENT, JOB, Repository
+from trainwright.datatypes.layout import JobFile
 from trainwright.errors import TrainwrightError
+from trainwright.files.git import Repository as Clone
 from trainwright.plan.comparison import PlanOptions
 from trainwright.plan.earlier import Earlier
 from trainwright.plan.format import Style
 from trainwright.plan.formats import FORMATS
 from trainwright.plan.session import PlanSession
 from trainwright.runs import record as records
-from trainwright.specs.git import Repository as Clone
-from trainwright.specs.layout import JobFile
 
 OPTIONS = PlanOptions(against="main", head=None, today="2026-06-01")
 STYLE = Style(against="main", command="trainwright plan --against main")

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import git_repository
 from git_repository import git
 from repository import Copied, Repository
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Finding, Location, Severity
 from trainwright.datatypes.pointer import Pointer
 from trainwright.plan import markdown
@@ -30,10 +31,9 @@ from trainwright.plan.model import (
     SharedFileImpact,
 )
 from trainwright.reports.comment import LIMIT, cell
-from trainwright.specs import schema
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
-from trainwright.specs.layout import JobFile
+from trainwright.validation import schema
 
 POOLS = """\
 pools:

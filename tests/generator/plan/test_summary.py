@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Finding, Location, Severity
 from trainwright.datatypes.pointer import Pointer
 from trainwright.plan import headline, markdown, text, words
@@ -17,7 +18,6 @@ from trainwright.plan.table import table
 from trainwright.plan.uses import uses
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range, total
-from trainwright.specs.layout import JobFile
 
 STYLE = Style(against="main", command="trainwright plan")
 COST = 335.04

@@ -12,13 +12,13 @@ import yaml
 from crds import TRAINJOBS
 from trainwright import rules
 from trainwright.datatypes.model import Environment, Manifest
+from trainwright.documents.yamlio import Document
 from trainwright.kinds.subjects import subject_of
 from trainwright.kinds.trainjob import spec_rules as trainjob
 from trainwright.objects.bundle import Bundle
 from trainwright.rule_model.subject import Hit
 from trainwright.rules.registry import RULES
 from trainwright.specs import resolve
-from trainwright.specs.yamlio import Document
 
 
 def environment(keys: str = "") -> Environment:

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from crds import CRDS, TRAINJOBS
 from trainwright.datatypes.model import Data, Environment, Manifest
 from trainwright.datatypes.pointer import lookup
+from trainwright.documents.yamlio import Document
 from trainwright.rule_model.edit import EditRule, EditSample, Verdict
 from trainwright.rules.edits.outcomes import EDIT_RULES, EditOutcome, evaluate
 from trainwright.rules.registry import RULES
 from trainwright.specs import resolve
-from trainwright.specs.yamlio import Document
 
 
 def _manifest(text: str) -> Manifest:

@@ -13,13 +13,14 @@ import yaml
 
 from crds import CRDS, TRAINJOBS
 from trainwright.datatypes.model import Data, Environment, Kueue, Manifest
+from trainwright.documents.yamlio import Document
 from trainwright.manifests import cel, crds
 from trainwright.rule_model.edit import Verdict
 from trainwright.rule_model.edit_row import Basis
 from trainwright.rules.edits.outcomes import EDIT_RULES, evaluate
 from trainwright.rules.edits.table import EDITS
-from trainwright.specs import kubernetes_schemas, resolve
-from trainwright.specs.yamlio import Document
+from trainwright.specs import resolve
+from trainwright.validation import kubernetes_schemas
 
 ROOT = Path(__file__).parents[3]
 R, B, N, M, P = (

@@ -7,10 +7,10 @@ import yaml
 
 from trainwright import rules
 from trainwright.datatypes.model import Manifest
+from trainwright.documents.yamlio import Document
 from trainwright.kinds.subjects import subject_of
 from trainwright.objects.bundle import Bundle
 from trainwright.specs import resolve
-from trainwright.specs.yamlio import Document
 
 
 def pod(container: str, rest: str = "", replica: str = "") -> str:

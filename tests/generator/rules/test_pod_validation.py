@@ -18,7 +18,7 @@ from trainwright.kinds.subjects import subject_of
 from trainwright.manifests.run import nowhere
 from trainwright.rules.api_server import objects, pods, volumes
 from trainwright.rules.registry import RULES
-from trainwright.specs import kubernetes_schemas
+from trainwright.validation import kubernetes_schemas
 
 POD = "{kind: Pod, apiVersion: v1, spec: {%s containers: [{name: a, image: a:1, %s}]}}"
 

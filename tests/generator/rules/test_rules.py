@@ -16,6 +16,7 @@ from trainwright import rules
 from trainwright.datatypes.model import Data, Environment, Manifest
 from trainwright.datatypes.pointer import lookup
 from trainwright.datatypes.tolerant import plain
+from trainwright.documents.yamlio import Document
 from trainwright.findings import credentials
 from trainwright.kinds import KINDS as WORKLOADS
 from trainwright.kinds.subjects import subject_of
@@ -27,7 +28,6 @@ from trainwright.rules import saving, tuning
 from trainwright.rules.edits.outcomes import EDIT_RULES
 from trainwright.rules.registry import RULES
 from trainwright.specs import resolve
-from trainwright.specs.yamlio import Document
 
 SCHEMAS = Path(__file__).parents[3] / "schemas"
 

@@ -9,10 +9,10 @@ import yaml
 
 from trainwright import rules
 from trainwright.datatypes.model import Data, Environment, Manifest
+from trainwright.documents.yamlio import Document
 from trainwright.kinds.subjects import subject_of
 from trainwright.objects.bundle import Bundle
 from trainwright.specs import resolve
-from trainwright.specs.yamlio import Document
 
 SITUATIONS = yaml.safe_load(Path(__file__).with_name("situations.yaml").read_text("utf-8"))
 

@@ -13,6 +13,8 @@ import yaml
 
 from repository import Repository
 from trainwright import values
+from trainwright.datatypes.layout import JobFile
+from trainwright.files.tree import Folder
 from trainwright.helm import engines
 from trainwright.kinds import TARGETS
 from trainwright.kinds.capabilities import unsupported
@@ -20,10 +22,8 @@ from trainwright.render import dropped, objects
 from trainwright.runs import identity
 from trainwright.runs.decision import Sources, Step
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import schema
-from trainwright.specs.layout import JobFile
 from trainwright.specs.merge import merge
-from trainwright.specs.tree import Folder
+from trainwright.validation import schema
 
 Spec: TypeAlias = dict[str, Any]
 Pair: TypeAlias = tuple[Spec, Spec]  # what a job says, and what is laid over it

@@ -12,14 +12,15 @@ import yaml
 
 from trainwright import values
 from trainwright.datatypes.model import Environment, Job
+from trainwright.documents import yamlio
+from trainwright.documents.yamlio import Document
+from trainwright.files.tree import Folder
 from trainwright.kinds import TARGETS
 from trainwright.kinds.capabilities import unsupported
 from trainwright.runs import identity
-from trainwright.specs import resolve, yamlio
+from trainwright.specs import resolve
 from trainwright.specs.load import Reader
 from trainwright.specs.merge import Layer, Layered, stack
-from trainwright.specs.tree import Folder
-from trainwright.specs.yamlio import Document
 
 # Where the object is and who applies it is recorded of every run, and in no name: the object
 # there is would only move, or be annotated otherwise.

@@ -14,8 +14,10 @@ import pytest
 import yaml
 
 from repository import Repository
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import POD_FIELDS, spelled
 from trainwright.datatypes.pointer import Pointer
+from trainwright.files.tree import Folder
 from trainwright.helm import engines
 from trainwright.kinds import TARGETS
 from trainwright.kinds.capabilities import unsupported
@@ -27,9 +29,7 @@ from trainwright.runs.record import VALUES_FILE
 from trainwright.runs.same_spec import Surroundings
 from trainwright.runs.workspace import ResolvedJob, Workspace
 from trainwright.specs import fields as contract
-from trainwright.specs import schema
-from trainwright.specs.layout import JobFile
-from trainwright.specs.tree import Folder
+from trainwright.validation import schema
 
 ROOT = Path(__file__).resolve().parents[3]
 Schema = Mapping[str, Any]

@@ -11,6 +11,8 @@ import pytest
 import yaml
 
 from repository import Repository
+from trainwright.datatypes.layout import JobFile
+from trainwright.files.tree import Folder
 from trainwright.kinds import TARGETS
 from trainwright.kinds.capabilities import unsupported
 from trainwright.render import objects
@@ -20,8 +22,6 @@ from trainwright.runs.decision import Step
 from trainwright.runs.fields import OPERATION
 from trainwright.runs.record import RECORD_FILE
 from trainwright.runs.workspace import Workspace
-from trainwright.specs.layout import JobFile
-from trainwright.specs.tree import Folder
 
 PLACE: dict[str, Any] = {
     "apiVersion": "trainwright.io/v1alpha1",

@@ -9,11 +9,11 @@ import yaml
 
 from git_repository import ENVIRONMENT, commit, init
 from repository import Repository
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.tolerant import identical
+from trainwright.files.tree import Folder
 from trainwright.runs.decision import Step
 from trainwright.runs.workspace import Workspace
-from trainwright.specs.layout import JobFile
-from trainwright.specs.tree import Folder
 
 JOB: dict[str, Any] = {
     "apiVersion": "trainwright.io/v1alpha1",

@@ -24,13 +24,13 @@ from sync_repository import (
 )
 from sync_requests import ENVIRONMENT, Requests, Tree, jobs, own_path, spec
 
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Manifest
 from trainwright.errors import TrainwrightError
 from trainwright.lifecycle import extend, rerun, retire, states, subject
 from trainwright.lifecycle.subject import Step, Subject
 from trainwright.rule_model.edit import Verdict
 from trainwright.rules.edits import outcomes
-from trainwright.specs.layout import JobFile
 
 MAIN, WORK = "main", "work"  # branches
 IMMEDIATE = b"prune: immediate"

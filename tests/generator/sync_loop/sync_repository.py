@@ -18,17 +18,18 @@ import yaml
 from sync_cluster import Body, Identity
 from sync_requests import Tree
 
+from trainwright.datatypes.layout import JobFile, environment_files
 from trainwright.datatypes.model import Environment
+from trainwright.documents import yamlio
+from trainwright.files.tree import NOTHING, Edited
 from trainwright.helm import engines, own_chart
 from trainwright.render import build as plan
 from trainwright.render.history import History
 from trainwright.runs import begin
 from trainwright.runs.record import RECORD_FILE
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import load, resolve, yamlio
-from trainwright.specs.layout import JobFile, environment_files
+from trainwright.specs import load, resolve
 from trainwright.specs.load import LoadedEnvironment, Reader
-from trainwright.specs.tree import NOTHING, Edited
 
 RENDERED = "environments/prod/rendered"
 LIST = f"{RENDERED}/kustomization.yaml"

@@ -28,13 +28,13 @@ from sync_loop import ACTIONS, Loop, play
 from sync_repository import Memory, Tool, identity, tools
 from sync_requests import Tree, jobs, own_path
 
+from trainwright.datatypes.layout import JobFile
 from trainwright.render import job as render
 from trainwright.render.history import History
 from trainwright.runs import adjust
 from trainwright.runs.decide import decide
 from trainwright.runs.record import Recorded
 from trainwright.runs.workspace import Workspace
-from trainwright.specs.layout import JobFile
 from trainwright.specs.ledger import EMPTY
 
 SEQUENCES = 10 * settings.default.max_examples  # 10,000 each night

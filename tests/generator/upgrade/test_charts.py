@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from helm_chart import CHART
+from trainwright.documents import yamlio
 from trainwright.helm import engines
 from trainwright.helm.engines import ChartRefusal, OtherChart
-from trainwright.specs import yamlio
 
 VALUES: dict[str, Any] = {
     "target": "job",

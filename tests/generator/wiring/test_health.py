@@ -16,9 +16,9 @@ import yaml
 import crds
 import gitops_engines
 from trainwright.datatypes.model import Environment, Location, TargetOptions
+from trainwright.documents import yamlio
 from trainwright.gitops.wiring import customizations, workload
 from trainwright.kinds import SERVED, TARGETS
-from trainwright.specs import yamlio
 
 HERE = Path(__file__).parent
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -14,10 +14,10 @@ import yaml
 import crds
 import gitops_engines
 from repository import Repository
+from trainwright.files import filetree
 from trainwright.gitops.wiring import WIRINGS, kinds
 from trainwright.kinds import SERVED, TARGETS
 from trainwright.objects.naming import bounded
-from trainwright.specs import filetree
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = sorted(path.name for path in GOLDEN.iterdir())
@@ -324,9 +324,9 @@ def _environments() -> Iterator[Any]:
 def test_the_project_lets_in_all_that_is_rendered(
     case: str, place: str, folder: Path, tmp_path: Path
 ) -> None:
+    from trainwright.files.tree import Folder
     from trainwright.specs.load import Reader
     from trainwright.specs.resolve import environment
-    from trainwright.specs.tree import Folder
 
     shutil.copytree(RENDERED / case / "input", tmp_path / "environments", symlinks=True)
     loaded = Reader(Folder(tmp_path)).environment(place)

@@ -11,11 +11,11 @@ from pydantic import Field
 
 from trainwright.api import Check, Repository
 from trainwright.authoring.place import kind_of
+from trainwright.datatypes.layout import ENVIRONMENTS
 from trainwright.datatypes.model import Data
 from trainwright.errors import SelectionError, TrainwrightError
+from trainwright.files.tree import Folder
 from trainwright.reports.json import finding_data
-from trainwright.specs.layout import ENVIRONMENTS
-from trainwright.specs.tree import Folder
 from trainwright_editor.assistants.search import search
 
 _MOST_LINES = 2000  # of logs in one answer

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from trainwright.authoring.session import Session
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Environment, Pool
 from trainwright.runs.workspace import Asking
 from trainwright.specs.demand import Demand, total
-from trainwright.specs.layout import JobFile
 
 _MOST_JOBS = 300  # of an environment, whose requests are added up while an editor waits
 

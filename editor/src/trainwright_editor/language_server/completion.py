@@ -11,13 +11,13 @@ from trainwright.authoring import names
 from trainwright.authoring.place import Place, job_at, kind_of, spec_root
 from trainwright.authoring.text import Position, Span, read
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import job_of
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.specs import yamlio
+from trainwright.documents import yamlio
 from trainwright.specs.fields import Field, field
-from trainwright.specs.layout import job_of
-from trainwright.specs.other_names import other_names
-from trainwright.specs.violation import show
+from trainwright.validation.other_names import other_names
+from trainwright.validation.violation import show
 from trainwright_editor.language_server.availability import availability
 
 _MARK = "zzcursorzz"  # what is put where the cursor is, so that the parser has its place

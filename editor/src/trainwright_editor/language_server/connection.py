@@ -13,9 +13,9 @@ from pygls.lsp.server import LanguageServer
 from trainwright.authoring.place import Place
 from trainwright.authoring.session import Link, Session
 from trainwright.authoring.text import Position, Span
+from trainwright.datatypes.layout import ENVIRONMENTS
 from trainwright.errors import SourceError
-from trainwright.specs.layout import ENVIRONMENTS
-from trainwright.specs.tree import find_root
+from trainwright.files.tree import find_root
 from trainwright_editor.language_server.diagnostics import To
 
 

@@ -9,13 +9,13 @@ from trainwright.authoring import names
 from trainwright.authoring.place import Place, job_at
 from trainwright.authoring.text import Position, Span
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import JobFile, job_of
 from trainwright.datatypes.model import Finding
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings.visibility import visible
 from trainwright.reports.report import help_uri, rule
-from trainwright.specs.layout import JobFile, job_of
 from trainwright.specs.merge import BUILT_IN, Layer
-from trainwright.specs.violation import show
+from trainwright.validation.violation import show
 from trainwright_editor.language_server.availability import availability
 
 if TYPE_CHECKING:

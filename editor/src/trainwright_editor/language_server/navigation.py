@@ -15,9 +15,9 @@ from trainwright.authoring.place import (
     layered,
     target,
 )
+from trainwright.datatypes.layout import JobFile, environment_path, job_of
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.specs.layout import JobFile, environment_path, job_of
 from trainwright.specs.merge import BUILT_IN, Layered
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, leaves, lookup
 from trainwright.specs.fields import field
 from trainwright.specs.merge import BUILT_IN, Layered
-from trainwright.specs.violation import show
+from trainwright.validation.violation import show
 
 if TYPE_CHECKING:
     from trainwright.authoring.session import Session

@@ -7,10 +7,10 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.listing import plural
 from trainwright.runs.decision import Step
 from trainwright.runs.record import ENDED
-from trainwright.specs.layout import JobFile
 
 if TYPE_CHECKING:
     from trainwright.authoring.session import Session

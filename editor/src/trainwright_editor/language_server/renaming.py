@@ -12,10 +12,10 @@ from trainwright.authoring.names import VOLUME_NAMES
 from trainwright.authoring.place import Place, Target, layered, target
 from trainwright.authoring.text import Span
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import ENVIRONMENTS, JobFile, job_of
 from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.documents import yamlio
 from trainwright.errors import TrainwrightError
-from trainwright.specs import yamlio
-from trainwright.specs.layout import ENVIRONMENTS, JobFile, job_of
 from trainwright.specs.merge import BASE, JOB, Layer
 from trainwright_editor.language_server import navigation
 

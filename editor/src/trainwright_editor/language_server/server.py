@@ -25,7 +25,7 @@ from pygls.lsp.server import LanguageServer
 from trainwright import __version__
 from trainwright.authoring.session import Session
 from trainwright.errors import SourceError
-from trainwright.specs.tree import find_root
+from trainwright.files.tree import find_root
 from trainwright_editor.language_server import diagnostics
 from trainwright_editor.language_server.answers import Answers
 from trainwright_editor.language_server.connection import Connection, file_path

@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from trainwright.specs.layout import ENVIRONMENTS
-from trainwright.specs.tree import SCRATCH
+from trainwright.datatypes.layout import ENVIRONMENTS
+from trainwright.files.tree import SCRATCH
 
 _Stamp = tuple[int, int, int]  # time of change, size, inode
 

@@ -18,6 +18,7 @@ from trainwright.authoring.place import (
     value_at,
 )
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import JobFile, environment_path, job_of
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
@@ -25,7 +26,6 @@ from trainwright.kinds import TARGETS
 from trainwright.rule_model.edit import EditRule
 from trainwright.rule_model.rule import Rule
 from trainwright.specs import fabrics
-from trainwright.specs.layout import JobFile, environment_path, job_of
 
 if TYPE_CHECKING:
     from trainwright.authoring.session import Session

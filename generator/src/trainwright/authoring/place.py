@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.authoring.text import Entry, Position, Span, Text
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
-from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.specs import layers
-from trainwright.specs.fields import Field, field
-from trainwright.specs.layout import (
+from trainwright.datatypes.layout import (
     DEFAULTS,
     ENVIRONMENT_FILE,
     ENVIRONMENTS,
@@ -21,8 +17,12 @@ from trainwright.specs.layout import (
     environment_path,
     job_of,
 )
+from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.documents.yamlio import Document
+from trainwright.specs import layers
+from trainwright.specs.fields import Field, field
 from trainwright.specs.merge import Layered
-from trainwright.specs.yamlio import Document
 
 if TYPE_CHECKING:
     from trainwright.authoring.session import Session

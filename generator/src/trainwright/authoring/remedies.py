@@ -13,13 +13,13 @@ from trainwright.authoring import names
 from trainwright.authoring.place import Place, kind_of, spec_root
 from trainwright.authoring.text import Entry, Position, Span, offset
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import JobFile, job_of
 from trainwright.datatypes.model import Data, Finding
 from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.documents import editing, yamlio
 from trainwright.findings import diagnostics as dx
 from trainwright.findings.credentials import HIDDEN
-from trainwright.specs import editing, yamlio
 from trainwright.specs.fields import field as field_of
-from trainwright.specs.layout import JobFile, job_of
 
 if TYPE_CHECKING:
     from trainwright.authoring.session import Session

@@ -8,14 +8,14 @@ from functools import lru_cache
 from pathlib import Path
 
 from trainwright.authoring.text import Text, read
+from trainwright.datatypes.layout import JobFile, is_job, job_of
 from trainwright.datatypes.model import Finding
 from trainwright.errors import TrainwrightError
+from trainwright.files.entry import ignore_file
+from trainwright.files.git import Settings
+from trainwright.files.tree import Edited, Folder
 from trainwright.render.incremental import IncrementalCheck
 from trainwright.runs.workspace import Workspace
-from trainwright.specs.entry import ignore_file
-from trainwright.specs.git import Settings
-from trainwright.specs.layout import JobFile, is_job, job_of
-from trainwright.specs.tree import Edited, Folder
 
 _LOG = logging.getLogger(__name__)
 _REMEMBERED = 64  # texts, of which an editor shows a few

@@ -14,9 +14,9 @@ from yaml.nodes import MappingNode, Node, SequenceNode
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Finding
 from trainwright.datatypes.pointer import Pointer
-from trainwright.specs import yamlio
+from trainwright.documents import yamlio
+from trainwright.documents.yamlio import Document
 from trainwright.specs.load import read_spec
-from trainwright.specs.yamlio import Document
 
 _REPAIRS = 24  # lines that may be left out before the rest is given up
 LINE_BREAK = re.compile(r"\r\n|\r|\n")

@@ -106,9 +106,9 @@ def _objects(
     if reach is None:
         return parts
     from trainwright.cluster import training
+    from trainwright.files.tree import Folder
     from trainwright.importing import adopting
     from trainwright.runs.workspace import Workspace
-    from trainwright.specs.tree import Folder
 
     workspace = Workspace(Folder(context.root))
     cluster, namespace = reach(workspace.environment(name))

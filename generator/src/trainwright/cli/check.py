@@ -28,8 +28,8 @@ from trainwright.cli.suggestions import Choice
 if TYPE_CHECKING:
     from trainwright.cli.memory import Printed
     from trainwright.datatypes.model import Finding
+    from trainwright.files.tree import Tree
     from trainwright.manifests.run import ManifestOptions
-    from trainwright.specs.tree import Tree
 
 FORMATS = ("text", "json", "sarif", "github", "junit", "markdown")
 VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # kube.VERSIONS, which costs an import
@@ -155,8 +155,8 @@ def check(  # noqa: PLR0913, PLR0917 - one an option
 def _remembered(context: Context, selections: tuple[str, ...], asked: Mapping[str, str]) -> Printed:
     """What a check of specs prints, found out where something has changed since it last was."""
     from trainwright.cli.memory import Memory
-    from trainwright.specs import lineage
-    from trainwright.specs.memory import EMBEDDED
+    from trainwright.files import lineage
+    from trainwright.files.memory import EMBEDDED
 
     settings = {**asked, "today": today(), "color": str(context.color)}
     commits = lineage.state(context.root, asked["against"])

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from trainwright.cluster.logs import LogLine
     from trainwright.cluster.pods import LivePod
     from trainwright.cluster.status import Unread
+    from trainwright.datatypes.layout import JobFile
     from trainwright.render.build import Build
-    from trainwright.specs.layout import JobFile
 
 _DURATION = re.compile(r"(?=\d)(\d+d)?(\d+h)?(\d+m)?(\d+s)?")
 ROLES = ("read", "dry-run", "doctor")
@@ -205,8 +205,8 @@ def _diff(context: Context, selections: tuple[str, ...], reach: Reach) -> int:
 
 def _compared(context: Context, build: Build, reach: Reach) -> Iterator[tuple[JobFile, Comparison]]:
     from trainwright.cluster import live
+    from trainwright.files.tree import Folder
     from trainwright.runs.workspace import Workspace
-    from trainwright.specs.tree import Folder
 
     workspace = Workspace(Folder(context.root))
     for environment in build.environments:

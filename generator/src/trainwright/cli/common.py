@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from trainwright.api import Repository
+    from trainwright.datatypes.layout import JobFile
+    from trainwright.files.tree import Tree
     from trainwright.render.build import Build, BuildOptions
-    from trainwright.specs.layout import JobFile
-    from trainwright.specs.tree import Tree
 
 OK, FINDINGS, CANNOT, BUG = 0, 1, 2, 3
 TODAY = "TRAINWRIGHT_TODAY"  # not SOURCE_DATE_EPOCH: builds set that to the day of a commit
@@ -78,7 +78,7 @@ def completed_root(context: click.Context) -> Path:
 
     Of a command line that is only completed click keeps the options and calls nothing.
     """
-    from trainwright.specs.tree import find_root
+    from trainwright.files.tree import find_root
 
     root: Path | None = context.find_root().params.get("root")
     return root or find_root(Path.cwd())
@@ -89,8 +89,8 @@ def complete(
 ) -> list[CompletionItem]:
     from click.shell_completion import CompletionItem
 
+    from trainwright.files.tree import Folder
     from trainwright.specs import load
-    from trainwright.specs.tree import Folder
 
     try:
         found = load.discover(Folder(completed_root(context))).jobs
@@ -144,7 +144,7 @@ class Context:
 
     @property
     def root(self) -> Path:
-        from trainwright.specs.tree import find_root
+        from trainwright.files.tree import find_root
 
         return self._root.absolute() if self._root else find_root(Path.cwd())
 
@@ -189,9 +189,9 @@ class Context:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold the lock of the repository: no other verb that takes it writes meanwhile."""
+        from trainwright.datatypes.layout import ENVIRONMENTS, NO_ENVIRONMENT
         from trainwright.errors import SelectionError
-        from trainwright.specs import filetree
-        from trainwright.specs.layout import ENVIRONMENTS, NO_ENVIRONMENT
+        from trainwright.files import filetree
 
         if not (self.root / ENVIRONMENTS).is_dir():
             raise SelectionError(NO_ENVIRONMENT)

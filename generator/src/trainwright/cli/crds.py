@@ -37,8 +37,8 @@ def pull(kube_context: str, kubeconfig: Path | None, out: Path) -> None:
     Files of definitions that the cluster has no more are left alone.
     """
     from trainwright.cluster.client import Access, Cluster, Resource
+    from trainwright.files import filetree
     from trainwright.manifests import pull as pulling
-    from trainwright.specs import filetree
 
     with errors():
         cluster = Cluster(Access(kubeconfig=str(kubeconfig or ""), context=kube_context))

@@ -13,10 +13,10 @@ from trainwright.cli.common import FINDINGS, Context, errors, helm_binary, plann
 from trainwright.datatypes.frozen import dataclass
 
 if TYPE_CHECKING:
+    from trainwright.datatypes.layout import JobFile
     from trainwright.lifecycle.session import Act, Committing, Outcome
     from trainwright.lifecycle.subject import Step, Subject
     from trainwright.render.build import EnvironmentBuild
-    from trainwright.specs.layout import JobFile
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -59,8 +59,8 @@ def each(act: Callable[[Subject], Step]) -> Act:
 
 def selected(context: Context, selections: tuple[str, ...]) -> tuple[JobFile, ...]:
     from trainwright.errors import SelectionError
+    from trainwright.files.tree import Folder
     from trainwright.specs import load, select
-    from trainwright.specs.tree import Folder
 
     found = select.select(selections, load.discover(Folder(context.root)).jobs)
     if not any(selection.jobs for selection in found):

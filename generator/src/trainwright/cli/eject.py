@@ -25,12 +25,12 @@ def eject(
     it is.
     """
     from trainwright.api import Repository
+    from trainwright.files.tree import Folder
     from trainwright.helm.engines import engine
     from trainwright.runs.workspace import Workspace
     from trainwright.setup import eject as ejection
     from trainwright.setup.init.repository import write
     from trainwright.specs import select
-    from trainwright.specs.tree import Folder
 
     with errors():
         workspace = Workspace(Folder(context.root))

@@ -21,7 +21,7 @@ from trainwright.cli.suggestions import Choice
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from trainwright.specs.tree import Tree
+    from trainwright.files.tree import Tree
 
 
 def _complete_path(
@@ -31,8 +31,8 @@ def _complete_path(
     from click.shell_completion import CompletionItem
 
     from trainwright.errors import TrainwrightError
+    from trainwright.files.tree import Folder
     from trainwright.specs import explain, load
-    from trainwright.specs.tree import Folder
 
     try:
         spec = load.one_job(Folder(completed_root(context)), str(context.params.get("job")))
@@ -93,7 +93,7 @@ LISTS = ("jobs", "environments", "objects", "targets", "fabrics", "rules", "form
 def list_(context: Context, what: str, output: str, no_cache: bool) -> None:
     """List jobs, environments, objects, targets, fabrics, rules, report formats or wirings."""
     from trainwright.cli.memory import Memory, Printed
-    from trainwright.specs.tree import Folder
+    from trainwright.files.tree import Folder
 
     with errors():
         if what != "jobs" or no_cache:

@@ -14,9 +14,9 @@ def fix(context: Context, selections: tuple[str, ...], *, yes: bool) -> None:
     """Show the diff of every remedy that is beyond doubt, and write it once that is confirmed."""
     from trainwright.authoring.fixing import fix as fixed
     from trainwright.authoring.session import Session
+    from trainwright.datatypes.layout import ENVIRONMENTS
+    from trainwright.files import filetree
     from trainwright.findings.redaction import unified_diff
-    from trainwright.specs import filetree
-    from trainwright.specs.layout import ENVIRONMENTS
 
     session = Session(context.root)
     found = fixed(session, today(), chosen_by(session.workspace.survey.jobs, selections))

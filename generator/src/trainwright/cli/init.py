@@ -102,8 +102,8 @@ def init(
 
 def _origin(folder: Path) -> str:
     """The address of the remote origin of the repository that the folder is, if it is one."""
+    from trainwright.files import git
     from trainwright.setup.init.repository import address
-    from trainwright.specs import git
 
     try:
         return address(git.at(folder).line("remote", "get-url", "origin"))
@@ -116,7 +116,7 @@ def _branch(folder: Path) -> str:
 
     A folder that is in no repository yet gets the branch that `git init` will make in it.
     """
-    from trainwright.specs import git
+    from trainwright.files import git
 
     repository = git.at(_nearest(folder))
     for command in (
@@ -136,9 +136,9 @@ def _nearest(folder: Path) -> Path:
 
 
 def _render(folder: Path) -> Iterator[str]:
+    from trainwright.files import filetree
     from trainwright.render import build as plan
     from trainwright.render import written
-    from trainwright.specs import filetree
 
     made = plan.build(folder.absolute(), (), planning(helm=None, no_cache=True))
     for environment in made.environments:
@@ -149,8 +149,8 @@ def _render(folder: Path) -> Iterator[str]:
 
 
 def _wire(folder: Path, answers: Answers) -> Iterator[str]:
+    from trainwright.files import filetree
     from trainwright.gitops.wiring import survey, writing
-    from trainwright.specs import filetree
 
     if answers.engine == "none" or not answers.url:
         return
@@ -161,7 +161,7 @@ def _wire(folder: Path, answers: Answers) -> Iterator[str]:
 
 
 def _in_repository(folder: Path) -> bool:
-    from trainwright.specs import git
+    from trainwright.files import git
 
     try:
         git.find(folder.absolute())

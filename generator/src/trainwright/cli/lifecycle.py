@@ -166,8 +166,8 @@ def promote(
 
 
 def _known_environment(context: Context, name: str) -> None:
+    from trainwright.files.tree import Folder
     from trainwright.specs import load, select
-    from trainwright.specs.tree import Folder
 
     select.select((name,), load.discover(Folder(context.root)).jobs)
 
@@ -215,8 +215,8 @@ def pin(
 def _resolver(context: Context, *, from_lock: bool, plain_http: bool) -> Callable[[str, str], str]:
     from functools import cache
 
+    from trainwright.files.tree import Folder
     from trainwright.specs import image_lock
-    from trainwright.specs.tree import Folder
 
     recorded = image_lock.locked(Folder(context.root)) if from_lock else {}
 
@@ -236,8 +236,8 @@ def _resolver(context: Context, *, from_lock: bool, plain_http: bool) -> Callabl
 
 def _one_repository(context: Context, selections: tuple[str, ...], given: str) -> None:
     """A digest alone says nothing of whose it is: it must not reach jobs of another image."""
+    from trainwright.files.tree import Folder
     from trainwright.lifecycle.subject import load
-    from trainwright.specs.tree import Folder
 
     if given:
         return

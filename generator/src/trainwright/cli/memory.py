@@ -12,11 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from trainwright.files import memory
+from trainwright.files.memory import EMBEDDED, Kept
+from trainwright.files.tracked import Tracked
+from trainwright.files.tree import Folder, Tree
 from trainwright.memo import Cell
-from trainwright.specs import memory
-from trainwright.specs.memory import EMBEDDED, Kept
-from trainwright.specs.tracked import Tracked
-from trainwright.specs.tree import Folder, Tree
 
 _LAST = "last"
 

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 def migrate(context: Context, selections: tuple[str, ...], to: str, *, dry_run: bool) -> NoReturn:
     """Show how the selected specs change, write them unless it is a dry run, and exit."""
+    from trainwright.files.tracked import Tracked
+    from trainwright.files.tree import Folder
     from trainwright.importing import migration
     from trainwright.importing.trial import ImportContext
     from trainwright.specs import load
     from trainwright.specs.select import select
-    from trainwright.specs.tracked import Tracked
-    from trainwright.specs.tree import Folder
 
     successors = sorted({target.name for target in migration.successors().values()})
     if to not in successors:
@@ -51,8 +51,8 @@ def migrate(context: Context, selections: tuple[str, ...], to: str, *, dry_run: 
 
 
 def _write(root: Path, found: list[Migration]) -> None:
-    from trainwright.specs import filetree
-    from trainwright.specs.layout import ENVIRONMENTS
+    from trainwright.datatypes.layout import ENVIRONMENTS
+    from trainwright.files import filetree
 
     before, after = (
         {migrated.file.path: raw(migrated) for migrated in found}

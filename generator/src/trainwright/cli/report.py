@@ -64,10 +64,10 @@ def report(
     the address. One HTML file that loads nothing.
     """
     from trainwright.cli.reach import name_unread
+    from trainwright.files import git
     from trainwright.findings.visibility import visible
     from trainwright.overview import page
     from trainwright.overview.collect import overview
-    from trainwright.specs import git
 
     with errors():
         goodput = _goodput(goodput_files)

@@ -12,8 +12,8 @@ from trainwright.cli.common import FINDINGS, OK, Context, complete, errors
 from trainwright.datatypes.listing import plural
 
 if TYPE_CHECKING:
+    from trainwright.files.filetree import Changes
     from trainwright.gitops.wiring.survey import LoadedSites
-    from trainwright.specs.filetree import Changes
 
 
 @click.command()
@@ -56,7 +56,7 @@ def wire(
 
 
 def _say(out: Path, changes: Changes, check_only: bool) -> int:
-    from trainwright.specs import filetree
+    from trainwright.files import filetree
 
     states = {
         **dict.fromkeys(changes.added, "missing" if check_only else "added"),

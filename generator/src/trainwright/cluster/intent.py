@@ -7,17 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Environment, Held, Manifest
+from trainwright.documents import yamlio
 from trainwright.errors import SelectionError, SourceError
+from trainwright.files.tree import Folder
 from trainwright.kinds import ADOPTED, SERVED, TARGETS, trains
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.operators import OPERATORS
 from trainwright.runs.record import VALUES_FILE, Recorded, RunFiles
 from trainwright.runs.workspace import RunState, Workspace
-from trainwright.specs import yamlio
-from trainwright.specs.layout import JobFile
 from trainwright.specs.select import Selection, select
-from trainwright.specs.tree import Folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from trainwright.cluster.client import Cluster, Resource
 from trainwright.cluster.errors import ClusterError
 from trainwright.datatypes.model import Data, Kueue, WaitForPodsReady
 from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
-from trainwright.specs import yamlio
+from trainwright.documents import yamlio
 
 NAMESPACE = "kueue-system"
 ROLE = "doctor"  # that allows to read both

@@ -9,16 +9,16 @@ from pathlib import Path
 from trainwright.cluster.client import DRY_RUN, Cluster
 from trainwright.cluster.errors import NoKind, Refused
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Data, Finding, Location, Manifest
 from trainwright.datatypes.pointer import Pointer, typed
+from trainwright.documents import yamlio
 from trainwright.findings.credentials import HIDDEN
 from trainwright.findings.diagnostics import REFUSED
 from trainwright.findings.redaction import unified_diff
 from trainwright.kinds import TARGETS
 from trainwright.render.build import EnvironmentBuild
 from trainwright.runs.record import VALUES_FILE
-from trainwright.specs import yamlio
-from trainwright.specs.layout import JobFile
 
 # Who applies, by GitOps engine. As that manager the answer is what a sync would do, down to the
 # removal of fields that left git. https://kubernetes.io/docs/reference/using-api/server-side-apply/

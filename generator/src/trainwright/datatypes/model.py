@@ -16,6 +16,8 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import seconds
 from trainwright.datatypes.tolerant import mapping, text
 
+PATCH = "podPatch"  # the field of a spec in which a pod is written as Kubernetes has it
+
 # Plain data as YAML and JSON know it. `Any` stops here: everything past `resolve` is typed.
 Data: TypeAlias = Any
 

@@ -15,11 +15,11 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.model import Data, Finding, Related, file_digest
 from trainwright.datatypes.pointer import Pointer
+from trainwright.documents.yamlio import Document, parse
 from trainwright.errors import TrainwrightError
+from trainwright.files import filetree, git
 from trainwright.findings import diagnostics as dx
 from trainwright.helm import sdk
-from trainwright.specs import filetree, git
-from trainwright.specs.yamlio import Document, parse
 
 if TYPE_CHECKING:
     from helm_python import RegistryClient

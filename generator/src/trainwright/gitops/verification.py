@@ -10,8 +10,12 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile, environment_path
 from trainwright.datatypes.model import Data, Finding
 from trainwright.errors import SelectionError, SourceError
+from trainwright.files import lineage
+from trainwright.files.git import Repository
+from trainwright.files.tree import Tree
 from trainwright.gitops import statement
 from trainwright.gitops.publish import provenance
 from trainwright.gitops.publish.holding import Holding
@@ -23,11 +27,8 @@ from trainwright.render.derivation import Derivation, State, Underived, differen
 from trainwright.runs.folder import folder_of
 from trainwright.runs.record import RECORD_FILE
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import engine_files, lineage
-from trainwright.specs.git import Repository
-from trainwright.specs.layout import ENVIRONMENTS, RENDERED, JobFile, environment_path
+from trainwright.specs import engine_files
 from trainwright.specs.select import environments
-from trainwright.specs.tree import Tree
 
 # What was rendered again and is not the same differs; unproved is what could not be rendered.
 Verdict: TypeAlias = Literal["equal", "different", "unproved"]

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Protocol
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
 from trainwright.errors import EngineError
+from trainwright.files.git_command import absolute_path
+from trainwright.files.tree import read_given
 from trainwright.helm import own_chart, sdk
-from trainwright.specs import schema
-from trainwright.specs.git_command import absolute_path
-from trainwright.specs.tree import read_given
+from trainwright.validation import schema
 
 if TYPE_CHECKING:
     from helm_python import Chart

@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 
 from trainwright.datatypes.model import Data
-from trainwright.specs import schema, yamlio
+from trainwright.documents import yamlio
+from trainwright.validation import schema
 
 FOLDER = Path(__file__).parents[1] / "chart"
 

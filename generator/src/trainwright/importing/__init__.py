@@ -11,6 +11,7 @@ from pathlib import Path
 
 from trainwright.datatypes.groupkind import PODGROUPS, RUNTIMES, SERVICE, GroupKind
 from trainwright.datatypes.model import Finding, Location, Manifest
+from trainwright.documents.yamlio import Document
 from trainwright.findings import diagnostics as dx
 from trainwright.importing import as_it_is, docker, elasticdl, foreign, placeholders, slurm
 from trainwright.importing.commandline import CommandReader, Line, lines
@@ -21,7 +22,6 @@ from trainwright.kinds.kind import Kind
 from trainwright.kinds.reading import ImportingError, NotImported, SourceObject
 from trainwright.manifests import reading
 from trainwright.manifests.unrendered import Whole, gather
-from trainwright.specs.yamlio import Document
 
 COMMANDS: tuple[CommandReader, ...] = (docker.COMMAND, elasticdl.COMMAND)
 

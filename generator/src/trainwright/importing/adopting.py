@@ -12,9 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import ENVIRONMENTS, JobFile
 from trainwright.datatypes.model import Data, Environment, Location, Manifest
 from trainwright.datatypes.tolerant import mapping, mappings, text
+from trainwright.documents import yamlio
 from trainwright.errors import TrainwrightError
+from trainwright.files import filetree
+from trainwright.files.tree import Edited, Folder, Tree
 from trainwright.findings import credentials
 from trainwright.importing import ImportInput, as_it_is
 from trainwright.importing import text as words
@@ -32,9 +36,7 @@ from trainwright.rules.gitops import HOOKS
 from trainwright.runs import adopted
 from trainwright.runs.adopted import Adopted
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import filetree, ledger, yamlio
-from trainwright.specs.layout import ENVIRONMENTS, JobFile
-from trainwright.specs.tree import Edited, Folder, Tree
+from trainwright.specs import ledger
 from trainwright.tasks import progress
 
 _LONGEST = 200  # characters of a reason, by the schema of the ledger

@@ -8,7 +8,10 @@ from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import RUNTIMES
+from trainwright.datatypes.layout import ENVIRONMENTS, JobFile
 from trainwright.errors import OutputError
+from trainwright.files import filetree
+from trainwright.files.tree import Folder
 from trainwright.importing import ImportInput, text
 from trainwright.importing.convert import Imported, convert, job_name
 from trainwright.importing.live import refuse_live
@@ -17,9 +20,6 @@ from trainwright.importing.reader import with_entrypoint, with_image
 from trainwright.importing.source import Source
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds.reading import ImportingError, Loss
-from trainwright.specs import filetree
-from trainwright.specs.layout import ENVIRONMENTS, JobFile
-from trainwright.specs.tree import Folder
 from trainwright.tasks import progress
 
 

@@ -18,6 +18,7 @@ from trainwright.datatypes.model import (
 )
 from trainwright.datatypes.pointer import Pointer, scalars
 from trainwright.datatypes.tolerant import dig, mappings, sequence, text
+from trainwright.documents.yamlio import Block
 from trainwright.equivalence.form import NormalForm
 from trainwright.findings import credentials
 from trainwright.importing import companions, containers, role_names
@@ -35,7 +36,6 @@ from trainwright.pods.launchers import LAUNCHERS, SWITCH, Launcher
 from trainwright.pods.pod import Mount, Pod, Workload
 from trainwright.specs import fields, layers
 from trainwright.specs.merge import merge, without_nulls
-from trainwright.specs.yamlio import Block
 
 _API = {"apiVersion": "trainwright.io/v1alpha1", "kind": "JobSpec"}
 _TOPOLOGY = "kueue.x-k8s.io/podset-{}-topology"

@@ -6,7 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from trainwright import equivalence
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Data
+from trainwright.documents import editing
+from trainwright.documents.editing import EditError
 from trainwright.equivalence import NormalForm
 from trainwright.errors import SourceError
 from trainwright.importing.trial import ImportContext
@@ -14,9 +17,6 @@ from trainwright.kinds import TARGETS
 from trainwright.kinds.reading import ImportingError
 from trainwright.kinds.target import Target, Unsupported
 from trainwright.pods.pod import ManifestError
-from trainwright.specs import editing
-from trainwright.specs.editing import EditError
-from trainwright.specs.layout import JobFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

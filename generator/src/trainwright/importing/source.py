@@ -15,7 +15,7 @@ from trainwright.importing.described_pod import described_pod
 from trainwright.kinds import operators
 from trainwright.kinds.reading import ImportingError, NotImported, Reason, SourceObject
 from trainwright.pods.pod import Pod, Workload
-from trainwright.specs import schema
+from trainwright.validation import schema
 
 
 def _without_nulls(data: Data) -> Data:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from trainwright.documents import yamlio
 from trainwright.kinds.reading import Loss
-from trainwright.specs import yamlio
 
 if TYPE_CHECKING:
     from trainwright.importing.convert import Imported

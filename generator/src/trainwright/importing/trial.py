@@ -10,9 +10,13 @@ from functools import cached_property
 
 from trainwright import equivalence, values
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Data, Environment, Job, Manifest
 from trainwright.datatypes.pointer import Pointer
+from trainwright.documents import yamlio
+from trainwright.documents.yamlio import Document
 from trainwright.equivalence import NormalForm
+from trainwright.files.tree import Edited, Tree
 from trainwright.helm import engines
 from trainwright.importing import companions
 from trainwright.kinds import operators
@@ -21,12 +25,9 @@ from trainwright.kinds.target import Unsupported
 from trainwright.render import dropped, objects
 from trainwright.runs import identity
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import layers, load, resolve, yamlio
-from trainwright.specs.layout import JobFile
+from trainwright.specs import layers, load, resolve
 from trainwright.specs.load import read_spec
 from trainwright.specs.merge import Layer, Layered, stack
-from trainwright.specs.tree import Edited, Tree
-from trainwright.specs.yamlio import Document
 
 
 @dataclass(slots=True)

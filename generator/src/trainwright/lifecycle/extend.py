@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from trainwright.datatypes.quantity import seconds
+from trainwright.documents import editing
 from trainwright.errors import TrainwrightError
 from trainwright.lifecycle.subject import Step, Subject
-from trainwright.specs import editing, schema
+from trainwright.validation import schema
 
 _FIELD = "/maxDuration"
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
+from trainwright.datatypes.layout import environment_path
 from trainwright.datatypes.model import Held
+from trainwright.files.tree import Tree
 from trainwright.gitops.wiring import WIRINGS
 from trainwright.kinds import TARGETS
 from trainwright.reports import FORMATS
 from trainwright.reports.report import every_rule
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import fabrics, load
-from trainwright.specs.layout import environment_path
-from trainwright.specs.tree import Tree
 
 Cell: TypeAlias = str | tuple[Held, ...]  # the latter is what outdates a run
 Rows: TypeAlias = tuple[tuple[str, ...], Sequence[tuple[Cell, ...]]]

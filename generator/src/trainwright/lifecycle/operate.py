@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trainwright.datatypes.model import Data
+from trainwright.documents import editing
 from trainwright.kinds import TARGETS
 from trainwright.lifecycle.subject import Step, Subject
-from trainwright.specs import editing
 
 _OVER = "is over: nothing of it is left to"
 

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer
+from trainwright.documents import editing, yamlio
 from trainwright.errors import TrainwrightError
 from trainwright.lifecycle.subject import Step, Subject
 from trainwright.pods.image_reference import split
-from trainwright.specs import editing, image_lock, yamlio
+from trainwright.specs import image_lock
 
 # Repository and tag to a digest. Raises ImageError when it is unknown.
 Resolve = Callable[[str, str], str]

@@ -6,20 +6,20 @@ from collections.abc import Iterator, Mapping
 from functools import reduce
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import JobFile, environment_path
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, leaves, lookup
+from trainwright.documents import editing
+from trainwright.documents.editing import EditError
+from trainwright.documents.yamlio import Document
 from trainwright.errors import TrainwrightError
+from trainwright.files.tree import Edited, Tree
 from trainwright.findings import credentials
 from trainwright.lifecycle.subject import Step, Subject, load
 from trainwright.render.history import History
-from trainwright.specs import editing
-from trainwright.specs.editing import EditError
-from trainwright.specs.layout import JobFile, environment_path
 from trainwright.specs.load import read_spec
 from trainwright.specs.merge import BASE, merge
-from trainwright.specs.tree import Edited, Tree
-from trainwright.specs.violation import show
-from trainwright.specs.yamlio import Document
+from trainwright.validation.violation import show
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from trainwright.documents import editing
 from trainwright.kinds import ADOPTED
 from trainwright.lifecycle import removal
 from trainwright.lifecycle.states import in_state
 from trainwright.lifecycle.subject import Step, Subject
 from trainwright.runs.decide import begun_name
 from trainwright.runs.decision import Step as Decided
-from trainwright.specs import editing
 
 
 def rerun(subject: Subject) -> Step:

@@ -9,10 +9,15 @@ from functools import cached_property
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import ENVIRONMENTS, JobFile
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.model import Environment, Manifest
 from trainwright.datatypes.pointer import Pointer
+from trainwright.documents import yamlio
 from trainwright.errors import OutputError, TrainwrightError
+from trainwright.files import filetree, git
+from trainwright.files.tracked import Tracked
+from trainwright.files.tree import Edited, Folder, Tree
 from trainwright.findings.diagnostics import HELD
 from trainwright.lifecycle.subject import Step
 from trainwright.render import build as plan
@@ -25,10 +30,6 @@ from trainwright.runs import folder
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import VALUES_FILE
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import filetree, git, yamlio
-from trainwright.specs.layout import ENVIRONMENTS, JobFile
-from trainwright.specs.tracked import Tracked
-from trainwright.specs.tree import Edited, Folder, Tree
 
 Act = Callable[[Tree, JobFile, History], Step]
 

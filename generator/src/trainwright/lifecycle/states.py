@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from trainwright.documents import editing
 from trainwright.kinds.capabilities import unsupported
 from trainwright.lifecycle import removal
 from trainwright.lifecycle.removal import Removal
 from trainwright.lifecycle.subject import Step, Subject
 from trainwright.rules.gitops import Departure
-from trainwright.specs import editing
 
 _STATE = "/state"
 # Behind a line that was added, so that it is taken out again and not turned over: the file is then

@@ -7,21 +7,21 @@ from dataclasses import field, replace
 from functools import cached_property
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Data, Environment
 from trainwright.datatypes.pointer import lookup
+from trainwright.documents.yamlio import Document
 from trainwright.errors import SourceError
+from trainwright.files.tree import Tree
 from trainwright.render.history import History
 from trainwright.runs.decide import decide, overtakes
 from trainwright.runs.decision import Decision, Sources
 from trainwright.runs.record import Record
 from trainwright.runs.workspace import ResolvedJob, Workspace, resolved
 from trainwright.specs import layers
-from trainwright.specs.layout import JobFile
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.load import LoadedJob, one_job, read_spec, unusable
 from trainwright.specs.merge import BASE, Layered
-from trainwright.specs.tree import Tree
-from trainwright.specs.yamlio import Document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

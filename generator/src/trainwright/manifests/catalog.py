@@ -12,10 +12,10 @@ from trainwright.datatypes.model import Data
 from trainwright.kinds import SERVED
 from trainwright.manifests import structural
 from trainwright.manifests.crds import Crd
-from trainwright.specs import kubernetes_schemas, schema
-from trainwright.specs.list_maps import ListMaps
-from trainwright.specs.schema import Schema
-from trainwright.specs.violation import Violation
+from trainwright.validation import kubernetes_schemas, schema
+from trainwright.validation.list_maps import ListMaps
+from trainwright.validation.schema import Schema
+from trainwright.validation.violation import Violation
 
 # Kinds that schemas/kinds describes with every field they have; of others it knows what we render.
 _OWN = {

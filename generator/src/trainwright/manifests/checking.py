@@ -12,6 +12,7 @@ from trainwright import rules
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Environment, Finding, Location, Manifest, Severity
 from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.documents.yamlio import Document
 from trainwright.findings import diagnostics as dx
 from trainwright.kinds.subjects import subject_of
 from trainwright.manifests import reading, webhooks
@@ -22,9 +23,8 @@ from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit
 from trainwright.rules.gitops import duplicate_object
 from trainwright.rules.pods import REPEATED_NAME
-from trainwright.specs import kubernetes_schemas
-from trainwright.specs.violation import Violation
-from trainwright.specs.yamlio import Document
+from trainwright.validation import kubernetes_schemas
+from trainwright.validation.violation import Violation
 
 _NOWHERE = Location("")
 _SECRET = re.compile(r"/(?:data|stringData)/")

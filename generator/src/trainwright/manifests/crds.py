@@ -13,8 +13,8 @@ from trainwright.findings import diagnostics as dx
 from trainwright.manifests import reading, structural, unrendered
 from trainwright.manifests.reading import Chunk
 from trainwright.manifests.structural import Structural
-from trainwright.specs import kubernetes_schemas
-from trainwright.specs.schema import Schema, with_kubernetes
+from trainwright.validation import kubernetes_schemas
+from trainwright.validation.schema import Schema, with_kubernetes
 
 _READ, _KIND = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
 _DEFINITION = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Manifest
+from trainwright.files import git
 from trainwright.manifests import reading
 from trainwright.manifests.checking import ObjectLocation
 from trainwright.manifests.reading import Chunk, Source
-from trainwright.specs import git
 
 _Identity = tuple[str, str, str, str]
 _Key = tuple[Path, _Identity]

@@ -7,12 +7,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
 from trainwright.datatypes.model import Finding
+from trainwright.documents import yamlio
 from trainwright.findings.credentials import redact
 from trainwright.findings.redaction import redact_lines
 from trainwright.findings.visibility import hidden
 from trainwright.manifests import reading
 from trainwright.manifests.reading import Chunk, Source
-from trainwright.specs import yamlio
 
 _SECRET = re.compile(rb"""["']?kind["']?:[ ]*["']?Secret\b""")
 _BLOCK = 16_384  # bytes

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from trainwright.datatypes.model import Data
+from trainwright.documents import yamlio
 from trainwright.errors import SourceError
-from trainwright.specs import filetree, yamlio
-from trainwright.specs.filetree import Changes
+from trainwright.files import filetree
+from trainwright.files.filetree import Changes
 
 API_VERSION = "apiextensions.k8s.io/v1"
 KIND = "CustomResourceDefinition"

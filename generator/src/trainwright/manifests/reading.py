@@ -12,11 +12,11 @@ from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Finding
+from trainwright.documents import fast_yaml, yamlio
+from trainwright.documents.dialect import GO, MAX_DOCUMENT
+from trainwright.documents.yamlio import Document
 from trainwright.errors import SourceError
-from trainwright.specs import fast_yaml, yamlio
-from trainwright.specs.dialect import GO, MAX_DOCUMENT
-from trainwright.specs.tree import read_given
-from trainwright.specs.yamlio import Document
+from trainwright.files.tree import read_given
 
 STDIN = "<stdin>"
 _SUFFIXES = (".yaml", ".yml", ".json")

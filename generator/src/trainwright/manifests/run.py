@@ -38,7 +38,7 @@ from trainwright.objects.bundle import Bundle
 from trainwright.rules import deception
 from trainwright.rules.gitops import duplicate_object
 from trainwright.rules.policy import JobFindings, apply_policy
-from trainwright.specs import kubernetes_schemas
+from trainwright.validation import kubernetes_schemas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +123,8 @@ def nowhere(kubernetes: str) -> Environment:
 
 def environment(root: Path, name: str) -> Environment:
     """An environment of a repository. Raises SelectionError or SourceError for none."""
+    from trainwright.files.tree import Folder  # 60 ms, and most manifests belong to none
     from trainwright.runs.workspace import Workspace
-    from trainwright.specs.tree import Folder  # 60 ms, and most manifests belong to none
 
     return Workspace(Folder(root)).environment(name)
 

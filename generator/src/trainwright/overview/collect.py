@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainwright.cluster.status import RunStatus, Unread
+from trainwright.datatypes.layout import JobFile
 from trainwright.overview.goodput import RunGoodput
 from trainwright.overview.history import events
 from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview
@@ -16,7 +17,6 @@ from trainwright.reports import redacted
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import demand
 from trainwright.specs.capacity import check_capacity
-from trainwright.specs.layout import JobFile
 from trainwright.specs.ledger import LedgerEntry
 
 

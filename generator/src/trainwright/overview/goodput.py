@@ -12,11 +12,12 @@ from typing import NoReturn
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
+from trainwright.documents import yamlio
 from trainwright.errors import SourceError
 from trainwright.findings.credentials import redact
 from trainwright.findings.visibility import visible
-from trainwright.specs import schema, yamlio
-from trainwright.specs.violation import Violation
+from trainwright.validation import schema
+from trainwright.validation.violation import Violation
 
 _NOT_A_REPORT = "not a report of a run's goodput"
 

@@ -9,10 +9,10 @@ from dataclasses import field
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile
+from trainwright.files import git
+from trainwright.files.git import GitError
 from trainwright.runs.record import RECORD_FILE
-from trainwright.specs import git
-from trainwright.specs.git import GitError
-from trainwright.specs.layout import ENVIRONMENTS, RENDERED, JobFile
 
 _COMMITS = 1000  # the newest that changed a record
 _VALUE = re.compile(r'([+-])  "(object|state)": "([^"]*)"')

@@ -7,13 +7,13 @@ from dataclasses import field
 
 from trainwright.cluster.status import RunStatus, Unread
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Finding, Job
 from trainwright.overview.goodput import RunGoodput
 from trainwright.overview.history import Event
 from trainwright.runs.workspace import JobRun
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
-from trainwright.specs.layout import JobFile
 from trainwright.specs.ledger import LedgerEntry
 
 

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from trainwright.datatypes.model import Data, Environment, Manifest
+from trainwright.documents import yamlio
+from trainwright.documents.dialect import GO
+from trainwright.documents.yamlio import Document
 from trainwright.kinds import TARGETS
 from trainwright.plan.model import Action, PlannedRun
 from trainwright.plan.replacing import loses_progress, progress_of, replacement
@@ -13,9 +16,6 @@ from trainwright.rule_model.edit import Verdict
 from trainwright.rules.edits import outcomes
 from trainwright.rules.gitops import Departure, leaving
 from trainwright.runs.record import VALUES_FILE
-from trainwright.specs import yamlio
-from trainwright.specs.dialect import GO
-from trainwright.specs.yamlio import Document
 
 PlannedAction = tuple[Action, str]
 

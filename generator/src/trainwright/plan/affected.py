@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
 
+from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile, environment_files
 from trainwright.plan.revision import Revision, SpecText, listed
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.specs import files, ledger
-from trainwright.specs.layout import ENVIRONMENTS, RENDERED, JobFile, environment_files
 
 
 def jobs(before: Revision, after: Revision, changed: frozenset[str]) -> frozenset[JobFile]:

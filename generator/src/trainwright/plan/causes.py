@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from trainwright.datatypes.model import ORDERED, Location
 from trainwright.datatypes.pointer import Pointer, leaves, lookup
 from trainwright.datatypes.tolerant import identical
+from trainwright.documents.yamlio import Document
 from trainwright.plan.model import Cause
 from trainwright.runs import meaning
 from trainwright.runs.record import Record
 from trainwright.specs import files
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.merge import BUILT_IN, Layered
-from trainwright.specs.yamlio import Document
 
 # What of environment.yaml decides how a job is rendered, besides its defaults and the job's pool.
 _FACTS = (

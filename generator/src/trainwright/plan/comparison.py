@@ -9,6 +9,7 @@ from operator import eq, is_
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import RENDERED, JobFile
 from trainwright.datatypes.model import Environment, Finding, Job, Location, Severity
 from trainwright.datatypes.pointer import Pointer
 from trainwright.findings.credentials import redact
@@ -45,7 +46,6 @@ from trainwright.runs.workspace import Asking, ResolvedJob
 from trainwright.specs import capacity, demand, files
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
-from trainwright.specs.layout import RENDERED, JobFile
 from trainwright.specs.select import select
 
 

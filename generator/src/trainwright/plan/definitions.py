@@ -16,7 +16,7 @@ from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.crd_edits import Refusal
 from trainwright.plan import actions
 from trainwright.plan.model import Action, Cause, CrdVerdict, JobChange
-from trainwright.specs import kubernetes_schemas
+from trainwright.validation import kubernetes_schemas
 
 _DURATIONS = ("/maxDuration", "/gracePeriod")  # which are seconds in objects
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 
+from trainwright.datatypes.layout import RENDERED, JobFile
+from trainwright.files.git import Repository
 from trainwright.runs import record as records
 from trainwright.runs.folder import RenderedFolder
-from trainwright.specs.git import Repository
-from trainwright.specs.layout import RENDERED, JobFile
 
 # Of which job the lines that follow are, and an object in one of them.
 _OBJECT = re.compile(

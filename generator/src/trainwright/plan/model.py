@@ -8,11 +8,11 @@ from dataclasses import field
 from typing import Literal
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Data, Finding, Location, Severity
 from trainwright.datatypes.pointer import Pointer
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
-from trainwright.specs.layout import JobFile
 
 
 class Action(enum.StrEnum):

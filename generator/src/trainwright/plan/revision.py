@@ -10,6 +10,7 @@ from functools import cached_property
 from operator import is_
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import JobFile
 from trainwright.kinds import DEFAULT, NAMED
 from trainwright.memo import Cell, tracked
 from trainwright.plan.model import PlannedRun
@@ -20,7 +21,6 @@ from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import RECORD_FILE, VALUES_FILE
 from trainwright.runs.workspace import ResolvedJob, Workspace
 from trainwright.specs.demand import NOTHING
-from trainwright.specs.layout import JobFile
 from trainwright.tasks import progress
 
 # What may be the name of a spec, <folder>/<job>, wherever it stands in a file.

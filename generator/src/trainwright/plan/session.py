@@ -9,18 +9,18 @@ from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
+from trainwright.datatypes.layout import RENDERED
+from trainwright.files import git, lineage
+from trainwright.files.entry import ignore_file
+from trainwright.files.git import Differing, GitError, Settings
+from trainwright.files.tracked import Tracked
+from trainwright.files.tree import Edited, Folder, Tree
 from trainwright.plan.comparison import Comparison, PlanOptions, Revisions
 from trainwright.plan.earlier import Earlier
 from trainwright.plan.model import Plan
 from trainwright.plan.revision import Revision
 from trainwright.render.derivation import Derivation
 from trainwright.render.history import History
-from trainwright.specs import git, lineage
-from trainwright.specs.entry import ignore_file
-from trainwright.specs.git import Differing, GitError, Settings
-from trainwright.specs.layout import RENDERED
-from trainwright.specs.tracked import Tracked
-from trainwright.specs.tree import Edited, Folder, Tree
 
 
 def plan(root: Path, patterns: tuple[str, ...], options: PlanOptions) -> Plan:

@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 from trainwright.datatypes.model import Code, GitCode
+from trainwright.files import git
 from trainwright.rehearsal import RehearsalError
-from trainwright.specs import git
 
 # The commit itself says where its submodules are: not among the files of this machine.
 _OF_SUBMODULES = {"GIT_ALLOW_PROTOCOL": "https:ssh"}

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainwright.specs.layout import ENVIRONMENTS
+from trainwright.datatypes.layout import ENVIRONMENTS
 
 _DEEPEST = 3  # levels below the root: packages/trainer/src
 _FOREIGN = frozenset({ENVIRONMENTS, "node_modules", "build", "dist", "site-packages"})

@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Data, Job, Manifest
+from trainwright.files.tree import Folder
 from trainwright.helm import engines
 from trainwright.rehearsal import RehearsalError
 from trainwright.render import objects
 from trainwright.runs import identity
 from trainwright.runs.workspace import Workspace
-from trainwright.specs.layout import JobFile
-from trainwright.specs.tree import Folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

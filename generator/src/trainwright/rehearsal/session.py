@@ -15,7 +15,9 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Code, Job
+from trainwright.files import filetree
 from trainwright.kinds import operators
 from trainwright.pods import rank_prediction
 from trainwright.pods.pod import Configs, Pod, Workload
@@ -34,8 +36,6 @@ from trainwright.rehearsal.processes import Audience, Outcome
 from trainwright.rehearsal.rendering import Rendering
 from trainwright.rehearsal.reported import Comparison
 from trainwright.rehearsal.staging import Machine, Staging
-from trainwright.specs import filetree
-from trainwright.specs.layout import JobFile
 from trainwright.tasks.processors import processors
 
 # What processes get of the caller's env. Not the rest: a container has none of it, and what works

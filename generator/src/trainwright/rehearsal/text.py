@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING
 
 from trainwright.datatypes.listing import plural
+from trainwright.files import filetree
 from trainwright.findings.credentials import HIDDEN, redact
 from trainwright.pods.pod import Pod, Restart, Workload
 from trainwright.pods.rank_prediction import Process
@@ -19,7 +20,6 @@ from trainwright.rehearsal.processes import Outcome
 from trainwright.rehearsal.reported import Comparison
 from trainwright.rehearsal.session import Rehearsal
 from trainwright.reports import terminal
-from trainwright.specs import filetree
 
 if TYPE_CHECKING:
     from rich.status import Status

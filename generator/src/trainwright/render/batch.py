@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import JobFile, environment_files
+from trainwright.files.tracked import Answers, Tracked
 from trainwright.helm import engines
 from trainwright.render import job as render
 from trainwright.runs import record as records
 from trainwright.runs.record import Recorded
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import ledger
-from trainwright.specs.layout import JobFile, environment_files
-from trainwright.specs.tracked import Answers, Tracked
 from trainwright.tasks.processors import (
     at_work,
     exit_on_interrupt,

@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import ENVIRONMENTS, JobFile
 from trainwright.datatypes.model import Finding, Location, Severity
+from trainwright.files import filetree, lineage, memory
+from trainwright.files.filetree import Changes
+from trainwright.files.tracked import Tracked
+from trainwright.files.tree import Folder, Tree
 from trainwright.findings import diagnostics as dx
 from trainwright.render import batch, cache
 from trainwright.render import derivation as derive
@@ -22,13 +27,9 @@ from trainwright.runs import record as records
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, Record, Recorded
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import filetree, lineage, memory, own_objects, redundant
-from trainwright.specs.filetree import Changes
-from trainwright.specs.layout import ENVIRONMENTS, JobFile
+from trainwright.specs import own_objects, redundant
 from trainwright.specs.load import state_of
 from trainwright.specs.select import Selection, select
-from trainwright.specs.tracked import Tracked
-from trainwright.specs.tree import Folder, Tree
 from trainwright.tasks import progress
 
 if TYPE_CHECKING:

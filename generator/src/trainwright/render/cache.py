@@ -13,8 +13,8 @@ from pathlib import Path
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Finding, Location, Related, Severity, Waiver
 from trainwright.datatypes.pointer import Pointer
-from trainwright.specs import memory
-from trainwright.specs.memory import Kept
+from trainwright.files import memory
+from trainwright.files.memory import Kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,13 @@ from pathlib import Path
 from typing import TypeAlias
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import ADOPTED, ENVIRONMENTS, RENDERED, JobFile
 from trainwright.datatypes.model import Finding, Location
 from trainwright.errors import TrainwrightError
+from trainwright.files import filetree
+from trainwright.files.git import GitError
+from trainwright.files.lineage import Lineage
+from trainwright.files.tree import NOTHING, Edited, Tree
 from trainwright.findings import diagnostics as dx
 from trainwright.helm import engines
 from trainwright.helm.engines import Engine
@@ -31,13 +36,9 @@ from trainwright.runs.folder import RenderedFolder, folder_of
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import ENDED, RECORD_FILE, Record, Recorded
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import filetree, ledger, own_objects
-from trainwright.specs.git import GitError
-from trainwright.specs.layout import ADOPTED, ENVIRONMENTS, RENDERED, JobFile
+from trainwright.specs import ledger, own_objects
 from trainwright.specs.ledger import LEDGER_FILE, LedgerEntry
-from trainwright.specs.lineage import Lineage
 from trainwright.specs.own_objects import COPIES
-from trainwright.specs.tree import NOTHING, Edited, Tree
 
 # The files of a folder by path in it. Of what is no file, as a link, a null byte and what it is.
 State: TypeAlias = Mapping[str, bytes]

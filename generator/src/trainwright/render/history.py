@@ -13,13 +13,13 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+from trainwright.datatypes.layout import RENDERED, JobFile
+from trainwright.files import git
+from trainwright.files.git import GitError, Repository
 from trainwright.runs.decide import overtakes
 from trainwright.runs.folder import folder_of
 from trainwright.runs.record import RECORD_FILE, Record, Recorded, path
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import git
-from trainwright.specs.git import GitError, Repository
-from trainwright.specs.layout import RENDERED, JobFile
 
 
 class History:

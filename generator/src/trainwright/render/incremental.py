@@ -15,7 +15,13 @@ from operator import eq, is_
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import ENVIRONMENTS, JobFile
 from trainwright.datatypes.model import Finding
+from trainwright.files import lineage
+from trainwright.files.entry import above, ignore_file, is_ignore_file
+from trainwright.files.git import GitError
+from trainwright.files.memory import EMBEDDED, Kept
+from trainwright.files.tree import Tree
 from trainwright.helm import engines
 from trainwright.memo import Cell, Owner, cell_of, tracked
 from trainwright.render import cache, derivation
@@ -26,13 +32,8 @@ from trainwright.render.policy import EnvironmentCheck, has_unknown_run
 from trainwright.runs import record as records
 from trainwright.runs.record import Record
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import files, ledger, lineage, redundant
-from trainwright.specs.entry import above, ignore_file, is_ignore_file
-from trainwright.specs.git import GitError
-from trainwright.specs.layout import ENVIRONMENTS, JobFile
-from trainwright.specs.memory import EMBEDDED, Kept
+from trainwright.specs import files, ledger, redundant
 from trainwright.specs.redundant import Inherited
-from trainwright.specs.tree import Tree
 
 _NOWHERE = ""  # where findings are of no environment
 _ByFile = Mapping[str, tuple[Finding, ...]]

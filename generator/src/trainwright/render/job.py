@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainwright import rules
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import (
     Environment,
     Finding,
@@ -19,6 +20,7 @@ from trainwright.datatypes.model import (
     Waiver,
 )
 from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.files.filetree import digest
 from trainwright.findings import diagnostics as dx
 from trainwright.helm.engines import ChartRefusal, Engine
 from trainwright.kinds import ADOPTED, TARGETS
@@ -39,14 +41,13 @@ from trainwright.runs.decide import begun_after, decide, next_name, settled
 from trainwright.runs.decision import Decision, Sources, Step
 from trainwright.runs.record import VALUES_FILE, Record, Recorded
 from trainwright.runs.recorded_job import CannotAdjust, edited_operation, recorded_job
-from trainwright.specs import authored, files, layers, ledger, redundant, schema
-from trainwright.specs.filetree import digest
-from trainwright.specs.layout import JobFile
+from trainwright.specs import authored, files, layers, ledger, redundant
 from trainwright.specs.ledger import EMPTY, Ledger
 from trainwright.specs.load import LoadedJob
 from trainwright.specs.merge import BUILT_IN, Layered
 from trainwright.specs.resolve import in_role
-from trainwright.specs.violation import show
+from trainwright.validation import schema
+from trainwright.validation.violation import show
 
 if TYPE_CHECKING:
     from trainwright.render.patched import Patched

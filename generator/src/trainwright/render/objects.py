@@ -8,6 +8,7 @@ from dataclasses import replace
 from trainwright import values
 from trainwright.datatypes.model import Data, Environment, Job, Manifest
 from trainwright.datatypes.pointer import Pointer
+from trainwright.documents import fast_yaml, yamlio
 from trainwright.errors import EngineError
 from trainwright.findings import diagnostics as dx
 from trainwright.helm.engines import Engine
@@ -18,7 +19,6 @@ from trainwright.rule_model.edit import Verdict
 from trainwright.rules.edits import outcomes
 from trainwright.runs import identity
 from trainwright.runs.record import VALUES_FILE
-from trainwright.specs import fast_yaml, yamlio
 from trainwright.values import references
 
 

@@ -16,10 +16,10 @@ from trainwright.kinds.subjects import subject_of
 from trainwright.objects.bundle import Bundle
 from trainwright.rules import deception
 from trainwright.runs.record import Record
-from trainwright.specs import kubernetes_schemas, schema
-from trainwright.specs.list_maps import ListMaps
 from trainwright.specs.own_objects import OwnObject, OwnObjects
-from trainwright.specs.schema import Schema
+from trainwright.validation import kubernetes_schemas, schema
+from trainwright.validation.list_maps import ListMaps
+from trainwright.validation.schema import Schema
 
 _NAMESPACE, _NAME = Pointer("/metadata/namespace"), Pointer("/metadata/name")
 # What is of no namespace, of Kubernetes and of what training needs.

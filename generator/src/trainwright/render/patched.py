@@ -33,9 +33,9 @@ from trainwright.pods.requests import pod_requests
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.specs import allowed, pod_patch
 from trainwright.specs.containers import UNCOUNTED
-from trainwright.specs.kubernetes_fields import CONTAINER, POD, Place
 from trainwright.specs.merge import DIRECTIVE, Layered
 from trainwright.specs.pod_patch import AT, Item
+from trainwright.validation.kubernetes_fields import CONTAINER, POD, Place
 
 _CONTAINERS = ("containers", "initContainers")
 # Where a pod template begins in an object of any kind.

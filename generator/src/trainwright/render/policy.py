@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Finding, Location
+from trainwright.documents.yamlio import Document
 from trainwright.findings import diagnostics as dx
 from trainwright.render import own_object_checks
 from trainwright.render.cache import Remembered
@@ -18,10 +20,8 @@ from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import Record
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import ledger
-from trainwright.specs.layout import JobFile
 from trainwright.specs.merge import Layer
 from trainwright.specs.own_objects import NONE
-from trainwright.specs.yamlio import Document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

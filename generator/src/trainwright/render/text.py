@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.datatypes.listing import plural
+from trainwright.files.filetree import Changes
 from trainwright.findings.visibility import visible
 from trainwright.render.build import Build, EnvironmentBuild
-from trainwright.specs.filetree import Changes
 
 
 def summary(plan: Build, verb: str) -> str:

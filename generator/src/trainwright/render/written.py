@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trainwright.datatypes.model import Data
+from trainwright.files import lineage, memory
+from trainwright.files.filetree import Changes, digest
 from trainwright.runs.folder import folder_of
 from trainwright.runs.record import RECORD_FILE
-from trainwright.specs import lineage, memory
-from trainwright.specs.filetree import Changes, digest
 
 _MOST = 20  # of one job
 _Known = Mapping[str, Mapping[str, str]]  # by job and record, the commit that HEAD was then

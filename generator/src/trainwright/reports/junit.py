@@ -42,7 +42,7 @@ def render(report: Report) -> str:
 
 def _split(subject: str) -> tuple[str, str]:
     """The suite and the case of a subject: an environment's own files count in its suite."""
-    from trainwright.specs.layout import ENVIRONMENTS
+    from trainwright.datatypes.layout import ENVIRONMENTS
 
     folder, _, inside = subject.partition("/")
     if folder == ENVIRONMENTS and "/" in inside:

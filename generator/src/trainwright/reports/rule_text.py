@@ -10,6 +10,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from trainwright.datatypes.model import Data
+from trainwright.documents.yamlio import dump
 from trainwright.errors import SelectionError
 from trainwright.findings.diagnostics import Diagnostic
 from trainwright.reports.report import every_rule, help_uri
@@ -18,7 +19,6 @@ from trainwright.rule_model.rule import Rule, Sample
 from trainwright.rule_model.rule_file import Documented
 from trainwright.rule_model.spec_sample import SpecSample, spec_sample
 from trainwright.specs.upstream import upstream
-from trainwright.specs.yamlio import dump
 
 if TYPE_CHECKING:
     from trainwright.reports.report import AnyRule

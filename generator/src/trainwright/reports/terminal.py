@@ -16,7 +16,7 @@ from trainwright.findings.visibility import visible
 from trainwright.reports.json import place_of
 from trainwright.reports.report import cells, dump
 from trainwright.specs.explain import Explanation, Setting
-from trainwright.specs.violation import show
+from trainwright.validation.violation import show
 
 
 def as_json(kind: str, items: Sequence[Data], **more: Data) -> str:

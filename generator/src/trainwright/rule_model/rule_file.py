@@ -14,8 +14,8 @@ from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Severity
+from trainwright.documents.yamlio import load_rendered
 from trainwright.specs.upstream import upstream
-from trainwright.specs.yamlio import load_rendered
 
 _SEPARATOR = "\n---\n"
 

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.specs.yamlio import load_rendered
+from trainwright.documents.yamlio import load_rendered
 
 FOLDER = Path(__file__).parent / "specs"
 

@@ -14,7 +14,8 @@ from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules import api_server
 from trainwright.rules.api_server import Cluster
 from trainwright.rules.api_server.pods import annotation_problems
-from trainwright.specs import authored, kubernetes_schemas
+from trainwright.specs import authored
+from trainwright.validation import kubernetes_schemas
 
 _NAME = Pointer("/name")  # of the job, where none of its fields says it
 

@@ -12,6 +12,8 @@ from dataclasses import replace
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Environment, Job
 from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.documents import editing, yamlio
+from trainwright.files.filetree import digest
 from trainwright.helm.engines import ChartRefusal
 from trainwright.kinds import ADOPTED
 from trainwright.kinds.capabilities import unsupported
@@ -19,8 +21,6 @@ from trainwright.runs import identity, meaning, threeway
 from trainwright.runs.decision import Sources
 from trainwright.runs.record import VALUES_FILE
 from trainwright.runs.recorded_job import CannotAdjust, RecordedJob, edited_job, edited_operation
-from trainwright.specs import editing, yamlio
-from trainwright.specs.filetree import digest
 
 Texts = Mapping[str, str]
 Render = Callable[[Job, Environment, str], Texts]  # a job as files by name, for an object's name

@@ -12,19 +12,19 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import ADOPTED, ENVIRONMENTS, JobFile
 from trainwright.datatypes.model import Environment, Finding, Location, Manifest
 from trainwright.datatypes.pointer import Pointer, with_value
 from trainwright.datatypes.tolerant import dig
+from trainwright.documents import yamlio
+from trainwright.documents.dialect import GO
+from trainwright.documents.yamlio import Document, Unseen
 from trainwright.findings import diagnostics as dx
 from trainwright.kinds import ADOPTED as AS_IT_IS
 from trainwright.kinds import trains
 from trainwright.kinds.kind import Kind
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.specs import yamlio
-from trainwright.specs.dialect import GO
-from trainwright.specs.layout import ADOPTED, ENVIRONMENTS, JobFile
 from trainwright.specs.load import Reader
-from trainwright.specs.yamlio import Document, Unseen
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")  # of any run: that of a DNS label
 

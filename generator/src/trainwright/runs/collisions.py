@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Finding, Location, Related
+from trainwright.documents.yamlio import Document
 from trainwright.findings import diagnostics as dx
 from trainwright.runs.record import Record
-from trainwright.specs.layout import JobFile
 from trainwright.specs.load import Reader
-from trainwright.specs.yamlio import Document
 
 
 def find(environment: str, runs: Mapping[str, Record], reader: Reader) -> Iterator[Finding]:

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Environment, Held, Job
+from trainwright.documents.yamlio import Document
 from trainwright.runs import meaning
 from trainwright.runs.adopted import Adopted
 from trainwright.runs.record import Record, State
 from trainwright.specs import layers
 from trainwright.specs.merge import BASE, Layered, stack
-from trainwright.specs.yamlio import Document
 
 
 class Step(enum.StrEnum):

@@ -6,7 +6,10 @@ import errno
 import re
 from collections.abc import Mapping
 
+from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile
 from trainwright.errors import OutputError
+from trainwright.files.tracked import Tracked
+from trainwright.files.tree import Tree
 from trainwright.memo import Owner, tracked
 from trainwright.runs import identity
 from trainwright.runs import record as records
@@ -18,9 +21,6 @@ from trainwright.runs.record import (
     Recorded,
     RunFiles,
 )
-from trainwright.specs.layout import ENVIRONMENTS, RENDERED, JobFile
-from trainwright.specs.tracked import Tracked
-from trainwright.specs.tree import Tree
 
 _NAMED = re.compile(rb"^fullnameOverride: ([-a-z0-9]+)$", re.MULTILINE)
 

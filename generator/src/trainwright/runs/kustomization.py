@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from trainwright.datatypes.layout import ENVIRONMENTS
 from trainwright.kinds import NAMED
 from trainwright.runs.record import VALUES_FILE, Record
-from trainwright.specs.layout import ENVIRONMENTS
 
 KUSTOMIZATION_FILE = "kustomization.yaml"
 

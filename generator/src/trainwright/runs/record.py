@@ -9,12 +9,12 @@ from dataclasses import field, replace
 from typing import Literal
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED
 from trainwright.datatypes.model import ORDERED, Data, Manifest
+from trainwright.files.tree import Tree
 from trainwright.runs import identity
-from trainwright.specs import schema
-from trainwright.specs.layout import ENVIRONMENTS, RENDERED
 from trainwright.specs.merge import merge
-from trainwright.specs.tree import Tree
+from trainwright.validation import schema
 
 # Neither Argo CD nor Flux takes a file of this name for a manifest, as they would *.json.
 RECORD_FILE = "run.lock"

@@ -6,15 +6,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Data, Environment, GitOps, Job, Pool, TargetOptions
 from trainwright.errors import TrainwrightError
 from trainwright.runs import meaning
 from trainwright.runs.decision import Sources
 from trainwright.runs.fields import operated, operation
 from trainwright.runs.record import API_VERSION, Record
-from trainwright.specs import convert, resolve, schema
-from trainwright.specs.layout import JobFile
+from trainwright.specs import convert, resolve
 from trainwright.specs.merge import Layered, without_nulls
+from trainwright.validation import schema
 
 
 class CannotAdjust(TrainwrightError):

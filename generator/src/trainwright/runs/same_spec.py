@@ -13,8 +13,9 @@ from trainwright.datatypes.tolerant import identical
 from trainwright.pods.flags import spelled_as
 from trainwright.runs import identity
 from trainwright.runs.fields import operated, with_operation
-from trainwright.specs import resolve, schema
+from trainwright.specs import resolve
 from trainwright.specs.merge import Layered, without_nulls
+from trainwright.validation import schema
 from trainwright.values.canonical import canonical
 
 # Of both, whatever they would be called. The names begin differently, so that a text which has one

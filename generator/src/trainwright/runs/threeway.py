@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from typing import TypeAlias
 
 from trainwright.datatypes.model import Data
-from trainwright.specs import yamlio
+from trainwright.documents import yamlio
 
 Change: TypeAlias = tuple[tuple[str, ...], str, str]  # where, before and after as JSON
 

@@ -9,9 +9,13 @@ from difflib import get_close_matches
 from operator import eq
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Data, Environment, Finding, Held, Job
 from trainwright.datatypes.tolerant import identical
+from trainwright.documents.yamlio import Document
 from trainwright.errors import SelectionError
+from trainwright.files.tracked import Tracked
+from trainwright.files.tree import Tree
 from trainwright.kinds.capabilities import attempts
 from trainwright.memo import Owner, tracked
 from trainwright.runs import adopted as adoption
@@ -30,14 +34,10 @@ from trainwright.runs.recorded_job import (
 )
 from trainwright.specs import files, layers, ledger, load, own_objects, resolve
 from trainwright.specs.demand import NOTHING, Demand, demand_of_job
-from trainwright.specs.layout import JobFile
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.load import Inventory, LoadedEnvironment, LoadedJob, Reader, unusable
 from trainwright.specs.merge import BASE, Layer, Layered, stack
 from trainwright.specs.own_objects import OwnObjects
-from trainwright.specs.tracked import Tracked
-from trainwright.specs.tree import Tree
-from trainwright.specs.yamlio import Document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

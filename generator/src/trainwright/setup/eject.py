@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
+from trainwright.documents import yamlio
 from trainwright.helm import own_chart
 from trainwright.helm.engines import ChartRefusal, Engine
 from trainwright.kinds import TARGETS
@@ -19,7 +20,6 @@ from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, VALUES_FILE
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import yamlio
 
 _CHART = "chart"
 _HEADER = re.compile(r"\A(?:#.*\n)+")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from trainwright.datatypes.model import Data, Manifest
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.tolerant import mapping, mappings, text
-from trainwright.specs.kubernetes_fields import CONTAINER, POD, Place
+from trainwright.validation.kubernetes_fields import CONTAINER, POD, Place
 
 # Lists of a pod that a job has by name; and what is not written as a pod has it, item for item.
 _BY_NAME = ("volumes", "volumeMounts", "volumeDevices", "env", "resourceClaims")

@@ -22,13 +22,13 @@ from fnmatch import fnmatchcase
 from functools import partial
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile, environment_path
 from trainwright.datatypes.model import Finding, Location
 from trainwright.errors import SourceError
+from trainwright.files.entry import above
+from trainwright.files.tree import Tree
 from trainwright.findings import diagnostics as dx
-from trainwright.specs import schema
-from trainwright.specs.entry import above
-from trainwright.specs.layout import ENVIRONMENTS, RENDERED, JobFile, environment_path
-from trainwright.specs.tree import Tree
+from trainwright.validation import schema
 
 _IGNORE, _ATTRIBUTES = ".sourceignore", ".gitattributes"
 _READ_BY_NAME = {

@@ -16,9 +16,9 @@ from pathlib import Path
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import NOT_WRITTEN, Pool
 from trainwright.datatypes.pointer import Pointer
+from trainwright.documents.yamlio import Document, parse
 from trainwright.specs import convert
 from trainwright.specs.merge import Layer
-from trainwright.specs.yamlio import Document, parse
 
 FOLDER = Path(__file__).parents[1] / "fabrics"
 _JOB = Pointer("/job")

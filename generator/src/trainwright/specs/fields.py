@@ -8,7 +8,7 @@ from functools import cache
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
-from trainwright.specs import schema
+from trainwright.validation import schema
 
 Kind = str  # of a file that people write: "job", "environment", "defaults", "ledger", "lock"
 _CHOICES = ("allOf", "anyOf", "oneOf")

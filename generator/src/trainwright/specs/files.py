@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import ENVIRONMENTS
 from trainwright.datatypes.model import Data, File, Finding, Location, file_digest
 from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.files.entry import above
 from trainwright.findings import diagnostics as dx
-from trainwright.specs.entry import above
-from trainwright.specs.layout import ENVIRONMENTS
 from trainwright.specs.merge import JOB, Layer, Layered, merge, stack
 
 # What all keys of a ConfigMap may hold together.

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainwright.datatypes.layout import ENVIRONMENTS
+from trainwright.documents.yamlio import Document
 from trainwright.errors import TrainwrightError
-from trainwright.specs import schema
-from trainwright.specs.layout import ENVIRONMENTS
+from trainwright.files.tree import Tree
 from trainwright.specs.load import Reader, violations
 from trainwright.specs.merge import Layer, stack
-from trainwright.specs.tree import Tree
-from trainwright.specs.yamlio import Document
+from trainwright.validation import schema
 
 if TYPE_CHECKING:
     from oras.provider import Registry

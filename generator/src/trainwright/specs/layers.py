@@ -19,6 +19,7 @@ from functools import cache
 
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.documents.yamlio import Document, parse
 from trainwright.specs import fabrics
 from trainwright.specs.merge import (
     BASE,
@@ -31,7 +32,6 @@ from trainwright.specs.merge import (
     merge,
     stack,
 )
-from trainwright.specs.yamlio import Document, parse
 
 _PARTIAL = Pointer("/defaults")  # where such a file has the partial spec
 

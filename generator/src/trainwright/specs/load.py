@@ -12,13 +12,7 @@ from operator import eq
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Finding, Location
-from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.errors import SelectionError, SourceError
-from trainwright.findings import diagnostics as dx
-from trainwright.memo import Owner, cell_of, tracked
-from trainwright.specs import engine_files, files, layers, schema
-from trainwright.specs.layout import (
+from trainwright.datatypes.layout import (
     ADOPTED,
     DEFAULTS,
     ENVIRONMENT_FILE,
@@ -30,11 +24,18 @@ from trainwright.specs.layout import (
     environment_files,
     environment_path,
 )
+from trainwright.datatypes.model import Data, Finding, Location
+from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.documents.yamlio import Document, parse
+from trainwright.errors import SelectionError, SourceError
+from trainwright.files.tracked import Tracked
+from trainwright.files.tree import Tree
+from trainwright.findings import diagnostics as dx
+from trainwright.memo import Owner, cell_of, tracked
+from trainwright.specs import engine_files, files, layers
 from trainwright.specs.merge import BUILT_IN, Layer, Layered, stack, without_nulls
-from trainwright.specs.tracked import Tracked
-from trainwright.specs.tree import Tree
-from trainwright.specs.violation import Violation, show
-from trainwright.specs.yamlio import Document, parse
+from trainwright.validation import schema
+from trainwright.validation.violation import Violation, show
 
 _MAX_BASES = 8
 _FILE_NAME = "Name it environments/<env>/jobs/<job>.yaml, in lower-case letters, digits and dashes."
@@ -526,7 +527,7 @@ def _of_other_kind(file: JobFile, document: Document) -> Finding | None:
     """What keeps a manifest or a compose file from being a spec, instead of all its fields."""
     if document.data.get("kind") == "JobSpec":
         return None
-    from trainwright.specs import translation  # only mistakes need it
+    from trainwright.validation import translation  # only mistakes need it
 
     remedy = translation.of_manifest(file.path, document.data)
     message = "this is not a job spec, but a file of another tool"
@@ -536,7 +537,7 @@ def _of_other_kind(file: JobFile, document: Document) -> Finding | None:
 
 def _of_other_tools(path: str, raw: bytes) -> tuple[Finding, ...]:
     """What keeps a batch script or a template from being read as YAML."""
-    from trainwright.specs import translation
+    from trainwright.validation import translation
 
     if raw.startswith((b"#!", b"#SBATCH")):
         message = "this is not a job spec, but a script"

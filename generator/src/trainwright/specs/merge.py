@@ -12,14 +12,14 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Finding, Location
+from trainwright.datatypes.model import PATCH, Data, Finding, Location
 from trainwright.datatypes.pointer import Pointer, lookup
 
 if TYPE_CHECKING:
+    from trainwright.documents.yamlio import Document
     from trainwright.findings.diagnostics import Diagnostic
-    from trainwright.specs.yamlio import Document
 
-PATCH, DIRECTIVE = "podPatch", "$patch"
+DIRECTIVE = "$patch"
 ROLES = "roles"
 # Labels of layers, lowest first: see `layers`. That of a pool and of its fabric has its name.
 BUILT_IN = "built-in"  # which no repository has

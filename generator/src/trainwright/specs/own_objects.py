@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import ENVIRONMENTS, OBJECTS
 from trainwright.datatypes.model import Data, Finding, Location, Manifest
+from trainwright.documents import yamlio
+from trainwright.documents.dialect import GO
+from trainwright.documents.yamlio import Document
+from trainwright.files.tree import Tree
 from trainwright.findings import diagnostics as dx
-from trainwright.specs import yamlio
-from trainwright.specs.dialect import GO
-from trainwright.specs.layout import ENVIRONMENTS, OBJECTS
 from trainwright.specs.load import Reader, is_link, printable
-from trainwright.specs.tree import Tree
-from trainwright.specs.yamlio import Document
 
 COPIES = "_objects"  # no job can have this name
 _FILE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,200}[a-z0-9])?\.yaml")

@@ -8,10 +8,10 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Finding
 from trainwright.datatypes.pointer import Pointer
 from trainwright.findings import diagnostics as dx
-from trainwright.specs import kubernetes_schemas, schema
-from trainwright.specs.list_maps import ListMaps
 from trainwright.specs.merge import Layered
-from trainwright.specs.violation import Violation
+from trainwright.validation import kubernetes_schemas, schema
+from trainwright.validation.list_maps import ListMaps
+from trainwright.validation.violation import Violation
 
 
 @dataclass(frozen=True, slots=True)

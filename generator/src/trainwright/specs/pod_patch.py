@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Finding
+from trainwright.datatypes.model import PATCH, Data, Finding
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings import diagnostics as dx
-from trainwright.specs import kubernetes_schemas, schema
-from trainwright.specs.merge import DIRECTIVE, PATCH, Layered
+from trainwright.specs.merge import DIRECTIVE, Layered
+from trainwright.validation import kubernetes_schemas, schema
 
 AT = Pointer.of(PATCH)
 _SPEC = AT / "spec"

@@ -13,17 +13,18 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from functools import reduce
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import ENVIRONMENTS, environment_path
 from trainwright.datatypes.listing import listed
-from trainwright.datatypes.model import DERIVED, Data, Environment, Finding, Job, Related
+from trainwright.datatypes.model import DERIVED, PATCH, Data, Environment, Finding, Job, Related
 from trainwright.datatypes.pointer import Pointer, leaves, lookup
 from trainwright.datatypes.tolerant import identical
+from trainwright.documents.yaml_syntax import missing_space
+from trainwright.documents.yamlio import Document
 from trainwright.findings import diagnostics as dx
-from trainwright.specs import resolve, schema
-from trainwright.specs.layout import ENVIRONMENTS, environment_path
+from trainwright.specs import resolve
 from trainwright.specs.load import Reader
-from trainwright.specs.merge import BUILT_IN, PATCH, ROLES, Layer, Layered, merge, without_nulls
-from trainwright.specs.yaml_syntax import missing_space
-from trainwright.specs.yamlio import Document
+from trainwright.specs.merge import BUILT_IN, ROLES, Layer, Layered, merge, without_nulls
+from trainwright.validation import schema
 
 # What a file says of itself, and not of the job.
 _OF_THE_FILE = frozenset({"apiVersion", "kind", "name", "extends", "description", "waivers"})

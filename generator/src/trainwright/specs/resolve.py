@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from trainwright.datatypes import quantity
+from trainwright.datatypes.layout import ADOPTED
 from trainwright.datatypes.model import (
     CONTAINER_FIELDS,
     CONTAINER_PARTS,
@@ -45,14 +46,13 @@ from trainwright.specs import (
     pod_parts,
     pod_patch,
 )
-from trainwright.specs.layout import ADOPTED
 from trainwright.specs.merge import DEFAULTS, Layered, merge
 from trainwright.specs.pod_parts import PodPart
 from trainwright.specs.upstream import upstream
 
 if TYPE_CHECKING:
+    from trainwright.documents.yamlio import Document
     from trainwright.specs.load import LoadedEnvironment
-    from trainwright.specs.yamlio import Document
 
 MAX_GRACE = 7 * 24 * 3600  # seconds: as long a pod that is deleted may keep its node
 

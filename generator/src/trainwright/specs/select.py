@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import NO_ENVIRONMENT, JobFile
 from trainwright.errors import SelectionError
-from trainwright.specs.layout import NO_ENVIRONMENT, JobFile
 
 
 @dataclass(frozen=True, slots=True)

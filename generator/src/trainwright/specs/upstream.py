@@ -11,7 +11,7 @@ from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
-from trainwright.specs.yamlio import load_rendered
+from trainwright.documents.yamlio import load_rendered
 
 TABLE = Path(__file__).parents[1] / "upstream.yaml"
 

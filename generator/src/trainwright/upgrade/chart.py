@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Location
+from trainwright.documents import yamlio
 from trainwright.findings import diagnostics as dx
 from trainwright.helm.engines import ChartRefusal, OtherChart
 from trainwright.runs.folder import folder_of
 from trainwright.runs.record import VALUES_FILE
-from trainwright.specs import yamlio
-from trainwright.specs.layout import JobFile
 from trainwright.upgrade import staging
 from trainwright.upgrade.model import Files, Outcome, Release, Reported
 from trainwright.upgrade.versions import Installed

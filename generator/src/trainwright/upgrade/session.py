@@ -8,10 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.files.tree import Folder
 from trainwright.helm import engines
 from trainwright.runs.workspace import Workspace
 from trainwright.specs.select import select
-from trainwright.specs.tree import Folder
 from trainwright.upgrade import chart, comparison, staging, versions
 from trainwright.upgrade.model import Upgrade
 

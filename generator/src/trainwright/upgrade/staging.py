@@ -7,15 +7,15 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from trainwright.datatypes.layout import DEFAULTS, ENVIRONMENTS, environment_path
 from trainwright.datatypes.model import Data, Location, Severity
 from trainwright.datatypes.pointer import lookup
+from trainwright.documents.yamlio import Document
+from trainwright.files.tree import SCRATCH, Folder, Tree
 from trainwright.runs.folder import RenderedFolder, folder_of
 from trainwright.specs import files
-from trainwright.specs.layout import DEFAULTS, ENVIRONMENTS, environment_path
 from trainwright.specs.load import Reader
 from trainwright.specs.select import Selection
-from trainwright.specs.tree import SCRATCH, Folder, Tree
-from trainwright.specs.yamlio import Document
 from trainwright.upgrade.model import Jobs, Outcome, Release, Reported
 from trainwright.upgrade.versions import CommandResult, Installed, UpgradeError
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import trainwright
 from trainwright.datatypes.frozen import dataclass
 from trainwright.errors import TrainwrightError
+from trainwright.files.git_command import end_group
 from trainwright.helm.archives import leads_out
-from trainwright.specs.git_command import end_group
 
 _TIMEOUT = 3600.0  # seconds for one verb; thousands of jobs take some ten
 _ASKED = 60.0  # seconds in which a version says which it is

@@ -12,6 +12,7 @@ from posixpath import join
 
 from trainwright.datatypes.model import GIVEN, Data, Environment, File, Job, Volume
 from trainwright.datatypes.pointer import Pointer
+from trainwright.documents.yamlio import Block
 from trainwright.kinds import TARGETS, indexed, queueing
 from trainwright.kinds.capabilities import left_to_flavor
 from trainwright.kinds.target import Target, Unsupported
@@ -20,7 +21,6 @@ from trainwright.pods import code, command, shm
 from trainwright.pods.flags import flag_arguments
 from trainwright.pods.template import ROLE_LABEL
 from trainwright.specs.merge import merge
-from trainwright.specs.yamlio import Block
 from trainwright.values import containers, references, roles, variables
 from trainwright.values.canonical import canonical
 

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 
 from trainwright.datatypes.model import Data, Job, Ready, Role
+from trainwright.documents import yamlio
 from trainwright.pods.template import ROLE_LABEL
-from trainwright.specs import yamlio
 from trainwright.specs.merge import merge
 
 _CHART = Path(__file__).parents[1] / "chart" / "values.yaml"

@@ -8,7 +8,12 @@ from functools import cached_property
 from pathlib import PurePosixPath
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import ENVIRONMENT_FILE
 from trainwright.datatypes.listing import listed
+from trainwright.files import filetree
+from trainwright.files.filetree import Changes
+from trainwright.files.git import Repository
+from trainwright.files.tree import NOTHING, Edited, Tree
 from trainwright.gitops.publish import provenance
 from trainwright.gitops.publish.model import PublishError
 from trainwright.gitops.publish.provenance import METADATA
@@ -17,12 +22,7 @@ from trainwright.runs import folder as index
 from trainwright.runs import record as records
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, Record
-from trainwright.specs import filetree
-from trainwright.specs.filetree import Changes
-from trainwright.specs.git import Repository
-from trainwright.specs.layout import ENVIRONMENT_FILE
 from trainwright.specs.own_objects import COPIES
-from trainwright.specs.tree import NOTHING, Edited, Tree
 
 _TRACES = frozenset({METADATA, STATEMENT})  # what says where the other files are from
 _OWN = _TRACES | {KUSTOMIZATION_FILE}

@@ -9,9 +9,9 @@ from email.headerregistry import Address
 from urllib.parse import urlsplit, urlunsplit
 
 from trainwright.datatypes.model import Data
+from trainwright.files.git import GitError, Repository
 from trainwright.findings import credentials
 from trainwright.gitops.publish.model import PublishError
-from trainwright.specs.git import GitError, Repository
 
 # What Argo CD's hydrator leaves at the top of a branch and in each path, and GitOps Promoter reads.
 METADATA = "hydrator.metadata"

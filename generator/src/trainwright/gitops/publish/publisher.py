@@ -13,7 +13,12 @@ from functools import cached_property
 from pathlib import Path
 from time import sleep
 
+from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile
 from trainwright.datatypes.listing import listed
+from trainwright.files import filetree, git, lineage
+from trainwright.files.filetree import Changes
+from trainwright.files.git import GitError
+from trainwright.files.tree import Folder
 from trainwright.gitops import statement
 from trainwright.gitops.publish import provenance
 from trainwright.gitops.publish.holding import Change, Holding
@@ -25,12 +30,8 @@ from trainwright.render.derivation import Derivation, Underived
 from trainwright.render.history import History
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import filetree, git, lineage, load
-from trainwright.specs.filetree import Changes
-from trainwright.specs.git import GitError
-from trainwright.specs.layout import ENVIRONMENTS, RENDERED, JobFile
+from trainwright.specs import load
 from trainwright.specs.select import environments
-from trainwright.specs.tree import Folder
 
 _SPARSE = "core.sparseCheckout"
 _WAIT, _LONGEST_WAIT = 0.1, 3.0  # seconds between two attempts

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from trainwright.datatypes.model import Data, Environment
+from trainwright.documents import yamlio
+from trainwright.documents.yamlio import Block
 from trainwright.gitops.wiring import kinds, workload
 from trainwright.kinds import SERVED
-from trainwright.specs import yamlio
-from trainwright.specs.yamlio import Block
 
 CONFIG_MAP = "argocd-cm.yaml"
 HELM_VALUES = "argocd-values.yaml"

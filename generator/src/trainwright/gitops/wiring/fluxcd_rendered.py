@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from trainwright.datatypes.model import Data, GitOps
+from trainwright.documents.yamlio import Block
 from trainwright.gitops.wiring import charts, fluxcd, kinds
 from trainwright.gitops.wiring.wiring import Files, Requirement, Site, Wiring
 from trainwright.kinds import ADOPTED, TARGETS
@@ -14,7 +15,6 @@ from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.naming import LABEL, bounded
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import VALUES_FILE
-from trainwright.specs.yamlio import Block
 
 _BEFORE = "-prerequisites"
 # Being there is enough: a claim may wait for its first pod, a pod waits for its Secret.

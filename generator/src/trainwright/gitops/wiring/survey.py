@@ -8,10 +8,13 @@ from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.layout import ENVIRONMENTS, NO_ENVIRONMENT, RENDERED, JobFile
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.model import Data, Environment, Finding, Location, Related, Severity
 from trainwright.datatypes.pointer import Pointer
+from trainwright.documents.yamlio import Document
 from trainwright.errors import SelectionError
+from trainwright.files.tree import Folder
 from trainwright.findings import diagnostics as dx
 from trainwright.gitops.wiring import WIRINGS, charts
 from trainwright.gitops.wiring.wiring import Site, WiredRun
@@ -21,11 +24,8 @@ from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import VALUES_FILE
 from trainwright.runs.recorded_job import began_in
 from trainwright.runs.workspace import Workspace
-from trainwright.specs.layout import ENVIRONMENTS, NO_ENVIRONMENT, RENDERED, JobFile
 from trainwright.specs.load import LoadedEnvironment, Reader
 from trainwright.specs.merge import DEFAULTS, ENVIRONMENT, Layer, Layered, stack
-from trainwright.specs.tree import Folder
-from trainwright.specs.yamlio import Document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

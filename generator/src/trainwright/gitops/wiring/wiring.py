@@ -7,10 +7,10 @@ from posixpath import join
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED
 from trainwright.datatypes.model import ChartSource, Data, Environment, GitOps
 from trainwright.datatypes.pointer import Pointer
 from trainwright.objects.naming import wiring
-from trainwright.specs.layout import ENVIRONMENTS, RENDERED
 from trainwright.specs.own_objects import COPIES
 
 Files = Mapping[str, tuple[dict[str, Data], ...]]  # Kubernetes objects by file name

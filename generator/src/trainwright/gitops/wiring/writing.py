@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from trainwright.datatypes.layout import environment_path
 from trainwright.datatypes.model import Data
+from trainwright.documents import yamlio
+from trainwright.files import filetree
+from trainwright.files.filetree import Changes
 from trainwright.gitops.wiring import WIRINGS, customizations
 from trainwright.gitops.wiring.survey import LoadedSites
 from trainwright.gitops.wiring.wiring import Site
-from trainwright.specs import filetree, yamlio
-from trainwright.specs.filetree import Changes
-from trainwright.specs.layout import environment_path
 
 _MARK = "# Written by Trainwright from "
 

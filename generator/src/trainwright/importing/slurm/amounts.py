@@ -11,7 +11,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Location
 from trainwright.importing import shell
 from trainwright.kinds.reading import ImportingError
-from trainwright.specs.other_forms import gpu_count
+from trainwright.validation.other_forms import gpu_count
 
 RANK = "$(JOB_COMPLETION_INDEX)"
 STEP = "slurm-step"  # of the object, and so of its pods: the job has the script's own name

@@ -37,8 +37,8 @@ from trainwright.importing.slurm.words import (
 )
 from trainwright.kinds.reading import Loss, NotImported, shown
 from trainwright.pods import command as launched
-from trainwright.specs.other_forms import clock
-from trainwright.specs.other_names import of_job
+from trainwright.validation.other_forms import clock
+from trainwright.validation.other_names import of_job
 
 _WHERE_AND_WHEN = frozenset(
     "--nodelist --exclude --constraint --qos --account --reservation --dependency --begin "

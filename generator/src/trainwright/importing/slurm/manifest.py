@@ -11,7 +11,7 @@ from trainwright.importing.shell import ShellCommand
 from trainwright.importing.slurm.amounts import STEP, NodeAmounts
 from trainwright.importing.slurm.step import Step
 from trainwright.kinds import NAMED
-from trainwright.specs.other_forms import clock
+from trainwright.validation.other_forms import clock
 
 TARGET = "job"
 

@@ -18,7 +18,7 @@ from trainwright.datatypes.tolerant import mapping
 from trainwright.objects.forms import is_template
 from trainwright.rules.api_server import objects, pods, volumes
 from trainwright.rules.field_checks import Check, Problem, about, filled, is_about, unwrapped
-from trainwright.specs import kubernetes_schemas
+from trainwright.validation import kubernetes_schemas
 
 _TABLES = (pods, volumes, objects)
 _CORE = "io.k8s.api.core.v1."

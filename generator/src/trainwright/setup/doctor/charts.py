@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trainwright.datatypes.model import Environment
+from trainwright.files.tree import Folder
 from trainwright.gitops.wiring import charts
 from trainwright.helm import own_chart
 from trainwright.render.build import BuildOptions
 from trainwright.runs.workspace import Workspace
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
-from trainwright.specs.tree import Folder
 
 
 def chart_sources(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from trainwright.files.tree import Folder
 from trainwright.gitops.wiring import WIRINGS, argocd
 from trainwright.gitops.wiring.wiring import ENGINES, Site
 from trainwright.kinds import TARGETS
@@ -12,7 +13,6 @@ from trainwright.render.build import BuildOptions
 from trainwright.runs.record import Record
 from trainwright.runs.workspace import Workspace
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
-from trainwright.specs.tree import Folder
 
 _ABOUT = "engine"
 

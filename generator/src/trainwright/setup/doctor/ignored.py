@@ -9,14 +9,14 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import DEFAULTS, ENVIRONMENT_FILE, ENVIRONMENTS, OBJECTS, RENDERED
 from trainwright.datatypes.listing import listed, plural
 from trainwright.datatypes.model import Location
+from trainwright.files import git
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
-from trainwright.specs import git
 from trainwright.specs.image_lock import LOCK
-from trainwright.specs.layout import DEFAULTS, ENVIRONMENT_FILE, ENVIRONMENTS, OBJECTS, RENDERED
 from trainwright.specs.ledger import LEDGER_FILE
 
 # The files of environments, as patterns that a .gitignore has as well; what specs take their files

@@ -12,14 +12,14 @@ from trainwright.cluster.errors import ClusterError
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Environment, Kueue
 from trainwright.datatypes.pointer import Pointer
+from trainwright.documents.yamlio import inline
+from trainwright.files.tree import Folder
 from trainwright.render.build import BuildOptions
 from trainwright.rules.kueue import INTEGRATIONS, unmanaged
 from trainwright.rules.waiting import Patience, clock, patience
 from trainwright.runs.workspace import Workspace
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
-from trainwright.specs.tree import Folder
 from trainwright.specs.upstream import numbers, table
-from trainwright.specs.yamlio import inline
 
 _ABOUT = "kueue"
 

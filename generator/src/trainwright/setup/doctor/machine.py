@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from trainwright.files import git
 from trainwright.helm import sdk
 from trainwright.render.build import BuildOptions
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
-from trainwright.specs import git
 
 _GIT = (2, 25)  # the oldest that knows every option of git.py
 

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED
 from trainwright.datatypes.listing import plural
 from trainwright.datatypes.model import Severity
+from trainwright.files import git
 from trainwright.render import build as plan
 from trainwright.render.build import BuildOptions
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE
 from trainwright.setup.doctor import ignored
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
-from trainwright.specs import git
-from trainwright.specs.layout import ENVIRONMENTS, RENDERED
 from trainwright.specs.ledger import LEDGER_FILE
 
 HOOKS = ".pre-commit-config.yaml"

@@ -9,9 +9,12 @@ from trainwright.cluster.client import Access, Cluster, Resource
 from trainwright.cluster.errors import ClusterError, NoKind
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import APPLICATION, KUSTOMIZATION, GroupKind
+from trainwright.datatypes.layout import ENVIRONMENTS, JobFile
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.model import Environment, Location, Manifest
+from trainwright.documents.yamlio import Document
 from trainwright.errors import SourceError
+from trainwright.files.tree import Folder
 from trainwright.gitops.wiring import argocd, fluxcd
 from trainwright.importing import engine_sources, letting_go
 from trainwright.importing.engine_sources import EngineSource
@@ -22,9 +25,6 @@ from trainwright.render.build import BuildOptions
 from trainwright.runs.adopted import Adopted
 from trainwright.runs.workspace import Workspace
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
-from trainwright.specs.layout import ENVIRONMENTS, JobFile
-from trainwright.specs.tree import Folder
-from trainwright.specs.yamlio import Document
 
 _ABOUT = "sources"
 _EFFECT = (

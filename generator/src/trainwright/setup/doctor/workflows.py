@@ -10,11 +10,11 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import lookup
 from trainwright.datatypes.tolerant import mapping
+from trainwright.documents.yamlio import Document, parse
+from trainwright.files import git
 from trainwright.render.build import BuildOptions
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
 from trainwright.setup.init.repository import SOURCE
-from trainwright.specs import git
-from trainwright.specs.yamlio import Document, parse
 
 WORKFLOWS = ".github/workflows"
 _ACTION = re.compile(r"(?P<name>[\w.-]+/trainwright)@(?P<ref>.+)")

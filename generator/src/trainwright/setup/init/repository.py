@@ -11,12 +11,12 @@ from string import Template
 
 from trainwright import __version__
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import environment_path
 from trainwright.datatypes.listing import listed
+from trainwright.documents.yamlio import Document, parse
 from trainwright.errors import OutputError, TrainwrightError
 from trainwright.kinds import TARGETS
-from trainwright.specs import schema
-from trainwright.specs.layout import environment_path
-from trainwright.specs.yamlio import Document, parse
+from trainwright.validation import schema
 
 FILES = Path(__file__).parent / "files"
 ENGINES: dict[str, str] = {

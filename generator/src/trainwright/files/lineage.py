@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.specs import git, git_command
-from trainwright.specs.git import GitError, Repository
+from trainwright.files import git, git_command
+from trainwright.files.git import GitError, Repository
 
 # The branch that others are merged into, where nothing names it: the first of these that exists.
 _REMOTE = tuple(f"refs/remotes/origin/{name}" for name in ("HEAD", "main", "master"))

@@ -14,7 +14,7 @@ from pathlib import Path
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.errors import SourceError
-from trainwright.specs.kubernetes_values import VALUES
+from trainwright.validation.kubernetes_values import VALUES
 
 VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # what may be asked for
 NEWEST = VERSIONS[-1]

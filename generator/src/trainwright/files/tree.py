@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Protocol
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import ENVIRONMENTS
 from trainwright.errors import SourceError
-from trainwright.specs.entry import Entry, Kind
-from trainwright.specs.layout import ENVIRONMENTS
+from trainwright.files.entry import Entry, Kind
 
 SCRATCH = ".trainwright-"  # begins the names of what is being written, which no tree has
 MAX_BYTES = 64 * 1024 * 1024  # far above every file people write or that is rendered
@@ -78,7 +78,7 @@ class Folder:
         return read_regular(f"{self.root}/{path}")
 
     def ignored(self, folder: str) -> frozenset[str]:
-        from trainwright.specs import git  # which has a tree of its own, and few folders are asked
+        from trainwright.files import git  # which has a tree of its own, and few folders are asked
 
         return git.ignored(self.root, folder)
 

@@ -12,12 +12,11 @@ from typing import TypeAlias
 import jsonschema_rs
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.model import PATCH, Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.errors import SourceError
-from trainwright.specs import kubernetes_schemas
-from trainwright.specs.merge import PATCH
-from trainwright.specs.violation import Violation
+from trainwright.validation import kubernetes_schemas
+from trainwright.validation.violation import Violation
 
 FOLDER = Path(__file__).parents[1] / "schemas"
 _BASE = "https://trainwright.io/schemas/v1alpha1"
@@ -69,7 +68,7 @@ class Schema:
         """Every violation, worded for the person who wrote the data; empty when valid."""
         if self.accepts(data):
             return ()
-        from trainwright.specs import schema_errors as words  # most data is valid
+        from trainwright.validation import schema_errors as words  # most data is valid
 
         wrapped, below = ({self.part: data}, 1) if self.gate else (data, 0)
         gate = self.gate() if self.gate else self._own_gate

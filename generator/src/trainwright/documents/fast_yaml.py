@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Any
 
 from trainwright.datatypes.model import Data
-from trainwright.specs import yamlio
-from trainwright.specs.dialect import number
+from trainwright.documents import yamlio
+from trainwright.documents.dialect import number
 
 _loads: Any
 try:

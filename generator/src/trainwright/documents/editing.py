@@ -16,9 +16,9 @@ from yaml.nodes import MappingNode, Node, SequenceNode
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
+from trainwright.documents import yamlio
+from trainwright.documents.yamlio import Document
 from trainwright.errors import TrainwrightError
-from trainwright.specs import yamlio
-from trainwright.specs.yamlio import Document
 
 _BOM = "\ufeff"
 _DURATION = re.compile(r"(?:[0-9]+[dhms])+")  # a string to every YAML reader, quoted or not

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
-from trainwright.specs.other_forms import FORMS, Fields
-from trainwright.specs.yamlio import load_rendered
+from trainwright.documents.yamlio import load_rendered
+from trainwright.validation.other_forms import FORMS, Fields
 
 TABLE = Path(__file__).with_suffix(".yaml")
 

@@ -13,7 +13,7 @@ import re
 import yaml
 
 from trainwright.datatypes.model import Data
-from trainwright.specs.yamlio import Dialect
+from trainwright.documents.yamlio import Dialect
 
 # A List of all that a cluster has may be large; what is larger is no manifest.
 MAX_DOCUMENT = 64 * 1024 * 1024

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import TypeAlias
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import ENVIRONMENTS
 from trainwright.errors import SourceError
-from trainwright.specs import git_command
-from trainwright.specs.entry import Entry, Kind, above, within
-from trainwright.specs.git_command import GitError as GitError  # noqa: PLC0414 - its name here
-from trainwright.specs.layout import ENVIRONMENTS
-from trainwright.specs.tree import MAX_BYTES, too_large
+from trainwright.files import git_command
+from trainwright.files.entry import Entry, Kind, above, within
+from trainwright.files.git_command import GitError as GitError  # noqa: PLC0414 - its name here
+from trainwright.files.tree import MAX_BYTES, too_large
 
 _KINDS: dict[bytes, Kind] = {  # a submodule's is 160000
     b"100644": "file", b"100755": "file", b"120000": "link", b"160000": "special"

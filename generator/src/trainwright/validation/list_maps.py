@@ -14,9 +14,9 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import mapping
-from trainwright.specs import kubernetes_schemas
-from trainwright.specs.kubernetes_values import KEY_DEFAULTS
-from trainwright.specs.violation import Violation
+from trainwright.validation import kubernetes_schemas
+from trainwright.validation.kubernetes_values import KEY_DEFAULTS
+from trainwright.validation.violation import Violation
 
 _REMEDY = "Keep one of them."
 _Path = tuple["_Path", str | int] | None  # the way above, and the last step

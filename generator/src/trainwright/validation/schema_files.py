@@ -8,8 +8,8 @@ from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
-from trainwright.specs import filetree
-from trainwright.specs.schema import FOLDER
+from trainwright.files import filetree
+from trainwright.validation.schema import FOLDER
 
 _SUFFIX = ".schema.json"
 

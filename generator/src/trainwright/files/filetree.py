@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.errors import OutputError
-from trainwright.specs.tree import SCRATCH, read_regular
+from trainwright.files.tree import SCRATCH, read_regular
 
 try:
     import fcntl

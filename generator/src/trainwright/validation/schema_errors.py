@@ -15,11 +15,11 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.model import JOB_FIELDS, Data
 from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.documents.yaml_syntax import missing_space
 from trainwright.findings import credentials
-from trainwright.specs import kubernetes_fields, translation
-from trainwright.specs import other_forms as forms
-from trainwright.specs.violation import Violation, show
-from trainwright.specs.yaml_syntax import missing_space
+from trainwright.validation import kubernetes_fields, translation
+from trainwright.validation import other_forms as forms
+from trainwright.validation.violation import Violation, show
 
 Schemas = Mapping[str, Mapping[str, Data]]  # by their $id; the root also under ""
 
@@ -240,7 +240,7 @@ def _examples(schema: Mapping[str, Data], name: str) -> str:
     examples = schema.get("examples", [])
     plain = [show(e) for e in examples if not isinstance(e, dict | list)]
     if not plain and name and examples:
-        from trainwright.specs import yamlio  # which words its errors by this
+        from trainwright.documents import yamlio  # which words its errors by this
 
         plain = [f"`{name}: {yamlio.inline(examples[0])}`"]
     return f"For example {' or '.join(plain[:2])}." if plain else ""

@@ -16,10 +16,10 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Finding, Location
 from trainwright.datatypes.pointer import Pointer
+from trainwright.documents.yaml_syntax import Fault, explain, missing_space
+from trainwright.documents.yamltext import HalfCharacterError, Masked, masked
 from trainwright.findings import diagnostics as dx
 from trainwright.findings.visibility import hidden
-from trainwright.specs.yaml_syntax import Fault, explain, missing_space
-from trainwright.specs.yamltext import HalfCharacterError, Masked, masked
 
 MAX_BYTES = 256 * 1024  # a job spec is some 2 kB; the largest inlined script people have shown, 60
 MAX_DEPTH = 64

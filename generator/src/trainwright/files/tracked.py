@@ -8,10 +8,10 @@ from contextlib import suppress
 from typing import Any, Literal, TypeAlias, cast
 
 from trainwright.errors import TrainwrightError
+from trainwright.files import filetree
+from trainwright.files.entry import Entry, Kind, above, is_ignore_file
+from trainwright.files.tree import NOTHING, Edited, Folder, Tree, read_regular
 from trainwright.memo import Cell, Memo
-from trainwright.specs import filetree
-from trainwright.specs.entry import Entry, Kind, above, is_ignore_file
-from trainwright.specs.tree import NOTHING, Edited, Folder, Tree, read_regular
 
 Question = Literal["entries", "kind", "read", "ignored", "digest", "files"]
 Answers: TypeAlias = Mapping[Question, Mapping[str, object]]  # by path

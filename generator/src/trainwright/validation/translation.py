@@ -12,9 +12,9 @@ from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import mapping
 from trainwright.findings import credentials
-from trainwright.specs import kubernetes_fields
-from trainwright.specs import other_forms as forms
-from trainwright.specs.other_forms import Fields, at
+from trainwright.validation import kubernetes_fields
+from trainwright.validation import other_forms as forms
+from trainwright.validation.other_forms import Fields, at
 
 _API_VERSION, _JOB_SPEC = "trainwright.io/v1alpha1", "JobSpec"
 _FORMS: Mapping[str, Callable[[Data], Fields | None]] = {
@@ -57,7 +57,7 @@ def _forms_of_field(pointer: Pointer, value: Data, around: Fields) -> Iterable[F
 
 def of_key(key: str, value: Data, around: Fields) -> str:
     """Return what to do with a key that jobs have by another name, or ""."""
-    from trainwright.specs.other_names import of_job  # a file, which only mistakes need
+    from trainwright.validation.other_names import of_job  # a file, which only mistakes need
 
     row = of_job(key)
     fields = _first_valid(_fields_of_key(key, value, around))
@@ -134,7 +134,7 @@ def of_other_file(file: str) -> str:
 
 def written(fields: Fields | None) -> str:
     """Return "Write `nodes: 4`.", which `check --fix` and editors do as it stands, or ""."""
-    from trainwright.specs import yamlio  # which reads specs, and so their errors
+    from trainwright.documents import yamlio  # which reads specs, and so their errors
 
     lines = (f"{key}: {yamlio.inline(_hidden(value))}" for key, value in (fields or {}).items())
     shown = credentials.redact("\n".join(lines)).replace("\n", "` and `")
@@ -155,7 +155,7 @@ def _is_credential(key: str, value: Data) -> bool:
 
 def _first_valid(candidates: Iterable[Fields | None]) -> Fields | None:
     """The first fields that a job or an environment may have."""
-    from trainwright.specs import schema  # which words its errors by this
+    from trainwright.validation import schema  # which words its errors by this
 
     job = {"apiVersion": _API_VERSION, "kind": _JOB_SPEC, "name": "job"}
     for fields in candidates:

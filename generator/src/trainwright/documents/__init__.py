@@ -1,0 +1,1 @@
+"""YAML: read with the position of each value, and edited in place."""
