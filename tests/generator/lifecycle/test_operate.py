@@ -71,7 +71,8 @@ def test_a_queue_is_changed_while_the_run_waits(repository: Repository) -> None:
     assert _record(repository)["object"] == before
     assert _labels(repository, "pytorchjob.yaml")["kueue.x-k8s.io/queue-name"] == "other"
     plan = repository.run("plan", "--against", "HEAD~1").stdout
-    assert "in place: taken while the job waits in its queue, and no longer" in plan
+    why = "stays: taken while the job waits in its queue, and no longer"
+    assert f"in place: {before} {why}" in plan
 
 
 def test_a_number_is_the_priority_of_lattice(repository: Repository) -> None:

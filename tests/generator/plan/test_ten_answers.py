@@ -114,7 +114,7 @@ MERGES = {
     ),
     "it is extended in place": Merge(
         "Updates 1 job in place · +",
-        "in place: OLD keeps running: accepted, and read by the controller",
+        "in place: OLD stays: accepted, and read by the controller",
         old="maxDuration: 2h",
         new="maxDuration: 3h",
     ),

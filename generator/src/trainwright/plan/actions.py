@@ -136,7 +136,7 @@ def _same_object(
         return Action.RESUMED, f"the pods of {before.object} are created"
     if checked:
         action, why = _ACTIONS[checked[0].verdict], f"{checked[0].why} ({checked[0].pointer})"
-        keeps = f"{before.object} keeps running: " if action is Action.IN_PLACE else ""
+        keeps = f"{before.object} stays: " if action is Action.IN_PLACE else ""
         return action, f"{keeps}{why}"
     if set(old) == set(new):
         return Action.UNCHANGED, ""  # comments, or how the same data is written
