@@ -40,6 +40,7 @@ ASSEMBLED = {
     "plan/alike.py": "names of jobs and runs",
     "pods/flags.py": "one of two quotes",
     "pods/launchers.py": "names of options",
+    "pods/mounted.py": "paths of mounts",
     "rehearsal/names.py": "names of pods",
     "rehearsal/volumes.py": "paths of mounts",
     "rules/resources.py": "patterns of a table in the same file",

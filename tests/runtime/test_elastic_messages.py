@@ -61,7 +61,7 @@ def test_a_report_of_other_types_is_refused(message: object) -> None:
 
 @pytest.mark.parametrize("message", REQUESTS)
 def test_a_request_of_other_types_is_refused(message: object) -> None:
-    with pytest.raises(ValueError, match=r"expected|lineage"):
+    with pytest.raises(ValueError, match=r"expected|generation"):
         checked(message, REQUEST)
 
 

@@ -725,11 +725,13 @@ def _is_dull(line: str) -> bool:
     return _remembered(line) if len(line) <= _REPEATED else _looks_dull(line)
 
 
+_BY_HINT = tuple((hint, form) for form, hints in _HINTS for hint in hints)
+
+
 def _looks_dull(line: str) -> bool:
-    for form, hints in _HINTS:
-        for hint in hints:
-            if hint in line and (form.lines or _compiled(form).search(line)):
-                return False
+    for hint, form in _BY_HINT:
+        if hint in line and (form.lines or _compiled(form).search(line)):
+            return False
     if any(map(_PROGRAMS.__contains__, map(_program, _ARGUMENT.findall(line)))):
         return False
     return not any(next(_of_word(word, 0), None) for word in _WORD.findall(line))

@@ -174,7 +174,7 @@ def test_the_library_is_missing(rendered: Repository) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith(
-        "trainwright: cluster verbs need the kubernetes client: pip install"
+        "trainwright: cluster commands need the kubernetes client: pip install"
     )
     assert done.stderr.count("\n") == 1
 

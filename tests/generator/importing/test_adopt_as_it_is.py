@@ -66,7 +66,9 @@ def test_nothing_begins_changes_or_ends(adopted: Repository) -> None:
         done = adopted.run(*verb.split())
         assert done.exit_code == 0, (verb, done.output)
     listed = adopted.run("list", "jobs").output
-    assert listed.count(" rendered ") == len(names(over=False))
+    suspended = {name for name in names(over=False) if name.endswith("-suspended")}
+    assert listed.count(" suspended ") == len(suspended)
+    assert listed.count(" rendered ") == len(names(over=False) - suspended)
     assert listed.count("retired: ") == len(names(over=True))
 
 

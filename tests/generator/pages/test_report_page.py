@@ -113,7 +113,7 @@ def test_a_job_shows_its_roles_and_how_many_of_their_pods_are_ready(
     )  # fmt: skip
     live = RunStatus(
         environment="prod", job="grpo", object=job.run.object, kind="JobSet",
-        desired=job.state, state=State(phase=Phase.RUNNING), pods=pods,
+        desired=job.run.state, state=State(phase=Phase.RUNNING), pods=pods,
     )  # fmt: skip
     environment = replace(environment, jobs=(replace(job, live=live),))
     opened = visit(pages.render(replace(found, environments=(environment,)), STYLE))
