@@ -8,9 +8,8 @@ not bounded, as long as it makes progress.
 from __future__ import annotations
 
 import json
-import os
 import time
-from collections.abc import Callable, Collection, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, Protocol
@@ -18,7 +17,6 @@ from typing import Any, Protocol
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore
-from torch._C._distributed_c10d import ProcessGroupGloo as BackendGloo
 from torch.distributed.device_mesh import DeviceMesh
 from torchft import ProcessGroupGloo, ProcessGroupNCCL
 from torchft.process_group import ProcessGroup
@@ -34,8 +32,6 @@ FAILURES = (TimeoutError, RuntimeError, OSError, dist.DistError)
 
 # Of the store in which the members of a quorum meet.
 _GIVEN_UP, _PROGRESS = "given up", "progress"
-_LAZILY = "TORCH_GLOO_LAZY_INIT"  # torch reads it for each group, from 2.8 on
-_CAN_BE_LAZY = "lazy_init" in str(BackendGloo.create_device.__doc__)
 _PAUSE = 0.02  # seconds before the next look at whether the newcomers of a step hold the state
 
 
@@ -302,8 +298,7 @@ class _Named(ProcessGroup):
         self._pg = self._create_pg(store, rank, world)
         opened = sockets.connected() - before
         store.set(f"sockets/{rank}", json.dumps([item.ends for item in opened]))
-        linked = self._linked(rank, world)
-        others = [json.loads(store.get(f"sockets/{other}")) for other in linked]
+        others = [json.loads(store.get(f"sockets/{other}")) for other in range(world)]
         self._sockets = sockets.between(opened, [pair for pairs in others for pair in pairs])
         ports = sockets.listening() - listening
         strangers = {item for item in opened - self._sockets if item.ends[0][1] in ports}
@@ -311,10 +306,6 @@ class _Named(ProcessGroup):
             self.sever()
             names = ", ".join(sorted({item.ends[1][0] for item in strangers}))
             raise ConnectionError(f"{names} connected to this worker, and is none of this step")
-
-    def _linked(self, rank: int, world: int) -> Collection[int]:
-        """The ranks that this one has connections with."""
-        return range(world)
 
     def sever(self) -> None:
         """Let no other wait for this worker in a step that it gave up.
@@ -328,39 +319,10 @@ class _Named(ProcessGroup):
 
 
 class _Gloo(_Named, ProcessGroupGloo):
-    """A ring: its sums need connections with the next and the one before alone.
-
-    gloo connects with those that it needs when it does so lazily; else with all others, for which
-    each of N members reads from each of N what it has for each of N.
-    """
-
-    def _create_pg(self, store: Any, rank: int, world: int) -> Any:
-        with _lazily():
-            group = super()._create_pg(store, rank, world)
-        group.allreduce([torch.zeros(1)]).wait()
-        return group
-
-    def _linked(self, rank: int, world: int) -> Collection[int]:
-        return {(rank - 1) % world, (rank + 1) % world} if _CAN_BE_LAZY else range(world)
-
     @property
     def lost(self) -> bool:
         """gloo closes its side of a connection when the other one has ended."""
         return not sockets.open_still(self._sockets)
-
-
-@contextmanager
-def _lazily() -> Iterator[None]:
-    """gloo's groups that are made meanwhile connect with a rank when they first send to it."""
-    before = os.environ.get(_LAZILY)
-    os.environ[_LAZILY] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_LAZILY]
-        else:
-            os.environ[_LAZILY] = before
 
 
 class _Nccl(_Named, ProcessGroupNCCL):
