@@ -11,6 +11,7 @@ from trainwright.datatypes import quantity
 from trainwright.datatypes.model import Data, file_digest
 from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.pods import command
+from trainwright.pods.mounted import shown
 from trainwright.pods.pod import Configs, EnvVar, Mount, Pod
 from trainwright.pods.template import Container
 
@@ -207,13 +208,9 @@ def _mounted(pod: Pod, configs: Configs) -> Iterator[tuple[str, str | bytes, Dat
     for mount in pod.mounts:
         data = configs.get(mount.config, {})
         source = mapping(mount.source.get("configMap"))
-        items = mappings(source.get("items")) or [{"key": key, "path": key} for key in data]
-        for item in items:
-            key, path = text(item.get("key")), text(item.get("path"))
-            if mount.sub_path in ("", path) and key in data:
-                inside = "" if mount.sub_path else path
-                mode = item.get("mode", source.get("defaultMode"))
-                yield normal(mount.path, inside), data[key], mode
+        for item, inside in shown(source, data, mount.sub_path):
+            mode = item.get("mode", source.get("defaultMode"))
+            yield normal(mount.path, inside), data[text(item.get("key"))], mode
 
 
 def security(own: Mapping[str, Data], theirs: Mapping[str, Data]) -> dict[str, Data]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from posixpath import join
 
 from trainwright.datatypes.model import Data
@@ -12,12 +12,10 @@ from trainwright.datatypes.tolerant import mapping, mappings, text
 
 def mounted(
     container: Mapping[str, Data],
-    volumes: Sequence[Mapping[str, Data]],
+    volumes: Iterable[Mapping[str, Data]],
     configs: Mapping[str, Mapping[str, Data]],
 ) -> dict[str, str]:
     """The texts that ConfigMaps give a container, by path."""
-    if not configs:
-        return {}
     sources = {text(volume.get("name")): mapping(volume.get("configMap")) for volume in volumes}
     return {
         path: content
@@ -32,12 +30,24 @@ def _files(
     configs: Mapping[str, Mapping[str, Data]],
 ) -> Iterator[tuple[str, str]]:
     data = configs.get(text(source.get("name")), {})
-    items = mappings(source.get("items")) or [{"key": key, "path": key} for key in data]
-    folder, inside = text(mount.get("mountPath")), text(mount.get("subPath"))
-    for item in items:
-        path, content = text(item.get("path")), data.get(text(item.get("key")))
-        if isinstance(content, str) and path and inside in ("", path):
-            yield folder if inside else join(folder, path), content
+    folder, sub_path = text(mount.get("mountPath")), text(mount.get("subPath"))
+    for item, inside in shown(source, data, sub_path):
+        content = data[text(item.get("key"))]
+        if isinstance(content, str) and (inside or sub_path):
+            yield join(folder, inside) if inside else folder, content
+
+
+def shown(
+    source: Mapping[str, Data], data: Mapping[str, Data], sub_path: str
+) -> Iterator[tuple[Mapping[str, Data], str]]:
+    """The items of a ConfigMap that a mount has, each with its path below that of the mount.
+
+    It is empty where the mount is of this file alone.
+    """
+    for item in mappings(source.get("items")) or [{"key": key, "path": key} for key in data]:
+        path = text(item.get("path"))
+        if text(item.get("key")) in data and sub_path in ("", path):
+            yield item, "" if sub_path else path
 
 
 def named_in(line: str, files: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -198,7 +198,8 @@ class PodTemplate(ObjectBody):
             body = mapping(item)
             pointer = f"{self.pointer}/spec/{field_name}/{index}"
             at = self.placed.get(text(body.get("name")), pointer)
-            files = mounted(body, [volume for _, volume in self.volumes], self.configs)
+            volumes = (volume for _, volume in self.volumes)
+            files = mounted(body, volumes, self.configs) if self.configs else {}
             first = field_name == "containers" and index == 0
             yield Container(at, body, init, files, self.entrypoint if first else "")
 
