@@ -105,12 +105,9 @@ def _progress(
 
 def progress_of(run: PlannedRun, objects: tuple[Manifest, ...]) -> str:
     """Return what becomes of the progress of a run whose pods end, by what its settings say."""
-    if place := next(_saved(run, objects), None):
-        return f"its checkpoints stay in {place.where}"
-    containers = tuple(_training(run, objects))
-    if remote := next((one for it in containers for one in saved_remotely(it)), None):
-        return f"its checkpoints stay in {remote.value}"
-    if folder := next((one for it in containers for one in saved(it)), None):
+    if where := _kept_in(run, objects):
+        return f"its checkpoints stay in {where}"
+    if folder := next((one for it in _training(run, objects) for one in saved(it)), None):
         return f"its progress is lost: {folder.value} is on no volume"
     if any(map(saves, _templates(run, objects))):
         return "its progress is lost, unless it saves to where no setting names a folder"
@@ -129,8 +126,15 @@ def loses_progress(
         return False
     if not stays and stays_until(workload, environment):
         return False
-    remote = any(any(saved_remotely(container)) for container in _training(run, objects))
-    return not remote and next(_saved(run, objects), None) is None
+    return not _kept_in(run, objects)
+
+
+def _kept_in(run: PlannedRun, objects: tuple[Manifest, ...]) -> str:
+    """Return where the checkpoints of a run stay when its pods end; empty where they do not."""
+    if place := next(_saved(run, objects), None):
+        return place.where
+    containers = _training(run, objects)
+    return next((one.value for it in containers for one in saved_remotely(it)), "")
 
 
 def _templates(run: PlannedRun, objects: tuple[Manifest, ...]) -> Iterator[PodTemplate]:
