@@ -98,12 +98,12 @@ class Cell(Generic[_Value]):
         self.outdate()
         self._read = None
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """Drop the value, and be known to none of those that it read."""
-        self._leave(self._read or ())
+        self._detach_from(self._read or ())
         self.drop()
 
-    def _leave(self, read: Iterable[tuple[Cell[Any], int]]) -> None:
+    def _detach_from(self, read: Iterable[tuple[Cell[Any], int]]) -> None:
         for cell, _ in read:
             cell.readers.discard(self)
 
@@ -160,7 +160,7 @@ class Cell(Generic[_Value]):
             raise
         finally:
             being_made.pop()
-            self._leave(before)
+            self._detach_from(before)
         self._read = tuple(read.items())
         for cell in read:
             cell.readers.add(self)
@@ -176,10 +176,10 @@ class Owner:
         self.memo = memo
         self.cells: dict[tuple[Any, ...], Cell[Any]] = {}
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """Be kept by nothing that its values were made of, once another object takes its place."""
         for cell in self.cells.values():
-            cell.leave()
+            cell.detach()
 
 
 _Owner = TypeVar("_Owner", bound=Owner)

@@ -81,7 +81,7 @@ class Derivation(Owner):
     """The rendered files of a workspace, beside those of the base and commits of its branch.
 
     What is found of a job follows from the sources as they are (see `memo`). Once a rendered file,
-    or a commit, is another one, that takes another derivation, and this one is to be `left`.
+    or a commit, is another one, that takes another derivation: `detach` this one.
 
     `on_disk` says whether the workspace is the working tree, and not the branch's last commit.
     `changed` are the files that differ from the first base, where that is known.
@@ -120,13 +120,13 @@ class Derivation(Owner):
             changed=changed,
         )
         found._at = self._at
-        self.leave()
+        self.detach()
         return found
 
     def underived(self, environment: str) -> tuple[Underived, ...]:
         """All of an environment's rendered folder that is not believed."""
         jobs = (JobFile(environment, job) for job in self.jobs(environment))
-        return (*(it for file in jobs for it in self.of_job(file)), *self.of_none(environment))
+        return (*(it for file in jobs for it in self.of_job(file)), *self.beyond_jobs(environment))
 
     def of_job(self, file: JobFile) -> tuple[Underived, ...]:
         """What is not believed of a job's own folder."""
@@ -135,7 +135,7 @@ class Derivation(Owner):
             return ()
         return tuple(self._of_job(file))
 
-    def of_none(self, environment: str) -> tuple[Underived, ...]:
+    def beyond_jobs(self, environment: str) -> tuple[Underived, ...]:
         """What is not believed of an environment's rendered folder outside of those of jobs."""
         inside = self._changed_in(environment)
         if not inside:

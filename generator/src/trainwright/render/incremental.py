@@ -249,12 +249,12 @@ class IncrementalCheck(Owner):
         is_sound = self.workspace.sound(name) is not None
         own = [file.name for file in self.workspace.survey.jobs.get(name, ()) if is_sound]
         others = (JobFile(name, job) for job in proof.jobs(name) - own)
-        found = (*(it for file in others for it in proof.of_job(file)), *proof.of_none(name))
+        found = (*(it for file in others for it in proof.of_job(file)), *proof.beyond_jobs(name))
         return tuple(map(derivation.finding, found))
 
     def _derivation(self) -> Derivation | None:
         if self._last_proof is not None:
-            self._last_proof.leave()
+            self._last_proof.detach()
         self._last_proof = self._derived()
         return self._last_proof
 
