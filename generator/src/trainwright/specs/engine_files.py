@@ -78,6 +78,8 @@ def hidden(tree: Tree, jobs: Mapping[str, Sequence[JobFile]]) -> Iterator[Findin
     for folder in sorted({upper for file in files for upper in ("", *above(file))}):
         start = f"{folder}/" if folder else ""
         settings = [*_settings(tree, start, macros)]
+        if not settings:  # as in nearly all folders, of which each job has one
+            continue
         inside = [file.removeprefix(start) for file in files if file.startswith(start)]
         for number, setting in enumerate(settings):
             later = [other.pattern for other in settings[number + 1 :] if other.undoes(setting)]
