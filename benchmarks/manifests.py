@@ -125,11 +125,11 @@ def profile(folder: Path) -> None:
     def mark(name: str) -> None:
         marks.append((name, time.perf_counter()))
 
-    from trainwright import rules
     from trainwright.datatypes.model import Manifest
     from trainwright.kinds.subjects import subject_of
     from trainwright.manifests import checking, reading, run
     from trainwright.manifests.catalog import Catalog
+    from trainwright.rules import families
     from trainwright.rules.registry import RULES
 
     mark("import")
@@ -147,7 +147,7 @@ def profile(folder: Path) -> None:
     environment = run.nowhere("1.37")
     setting = checking.CheckContext(environment=environment, catalog=catalog)
     for body in bodies:
-        for _ in rules.run(subject_of(Manifest(body=body), environment, None, setting.around)):
+        for _ in families.run(subject_of(Manifest(body=body), environment, None, setting.around)):
             pass
     mark(f"{len(RULES)} rules")
     careful = chunks[:50]

@@ -8,7 +8,7 @@ import yaml
 from trainwright.datatypes.model import Data, Manifest
 from trainwright.kinds.subjects import subject_of
 from trainwright.manifests.run import nowhere
-from trainwright.rules import run
+from trainwright.rules.families import run
 
 POD = {
     "containers": [

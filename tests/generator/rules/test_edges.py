@@ -10,13 +10,13 @@ import pytest
 import yaml
 
 from crds import TRAINJOBS
-from trainwright import rules
 from trainwright.datatypes.model import Environment, Manifest
 from trainwright.documents.yamlio import Document
 from trainwright.kinds.subjects import subject_of
 from trainwright.kinds.trainjob import spec_rules as trainjob
 from trainwright.objects.bundle import Bundle
 from trainwright.rule_model.subject import Hit
+from trainwright.rules import families
 from trainwright.rules.registry import RULES
 from trainwright.specs import resolve
 
@@ -33,7 +33,7 @@ def hits(rule: str, manifest: str, keys: str = "") -> list[Hit]:
     """What a rule says of the first document, the others beside it."""
     around = Bundle(Manifest(body=body) for body in yaml.safe_load_all(manifest))
     subject = subject_of(around[0], environment(keys), None, around)
-    return [hit for found, hit in rules.run(subject) if found.id == rule]
+    return [hit for found, hit in families.run(subject) if found.id == rule]
 
 
 V = 'targets: {{trainjob: {{version: "{}"}}}}'
@@ -770,7 +770,7 @@ def test_thousands_of_objects_are_looked_up_and_never_scanned() -> None:
     )
     Counting.scans = 0
     for manifest in around:
-        list(rules.run(subject_of(manifest, environment(), None, around)))
+        list(families.run(subject_of(manifest, environment(), None, around)))
     assert Counting.scans <= 6  # once an index, and the loop above
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from trainwright import rules
 from trainwright.datatypes.model import Manifest
 from trainwright.documents.yamlio import Document
 from trainwright.kinds.subjects import subject_of
 from trainwright.objects.bundle import Bundle
+from trainwright.rules import families
 from trainwright.specs import resolve
 
 
@@ -33,7 +33,7 @@ def _said(rule: str, manifest: str, keys: str = "") -> list[str]:
     environment = resolve.environment("prod", Document("environment.yaml", data, {}, {}))
     around = Bundle([Manifest(body=yaml.safe_load(manifest))])
     subject = subject_of(around[0], environment, None, around)
-    return [hit.message for found, hit in rules.run(subject) if found.id == rule]
+    return [hit.message for found, hit in families.run(subject) if found.id == rule]
 
 
 @pytest.mark.parametrize(

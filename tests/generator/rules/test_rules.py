@@ -12,7 +12,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainwright import rules
 from trainwright.datatypes.model import Data, Environment, Manifest
 from trainwright.datatypes.pointer import lookup
 from trainwright.datatypes.tolerant import plain
@@ -24,7 +23,7 @@ from trainwright.objects.bundle import Bundle
 from trainwright.pods import storage
 from trainwright.rule_model.rule import Rule, Sample
 from trainwright.rule_model.subject import Subject
-from trainwright.rules import saving, tuning
+from trainwright.rules import families, saving, tuning
 from trainwright.rules.edits.outcomes import EDIT_RULES
 from trainwright.rules.registry import RULES
 from trainwright.specs import resolve
@@ -112,7 +111,7 @@ def test_a_rule_is_chosen_by_part_of_a_text_however_it_is_spelled() -> None:
     def chosen(word: str) -> bool:
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": word}}
         subject = subject_of(Manifest(body=body), _environment())
-        return "TW706" in {rule.id for rule in rules.concerning(subject)}
+        return "TW706" in {rule.id for rule in families.concerning(subject)}
 
     assert not chosen("fi")
     assert chosen("a fi-provider b")
@@ -373,7 +372,7 @@ def test_on_manifests_that_were_applied_to_a_real_server(
     text = shared(f"observed/pytorchjob/{case}.yaml").read_text()
     body = next(iter(yaml.safe_load_all(text)))
     subject = subject_of(Manifest(body=body), _environment())
-    assert {rule.id for rule, _ in rules.run(subject)} == expected
+    assert {rule.id for rule, _ in families.run(subject)} == expected
 
 
 # --- anything at all -----------------------------------------------------------------------------
@@ -421,7 +420,7 @@ def _run_all(body: dict[str, Data]) -> None:
     environment = _environment(yaml.safe_load(EVERYTHING))
     around = Bundle(Manifest(body={**body, "kind": kind}) for kind in KINDS)
     for manifest in around:
-        for _, hit in rules.run(subject_of(manifest, environment, None, around)):
+        for _, hit in families.run(subject_of(manifest, environment, None, around)):
             assert isinstance(hit.message, str)
             assert hit.pointer == "" or hit.pointer.startswith("/")
 
@@ -492,7 +491,7 @@ def test_no_wrong_type_anywhere_in_a_sample_makes_a_rule_fail(rule: Rule) -> Non
                     documents = [*bodies[:index], spoilt, *bodies[index + 1 :]]
                     around = Bundle(Manifest(body=document) for document in documents)
                     for manifest in around:
-                        for _, hit in rules.run(subject_of(manifest, environment, None, around)):
+                        for _, hit in families.run(subject_of(manifest, environment, None, around)):
                             assert hit.message
 
 
@@ -542,7 +541,7 @@ def test_pods_that_are_alike_are_judged_alike() -> None:
     assert any(subject.distinct is not subject for subject in twins)
     message = set()
     for subject in twins:
-        found = [(rule.id, hit.pointer, hit.message) for rule, hit in rules.run(subject)]
+        found = [(rule.id, hit.pointer, hit.message) for rule, hit in families.run(subject)]
         assert found == _plainly(subject)
         message |= {(rule, role) for rule, at, _ in found for role in ROLES if f"/{role}/" in at}
     of_pods = {rule.id for rule in RULES.values() if rule.per_pod}
@@ -555,14 +554,16 @@ def test_a_rule_that_does_not_run_would_find_nothing(rule: Rule) -> None:
     """Rules are chosen by the words of an object: what they find must not depend on that."""
     for sample in (rule.passing, rule.failing, *rule.variants, *rule.near_misses):
         for subject in _subjects(sample):
-            found = [(rule.id, hit.pointer, hit.message) for rule, hit in rules.run(subject)]
+            found = [(rule.id, hit.pointer, hit.message) for rule, hit in families.run(subject)]
             assert found == _plainly(subject)
 
 
 @pytest.mark.parametrize(("field", "runs"), [("hostNetwork", True), ("hostPID", False)])
 def test_rules_are_chosen_by_the_words_of_an_object(field: str, runs: bool) -> None:
     body = {"apiVersion": "v1", "kind": "Pod", "spec": {field: True, "containers": []}}
-    chosen = {rule.id for rule in rules.concerning(subject_of(Manifest(body=body), _environment()))}
+    chosen = {
+        rule.id for rule in families.concerning(subject_of(Manifest(body=body), _environment()))
+    }
     assert ("TW732" in chosen) is runs
     assert "TW713" in chosen  # of which no word tells
 
@@ -574,7 +575,7 @@ def test_rendered_pods_are_judged_alike() -> None:
     for file in files:
         for body in yaml.safe_load_all(file.read_text()):
             subject = subject_of(Manifest(body=body), environment)
-            found = [(rule.id, hit.pointer, hit.message) for rule, hit in rules.run(subject)]
+            found = [(rule.id, hit.pointer, hit.message) for rule, hit in families.run(subject)]
             assert found == _plainly(subject), file
 
 
@@ -588,7 +589,7 @@ def test_a_kind_of_another_group_is_not_the_kind_that_a_rule_is_about(rule: Rule
             foreign = Manifest(body={**body, "apiVersion": "training.example.com/v1"})
             subject = subject_of(foreign, environment, None, Bundle([foreign]))
             assert not subject.templates
-            assert rule.id not in {found.id for found, _ in rules.run(subject)} or not rule.kinds
+            assert rule.id not in {found.id for found, _ in families.run(subject)} or not rule.kinds
 
 
 @pytest.mark.parametrize(
@@ -602,7 +603,7 @@ def test_a_kind_of_another_group_is_not_the_kind_that_a_rule_is_about(rule: Rule
 )  # fmt: skip
 def test_kinds_of_others_with_a_name_that_is_known(manifest: str, rule: str) -> None:
     subject = subject_of(Manifest(body=yaml.safe_load(manifest)), _environment())
-    assert rule not in {found.id for found, _ in rules.run(subject)}
+    assert rule not in {found.id for found, _ in families.run(subject)}
 
 
 STARTING = [
@@ -643,7 +644,7 @@ def _shell(script: str, *flags: str) -> set[str]:
         "kind": "PyTorchJob",
         "spec": {"pytorchReplicaSpecs": {"Worker": replica}},
     }
-    return {rule.id for rule, _ in rules.run(subject_of(Manifest(body=body), _environment()))}
+    return {rule.id for rule, _ in families.run(subject_of(Manifest(body=body), _environment()))}
 
 
 @pytest.mark.parametrize("script", STARTING)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from trainwright import rules
 from trainwright.datatypes.model import Data, Environment, Manifest
 from trainwright.documents.yamlio import Document
 from trainwright.kinds.subjects import subject_of
 from trainwright.objects.bundle import Bundle
+from trainwright.rules import families
 from trainwright.specs import resolve
 
 SITUATIONS = yaml.safe_load(Path(__file__).with_name("situations.yaml").read_text("utf-8"))
@@ -33,7 +33,7 @@ def _found(situation: dict[str, Data], environment: Environment) -> set[str]:
     objects = yaml.safe_load_all(situation["objects"])
     around = Bundle(Manifest(body=body) for body in objects)
     subjects = [subject_of(manifest, environment, None, around) for manifest in around]
-    return {rule.id for subject in subjects for rule, _ in rules.run(subject)}
+    return {rule.id for subject in subjects for rule, _ in families.run(subject)}
 
 
 def _named(situations: list[dict[str, Data]]) -> list[object]:

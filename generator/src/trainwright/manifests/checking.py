@@ -8,7 +8,6 @@ from dataclasses import field, replace
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from trainwright import rules
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Environment, Finding, Location, Manifest, Severity
 from trainwright.datatypes.pointer import Pointer, lookup
@@ -21,6 +20,7 @@ from trainwright.manifests.reading import Chunk, Object
 from trainwright.objects.bundle import Bundle
 from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit
+from trainwright.rules import families
 from trainwright.rules.gitops import duplicate_object
 from trainwright.rules.pods import REPEATED_NAME
 from trainwright.validation import kubernetes_schemas
@@ -255,7 +255,7 @@ def _violation(manifest: Manifest, violation: Violation) -> _Remark:
 
 def _ruled(manifest: Manifest, setting: CheckContext) -> Iterator[_Remark]:
     subject = subject_of(manifest, setting.environment, None, setting.around)
-    for rule, hit in rules.run(subject):
+    for rule, hit in families.run(subject):
         if rule.id == duplicate_object.id:  # reported where all manifests of a run are known
             continue
         finding = _finding(rule, hit)

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
-from trainwright import rules
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import (
@@ -31,7 +30,7 @@ from trainwright.pods.flags import flag_words, is_ambiguous
 from trainwright.render import dropped, objects, permitted
 from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit
-from trainwright.rules import deception, secrets
+from trainwright.rules import deception, families, secrets
 from trainwright.runs import meaning
 from trainwright.runs import record as records
 from trainwright.runs.adopted import Adopted
@@ -547,7 +546,7 @@ def _found(
     for manifest in manifests:
         for finding in _against_schema(manifest, spec, environment):
             yield manifest, finding
-        hits = rules.run(subject_of(manifest, environment, job, manifests))
+        hits = families.run(subject_of(manifest, environment, job, manifests))
         placed = [(_group_of(hit.pointer, job), rule, hit) for rule, hit in hits]
         for role, rule, hit in sorted(placed, key=lambda each: groups.index(each[0])):
             own = layers.of_role(spec, role.name) if role else spec

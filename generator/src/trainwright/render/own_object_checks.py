@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 
-from trainwright import rules
 from trainwright.datatypes.groupkind import EXTERNALSECRET, SEALEDSECRET, SECRET, GroupKind
 from trainwright.datatypes.model import Environment, Finding, Location, Related
 from trainwright.datatypes.pointer import Pointer
@@ -14,7 +13,7 @@ from trainwright.findings import diagnostics as dx
 from trainwright.kinds import TRAINING
 from trainwright.kinds.subjects import subject_of
 from trainwright.objects.bundle import Bundle
-from trainwright.rules import deception
+from trainwright.rules import deception, families
 from trainwright.runs.record import Record
 from trainwright.specs.own_objects import OwnObject, OwnObjects
 from trainwright.validation import kubernetes_schemas, schema
@@ -152,7 +151,7 @@ def _serves(group: str, version: str) -> bool:
 
 
 def _of_rules(one: OwnObject, environment: Environment, together: Bundle) -> Iterator[Finding]:
-    for rule, hit in rules.run(subject_of(one.manifest, environment, None, together)):
+    for rule, hit in families.run(subject_of(one.manifest, environment, None, together)):
         yield Finding(
             rule=rule.id,
             severity=rule.severity,

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from trainwright import rules
 from trainwright.datatypes.model import Environment, Job, Manifest, Severity
 from trainwright.datatypes.pointer import lookup
 from trainwright.kinds import SERVED
@@ -17,7 +16,7 @@ from trainwright.kinds.subjects import subject_of
 from trainwright.render import objects
 from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit
-from trainwright.rules import deception, images, secrets, security
+from trainwright.rules import deception, families, images, secrets, security
 from trainwright.rules.policy import waivable
 from trainwright.runs.decision import Sources
 from trainwright.runs.record import Record
@@ -42,7 +41,7 @@ def of_any_object(
     subject = subject_of(manifest, environment, job)
     if manifest.group_kind not in SERVED:
         subject = replace(subject, finder=of_any_kind)
-    return ((rule, hit) for rule, hit in rules.run(subject) if rule.id in _OF_ANY_OBJECT)
+    return ((rule, hit) for rule, hit in families.run(subject) if rule.id in _OF_ANY_OBJECT)
 
 
 def refusal(record: Record, texts: Mapping[str, str], sources: Sources) -> str:

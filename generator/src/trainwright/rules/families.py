@@ -1,0 +1,154 @@
+"""The families of rules, and what they find in an object: those of its kind, and of any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import field
+from functools import lru_cache
+
+from trainwright.datatypes.frozen import cached_property, dataclass
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.tolerant import plain
+from trainwright.kinds import OWNERS
+from trainwright.rule_model.rule import Rule, united
+from trainwright.rule_model.subject import Hit, Subject
+from trainwright.rules import (
+    deception,
+    definitions,
+    delivery,
+    devices,
+    endings,
+    gates,
+    gitops,
+    images,
+    kueue,
+    launchers,
+    mounts,
+    multikueue,
+    names,
+    network,
+    nodes,
+    pods,
+    probes,
+    quota,
+    resources,
+    roles,
+    saving,
+    secrets,
+    security,
+    tuning,
+    validation,
+    variables,
+    volumes,
+    waiting,
+)
+
+GENERAL = (
+    variables.RULES,
+    gitops.RULES,
+    delivery.RULES,
+    names.RULES,
+    definitions.RULES,
+    kueue.RULES,
+    waiting.RULES,
+    multikueue.RULES,
+    quota.RULES,
+    nodes.RULES,
+    resources.RULES,
+    security.RULES,
+    pods.RULES,
+    images.RULES,
+    secrets.RULES,
+    deception.RULES,
+    volumes.RULES,
+    network.RULES,
+    probes.RULES,
+    devices.RULES,
+    gates.RULES,
+    validation.RULES,
+    mounts.RULES,
+    saving.RULES,
+    tuning.RULES,
+    endings.RULES,
+    launchers.RULES,
+    roles.RULES,
+)
+
+
+@lru_cache(maxsize=256)  # kinds come from manifests of any origin
+def _for(kind: GroupKind) -> tuple[Rule, ...]:
+    """The rules about objects of a kind, without those that other kinds have of theirs."""
+    owner = OWNERS.get(kind)
+    families = (*((owner.rules,) if owner and owner.plural else ()), *GENERAL)
+    known = united(rule for family in families for rule in family)
+    return tuple(rule for rule in known.values() if not rule.kinds or kind in rule.kinds)
+
+
+_MOST = 1 << 16
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """The rules about objects of a kind, chosen by the parts of keys and texts in `about`.
+
+    Objects of a kind mostly have the same keys and texts. Those without any part are `silent`, and
+    not searched again.
+    """
+
+    rules: tuple[Rule, ...]
+    _silent: set[str] = field(default_factory=set)
+    _by_parts: dict[tuple[str, ...], tuple[Rule, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def _parts(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(plain(part) for rule in self.rules for part in rule.about))
+
+    def concerning(self, words: Iterable[str]) -> tuple[Rule, ...]:
+        """The rules that an object with these keys and texts can break."""
+        fresh = set(words).difference(self._silent)
+        text = plain("\n".join(fresh))
+        parts = tuple([part for part in self._parts if part in text])
+        if len(self._silent) > _MOST:
+            self._silent.clear()
+        self._silent.update(fresh if not parts else self._without(parts, fresh))
+        return self._by_parts.get(parts) or self._with(parts)
+
+    def _without(self, parts: tuple[str, ...], words: Iterable[str]) -> Iterator[str]:
+        for word in words:
+            text = plain(word)
+            if not any(part in text for part in parts):
+                yield word
+
+    def _with(self, parts: tuple[str, ...]) -> tuple[Rule, ...]:
+        if len(self._by_parts) > _MOST:
+            self._by_parts.clear()
+        self._by_parts[parts] = rules = tuple(
+            rule
+            for rule in self.rules
+            if not rule.about or not {*parts}.isdisjoint(map(plain, rule.about))
+        )
+        return rules
+
+
+@lru_cache(maxsize=256)
+def _choice(kind: GroupKind) -> _Choice:
+    return _Choice(_for(kind))
+
+
+def concerning(subject: Subject) -> tuple[Rule, ...]:
+    """The rules that an object can break, by its kind and its words."""
+    return _choice(subject.kind).concerning(subject.words)
+
+
+def run(subject: Subject) -> Iterator[tuple[Rule, Hit]]:
+    """Every hit of every rule that concerns an object."""
+    distinct = subject.distinct
+    for rule in concerning(subject):
+        if rule.per_pod and distinct is not subject:
+            # Masters and workers are mostly alike, and mostly there is nothing to say of them.
+            for _ in rule.run(distinct):
+                break
+            else:
+                continue
+        for hit in rule.run(subject):
+            yield rule, hit
