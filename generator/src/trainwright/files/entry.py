@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from operator import attrgetter
 from typing import Literal
 
 from trainwright.datatypes.frozen import dataclass
@@ -19,6 +20,11 @@ class Entry:
 
     name: str
     kind: Kind
+
+
+def in_order(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Entries by their names, of which a folder has each once."""
+    return tuple(sorted(entries, key=attrgetter("name")))
 
 
 def above(path: str) -> Iterator[str]:

@@ -11,9 +11,9 @@ import contextlib
 import errno
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -21,17 +21,18 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ENVIRONMENTS
 from trainwright.errors import SourceError
 from trainwright.files import git_command
-from trainwright.files.entry import Entry, Kind, above, within
+from trainwright.files.entry import Entry, Kind, above, in_order, within
 from trainwright.files.git_command import GitError as GitError  # noqa: PLC0414 - its name here
 from trainwright.files.tree import MAX_BYTES, too_large
 
-_KINDS: dict[bytes, Kind] = {  # a submodule's is 160000
-    b"100644": "file", b"100755": "file", b"120000": "link", b"160000": "special"
+_KINDS: dict[str, Kind] = {  # a submodule's is 160000
+    "100644": "file", "100755": "file", "120000": "link", "160000": "special"
 }  # fmt: skip
 
 # Small files that are read of every folder, also of those that are read later.
 _AHEAD = "/run.lock"
 _FEW = 16  # folders whose files are read by themselves before all are read at once
+_KEPT = 256 * 2**20  # bytes of files that are kept for other commits
 
 _FETCHED = re.compile(r"[\w][\w./-]*")  # what `git fetch` takes, which is not HEAD~1
 _LITERAL = {"GIT_LITERAL_PATHSPECS": "1"}  # no patterns in the names of files
@@ -65,12 +66,25 @@ class Repository:
                 f'there is no commit "{revision}" here{self._shallow_hint(revision)}'
             ) from error
 
+    def commits(self, names: Iterable[str]) -> dict[str, str]:
+        """The hashes of those commits that there are, by the names they were asked for."""
+        asked = [name for name in dict.fromkeys(names) if name and name.isprintable()]
+        given = "".join(f"{name}^{{commit}}\n" for name in asked).encode()
+        try:
+            listed = self.git("cat-file", "--batch-check=%(objectname)", given=given)
+        except GitError:
+            return {}
+        found = zip(asked, listed.decode(errors="replace").splitlines(), strict=True)
+        return {name: commit for name, commit in found if not commit.endswith("missing")}
+
     def merge_base(self, one: str, other: str) -> str:
         """The newest commit that both have in their history."""
         try:
-            return self.line("merge-base", self.commit(one), self.commit(other))
+            return self.line("merge-base", "--end-of-options", one, other)
         except GitError as error:
-            if str(error).startswith("git merge-base: exit"):
+            for revision in (one, other):  # it says more of one that is not there
+                self.commit(revision)
+            if error.status == 1:
                 raise GitError(
                     f"{one} and {other} have no commit in common{self._shallow_hint(one)}"
                 ) from error
@@ -137,7 +151,7 @@ class Repository:
 
         Those in folders named `later` are read when they are asked for, all others at once.
         """
-        return Commit(self.folder, commit, folder, later)
+        return _commit(self.folder, commit, folder, later)
 
     def has(self, commit: str, path: str = "") -> bool:
         """Whether an object is here: a commit, or what lies at a path of one."""
@@ -360,11 +374,17 @@ def at(folder: Path) -> Repository:
 
 def find(folder: Path) -> tuple[Repository, str]:
     """The repository around a folder, and the folder's path in it ("" for its top)."""
+    repository, inside = around(folder)
+    repository.git("rev-parse", "--show-toplevel")  # git is here, and does not distrust the owner
+    return repository, inside
+
+
+def around(folder: Path) -> tuple[Repository, str]:
+    """The same, where git was used there already."""
     top = git_command.top(folder)
     if top is None:
         raise GitError(f"{folder} is not in a git repository: run `git init` there, and commit")
     repository = Repository(top)
-    repository.git("rev-parse", "--show-toplevel")  # git is here, and does not distrust the owner
     return repository, _path_in(repository, folder)
 
 
@@ -406,6 +426,43 @@ def _paths(listed: bytes) -> Iterator[str]:
     return (os.fsdecode(path) for path in listed.split(b"\0") if path)
 
 
+class _Objects:
+    """The contents of files by their hash, which commits have in common: each is read once."""
+
+    def __init__(self, repository: Repository):
+        self._repository = repository
+        self._known: dict[str, bytes] = {}
+        self._size = 0
+
+    def read(self, wanted: Collection[str]) -> Mapping[str, bytes | None]:
+        """Contents by hash, None for what this clone lacks. Thousands cost one process."""
+        if self._size > _KEPT:
+            self._known, self._size = {}, 0
+        missing = [name for name in dict.fromkeys(wanted) if name not in self._known]
+        found = dict(self._fetched(missing)) if missing else {}
+        self._known |= {name: raw for name, raw in found.items() if raw is not None}
+        self._size += sum(len(raw) for raw in found.values() if raw is not None)
+        return {name: self._known.get(name) for name in wanted}
+
+    def _fetched(self, names: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
+        given = "".join(f"{name}\n" for name in names).encode()
+        answer, at = self._repository.git("cat-file", "--batch", given=given), 0
+        for name in names:
+            end = answer.index(b"\n", at)
+            size = answer[at:end].rpartition(b" ")[2]
+            at = end + 1
+            if size == b"missing":
+                yield name, None
+            else:
+                yield name, answer[at : at + int(size)]
+                at += int(size) + 1
+
+
+@lru_cache(maxsize=8)
+def _objects(repository: Path) -> _Objects:
+    return _Objects(Repository(repository))
+
+
 class Commit:
     """The files of a commit, read from the object store: nothing is checked out. A `Tree`."""
 
@@ -414,39 +471,38 @@ class Commit:
         self.commit = commit
         self._folder = folder
         self._later = later
-        self._near: dict[str, dict[str, bytes]] = {}  # the files of folders, each read at once
+        self._known: dict[str, bytes] = {}  # what was read, by path
+        self._near: set[str] = set()  # folders that were read by themselves
 
-    def __reduce__(self) -> tuple[type[Commit], tuple[Path, str, str, str]]:
+    def __reduce__(self) -> tuple[Callable[..., Commit], tuple[Path, str, str, str]]:
         """Another process reads for itself."""
-        return (Commit, (self._repository, self.commit, self._folder, self._later))
+        return (_commit, (self._repository, self.commit, self._folder, self._later))
 
     @cached_property
-    def _blobs(self) -> dict[str, tuple[Kind, bytes, bytes]]:
+    def _blobs(self) -> dict[str, tuple[Kind, str, str]]:
         """Kind, hash and size by path of every file."""
         below = f"{self.commit}:{self._folder}" if self._folder else self.commit
         listing = ("-r", "-z", "--long", "--full-tree")
-        listed = Repository(self._repository).git("ls-tree", *listing, below)
+        listed = os.fsdecode(Repository(self._repository).git("ls-tree", *listing, below))
         found = {}
-        for line in listed.split(b"\0"):
-            if line:
-                meta, _, path = line.partition(b"\t")
-                mode, _, blob, size = meta.split()
-                found[os.fsdecode(path)] = (_KINDS.get(mode, "special"), blob, size)
+        for line in filter(None, listed.split("\0")):
+            meta, _, path = line.partition("\t")
+            mode, _, blob, size = meta.split()
+            found[path] = (_KINDS.get(mode, "special"), blob, size)
         return found
 
     @cached_property
     def _folders(self) -> dict[str, dict[str, Kind]]:
         """What each folder holds, by its path; the root's is empty."""
         found: dict[str, dict[str, Kind]] = {"": {}}
-        for path, (kind, *_) in self._blobs.items():
+        for path, (kind, _, _) in self._blobs.items():
             parent, _, name = path.rpartition("/")
-            found.setdefault(parent, {})[name] = kind
-            while parent:
-                above, _, name = parent.rpartition("/")
-                known = found.setdefault(above, {})
-                if name in known:
-                    break
-                known[name], parent = "folder", above
+            if parent not in found:
+                found |= {folder: {} for folder in above(path) if folder not in found}
+            found[parent][name] = kind
+        for folder in filter(None, found):
+            parent, _, name = folder.rpartition("/")
+            found[parent][name] = "folder"
         return found
 
     @property
@@ -457,7 +513,7 @@ class Commit:
     def entries(self, folder: str) -> tuple[Entry, ...]:
         if folder not in self._folders:
             raise SourceError(f"cannot list {folder}: it is not in commit {self.commit[:12]}")
-        return tuple(sorted(Entry(name, kind) for name, kind in self._folders[folder].items()))
+        return in_order(Entry(name, kind) for name, kind in self._folders[folder].items())
 
     def kind(self, path: str) -> Kind:
         if path in self._folders:
@@ -472,61 +528,55 @@ class Commit:
             raise OSError(errno.EINVAL, "Not a regular file", path)
         if _is_large(found[2]):
             raise too_large(path)
-        if path in self._ahead:
-            return self._ahead[path]
+        if found[0] == "link":
+            return self._contents({path: found[1]})[path]
+        if path not in self._known:
+            self._known |= self.several(self._beside(path))
+        return self._known[path]
+
+    def _beside(self, path: str) -> Iterable[str]:
+        """The files that are read with one: of what is read later those of its folder, or all."""
+        if not self._is_later(path):
+            return (it for it in self._blobs if not self._is_later(it))
+        if len(self._near) == _FEW:
+            return self._blobs
         folder = path.rpartition("/")[0]
-        if folder not in self._near and len(self._near) < _FEW:
-            beside = (f"{folder}/{name}" if folder else name for name in self._folders[folder])
-            self._near[folder] = self.several(beside)
-        near = self._near.get(folder)
-        known = self._rest if near is None else near
-        if path in known:
-            return known[path]
-        return Repository(self._repository).git("cat-file", "blob", found[1].decode())  # a link
+        self._near.add(folder)
+        return (f"{folder}/{name}" for name in self._folders[folder])
 
     def ignored(self, folder: str) -> frozenset[str]:
         return frozenset()  # it would not be in a commit
 
-    @cached_property
-    def _rest(self) -> dict[str, bytes]:
-        """The bytes of all other files: who asks for many costs one process."""
-        return self.several(path for path in self._blobs if path not in self._ahead)
-
-    @cached_property
-    def _ahead(self) -> dict[str, bytes]:
-        """Every file's bytes, but for those of `later`."""
-        return self.several(path for path in self._blobs if not self._is_later(path))
-
     def _is_later(self, path: str) -> bool:
         return self._later in path.split("/") and not path.endswith(_AHEAD)
-
-    def _size(self, header: bytes, path: str) -> int:
-        size = header.rpartition(b" ")[2]
-        if size == b"missing":
-            raise GitError(
-                f"this clone lacks {path} of commit {self.commit[:12]}: it is a partial one, or "
-                "damaged; clone it without --filter"
-            )
-        return int(size)
 
     def _is_read(self, path: str) -> bool:
         """Whether a path is a file, and none that is too large."""
         return self.kind(path) == "file" and not _is_large(self._blobs[path][2])
 
     def several(self, paths: Iterable[str]) -> dict[str, bytes]:
-        """The bytes of those paths that are files, in one go: thousands cost one process."""
-        wanted = {path: self._blobs[path][1] for path in paths if self._is_read(path)}
-        given = b"".join(blob + b"\n" for blob in wanted.values())
-        answer = Repository(self._repository).git("cat-file", "--batch", given=given)
-        found, at = {}, 0
-        for path in wanted:
-            end = answer.index(b"\n", at)
-            size = self._size(answer[at:end], path)
-            found[path] = answer[end + 1 : end + 1 + size]
-            at = end + size + 2
+        """The bytes of those paths that are files, in one go."""
+        return self._contents({it: self._blobs[it][1] for it in paths if self._is_read(it)})
+
+    def _contents(self, names: Mapping[str, str]) -> dict[str, bytes]:
+        contents = _objects(self._repository).read(names.values())
+        found = {}
+        for path, name in names.items():
+            content = contents[name]
+            if content is None:
+                raise GitError(
+                    f"this clone lacks {path} of commit {self.commit[:12]}: it is a partial one, "
+                    "or damaged; clone it without --filter"
+                )
+            found[path] = content
         return found
 
 
-def _is_large(size: bytes) -> bool:
+@lru_cache(maxsize=16)
+def _commit(repository: Path, commit: str, folder: str, later: str) -> Commit:
+    return Commit(repository, commit, folder, later)
+
+
+def _is_large(size: str) -> bool:
     """Whether a file is none that is read; of one that a partial clone lacks it is not known."""
     return size.isdigit() and int(size) > MAX_BYTES

@@ -69,7 +69,7 @@ def find(root: Path, against: str = "", head: str = "HEAD") -> Lineage | None:
         if against:
             raise NoBase(f'there is no commit here, and so none of "{against}"')
         return None
-    repository, inside = git.find(root)
+    repository, inside = git.around(root)
     merged = known.get(_MERGED) if head == "HEAD" else None
     tips = (known[head], merged) if merged else (known[head],)
     onto = against or _of_forge(repository)
@@ -109,14 +109,7 @@ def _named(root: Path, names: tuple[str, ...]) -> dict[str, str]:
     top = git_command.top(root)
     if top is None:
         return {}
-    asked = [name for name in dict.fromkeys(names) if name and name.isprintable()]
-    given = "".join(f"{name}^{{commit}}\n" for name in asked).encode()
-    try:
-        listed = Repository(top).git("cat-file", "--batch-check=%(objectname)", given=given)
-    except GitError:
-        return {}
-    found = zip(asked, listed.decode(errors="replace").splitlines(), strict=True)
-    return {name: commit for name, commit in found if not commit.endswith("missing")}
+    return Repository(top).commits(names)
 
 
 def _usual(
@@ -173,7 +166,7 @@ def _of_forge(repository: Repository) -> str:
         return commit
     if not branch or not _is_in(repository, workspace):
         return ""
-    known = _named(repository.folder, ("HEAD", "HEAD^1", "HEAD^2"))
+    known = repository.commits(("HEAD", "HEAD^1", "HEAD^2"))
     # The forge's own merge, and not one that the author of a branch made, of any two parents.
     is_merged_by_forge = len(known) == 3 and known["HEAD"] == merge and _MERGE.fullmatch(ref)
     return known["HEAD^1"] if is_merged_by_forge else f"refs/remotes/origin/{branch}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any, Literal, TypeAlias, cast
 
 from trainwright.errors import TrainwrightError
@@ -78,11 +77,12 @@ class Tracked:
         return self._answer("files", folder)  # type: ignore[no-any-return]
 
     def _answer(self, question: Question, path: str) -> Any:
-        cell = self._cells[question].get(path)
+        cells = self._cells[question]
+        cell = cells.get(path)
         if cell is None:
-            cell = self._cells[question][path] = Cell(
-                self.memo, _never_made, _is_same, self._first(question, path)
-            )
+            at_hand = self._at_hand[question]
+            first = at_hand.pop(path) if path in at_hand else self._look_up(question, path)
+            cell = cells[path] = Cell(self.memo, _never_made, _is_same, first)
             self._new.append(path)
         cell.note()
         answer = cell.value
@@ -90,13 +90,11 @@ class Tracked:
             raise answer.with_traceback(None)
         return answer
 
-    def _first(self, question: Question, path: str) -> object:
-        at_hand = self._at_hand[question]
-        return at_hand.pop(path) if path in at_hand else self._look_up(question, path)
-
     def _look_up(self, question: Question, path: str) -> object:
         below = NOTHING if self._is_behind_a_link(path) else self.below
         try:
+            if question == "kind":  # which most are
+                return below.kind(path)
             if question == "files":
                 return _files(below, path)
             if question != "digest":
@@ -249,11 +247,11 @@ def _listed(tree: Tree, folder: str) -> Iterator[str]:
 
 
 def _digest(tree: Tree, path: str) -> str:
-    with suppress(OSError):  # who cannot read one knows no digest
+    try:
         if isinstance(tree, Folder):
             return filetree.digest_of(read_regular(f"{tree.root}/{path}", follow=False))
         if isinstance(tree, Edited) and path not in tree.files:
             return _digest(tree.below, path)
-        if tree.kind(path) == "file":
-            return filetree.digest_of(tree.read(path))
-    return ""
+        return filetree.digest_of(tree.read(path)) if tree.kind(path) == "file" else ""
+    except OSError:  # who cannot read one knows no digest
+        return ""

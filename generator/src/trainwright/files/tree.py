@@ -6,13 +6,16 @@ import errno
 import os
 import stat
 from collections.abc import Mapping
+from functools import reduce
+from io import FileIO
+from operator import or_
 from pathlib import Path
 from typing import Protocol
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ENVIRONMENTS
 from trainwright.errors import SourceError
-from trainwright.files.entry import Entry, Kind
+from trainwright.files.entry import Entry, Kind, in_order
 
 SCRATCH = ".trainwright-"  # begins the names of what is being written, which no tree has
 MAX_BYTES = 64 * 1024 * 1024  # far above every file people write or that is rendered
@@ -59,7 +62,7 @@ class Folder:
         try:
             with os.scandir(f"{self.root}/{folder}") as found:
                 there = (entry for entry in found if not entry.name.startswith(SCRATCH))
-                return tuple(sorted(Entry(entry.name, _kind(entry)) for entry in there))
+                return in_order(Entry(entry.name, _kind(entry)) for entry in there)
         except OSError as error:
             raise SourceError(f"cannot list {self.root / folder}: {error.strerror}") from error
 
@@ -154,17 +157,19 @@ def too_large(path: str | os.PathLike[str]) -> OSError:
     return OSError(errno.EFBIG, f"Larger than {MAX_BYTES // 2**20} MiB", str(path))
 
 
+# Windows has the first alone, and no other system has it.
+_NAMED = [getattr(os, name, 0) for name in ("O_BINARY", "O_NONBLOCK", "O_NOCTTY")]
+_OPEN = reduce(or_, _NAMED, os.O_RDONLY)
+_NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
+
+
 def read_regular(path: str | os.PathLike[str], *, follow: bool = True) -> bytes:
     """The bytes of a regular file; anything else is an OSError, and never waited for.
 
     Opening a pipe without a writer would block; `follow` says whether a link may be read.
     """
-    named = ("O_BINARY", "O_NONBLOCK", "O_NOCTTY", *(() if follow else ("O_NOFOLLOW",)))
-    flags = os.O_RDONLY
-    for name in named:
-        flags |= getattr(os, name, 0)  # Windows has the first alone, and no other system has it
-    descriptor = os.open(path, flags)
-    with os.fdopen(descriptor, "rb", buffering=0) as file:
+    descriptor = os.open(path, _OPEN if follow else _OPEN | _NO_LINK)
+    with FileIO(descriptor) as file:
         status = os.fstat(descriptor)
         if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
