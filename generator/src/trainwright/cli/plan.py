@@ -81,10 +81,9 @@ def plan(  # noqa: PLR0913 - an option each
 
     Exits with 1 when the API server would refuse a change or a job cannot be rendered.
     """
-    from trainwright.plan import formats
+    from trainwright.plan import formats, session
     from trainwright.plan.comparison import PlanOptions
     from trainwright.plan.format import Style
-    from trainwright.plan.session import PlanSession
 
     with errors():
         words = ["trainwright", "plan", *selections, "--against", against]
@@ -102,11 +101,14 @@ def plan(  # noqa: PLR0913 - an option each
         )
 
         options = PlanOptions(against=against, head=head, today=today(), helm=helm, crds=crds)
-        session = PlanSession(context.root, selections, options)
+        watched = session.PlanSession(context.root, selections, options)
 
-        def planned(edits: Collection[str] = ()) -> tuple[str, bool]:
+        def planned(edits: Collection[str] | None = None) -> tuple[str, bool]:
             with context.progress("planning", output):
-                review = session.plan(edits, today())
+                if edits is None:
+                    review = session.plan(context.root, selections, options)
+                else:
+                    review = watched.plan(edits, today())
             if page is not None:
                 _write(page, formats.FORMATS["html"].render(review, style))
             return formats.FORMATS[output].render(review, style), review.blocked
