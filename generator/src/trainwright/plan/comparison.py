@@ -632,7 +632,7 @@ class Comparison(Owner):
     def findings(self) -> tuple[Finding, ...]:
         """What is wrong with the jobs that the merge touches, after severities and waivers."""
         found = (
-            *self.after.survey.findings,
+            *self.after.findings,
             *(finding for name in self._selected().names for finding in self._findings_of(name)),
             *self._crd_verdict().findings,
         )

@@ -215,7 +215,7 @@ class IncrementalCheck(Owner):
     @tracked()
     def _of_none(self) -> tuple[Finding, ...]:
         """The findings of what belongs to no environment."""
-        found = self.workspace.survey.findings
+        found = self.workspace.findings
         proof = self._proof.get()
         return (*found, *map(derivation.finding, proof.orphans() if proof else ()))
 

@@ -32,7 +32,7 @@ from trainwright.runs.recorded_job import (
     job_of,
     recorded_job,
 )
-from trainwright.specs import files, layers, ledger, load, own_objects, resolve
+from trainwright.specs import engine_files, files, layers, ledger, load, own_objects, resolve
 from trainwright.specs.demand import NOTHING, Demand, demand_of_job
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.load import Inventory, LoadedEnvironment, LoadedJob, Reader, unusable
@@ -174,6 +174,16 @@ class Workspace(Owner):
     @tracked(same=eq)
     def _survey(self) -> Inventory:
         return load.survey(self.reader)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is out of place, and what changes or hides rendered files on their way."""
+        return (*self.survey.findings, *self._engine_files())
+
+    @tracked(same=eq)
+    def _engine_files(self) -> tuple[Finding, ...]:
+        jobs = self.survey.jobs
+        return (*engine_files.findings(self.tree, jobs), *engine_files.hidden(self.tree, jobs))
 
     def loaded(self, name: str) -> LoadedEnvironment:
         """An environment's own file and the layers below each of its jobs."""

@@ -26,6 +26,7 @@ from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile, enviro
 from trainwright.datatypes.model import Finding, Location
 from trainwright.errors import SourceError
 from trainwright.files.entry import above
+from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Tree
 from trainwright.findings import diagnostics as dx
 from trainwright.validation import schema
@@ -71,21 +72,33 @@ def findings(tree: Tree, jobs: Mapping[str, Sequence[JobFile]]) -> Iterator[Find
                 yield from judged(lines, start, files)
 
 
-def hidden(tree: Tree, jobs: Mapping[str, Sequence[JobFile]]) -> Iterator[Finding]:
+def hidden(tree: Tracked, jobs: Mapping[str, Sequence[JobFile]]) -> Iterator[Finding]:
     """The lines of `.gitattributes` by which reviewers do not see changes of specs or manifests."""
-    files = [*_reviewed(jobs)]
     macros = _macros(tree, _HIDES)
-    for folder in sorted({upper for file in files for upper in ("", *above(file))}):
+    for folder in sorted(_folders(tree, jobs)):
         start = f"{folder}/" if folder else ""
         settings = [*_settings(tree, start, macros)]
-        if not settings:  # as in nearly all folders, of which each job has one
-            continue
-        inside = [file.removeprefix(start) for file in files if file.startswith(start)]
+        reviewed = _reviewed(jobs) if settings else ()  # there are none in nearly all folders
+        inside = [file.removeprefix(start) for file in reviewed if file.startswith(start)]
         for number, setting in enumerate(settings):
             later = [other.pattern for other in settings[number + 1 :] if other.undoes(setting)]
             if not setting.shows and (file := _first(setting.pattern, later, inside)):
                 message = f"{setting.attribute} hides changes of {start}{file} from reviewers"
                 yield dx.HIDDEN_FROM_REVIEW.at(setting.place, message)
+
+
+def _folders(tree: Tracked, jobs: Iterable[str]) -> Iterator[str]:
+    """The folders whose `.gitattributes` are about specs or manifests.
+
+    Each run has a folder of its own: those are taken from a list of all that is rendered.
+    """
+    yield from ("", ENVIRONMENTS)
+    for name in jobs:
+        folder = f"{ENVIRONMENTS}/{name}"
+        yield from (folder, f"{folder}/jobs", f"{folder}/{RENDERED}")
+        for file in tree.files(f"{folder}/{RENDERED}"):
+            if file.endswith(f"/{_ATTRIBUTES}"):
+                yield f"{folder}/{RENDERED}/{file.rpartition('/')[0]}"
 
 
 @dataclass(frozen=True, slots=True)

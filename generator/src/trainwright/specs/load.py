@@ -32,7 +32,7 @@ from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Tree
 from trainwright.findings import diagnostics as dx
 from trainwright.memo import Owner, cell_of, tracked
-from trainwright.specs import engine_files, files, layers
+from trainwright.specs import files, layers
 from trainwright.specs.merge import BUILT_IN, Layer, Layered, stack, without_nulls
 from trainwright.validation import schema
 from trainwright.validation.violation import Violation, show
@@ -89,8 +89,6 @@ def survey(reader: Reader) -> Inventory:
             names, misplaced = _job_names(tree, f"{inside}/jobs")
             jobs[folder.name] = tuple(JobFile(folder.name, name) for name in names)
             findings.extend((*misplaced, *_misspelt(tree, inside, _ENVIRONMENT_FILES)))
-    findings.extend(engine_files.findings(tree, jobs))
-    findings.extend(engine_files.hidden(tree, jobs))
     return Inventory(jobs, tuple(findings))
 
 
@@ -351,10 +349,7 @@ class Reader(Owner):
 
     def source(self, path: str) -> str:
         """SHA-256 of a file, whichever line ends a checkout gave it; empty when it is not there."""
-        raw = self.raw(path)
-        if isinstance(raw, Finding):
-            return ""
-        return hashlib.sha256(raw.replace(b"\r\n", b"\n")).hexdigest()
+        return "" if isinstance(self.raw(path), Finding) else self.tree.digest(path)
 
     def repository_file(self, path: str) -> bytes | Finding:
         """A file of the repository that a spec names, or the finding that it cannot be used."""
