@@ -9,7 +9,7 @@ import pytest
 
 from repository import Repository
 from trainwright.files import memory
-from trainwright.render import batch
+from trainwright.render import batch, job
 from trainwright.render import build as plan
 
 
@@ -39,7 +39,7 @@ def test_an_unchanged_job_is_not_rendered_again(
 ) -> None:
     assert repository.run("render").exit_code == 0
     assert repository.run("check").exit_code == 0
-    monkeypatch.setattr("trainwright.render.job", lambda *_: pytest.fail("rendered again"))
+    monkeypatch.setattr("trainwright.render.job.job", lambda *_: pytest.fail("rendered again"))
     for verb in (("render",), ("render", "--check")):
         assert repository.run(*verb).exit_code == 0
         assert repository.run(*verb, "--no-cache").exit_code == 0
@@ -70,13 +70,13 @@ def test_a_change_judges_exactly_what_depends_on_it(
     path.write_text(path.read_text() + "\n# changed\n")
 
     rendered: set[str] = set()
-    real = plan.render.job
+    real = job.job
 
     def note(found, *rest):
         rendered.add(str(found.loaded.file))
         return real(found, *rest)
 
-    monkeypatch.setattr(plan.render, "job", note)
+    monkeypatch.setattr(job, "job", note)
     repository.run("check")
     assert rendered == affected
     rendered.clear()

@@ -16,9 +16,8 @@ from trainwright.files.filetree import Changes
 from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Folder, Tree
 from trainwright.findings import diagnostics as dx
-from trainwright.render import batch, cache
+from trainwright.render import cache
 from trainwright.render import derivation as derive
-from trainwright.render import job as render
 from trainwright.render.cache import Remembered
 from trainwright.render.policy import EnvironmentCheck, has_unknown_run
 from trainwright.runs import folder as index
@@ -33,7 +32,9 @@ from trainwright.specs.select import Selection, select
 from trainwright.tasks import progress
 
 if TYPE_CHECKING:
+    from trainwright.render import batch
     from trainwright.render.history import History
+    from trainwright.render.job import Rendered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +121,8 @@ def build(
     kept = rendered or (Folder(root) if specs else None)
     workspace = Workspace(tree, rendered=kept, kubernetes=options.kubernetes)
     found, reader = workspace.survey, workspace.reader
-    nothing = not found.jobs and bool(found.findings)  # which say why there is nothing to select
+    # Where there is nothing to select, findings may say why.
+    nothing = not found.jobs and bool(workspace.findings)
     selected = () if nothing else select(patterns, found.jobs)
     derivation, uncompared = _derivation(root, workspace, options)
     if options.recover and history is None:
@@ -139,7 +141,7 @@ def build(
         underived += map(derive.finding, derivation.orphans())
     proved = () if options.recover else underived
     everything = (
-        *found.findings, *uncompared, *proved, *(f for e in environments for f in e.findings)
+        *workspace.findings, *uncompared, *proved, *(f for e in environments for f in e.findings)
     )  # fmt: skip
     findings = tuple(sorted(dict.fromkeys(everything), key=lambda finding: finding.order))
     return Build(
@@ -174,6 +176,10 @@ def _derivation(
 def _render(workspace: Workspace, work: list[_Work], options: BuildOptions) -> None:
     """Render what is pending, of all environments together."""
     pending = [(environment, item) for environment in work for item in environment.pending()]
+    if not pending:
+        return
+    from trainwright.render import batch
+
     how = batch.BatchOptions(helm=options.helm, new_runs=options.new_runs)
     outcomes = batch.run(workspace, [item for _, item in pending], how)
     outcomes = progress.counted(outcomes, len(pending), "jobs")
@@ -226,6 +232,8 @@ class _Work:
             checked = self._options.check_next_runs and file.name not in self._checked
             here = file.name in self._runs  # not only in git's history
             if checked or recorded is None or not (here and self._workspace.stays(file, recorded)):
+                from trainwright.render import batch  # 60 ms, of which an unchanged job needs none
+
                 yield batch.Item(file, recorded, check_next_runs=checked)
 
     def _present(self) -> Mapping[JobFile, Recorded | None]:
@@ -272,7 +280,7 @@ class _Work:
             return None
         return self._kept.recall(job, self._workspace.reader.is_as)
 
-    def take(self, item: batch.Item, rendered: render.Rendered, inputs: Mapping[str, str]) -> None:
+    def take(self, item: batch.Item, rendered: Rendered, inputs: Mapping[str, str]) -> None:
         """Note what a job came to."""
         job = rendered.file.name
         outcome = Remembered(
@@ -356,7 +364,7 @@ class _Work:
     def _changes(self) -> Changes:
         start = f"{self._folder.path}/"
         forged = {it.path.removeprefix(start) for it in self._underived}
-        there = {p: "" if p in forged else sha for p, sha in self._folder.hashes.items()}
+        there = {p: "" if p in forged else sha for p, sha in self._there.items()}
         copies: Mapping[str, str] = {}
         if self._selection.whole:
             copies = self._workspace.own_objects(self.name).copies
@@ -376,10 +384,14 @@ class _Work:
         }
         return filetree.compare(wanted, there, frozenset(right | others))
 
+    @cached_property
+    def _there(self) -> Mapping[str, str]:
+        """Digests of the files in the folder, by path."""
+        return self._folder.hashes
+
     def _edited(self) -> Iterator[str]:
-        there = self._folder.hashes
         for job, files in self._folder.sums.items():
             for file, sha in files.items():
                 path = f"{job}/{file}"
-                if path in there and there[path] != sha:
+                if self._there.get(path, sha) != sha:
                     yield path

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping, S
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ADOPTED, ENVIRONMENTS, RENDERED, JobFile
@@ -23,11 +23,8 @@ from trainwright.files.git import GitError
 from trainwright.files.lineage import Lineage
 from trainwright.files.tree import NOTHING, Edited, Tree
 from trainwright.findings import diagnostics as dx
-from trainwright.helm import engines
-from trainwright.helm.engines import Engine
 from trainwright.memo import Owner, tracked
-from trainwright.render import job as render
-from trainwright.render import permitted, written
+from trainwright.render import written
 from trainwright.runs import decide, identity, kustomization, meaning
 from trainwright.runs import record as records
 from trainwright.runs.adopted import Adopted
@@ -39,6 +36,9 @@ from trainwright.runs.workspace import Workspace
 from trainwright.specs import ledger, own_objects
 from trainwright.specs.ledger import LEDGER_FILE, LedgerEntry
 from trainwright.specs.own_objects import COPIES
+
+if TYPE_CHECKING:
+    from trainwright.helm.engines import Engine
 
 # The files of a folder by path in it. Of what is no file, as a link, a null byte and what it is.
 State: TypeAlias = Mapping[str, bytes]
@@ -184,6 +184,8 @@ class Derivation(Owner):
 
     @cached_property
     def _engine(self) -> Engine:
+        from trainwright.helm import engines  # where something is derived, and not the same
+
         return engines.engine(self._helm)
 
     # --- what differs --------------------------------------------------------------------------
@@ -294,6 +296,8 @@ class Derivation(Owner):
             return ""
         if not self._is_new(file, record):
             return ""
+        from trainwright.render import permitted  # which needs all rules
+
         texts = {name: raw.decode(errors="replace") for name, raw in _manifests(goal).items()}
         return permitted.refusal(record, texts, sources)
 
@@ -349,6 +353,8 @@ class Derivation(Owner):
         known = workspace.ledger(file.environment)
         if workspace.sound(file.environment) is None or known.findings:
             return None
+        from trainwright.render import job as render
+
         record = _parsed(goal) if goal else None
         context = render.Context(
             engine=self._engine,
@@ -432,17 +438,17 @@ class Derivation(Owner):
     def _of_list(self, environment: str) -> Iterator[Underived]:
         """The list that GitOps applies, which names what the records say and nothing else."""
         folder = self._workspace.folder(environment)
-        state = self._state_here(folder.path)
-        text = state.get(KUSTOMIZATION_FILE, b"").decode(errors="replace")
-        copies = own_objects.copied(state)
+        path = f"{folder.path}/{KUSTOMIZATION_FILE}"
+        present = self._at_hand(path)
+        text = (present or b"").decode(errors="replace")
+        copies = [f"{COPIES}/{name}" for name in self._state_here(f"{folder.path}/{COPIES}")]
         listed = {**folder.records, **self._torn(environment)}
         if not text and not listed and not copies:
             return
         written = kustomization.written(environment, listed, copies)
         if kustomization.is_right(environment, listed, text, copies):
             return
-        path = f"{folder.path}/{KUSTOMIZATION_FILE}"
-        why, line = difference(state.get(KUSTOMIZATION_FILE), written.encode())
+        why, line = difference(present, written.encode())
         yield Underived(environment=environment, job="", path=path, why=why, line=line)
 
     def _torn(self, environment: str) -> Mapping[str, Record]:
@@ -461,13 +467,12 @@ class Derivation(Owner):
         if not changed:
             return
         sides = [self._workspace, *map(self._commit, self._lineage.tips if self._on_disk else ())]
-        there = self._state_here(folder_of(environment))
         for path in changed:
-            present = there.get(path)
+            full = f"{folder_of(environment)}/{path}"
+            present = self._at_hand(full)
             wanted = [side.own_objects(environment).copies.get(path) for side in sides]
             if present not in [text.encode() if text is not None else None for text in wanted]:
                 why, line = difference(present, wanted[0].encode() if wanted[0] else None)
-                full = f"{folder_of(environment)}/{path}"
                 yield Underived(environment=environment, job="", path=full, why=why, line=line)
 
     def _strays(self, environment: str, inside: frozenset[str]) -> Iterator[Underived]:
@@ -578,6 +583,13 @@ class Derivation(Owner):
         """All that is in an environment's rendered folder, by path in it."""
         return self._state_here(folder_of(environment))
 
+    def _at_hand(self, path: str) -> bytes | None:
+        """A file at hand, as git would keep it; None where there is none."""
+        tree = self._workspace.rendered_tree
+        if self._on_disk and not _contains(self._uncommitted, path):
+            tree = self._commit(self._lineage.tips[0]).tree
+        return _content(tree, path) if tree.kind(path) else None
+
     def _state_here(self, folder: str) -> State:
         """What is at hand in a folder, as git would keep it."""
         if not self._on_disk:
@@ -613,6 +625,12 @@ def _inside(folder: str, paths: Sequence[str]) -> Sequence[str]:
     """Those of sorted paths that lie in a folder."""
     first, end = (bisect_left(paths, f"{folder}{after}") for after in ("/", chr(ord("/") + 1)))
     return paths[first:end]
+
+
+def _contains(paths: Sequence[str], path: str) -> bool:
+    """Whether a path is one of sorted ones."""
+    at = bisect_left(paths, path)
+    return at < len(paths) and paths[at] == path
 
 
 def _state(tree: Tree, folder: str, prefix: str = "") -> State:

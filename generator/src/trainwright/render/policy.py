@@ -10,7 +10,6 @@ from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Finding, Location
 from trainwright.documents.yamlio import Document
 from trainwright.findings import diagnostics as dx
-from trainwright.render import own_object_checks
 from trainwright.render.cache import Remembered
 from trainwright.rules import deception
 from trainwright.rules.policy import JobFindings, apply_policy
@@ -51,7 +50,10 @@ class EnvironmentCheck:
             return known.findings
         together = (*shared, *collisions.find(self.name, self.runs, workspace.reader))
         own = workspace.own_objects(self.name) if self.complete else NONE
-        together += tuple(own_object_checks.findings(environment, own, self.runs))
+        if own != NONE:
+            from trainwright.render import own_object_checks  # which needs all rules
+
+            together += tuple(own_object_checks.findings(environment, own, self.runs))
         together += tuple(deception.in_lines(self._unseen(workspace), self.name))
         checked = [*self._of_jobs(), JobFindings("", together, ()), *self._unknown(workspace)]
         findings = apply_policy(environment, checked, today, whole=self.whole)

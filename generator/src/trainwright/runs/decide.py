@@ -99,6 +99,8 @@ def finished_as(record: Record, job: str, ledger: Ledger) -> str:
     Who retires a run where it is not rendered, but published, may not know the object's name: what
     of the job's own file ran tells it, too.
     """
+    if not ledger.runs:  # for which no digest is needed
+        return ""
     return ledger.finished(job, meaning.digest(record.job, record.run), record.object)
 
 
