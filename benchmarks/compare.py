@@ -53,6 +53,16 @@ class Side:
     def forget(self) -> None:
         shutil.rmtree(self.root / "cache", ignore_errors=True)
 
+    def edit(self) -> None:
+        """Render and commit, and then change a line of one job and render it, if not done yet."""
+        spec = sorted((self.root / "environments").glob("*/jobs/*-0001.yaml"))[0]
+        if "# edited" in spec.read_text():
+            return
+        self.start("render")
+        commit(self.root)
+        spec.write_text(f"{spec.read_text()}resources: {{memory: 7Gi}} # edited\n")
+        self.start("render")
+
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
@@ -69,6 +79,7 @@ SCENARIOS = {
     "check from cold": Scenario(("check",), Side.forget),
     "check again": Scenario(("check",)),
     "list jobs": Scenario(("list", "jobs")),
+    "plan": Scenario(("plan", "--against", "HEAD"), Side.edit),
     "--help": Scenario(("--help",)),
 }
 

@@ -155,7 +155,7 @@ def _in_brackets(found: re.Match[str]) -> str | None:
 def lookup(data: Any, pointer: str) -> Any:
     """The value under a JSON pointer, or None."""
     for key in Pointer(pointer).parts:
-        if isinstance(data, Mapping):
+        if isinstance(data, (dict, Mapping)):  # nearly all are of the first
             data = data.get(key)
         elif isinstance(data, list) and _INDEX.fullmatch(key) and int(key) < len(data):
             data = data[int(key)]

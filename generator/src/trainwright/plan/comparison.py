@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from operator import eq, is_
+from operator import attrgetter, eq, is_
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
@@ -79,6 +79,9 @@ class _Selected:
     names: tuple[str, ...]
     whole: frozenset[str]
     files: frozenset[JobFile]
+
+
+_name = attrgetter("name")  # by which jobs of one environment are sorted
 
 
 def _are_same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
@@ -155,7 +158,7 @@ class Comparison(Owner):
     def _selected(self) -> _Selected:
         old, new = self.before.survey, self.after.survey
         both = {
-            name: tuple(sorted({*old.jobs.get(name, ()), *new.jobs.get(name, ())}))
+            name: tuple(sorted({*old.jobs.get(name, ()), *new.jobs.get(name, ())}, key=_name))
             for name in sorted({*old.jobs, *new.jobs})
         }
         chosen = select(self._patterns, both)

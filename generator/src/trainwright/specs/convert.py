@@ -34,7 +34,7 @@ def written(kind: type, data: Mapping[str, Data], without: Container[str] = ()) 
 
 def _inside(data: Data, keys: tuple[str, ...]) -> Data:
     for key in keys:
-        data = data.get(key) if isinstance(data, Mapping) else None
+        data = data.get(key) if isinstance(data, dict) else None
     return data
 
 

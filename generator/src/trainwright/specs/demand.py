@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from functools import reduce
 from operator import add, sub
 
 from trainwright.datatypes.frozen import dataclass
@@ -109,11 +108,22 @@ def demand_of_job(job: Job, attempts: int) -> Demand:
         pool = group.pool.name if group.pool else ""
         groups.setdefault(pool, []).append(_of_group(group, attempts))
     pools = {pool: _as_one(demands) for pool, demands in groups.items()}
-    return replace(_as_one([*pools.values()]), pools=pools)
+    whole = _as_one([*pools.values()])
+    return Demand(
+        nodes=whole.nodes,
+        gpus=whole.gpus,
+        hours=whole.hours,
+        cost=whole.cost,
+        unbounded=whole.unbounded,
+        unpriced=whole.unpriced,
+        pools=pools,
+    )
 
 
 def _as_one(demands: Sequence[Demand]) -> Demand:
     """The sum of what the groups of one job ask for, which is counted once."""
+    if len(demands) == 1:
+        return demands[0]
     return replace(
         total(demands),
         unbounded=max(demand.unbounded for demand in demands),
@@ -138,4 +148,26 @@ def _of_group(job: Job, attempts: int) -> Demand:
 
 def total(demands: Iterable[Demand]) -> Demand:
     """The sum of many demands."""
-    return reduce(add, demands, NOTHING)
+    every = [demand for demand in demands if demand is not NOTHING]
+    if len(every) == 1:
+        return every[0]
+    names = dict.fromkeys(name for demand in every for name in demand.pools)
+    pools = {name: total(demand.of(name) for demand in every) for name in names}
+    return Demand(
+        nodes=_sum(demand.nodes for demand in every),
+        gpus=_sum(demand.gpus for demand in every),
+        hours=_sum(demand.hours for demand in every),
+        cost=_sum(demand.cost for demand in every),
+        unbounded=sum(demand.unbounded for demand in every),
+        unpriced=sum(demand.unpriced for demand in every),
+        pools={name: demand for name, demand in pools.items() if demand != NOTHING},
+    )
+
+
+def _sum(ranges: Iterable[Range]) -> Range:
+    low: float = 0
+    high: float = 0
+    for each in ranges:
+        low += each.low
+        high += each.high
+    return Range(low, high)

@@ -28,13 +28,13 @@ DEFAULTS, ENVIRONMENT, BASE, JOB = "defaults", "environment", "base", "job"
 
 def merge(below: Data, above: Data) -> Data:
     """`above` laid over `below`. Neither is changed; parts may be shared with the result."""
-    if not isinstance(above, Mapping):
+    if not isinstance(above, dict):  # as parsers build it: to ask an abstract class is slow
         return above
-    merged = dict(below) if isinstance(below, Mapping) else {}
+    merged = dict(below) if isinstance(below, dict) else {}
     for key, value in above.items():
         if value is None:
             merged.pop(key, None)
-        elif isinstance(value, Mapping):
+        elif isinstance(value, dict):
             below_it = merged.get(key)
             merged[key] = _MERGES.get(key, merge)(below_it, value)
         else:

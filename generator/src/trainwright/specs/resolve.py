@@ -553,7 +553,7 @@ def _pod_parts(spec: Layered) -> Iterator[PodPart]:
     """
     for field, type_, key in _PARTS:
         value = spec.data.get(field)
-        if isinstance(value, Mapping | list) and value:
+        if value and isinstance(value, dict | list):
             yield PodPart(Pointer.of(field), value, type_, key)
     yield from _security_parts(spec.data, Pointer(), "PodSecurityContext")
     for name, volume in spec.data.get("volumes", {}).items():

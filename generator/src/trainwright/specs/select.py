@@ -36,7 +36,8 @@ def select(
         raise SelectionError(NO_ENVIRONMENT)
     chosen: dict[str, set[JobFile]] = {}
     whole: set[str] = set()
-    paths = {job.path: str(job) for jobs in available.values() for job in jobs}
+    every = (job for jobs in available.values() for job in jobs) if patterns else ()
+    paths = {job.path: str(job) for job in every}
     for pattern in patterns or ("*",):
         named = paths.get(pattern.removeprefix("./"), pattern)
         environment_glob, slash, job_glob = named.strip("/").partition("/")
@@ -55,7 +56,7 @@ def select(
     return tuple(
         Selection(
             environment=environment,
-            jobs=tuple(sorted(jobs)),
+            jobs=tuple(file for file in available[environment] if file in jobs),
             others=tuple(file for file in available[environment] if file not in jobs),
             whole=environment in whole,
         )
