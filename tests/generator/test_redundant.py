@@ -21,7 +21,7 @@ from trainwright.runs.record import RECORD_FILE
 from trainwright.specs import redundant
 from trainwright.specs.merge import Layer, merge, stack
 
-LINTS = {"TW060", "TW061", "TW062", "TW063"}
+LINTS = {"TW060", "TW061", "TW063"}
 
 
 def _plan(repository: Repository, *patterns: str, use_cache: bool = False) -> plan.Build:
@@ -130,83 +130,11 @@ def _two(repository: Repository, first: str, second: str) -> None:
     _job(repository, "prod/two", f"extends: base/common\n{second}\n")
 
 
-def test_a_shared_value_that_every_job_sets_again(base: Repository) -> None:
-    base.environment("prod", "defaults: {gracePeriod: 90s}\n")
-    _two(base, "nodes: 3\ngracePeriod: 1m", "nodes: 4\ngracePeriod: 2m")
-    assert _said(base) == [
-        (
-            "TW062",
-            "environments/base/jobs/common.yaml:8:1",
-            "nodes decides nothing in any of the 2 jobs that inherit it",
-        ),
-        (
-            "TW062",
-            "environments/prod/environment.yaml:6:12",
-            "gracePeriod decides nothing in any of the 2 jobs that inherit it",
-        ),
-    ]
-
-
-def test_what_environments_have_from_one_template_is_reported_once(base: Repository) -> None:
-    """120 environments that `init` wrote are no reason for 120 findings about its default."""
-    for name in ("a", "b", "c"):
-        base.environment(name, "defaults: {gracePeriod: 90s, retries: 7}\n")
-        for job in ("one", "two"):
-            _job(base, f"{name}/{job}", "extends: base/common\ngracePeriod: 2m\n")
-    base.environment("d", "defaults: {gracePeriod: 80s}\n")
-    for job in ("one", "two"):
-        _job(base, f"d/{job}", "extends: base/common\ngracePeriod: 2m\n")
-    assert [(rule, place) for rule, place, _ in _said(base)] == [
-        ("TW062", "environments/a/environment.yaml:6:12"),
-        ("TW062", "environments/d/environment.yaml:6:12"),
-    ]
-    assert [place for _, place, _ in _said(base, "c")] == ["environments/c/environment.yaml:6:12"]
-
-
-def test_one_job_that_inherits_it_is_enough(base: Repository) -> None:
-    _two(base, "nodes: 3", "gracePeriod: 2m")
-    assert _said(base) == []
-
-
-def test_of_a_single_job_nothing_follows(base: Repository) -> None:
-    _job(base, "prod/llm", "extends: base/common\nnodes: 3\n")
-    assert _said(base) == []
-
-
-def test_a_job_in_another_environment_counts(base: Repository) -> None:
-    _two(base, "nodes: 3", "nodes: 4")
-    base.environment("dev")
-    _job(base, "dev/three", "extends: base/common\n")
-    assert _said(base) == []
-
-
-def test_of_jobs_that_were_not_looked_at_nothing_is_said(base: Repository) -> None:
-    base.environment("prod", "defaults: {gracePeriod: 90s}\n")
-    base.environment("dev")
-    _two(base, "nodes: 3\ngracePeriod: 1m", "nodes: 4\ngracePeriod: 2m")
-    assert [place for _, place, _ in _said(base, "prod")] == [
-        "environments/prod/environment.yaml:6:12"
-    ]
-    assert _said(base, "prod/one") == []
-
-
-def test_beside_a_broken_job_nothing_is_said(base: Repository) -> None:
-    _two(base, "nodes: 3", "nodes: many")
-    assert _said(base) == []
-
-
-def test_a_job_that_others_extend_decides_for_itself(base: Repository) -> None:
-    _job(base, "prod/parent", BASE)
-    for name in ("one", "two"):
-        _job(base, f"prod/{name}", "extends: prod/parent\nnodes: 7\n")
-    assert _said(base) == []
-
-
 def test_the_cache_remembers(base: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(base.root / "cache"))
     _two(base, "nodes: 3", "nodes: 4\nmaxDuration: 60m")
     first = _findings(base, use_cache=True)
-    assert {finding.rule for finding in first} == {"TW061", "TW062"}
+    assert {finding.rule for finding in first} == {"TW061"}
     _write(base)
     assert _findings(base, use_cache=True) == first
     monkeypatch.setattr(plan.batch, "run", _only_nothing)
@@ -225,13 +153,12 @@ def _only_nothing(tree: object, files: list[object], *_: object) -> list[object]
 
 def test_they_are_weighted_and_waived_like_rules(base: Repository) -> None:
     _two(base, "nodes: 3\nretries: 5", "nodes: 4\nmaxDuration: 60m")
-    base.environment("prod", "severities: {TW061: error, TW062: off}\n")
+    base.environment("prod", "severities: {TW061: error}\n")
     (finding,) = _findings(base)
     assert (finding.rule, finding.severity.value) == ("TW061", "error")
     base.environment(
         "prod",
-        "waivers:\n- {rule: TW061, reason: habit, until: '2027-01-01'}\n"
-        "- {rule: TW062, reason: habit, until: '2027-01-01'}\n",
+        "waivers:\n- {rule: TW061, reason: habit, until: '2027-01-01'}\n",
     )
     assert [f.rule for f in _plan(base).findings if f.rule[:4] in ("TW03", "TW06")] == []
 
@@ -258,7 +185,7 @@ def test_without_the_keys_every_rendered_byte_is_the_same(base: Repository) -> N
         "nodes: 4\ngracePeriod: 2m",
     )
     before = _rendered(base)
-    removed = {"TW060", "TW061", "TW062"}
+    removed = {"TW060", "TW061"}
     assert {finding.rule for finding in _findings(base)} == removed
     base.environment("prod")
     _job(base, "base/common", BASE.replace("nodes: 2\n", ""))
@@ -285,7 +212,7 @@ def _layer(index: int, data: dict[str, Any]) -> Layer:
 @given(st.lists(_spec, min_size=2, max_size=4))
 def test_what_is_called_idle_can_be_removed(specs: list[dict[str, Any]]) -> None:
     spec = stack(tuple(_layer(index, data) for index, data in enumerate(specs)))
-    for one in redundant.read(spec).written:
+    for one in redundant.read(spec):
         if one.idle:
             datas = [layer.data for layer in spec.layers]
             index = spec.layers.index(one.layer)

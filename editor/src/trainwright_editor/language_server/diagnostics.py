@@ -21,7 +21,7 @@ _SEVERITIES = {
     Severity.WARNING: types.DiagnosticSeverity.Warning,
     Severity.NOTE: types.DiagnosticSeverity.Information,
 }
-_UNNECESSARY = frozenset({dx.SAME_AS_INHERITED.id, dx.SHADOWED.id, dx.UNREAD.id})
+_UNNECESSARY = frozenset({dx.SAME_AS_INHERITED.id, dx.UNREAD.id})
 
 To = Callable[[str, Span], types.Location]  # a path and a span, for the client
 

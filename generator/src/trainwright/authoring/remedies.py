@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from trainwright.authoring.session import Session
 
 _REMOVED = frozenset(
-    d.id
-    for d in (dx.SAME_AS_INHERITED, dx.UNREAD, dx.SHADOWED, dx.WAIVER_EXPIRED, dx.WAIVER_UNUSED)
+    d.id for d in (dx.SAME_AS_INHERITED, dx.UNREAD, dx.WAIVER_EXPIRED, dx.WAIVER_UNUSED)
 )
 _MEANT = re.compile(r'[Dd]id you mean "([^"]+)"\?')
 _WRITE = re.compile(r"Write `([^`…]+)`\.")

@@ -379,15 +379,6 @@ UNREAD = Diagnostic(
     severity=Severity.WARNING,
     waivable=True,
 )
-SHADOWED = Diagnostic(
-    id="TW062",
-    name="value-always-overridden",
-    summary="A value of a shared file decides something in one job at least.",
-    effect="Every job sets it again, or inherits the same: an edit of it changes nothing.",
-    remedy="Remove the key, or the overrides that hide it.",
-    severity=Severity.NOTE,
-    waivable=True,
-)
 DROPPED_ITEMS = Diagnostic(
     id="TW063",
     name="list-override-drops-items",

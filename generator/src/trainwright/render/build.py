@@ -26,7 +26,7 @@ from trainwright.runs import record as records
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, Record, Recorded
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import own_objects, redundant
+from trainwright.specs import own_objects
 from trainwright.specs.load import state_of
 from trainwright.specs.select import Selection, select
 from trainwright.tasks import progress
@@ -133,9 +133,7 @@ def build(
         _Work(root, workspace, selection, history, options, derivation) for selection in selected
     ]
     _render(workspace, work, options)
-    idle = {item.name: item.idle for item in work}
-    shared = redundant.shared(idle, reader, whole=len(work) == len(found.jobs))
-    environments = tuple(item.finished(shared[item.name]) for item in work)
+    environments = tuple(item.finished() for item in work)
     underived = [finding for each in environments for finding in each.underived]
     if derivation is not None and not patterns:
         underived += map(derive.finding, derivation.orphans())
@@ -287,7 +285,6 @@ class _Work:
             inputs=inputs,
             findings=rendered.findings,
             waivers=rendered.waivers,
-            idle=rendered.idle,
         )
         if item.check_next_runs or rendered.findings or job not in self._checked:
             self._checked[job] = outcome
@@ -304,22 +301,13 @@ class _Work:
                 self._kept.keep(job, outcome, {**inputs, **written})
         self._texts |= {f"{job}/{name}": text for name, text in rendered.files.items()}
 
-    @property
-    def idle(self) -> redundant.Inherited | None:
-        """What decides nothing in its jobs; None unless it is known of all jobs there are."""
-        found = [outcome.idle for outcome in self._checked.values()]
-        known = tuple(idle for idle in found if idle is not None)
-        whole = self._selection.whole and len(known) == len(self._selection.jobs)
-        return redundant.Inherited(known) if whole else None
-
-    def finished(self, shared: tuple[Finding, ...]) -> EnvironmentBuild:
-        """The plan; `shared` are findings about files that several jobs inherit from."""
+    def finished(self) -> EnvironmentBuild:
         if self._options.use_cache and self.environment is not None:
             self._kept.save({file.name for file in self._spared})
         if self._selection.whole:
             selected = {file.name for file in self._selection.jobs}
             self._runs = {job: run for job, run in self._runs.items() if job in selected}
-        findings = self._findings(shared)
+        findings = self._findings()
         failed = any(finding.severity is Severity.ERROR for finding in findings)
         return EnvironmentBuild(
             name=self._selection.environment,
@@ -338,7 +326,7 @@ class _Work:
         others = self._selection.others
         return others if self._options.check_next_runs else (*others, *self._selection.jobs)
 
-    def _findings(self, shared: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    def _findings(self) -> tuple[Finding, ...]:
         checked = EnvironmentCheck(
             name=self.name,
             jobs=self._selection.jobs,
@@ -348,7 +336,7 @@ class _Work:
             whole=self._selection.whole and self._options.check_next_runs,
             complete=self._selection.whole,
         )
-        return checked.findings(self._workspace, shared, self._options.today)
+        return checked.findings(self._workspace, self._options.today)
 
     def _unknown_now(self) -> Iterator[JobFile]:
         """The jobs whose run is unknown, once it is known which would begin."""

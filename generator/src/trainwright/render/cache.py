@@ -24,7 +24,6 @@ class Remembered:
     inputs: Mapping[str, str]
     findings: tuple[Finding, ...]
     waivers: tuple[Waiver, ...]
-    idle: Mapping[str, tuple[str, ...]] | None = None  # see redundant
 
 
 def of(root: Path, environment: str, engine: str) -> Kept[Remembered]:
@@ -35,8 +34,6 @@ def of(root: Path, environment: str, engine: str) -> Kept[Remembered]:
 
 def _plain(job: Remembered) -> Data:
     plain: Data = {}
-    if job.idle is not None:
-        plain["idle"] = job.idle
     if job.findings:
         plain["findings"] = [asdict(finding) for finding in job.findings]
     if job.waivers:
@@ -48,9 +45,6 @@ def _remembered(inputs: Mapping[str, str], data: Data) -> Remembered:
     return Remembered(
         inputs=inputs,
         findings=tuple(_findings(data.get("findings", ()))),
-        idle={file: tuple(unused) for file, unused in data["idle"].items()}
-        if "idle" in data
-        else None,
         waivers=tuple(
             Waiver(**{**waiver, "place": Location(**waiver["place"])})
             for waiver in data.get("waivers", ())

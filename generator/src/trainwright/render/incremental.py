@@ -32,8 +32,7 @@ from trainwright.render.policy import EnvironmentCheck, has_unknown_run
 from trainwright.runs import record as records
 from trainwright.runs.record import Record
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import files, ledger, redundant
-from trainwright.specs.redundant import Inherited
+from trainwright.specs import files, ledger
 
 _NOWHERE = ""  # where findings are of no environment
 _ByFile = Mapping[str, tuple[Finding, ...]]
@@ -175,7 +174,6 @@ class IncrementalCheck(Owner):
             inputs=self._states((*rendered.inputs, *about)),
             findings=rendered.findings,
             waivers=rendered.waivers,
-            idle=rendered.idle,
         )
         return Checked(outcome, rendered.record or folder.record(file.name))
 
@@ -235,7 +233,7 @@ class IncrementalCheck(Owner):
             unknown=tuple(file for file in new if has_unknown_run(folder, file, begins[file.name])),
             whole=len(known) == len(jobs),
         )
-        found = check.findings(self.workspace, self._shared_in(name), self._today.get())
+        found = check.findings(self.workspace, self._today.get())
         is_sound = self.workspace.sound(name) is not None  # or its jobs are not checked
         of_jobs = (it for one in known.values() for it in one.underived if is_sound)
         return (*found, *of_jobs, *self._underived_beside(name))
@@ -265,26 +263,6 @@ class IncrementalCheck(Owner):
                 if branch is not None:
                     return Derivation(self._root, branch, self.workspace)
         return None
-
-    @tracked(same=eq)
-    def _shared_in(self, name: str) -> tuple[Finding, ...]:
-        return self._shared().get(name, ())
-
-    @tracked()
-    def _shared(self) -> Mapping[str, tuple[Finding, ...]]:
-        """What decides nothing in files that several jobs inherit from, by environment."""
-        known = {name: self._inherited(name) for name in self.workspace.survey.jobs}
-        return redundant.shared(known, self.workspace.reader, whole=True)
-
-    @tracked(same=eq)
-    def _inherited(self, name: str) -> Inherited | None:
-        """What the jobs of an environment inherit; None unless it is known of all of them."""
-        jobs = self.workspace.survey.jobs.get(name, ())
-        if jobs and self.workspace.sound(name) is None:
-            return None
-        found = [checked.outcome.idle for file in jobs if (checked := self.checked(file))]
-        known = [idle for idle in found if idle is not None]
-        return Inherited(known) if len(known) == len(jobs) else None
 
     def _group(self, name: str, findings: Iterable[Finding]) -> set[str]:
         """Sort findings by file; the files about which an environment has others than before."""

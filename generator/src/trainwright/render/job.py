@@ -63,7 +63,7 @@ class Rendered:
     `usable` is false when findings prevent a decision. `files` are those of a new run, of one that
     is changed in place, or of one whose files on disk are not what was rendered; else there are
     none. `record` is what has to be recorded of the run. `inputs` are the files that decide it,
-    there or not. `idle` are values of files that decide nothing here; None when there is no spec.
+    there or not.
     """
 
     file: JobFile
@@ -74,7 +74,6 @@ class Rendered:
     findings: tuple[Finding, ...] = ()
     waivers: tuple[Waiver, ...] = ()
     inputs: tuple[str, ...] = ()
-    idle: redundant.Idle | None = None
 
     @property
     def name(self) -> str:
@@ -131,8 +130,6 @@ def job(found: ResolvedJob, context: Context, present: Recorded | None = None) -
     failed = Rendered(file=loaded.file, usable=False, findings=loaded.findings, inputs=loaded.files)
     if loaded.spec is None:
         return failed
-    layers = redundant.read(loaded.spec)
-    failed = replace(failed, idle=layers.idle())
     if sources is None:
         return replace(failed, findings=_about(loaded.file, found.findings))
     record = present.record if present else None
@@ -141,7 +138,7 @@ def job(found: ResolvedJob, context: Context, present: Recorded | None = None) -
         decision = begun_after(context.replaces, decision, sources)
     done = replace(failed, usable=True, decision=decision)
     work = _Work(sources, decision, context.engine, loaded.file, loaded.source)
-    checked = _check_next_run(work, loaded, layers) if _checks_next_run(decision, context) else None
+    checked = _check_next_run(work, loaded) if _checks_next_run(decision, context) else None
     if checked is not None:
         waivers = sources.job.waivers
         done = replace(done, usable=checked.usable, findings=checked.findings, waivers=waivers)
@@ -237,7 +234,7 @@ class _NextRun:
     record: Record | None = None
 
 
-def _check_next_run(work: _Work, loaded: LoadedJob, layers: redundant.WrittenLayers) -> _NextRun:
+def _check_next_run(work: _Work, loaded: LoadedJob) -> _NextRun:
     """The run that the sources describe now, rendered and checked."""
     sources, file = work.sources, work.file
     job, environment = sources.job, sources.environment
@@ -250,7 +247,9 @@ def _check_next_run(work: _Work, loaded: LoadedJob, layers: redundant.WrittenLay
     problems = (*loaded.findings, *unfit)
     if problems:
         return _NextRun(False, _about(file, problems))
-    linted = _about(file, (*layers.findings(job, environment), *_in_text(sources.spec)))
+    linted = _about(
+        file, (*redundant.findings(sources.spec, job, environment), *_in_text(sources.spec))
+    )
     if job.state == "cancelled" or has_none:
         return _NextRun(True, linted)
     noted = (*_left_out(sources.spec, job, environment), *_ambiguous(sources.spec, job))

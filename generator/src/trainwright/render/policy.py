@@ -39,16 +39,14 @@ class EnvironmentCheck:
     whole: bool
     complete: bool = True
 
-    def findings(
-        self, workspace: Workspace, shared: tuple[Finding, ...], today: str
-    ) -> tuple[Finding, ...]:
-        """All that remain after waivers; `shared` are about files that several jobs inherit."""
+    def findings(self, workspace: Workspace, today: str) -> tuple[Finding, ...]:
+        """All that remain after waivers."""
         environment, known = workspace.sound(self.name), workspace.ledger(self.name)
         if environment is None:
             return workspace.loaded(self.name).findings
         if known.findings:
             return known.findings
-        together = (*shared, *collisions.find(self.name, self.runs, workspace.reader))
+        together = tuple(collisions.find(self.name, self.runs, workspace.reader))
         own = workspace.own_objects(self.name) if self.complete else NONE
         if own != NONE:
             from trainwright.render import own_object_checks  # which needs all rules

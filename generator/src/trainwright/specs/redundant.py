@@ -1,4 +1,4 @@
-"""Overrides that do nothing, or more than they seem to: in a job's file and in what it inherits.
+"""Overrides that do nothing, or more than they seem to.
 
 All of them but the dropped items of lists prove themselves: without the key, the effective spec
 (or at least the job that it describes, and so every rendered byte) is the same. Trainwright's own
@@ -8,21 +8,17 @@ defaults count as nothing inherited: writing one of them down keeps it when the 
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import reduce
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.layout import ENVIRONMENTS, environment_path
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.model import DERIVED, PATCH, Data, Environment, Finding, Job, Related
-from trainwright.datatypes.pointer import Pointer, leaves, lookup
+from trainwright.datatypes.pointer import Pointer, leaves
 from trainwright.datatypes.tolerant import identical
 from trainwright.documents.yaml_syntax import missing_space
-from trainwright.documents.yamlio import Document
 from trainwright.findings import diagnostics as dx
 from trainwright.specs import resolve
-from trainwright.specs.load import Reader
 from trainwright.specs.merge import BUILT_IN, ROLES, Layer, Layered, merge, without_nulls
 from trainwright.validation import schema
 
@@ -31,12 +27,8 @@ _OF_THE_FILE = frozenset({"apiVersion", "kind", "name", "extends", "description"
 # A command is replaced as a whole, and its words are no items of a set.
 _COMMANDS = frozenset({"/entrypoint/argv"})
 
-# By the part of a file that is a layer (`file#/pools/a/defaults`): pointers of values that decide
-# nothing for a job.
 # What a patch of the pods removes from them is a value of the patch, as of a role from its job.
 _REMOVING, _NULL = (Pointer.of(PATCH), Pointer.of(ROLES)), object()
-
-Idle = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(slots=True)
@@ -62,42 +54,22 @@ class _Written:
         return self.hidden or identical(self.value, self.inherited)
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenLayers:
-    """Everything that the layers of one job write, the lowest first."""
-
-    spec: Layered
-    written: tuple[_Written, ...]
-
-    def idle(self) -> Idle:
-        """The values of each layer that decide nothing for this job: set again, or set alike."""
-        found: dict[str, list[str]] = {}
-        for one in self.written:
-            if one.layer.by:  # what was not written decides nothing beside what was
-                continue
-            unused = found.setdefault(f"{one.layer.document.file}#{one.layer.root}", [])
-            if one.idle:
-                unused.append(one.pointer)
-        return {file: tuple(pointers) for file, pointers in found.items()}
-
-    def findings(self, job: Job, place: Environment) -> Iterator[Finding]:
-        """What is wrong with the job's own overrides, and with lists anywhere below it."""
-        own = self.spec.layers[-1]
-        for one in self.written:
-            if isinstance(one.value, list) and isinstance(one.inherited, list) and not one.hidden:
-                yield from _dropped(one)
-            if one.layer is own:
-                yield from self._own(one, job, place)
-
-    def _own(self, one: _Written, job: Job, place: Environment) -> Iterator[Finding]:
+def findings(spec: Layered, job: Job, place: Environment) -> Iterator[Finding]:
+    """What is wrong with a job's own overrides, and with lists anywhere below it."""
+    own = spec.layers[-1]
+    for one in read(spec):
+        if isinstance(one.value, list) and isinstance(one.inherited, list) and not one.hidden:
+            yield from _dropped(one)
+        if one.layer is not own:
+            continue
         if one.idle:
             yield _removes_nothing(one) if one.value is None else _equal(one)
         elif one.source is not None and one.pointer.parts[0] in DERIVED:
-            yield from _unread(self.spec, job, place, one)
+            yield from _unread(spec, job, place, one)
 
 
-def read(spec: Layered) -> WrittenLayers:
-    """Find out who writes what over whom. One pass: this is done for every job."""
+def read(spec: Layered) -> tuple[_Written, ...]:
+    """Everything that the layers of one job write over one another, the lowest first."""
     current: dict[Pointer, _Written] = {}  # by pointer, of the layers so far
     mappings: dict[Pointer, Layer] = {}  # where one of them has a mapping
     written: list[_Written] = []
@@ -107,7 +79,7 @@ def read(spec: Layered) -> WrittenLayers:
                 one = _over(current, mappings, _Written(layer, pointer, value))
                 if pointer.parts[0] != "files" or layer.wrote(pointer):  # else a folder's
                     written.append(one)
-    return WrittenLayers(spec, tuple(written))
+    return tuple(written)
 
 
 def _over(
@@ -136,128 +108,6 @@ def _over(
         mappings[above] = one.layer
         above = above.parent
     return one
-
-
-class Inherited:
-    """By layer, how many jobs inherit it, and in how many of these each of its values is idle."""
-
-    def __init__(self, jobs: Iterable[Idle] = ()):
-        self._jobs: Counter[str] = Counter()
-        self._idle: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        for idle in jobs:
-            self._jobs.update(idle.keys())
-            for part, pointers in idle.items():
-                self._idle[part].update(pointers)
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Inherited) and self._jobs == other._jobs and self._idle == other._idle
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
-    @classmethod
-    def together(cls, several: Iterable[Inherited]) -> Inherited:
-        """What all of several groups of jobs inherit."""
-        found = cls()
-        for each in several:
-            found._jobs.update(each._jobs)
-            for part, pointers in each._idle.items():
-                found._idle[part].update(pointers)
-        return found
-
-    @property
-    def parts(self) -> Collection[str]:
-        """The layers that any job inherits."""
-        return self._jobs.keys()
-
-    def unused(self, part: str) -> tuple[tuple[Pointer, int], ...]:
-        """The values that decide nothing in any job, and how many jobs inherit them."""
-        jobs = self._jobs[part]
-        idle = sorted(pointer for pointer, times in self._idle[part].items() if times == jobs)
-        # Of one job there is no telling who will inherit from the file next.
-        return tuple((Pointer(pointer), jobs) for pointer in idle) if jobs > 1 else ()
-
-
-def shared(
-    known: Mapping[str, Inherited | None], reader: Reader, *, whole: bool
-) -> dict[str, tuple[Finding, ...]]:
-    """By environment, the values of files its jobs inherit from that decide nothing in any job.
-
-    `known` is None for an environment of which a job was left out or is broken. Unless the `whole`
-    repository was looked at, only an environment's own file is known.
-    """
-    complete = whole and None not in known.values()
-    parts = {
-        name: [
-            part
-            for part in (inherited.parts if inherited else ())
-            if complete or file_of(part) == environment_path(name)
-        ]
-        for name, inherited in known.items()
-    }
-    return _unused(parts, Inherited.together(filter(None, known.values())), reader)
-
-
-def file_of(part: str) -> str:
-    """The file that a layer is a part of."""
-    return part.partition("#")[0]
-
-
-def _unused(
-    parts: Mapping[str, Collection[str]], inherited: Inherited, reader: Reader
-) -> dict[str, tuple[Finding, ...]]:
-    """By environment, what decides nothing in the layers that its jobs inherit.
-
-    A value that several environments write alike is reported in the first of them.
-    """
-    found = {}
-    reported: set[tuple[str, str, str]] = set()
-    known: dict[str, tuple[tuple[Pointer, int], ...]] = {}  # most layers are of all environments
-    for name in parts:
-        for part in parts[name]:
-            if part not in known:
-                known[part] = () if _is_job(file_of(part), parts) else inherited.unused(part)
-        idle = [
-            (document, Pointer(root), pointer, times)
-            for part in sorted(part for part in parts[name] if known[part])
-            for file, _, root in (part.partition("#"),)
-            if isinstance(document := reader.document(file), Document)  # else just edited
-            for pointer, times in known[part]
-        ]
-        found[name] = tuple(
-            _shadowed_everywhere(document, root, pointer, times, name)
-            for document, root, pointer, times in idle
-            if _written(document, root + pointer, name) not in reported
-        )
-        reported |= {
-            _written(document, root + pointer, name) for document, root, pointer, _ in idle
-        }
-    return found
-
-
-def _written(document: Document, pointer: str, environment: str) -> tuple[str, str, str]:
-    """What tells one value from another: of an environment's own file, not the file.
-
-    Environments that begin from one template write it alike, and one finding is about all of them.
-    """
-    if document.file != environment_path(environment):
-        return document.file, pointer, ""
-    return "", pointer, json.dumps(lookup(document.data, pointer), sort_keys=True)
-
-
-def _is_job(file: str, environments: Container[str]) -> bool:
-    """Whether a file that others extend is a job itself, in which its values decide."""
-    inside, jobs, _ = file.removeprefix(f"{ENVIRONMENTS}/").rpartition("/jobs/")
-    return bool(jobs) and inside in environments
-
-
-def _shadowed_everywhere(
-    document: Document, root: Pointer, pointer: Pointer, jobs: int, environment: str
-) -> Finding:
-    message = f"{pointer.dotted} decides nothing in any of the {jobs} jobs that inherit it"
-    place = document.key_place(root + pointer)
-    return dx.SHADOWED.at(place, message, path=pointer, subject=environment)
 
 
 def _leaves(layer: Layer) -> Iterator[tuple[Pointer, Data]]:
