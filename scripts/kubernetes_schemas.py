@@ -3,7 +3,7 @@
 python scripts/kubernetes_schemas.py [--check]
 
 They are those of the package kubernetes-validate, which has two trees of 10 MB for each version,
-without descriptions.
+without descriptions. Fields that take a few words have these, as the API server does.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from generated import ROOT, main
+from kubernetes_values import VALUES
 
 FILE = ROOT / "generator/src/trainwright/validation/kubernetes_schemas.json"
 COMMAND = "python scripts/kubernetes_schemas.py"
@@ -56,12 +57,20 @@ def _undescribed(schema: Any) -> Any:
     return [_undescribed(item) for item in schema] if isinstance(schema, list) else schema
 
 
+def _worded(name: str, schema: Definitions) -> Definitions:
+    """A definition whose fields take the words that the API server does."""
+    for field, words in VALUES.get(name, {}).items():
+        if field in schema.get("properties", {}):
+            schema["properties"][field]["enum"] = [*words, None]
+    return schema
+
+
 def _spans(versions: list[str]) -> Iterator[tuple[str, list[list[Any]]]]:
     """The definitions by name: each with the first and the last version that have it like this."""
     found: dict[str, list[list[Any]]] = {}
     for number, version in enumerate(versions):
         for name, described in _definitions(version).items():
-            schema, spans = _undescribed(described), found.setdefault(name, [])
+            schema, spans = _worded(name, _undescribed(described)), found.setdefault(name, [])
             if spans and spans[-1][1] == number - 1 and spans[-1][2] == schema:
                 spans[-1][1] = number
             else:

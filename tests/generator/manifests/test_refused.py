@@ -6,12 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from kubernetes_values import VALUES
 
 from trainwright.datatypes.model import Severity
 from trainwright.manifests import run
 from trainwright.manifests.run import ManifestOptions
 from trainwright.validation import kubernetes_schemas
-from trainwright.validation.kubernetes_values import KEY_DEFAULTS, VALUES
+from trainwright.validation.list_maps import KEY_DEFAULTS
 
 OPTIONS = ManifestOptions(today="2026-01-01", kubernetes="1.37")
 

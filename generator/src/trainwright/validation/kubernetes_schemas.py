@@ -14,7 +14,6 @@ from pathlib import Path
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.errors import SourceError
-from trainwright.validation.kubernetes_values import VALUES
 
 VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # what may be asked for
 NEWEST = VERSIONS[-1]
@@ -28,13 +27,7 @@ _HERE = "#/$defs/"
 
 @cache
 def _schemas() -> Mapping[str, Data]:
-    """Those of all versions. Fields that take a few words have these, as the API server does."""
     loaded: dict[str, Data] = json.loads(Path(__file__).with_suffix(".json").read_bytes())
-    for name, fields in VALUES.items():
-        for _, _, schema in loaded["definitions"].get(name, ()):
-            properties = schema.get("properties", {})
-            for field in fields.keys() & properties.keys():
-                properties[field]["enum"] = [*fields[field], None]
     return loaded
 
 

@@ -15,10 +15,13 @@ from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import mapping
 from trainwright.validation import kubernetes_schemas
-from trainwright.validation.kubernetes_values import KEY_DEFAULTS
 from trainwright.validation.violation import Violation
 
 _REMEDY = "Keep one of them."
+# What the server writes where a key of a list's items is absent, by definition.
+KEY_DEFAULTS: Mapping[str, Mapping[str, str]] = {
+    f"io.k8s.api.core.v1.{name}": {"protocol": "TCP"} for name in ("ContainerPort", "ServicePort")
+}
 _Path = tuple["_Path", str | int] | None  # the way above, and the last step
 
 

@@ -3,6 +3,7 @@
 Types of k8s.io/api and the validation of k8s.io/kubernetes: values that a version added are there
 for all, so that nothing is refused which some version accepts. A field takes the empty text
 where its words start with '': the server writes a default there, or reads it as one.
+`kubernetes_schemas.py` writes them into the schemas.
 """
 
 from __future__ import annotations
@@ -107,9 +108,4 @@ VALUES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         field: tuple(word.strip("'") for word in words.split()) for field, words in fields.items()
     }
     for definition, fields in _WORDS.items()
-}
-# What the server writes where a key of a list's items is absent.
-KEY_DEFAULTS: Mapping[str, Mapping[str, str]] = {
-    f"{_CORE}.ContainerPort": {"protocol": "TCP"},
-    f"{_CORE}.ServicePort": {"protocol": "TCP"},
 }
