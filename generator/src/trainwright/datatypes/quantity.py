@@ -68,8 +68,3 @@ def seconds(duration: str) -> int:
     assert match is not None, "the schema lets only durations through"
     days, hours, minutes, rest = (int(group or 0) for group in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + rest
-
-
-def is_duration(text: str) -> bool:
-    """Whether a text is spelled as a duration, such as "12h"."""
-    return bool(text and _DURATION.fullmatch(text))

@@ -31,14 +31,6 @@ REFERENCES: Mapping[str, str] = {
     "rank0.port": "the port at which the nodes meet",
     "checkpoint.folder": "the folder of the run's checkpoints",
 }
-# Those of a role of the job, by what follows its name: `${{ roles.rollout.urls }}`.
-OF_ROLES: Mapping[str, str] = {
-    "url": "the URL of the first pod of a role, as http://HOST:PORT",
-    "urls": "the URLs of all its pods, with commas between them",
-    "hosts": "the host names of all its pods, with commas between them",
-    "port": "the port at which its pods listen",
-}
-
 # A name ends before the next reference, so that no letter is read twice.
 _REFERENCE = re.compile(
     r"(?P<literal>\$)?\$\{\{(?:(?P<name>(?:[^\n$}]|\$(?!\{\{)|\}(?!\}))*+)\}\})?"

@@ -42,7 +42,6 @@ from trainwright.runs.record import VALUES_FILE, Record, Recorded
 from trainwright.runs.recorded_job import CannotAdjust, edited_operation, recorded_job
 from trainwright.specs import authored, files, layers, ledger, redundant
 from trainwright.specs.ledger import EMPTY, Ledger
-from trainwright.specs.load import LoadedJob
 from trainwright.specs.merge import BUILT_IN, Layered
 from trainwright.specs.resolve import in_role
 from trainwright.validation import schema
@@ -138,12 +137,11 @@ def job(found: ResolvedJob, context: Context, present: Recorded | None = None) -
         decision = begun_after(context.replaces, decision, sources)
     done = replace(failed, usable=True, decision=decision)
     work = _Work(sources, decision, context.engine, loaded.file, loaded.source)
-    checked = _check_next_run(work, loaded) if _checks_next_run(decision, context) else None
-    if checked is not None:
-        waivers = sources.job.waivers
-        done = replace(done, usable=checked.usable, findings=checked.findings, waivers=waivers)
-    if decision.step is Step.BEGIN and checked is not None:
-        return _begun(done, checked, present, context)
+    if _checks_next_run(decision, context):
+        done = _next_run(replace(done, waivers=sources.job.waivers), work)
+    if decision.step is Step.BEGIN:
+        return _begun(done, present, context)
+    done = replace(done, files={}, record=None)
     if decision.step is Step.ADOPT and done.usable:
         return _adopted(done, work)
     if decision.step is Step.END:
@@ -155,14 +153,13 @@ def job(found: ResolvedJob, context: Context, present: Recorded | None = None) -
     return _continued(done, work, present, context.ledger)
 
 
-def _begun(
-    done: Rendered, checked: _NextRun, present: Recorded | None, context: Context
-) -> Rendered:
+def _begun(done: Rendered, present: Recorded | None, context: Context) -> Rendered:
     """A new run, unless one is there whose beginning is unknown, or has finished."""
     finding = None if context.new_runs else _unasked(done, present)
-    if finding is not None:
-        return replace(done, usable=False, findings=(*done.findings, finding))
-    return replace(done, files=checked.files, record=checked.record)
+    if finding is None:
+        return done
+    findings = (*done.findings, finding)
+    return replace(done, usable=False, findings=findings, files={}, record=None)
 
 
 def _unasked(done: Rendered, present: Recorded | None) -> Finding | None:
@@ -226,15 +223,7 @@ class _Work:
 # --- a run that begins, or that would be next ----------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _NextRun:
-    usable: bool
-    findings: tuple[Finding, ...]
-    files: Mapping[str, str] = field(default_factory=dict)
-    record: Record | None = None
-
-
-def _check_next_run(work: _Work, loaded: LoadedJob) -> _NextRun:
+def _next_run(done: Rendered, work: _Work) -> Rendered:
     """The run that the sources describe now, rendered and checked."""
     sources, file = work.sources, work.file
     job, environment = sources.job, sources.environment
@@ -244,14 +233,14 @@ def _check_next_run(work: _Work, loaded: LoadedJob) -> _NextRun:
     name = decision.name if begins else next_name(sources, decision.record)
     has_none = job.target == ADOPTED.name and not begins
     unfit = () if has_none else _unfit(sources.spec, job, environment, target, name)
-    problems = (*loaded.findings, *unfit)
+    problems = (*done.findings, *unfit)
     if problems:
-        return _NextRun(False, _about(file, problems))
+        return replace(done, usable=False, findings=_about(file, problems))
     linted = _about(
         file, (*redundant.findings(sources.spec, job, environment), *_in_text(sources.spec))
     )
     if job.state == "cancelled" or has_none:
-        return _NextRun(True, linted)
+        return replace(done, findings=linted)
     noted = (*_left_out(sources.spec, job, environment), *_ambiguous(sources.spec, job))
     linted = (*linted, *_about(file, noted))
     try:
@@ -259,16 +248,16 @@ def _check_next_run(work: _Work, loaded: LoadedJob) -> _NextRun:
     except ChartRefusal as refusal:
         message = f"the chart refuses the values: {refusal}"
         finding = dx.CHART.at(sources.spec.origin("/name"), message)
-        return _NextRun(False, _about(file, (*linted, finding)))
+        return replace(done, usable=False, findings=_about(file, (*linted, finding)))
     manifests = objects.manifests(texts, job.target)
     patched = _patched(work, manifests, name) if job.pod_patch else None
     problems = tuple(_dropped(work, manifests, patched))
     if problems:
-        return _NextRun(False, (*linted, *_about(file, problems)))
+        return replace(done, usable=False, findings=(*linted, *_about(file, problems)))
     findings = tuple(_check(manifests, sources.spec, job, environment, patched))
     findings = tuple(f for f in findings if not _is_said(f, linted))
-    record = _record(work, texts, manifests)
-    return _NextRun(True, (*linted, *_about(file, findings)), texts, record)
+    found = (*linted, *_about(file, findings))
+    return replace(done, findings=found, files=texts, record=_record(work, texts, manifests))
 
 
 def _patched(work: _Work, manifests: tuple[Manifest, ...], name: str) -> Patched:
@@ -609,11 +598,6 @@ def _is_said(finding: Finding, linted: tuple[Finding, ...]) -> bool:
         ) == (finding.place.file, finding.place.line):
             return True
     return False
-
-
-def _are_beside(one: Finding, other: Finding) -> bool:
-    """Whether two findings are of one line."""
-    return (one.place.file, one.place.line) == (other.place.file, other.place.line)
 
 
 def _against_schema(
