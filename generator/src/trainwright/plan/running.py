@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.tolerant import mapping, mappings, sequence
 from trainwright.findings.credentials import redact
 from trainwright.kinds import TARGETS
 from trainwright.kinds.target import Target
@@ -20,7 +22,7 @@ _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _HOST = ("hostNetwork", "hostPID", "hostIPC")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Running:
     """What reviewers of a run look at: of all of its pods, each thing once, in order.
 
@@ -37,12 +39,7 @@ class Running:
     def without(self, other: Running) -> Running:
         """What another one has not."""
         return Running(
-            images=_less(self.images, other.images),
-            commands=_less(self.commands, other.commands),
-            accounts=_less(self.accounts, other.accounts),
-            privileges=_less(self.privileges, other.privileges),
-            host_paths=_less(self.host_paths, other.host_paths),
-            objects=_less(self.objects, other.objects),
+            *(_less(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
         )
 
 
@@ -60,7 +57,7 @@ def running(run: PlannedRun | None) -> Running:
         for document in actions.documents(run, name, text)
     ]
     pods = [pod for document in documents for pod in _pods(document)]
-    containers = [one for key in _CONTAINERS for pod in pods for one in _items(pod.get(key))]
+    containers = [one for key in _CONTAINERS for pod in pods for one in mappings(pod.get(key))]
     return Running(
         images=_once(str(one["image"]) for one in containers if "image" in one),
         commands=_once(filter(None, map(_command, containers))),
@@ -77,9 +74,9 @@ def running(run: PlannedRun | None) -> Running:
             )
         ),
         host_paths=_once(
-            str(_mapping(volume.get("hostPath")).get("path"))
+            str(mapping(volume.get("hostPath")).get("path"))
             for pod in pods
-            for volume in _items(pod.get("volumes"))
+            for volume in mappings(pod.get("volumes"))
             if "hostPath" in volume
         ),
         objects=_once(_beside(documents, TARGETS[run.target])),
@@ -99,43 +96,31 @@ def _pods(data: Data) -> Iterator[Mapping[str, Data]]:
 
 
 def _command(container: Mapping[str, Data]) -> str:
-    words = (*_list(container.get("command")), *_list(container.get("args")))
+    words = (*sequence(container.get("command")), *sequence(container.get("args")))
     # One by one: in the quotes of a shell, those of a word hide what is a credential in it.
     return shlex.join(redact(str(word)) for word in words)
 
 
 def _privileges(holder: Mapping[str, Data]) -> Iterator[str]:
     """What a pod or a container may do that others may not."""
-    context = _mapping(holder.get("securityContext"))
+    context = mapping(holder.get("securityContext"))
     for key in ("privileged", "allowPrivilegeEscalation"):
         if context.get(key):
             yield key
     if context.get("runAsUser") == 0:
         yield "runs as root"
-    for capability in _list(_mapping(context.get("capabilities")).get("add")):
+    for capability in sequence(mapping(context.get("capabilities")).get("add")):
         yield f"capability {capability}"
 
 
 def _beside(documents: Iterable[Data], target: Target) -> Iterator[str]:
     seen = False
     for document in documents:
-        body = _mapping(document)
+        body = mapping(document)
         if target.makes(Manifest(body=body)) and not seen:
             seen = True
             continue
-        yield f"{body.get('kind')}/{_mapping(body.get('metadata')).get('name')}"
-
-
-def _mapping(data: Data) -> Mapping[str, Data]:
-    return data if isinstance(data, Mapping) else {}
-
-
-def _list(data: Data) -> list[Data]:
-    return data if isinstance(data, list) else []
-
-
-def _items(data: Data) -> Iterator[Mapping[str, Data]]:
-    return (item for item in _list(data) if isinstance(item, Mapping))
+        yield f"{body.get('kind')}/{mapping(body.get('metadata')).get('name')}"
 
 
 def _once(found: Iterable[str]) -> tuple[str, ...]:
