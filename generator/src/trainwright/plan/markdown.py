@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from trainwright.datatypes.listing import listed
+from trainwright.datatypes.listing import first, listed
 from trainwright.datatypes.model import Finding, Location
 from trainwright.plan import headline, words
 from trainwright.plan import table as uses
 from trainwright.plan.alike import Alike, alike
 from trainwright.plan.format import Format, Style
-from trainwright.plan.model import Action, JobChange, Plan
+from trainwright.plan.model import Action, Cause, JobChange, Plan
 from trainwright.reports.comment import (
     ICONS,
     LIMIT,
@@ -258,11 +258,7 @@ def _left(*dropped: tuple[int, str, str]) -> str:
 
 def _row(group: Alike, style: Style, currency: str) -> tuple[str, ...]:
     change = group.first
-    because = "<br>".join(
-        f"{_link(cause.place, style, words.cause(cause))}" for cause in change.causes[:_CAUSES]
-    )
-    more = len(change.causes) - _CAUSES
-    because += f"<br>and {more} more" if more > 0 else ""
+    because = "<br>".join(_causes(change.causes, _CAUSES, style))
     happens = f"**{change.action.value}**: {cell(change.why, _TEXT)}"
     asks = cell(words.signed(group.asked, currency))
     job = f"{_ICONS[change.action.value]} {_owners([group])}"
@@ -282,10 +278,11 @@ def _runs(change: JobChange) -> Iterator[str]:
 
 def _some(what: str, found: Sequence[str]) -> Iterator[str]:
     most, size = _MOST.get(what, (6, _NAME))
-    for one in found[:most]:
-        yield cell(f"{what} {one}", size)
-    if len(found) > most:
-        yield f"and {len(found) - most:,} more {what}s"
+    return first(found, most, lambda one: cell(f"{what} {one}", size), f"{what}s")
+
+
+def _causes(causes: Sequence[Cause], most: int, style: Style) -> Iterator[str]:
+    return first(causes, most, lambda one: _link(one.place, style, words.cause(one)))
 
 
 def _link(place: Location, style: Style, text: str) -> str:
@@ -314,11 +311,7 @@ def _finding(style: Style, finding: Finding) -> str:
 
 def _facts(review: Plan, style: Style) -> Iterator[str]:
     for blast in review.blast:
-        causes = "".join(
-            f"- {_link(c.place, style, words.cause(c))}\n" for c in blast.causes[:_SHARED]
-        )
-        more = len(blast.causes) - _SHARED
-        causes += f"- and {more} more\n" if more > 0 else ""
+        causes = "".join(f"- {line}\n" for line in _causes(blast.causes, _SHARED, style))
         kept = words.keeping(review, blast)
         kept = f" {cell(kept, _TEXT)}." if kept else ""
         yield f"\n`{code(blast.file)}` {words.reach(blast)}.{kept}\n\n{causes}"
@@ -329,10 +322,7 @@ def _details(group: Alike, style: Style) -> str:
     summary = f"{html(group.name)}: {change.action.value}"
     others = _listed([*map(cell, group.others)], _KEPT)
     same = f"The same for {others}.\n\n" if others else ""
-    links = [_link(c.place, style, words.cause(c)) for c in change.causes[:_MORE_CAUSES]]
-    more = len(change.causes) - _MORE_CAUSES
-    links += [f"and {more:,} more"] if more > 0 else []
-    causes = "".join(f"- {link}\n" for link in links)
+    causes = "".join(f"- {line}\n" for line in _causes(change.causes, _MORE_CAUSES, style))
     inside = f"{same}{causes}\n{_fenced(change)}"
     return f"\n<details><summary>{summary}</summary>\n\n{inside}\n</details>\n"
 

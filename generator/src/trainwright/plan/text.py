@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from trainwright.datatypes.listing import first
 from trainwright.datatypes.model import Finding, Severity
 from trainwright.findings import diagnostics as dx
 from trainwright.findings.visibility import visible
@@ -106,10 +107,8 @@ def _change(group: Alike, style: Style, currency: str) -> Iterator[str]:
 
 
 def _causes(causes: Sequence[Cause]) -> Iterator[str]:
-    for cause in causes[:_MOST]:
-        yield visible(f"  {words.cause(cause)}  ({cause.place})")
-    if len(causes) > _MOST:
-        yield f"  and {len(causes) - _MOST} more"
+    for line in first(causes, _MOST, lambda cause: f"{words.cause(cause)}  ({cause.place})"):
+        yield f"  {visible(line)}"
 
 
 _MOST = 8  # causes shown of one job or file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.datatypes.listing import plural
+from trainwright.datatypes.listing import first, plural
 from trainwright.files.filetree import Changes
 from trainwright.findings.visibility import visible
 from trainwright.render.build import Build, EnvironmentBuild
@@ -27,12 +27,12 @@ def _begun(environment: EnvironmentBuild) -> str:
     if environment.changes is None:
         return ""
     runs = sorted(environment.begun, key=lambda run: (not run.replaces, run.object))
-    lines = [
-        f"  {run.object} {f'replaces {run.replaces}' if run.replaces else 'begins'}\n"
-        for run in runs[:_MOST]
-    ]
-    more = len(runs) - _MOST
-    return "".join((*lines, f"  and {more:,} more\n" if more > 0 else ""))
+    lines = first(
+        runs,
+        _MOST,
+        lambda run: f"{run.object} {f'replaces {run.replaces}' if run.replaces else 'begins'}",
+    )
+    return "".join(f"  {line}\n" for line in lines)
 
 
 def counts(environment: EnvironmentBuild, verb: str) -> str:
