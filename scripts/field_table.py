@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from environment_fields import ENVIRONMENT, EnvironmentField
 from generated import ROOT, main
 
-from trainwright.runs.environment_fields import ENVIRONMENT, EnvironmentField
 from trainwright.runs.fields import JOB, JobField
 
 PAGE = ROOT / "docs" / "fields.md"

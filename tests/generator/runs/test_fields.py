@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from environment_fields import ENVIRONMENT, EnvironmentField
 
 from repository import Repository
 from trainwright.datatypes.layout import JobFile
@@ -23,7 +24,6 @@ from trainwright.kinds import TARGETS
 from trainwright.kinds.capabilities import unsupported
 from trainwright.render import objects
 from trainwright.runs.decision import Decision, Step
-from trainwright.runs.environment_fields import ENVIRONMENT, EnvironmentField
 from trainwright.runs.fields import JOB, STATE, Effect
 from trainwright.runs.record import VALUES_FILE
 from trainwright.runs.same_spec import Surroundings
