@@ -50,8 +50,10 @@ def _other_tools() -> Iterator[str]:
     yield "|---|---|---|---|"
     for row in other_names():
         why = "" if row.field else row.why
-        field = f"`{row.field}`" if row.field else "none"
-        yield f"| {row.tool} | `{row.name}` | {field} | {why} |"
+        above = f"{row.within}." if row.within not in ("", "environment") else ""
+        field = f"`{above}{row.field}`" if row.field else "none"
+        name = f"`{row.name}`" + (f" in `{row.within}`" if row.within else "")
+        yield f"| {row.tool} | {name} | {field} | {why} |"
 
 
 def _where(place: Place) -> str:

@@ -35,6 +35,8 @@ nodes: 2
 maxDuration: 2h
 pool: a100
 """
+BASE = "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: mnist\n"
+DEFAULTS = "apiVersion: trainwright.io/v1alpha1\nkind: Defaults\n"
 JOB_FILE, ENVIRONMENT_FILE = "prod/jobs/llm.yaml", "prod/environment.yaml"
 
 
@@ -55,6 +57,9 @@ def _write(repository: Repository, mistake: dict[str, str], job: str, environmen
     without = [*mistake.get("without", ())]
     repository.write(ENVIRONMENT_FILE, _with(ENVIRONMENT + POOLS, environment, []))
     repository.write(JOB_FILE, mistake.get("whole") or _with(JOB, job, without))
+    repository.write("base/jobs/mnist.yaml", BASE)
+    if "defaults" in mistake:
+        repository.write("defaults.yaml", _with(DEFAULTS, mistake["defaults"], []))
 
 
 @pytest.fixture
@@ -105,4 +110,4 @@ def test_a_person_who_does_what_the_message_tells_cures_it(
 
 
 def test_there_are_enough_of_them() -> None:
-    assert len(MISTAKES) >= 170
+    assert len(MISTAKES) >= 320

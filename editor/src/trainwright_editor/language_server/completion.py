@@ -149,7 +149,7 @@ def _keys(place: Place, cursor: _Cursor, typed: str) -> Iterator[Suggestion]:
 
 def _other_names(place: Place, cursor: _Cursor, typed: str) -> Iterator[Suggestion]:
     """What a field is called in Kubernetes, Helm, Slurm or Compose, written as it is here."""
-    for row in other_names():
+    for row in (row for row in other_names() if not row.within):
         top, *inner = row.field.split(".")
         if not top or not row.name.lower().startswith(typed) or top in cursor.taken | {row.name}:
             continue

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _REMOVED = frozenset(
     d.id for d in (dx.SAME_AS_INHERITED, dx.UNREAD, dx.WAIVER_EXPIRED, dx.WAIVER_UNUSED)
 )
+_FORMED = frozenset({dx.SCHEMA.id, dx.EXTENDS.id})
 _MEANT = re.compile(r'[Dd]id you mean "([^"]+)"\?')
 _WRITE = re.compile(r"Write `([^`…]+)`\.")
 _FIELDS = re.compile(r"^Write `([^`…]+)`(?: and `([^`…]+)`)?(?: and `([^`…]+)`)?\.")
@@ -86,8 +87,7 @@ def _alone(session: Session, path: str, pointer: Pointer) -> Pointer:
 
 def _is_of(path: str, entry: Entry, finding: Finding) -> bool:
     """Whether an entry is the value that a finding is about, and not one around it."""
-    root = spec_root(path, entry.pointer)
-    return root is not None and entry.pointer == root + finding.path
+    return entry.pointer == (spec_root(path, entry.pointer) or Pointer()) + finding.path
 
 
 def _meant(session: Session, finding: Finding) -> Iterator[Action]:
@@ -147,7 +147,7 @@ def _fields(session: Session, finding: Finding) -> Iterator[Action]:
     """The fields that a remedy writes out, in place of what is written."""
     path, entry = finding.place.file, _entry(session, finding)
     together, either = _FIELDS.match(finding.remedy), _UNITS.match(finding.remedy)
-    if finding.rule != dx.SCHEMA.id or entry is None or HIDDEN in finding.remedy:
+    if finding.rule not in _FORMED or entry is None or HIDDEN in finding.remedy:
         return
     texts = ["\n".join(line for line in together.groups() if line)] if together else []
     texts += _CODE.findall(finding.remedy) if either else []
@@ -161,6 +161,8 @@ def _fields(session: Session, finding: Finding) -> Iterator[Action]:
 
 def _with_fields(session: Session, path: str, entry: Entry, text: str) -> bytes:
     """A file with other fields in place of an entry. Raises EditError and _TakenError."""
+    if entry.key is None and entry.pointer.last.isdecimal():
+        return replaced(session, path, entry.value, text)
     if entry.key and entry.pointer.parent.last.isdecimal() and "\n" not in text:  # of a list's item
         return replaced(session, path, Span(entry.key.start, entry.value.end), text)
     written = yamlio.parse(path, text.encode())

@@ -309,7 +309,7 @@ def _composed(text: Masked) -> MappingNode:
         if loader.check_node():
             second = loader.get_node()
             at = _position(second) if second else (0, 0)
-            raise _Refusal(dx.SHAPE, "a second document starts here", at, "Use one file a spec.")
+            raise _Refusal(dx.SHAPE, "a second document starts here", at, "Use one file per spec.")
     finally:
         loader.dispose()
     if not isinstance(node, MappingNode):

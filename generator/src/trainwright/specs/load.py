@@ -24,6 +24,7 @@ from trainwright.datatypes.layout import (
     environment_files,
     environment_path,
 )
+from trainwright.datatypes.listing import listed
 from trainwright.datatypes.model import Data, Finding, Location
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.documents.yamlio import Document, parse
@@ -340,8 +341,8 @@ class Reader(Owner):
         raw = self.raw(path)
         if not isinstance(raw, Finding):
             return state_of(raw)
-        listed = self.repository_folder(path)
-        return raw.message if listed is None else state_of("\0".join(listed).encode())
+        names = self.repository_folder(path)
+        return raw.message if names is None else state_of("\0".join(names).encode())
 
     def is_as(self, states: Mapping[str, str]) -> bool:
         """Whether files have the states that they had, by path."""
@@ -504,18 +505,42 @@ class Reader(Owner):
                 return
             place = document.place("/extends")
             if problem := _cannot_extend(base, seen):
-                at = Pointer("/extends")
-                findings.append(dx.EXTENDS.at(place, problem, subject=str(file), path=at))
+                remedy = self._extendable(str(base), seen) if base not in seen else _NO_CIRCLE
+                findings.append(_not_extended(file, place, problem, remedy))
                 return
             seen.append(base)
             folder, _, name = base.partition("/")
             path = JobFile(folder, name).path
             if isinstance(raw := self.raw(path), Finding):
                 problem = f'"{base}" cannot be used: {raw.message}'
-                at = Pointer("/extends")
-                findings.append(dx.EXTENDS.at(place, problem, subject=str(file), path=at))
+                remedy = raw.remedy if self.tree.kind(path) else self._extendable(base, seen)
+                findings.append(_not_extended(file, place, problem, remedy))
                 yield path, None
                 return
+
+    def _extendable(self, base: str, seen: list[str]) -> str:
+        """What to write for a base that there is not: the one that is meant, or some that are."""
+        known = [name for name in self._specs() if name not in seen]
+        parts = re.sub(r"\.ya?ml$", "", base).split("/")
+        meant = "/".join(part for part in parts if part.strip(".") and part not in _AROUND)
+        if meant not in known:
+            near = get_close_matches(meant, known, n=1, cutoff=_NEAR)
+            alike = [name for name in known if name.partition("/")[2] == meant]
+            meant = (alike if len(alike) == 1 else near or [""])[0]
+        if meant:
+            return f"Write `extends: {meant}`."
+        there = f" There are: {listed(known, _MOST_BASES)}." if known else ""
+        return f"Name another spec by its folder and name, such as base/mnist.{there}"
+
+    def _specs(self) -> Iterator[str]:
+        """The specs that others can extend, as they name them: those of bases first."""
+        folders = [
+            entry.name for entry in self.tree.entries(ENVIRONMENTS) if entry.kind == "folder"
+        ]
+        for folder in sorted(folders, key=lambda name: (name != "base", name)):
+            inside = f"{ENVIRONMENTS}/{folder}/jobs"
+            names, _ = _job_names(self.tree, inside) if _NAME.fullmatch(folder) else ([], [])
+            yield from (f"{folder}/{name}" for name in names)
 
 
 def _of_other_kind(file: JobFile, document: Document) -> Finding | None:
@@ -550,6 +575,16 @@ _NO_TEMPLATES = (
     "Write its value; what jobs share is in a base that they extend. "
     "`trainwright import` reads what `helm template` prints."
 )
+
+
+def _not_extended(file: JobFile, place: Location, problem: str, remedy: str) -> Finding:
+    at = Pointer("/extends")
+    return dx.EXTENDS.at(place, problem, subject=str(file), path=at, remedy=remedy)
+
+
+_NO_CIRCLE = "Remove extends from one of them."
+_AROUND = frozenset({ENVIRONMENTS, "jobs"})  # of the path of a spec, beside its folder and name
+_MOST_BASES = 8
 
 
 def _cannot_extend(base: object, seen: list[str]) -> str:

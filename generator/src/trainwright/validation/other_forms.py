@@ -18,7 +18,13 @@ Fields = Mapping[str, Data]
 Form = Callable[[str, Data], Fields | None]
 
 _PYTHON = re.compile(r"(?:.*/)?python[0-9.]*")
-_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([kKmMgGtT])i?[bB]?")
+_SIZE = re.compile(
+    r"([0-9]+(?:[.,][0-9]+)?) ?(?:([kKmMgGtT])(?:i?[bB]?|(?:ilo|ega|iga|era)[bB]ytes?)|(\+))"
+)
+_CORES = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:\+| ?v?(?:cores?|cpus?|CPUs?))")
+_UNIT = re.compile(r"[$€£]? ?([0-9]+(?:\.[0-9]+)?) ?(?:GPUs?|gpus?|h|hours?|[$€£]|USD|EUR|nodes?)?")
+_TOLERATION = re.compile(r"([\w./-]+)(?:=([\w.-]*))?(?::(NoSchedule|PreferNoSchedule|NoExecute))?")
+_RANGE = re.compile(r"(\d+) ?[:-] ?(\d+)")
 _CLOCK = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 _AMOUNT = re.compile(r"(\d+) ?(s|m|h|d)(?:ec|in|r|econd|inute|our|ay)?s?")
 _ASSIGNED = re.compile(r"[A-Za-z_][\w.-]*=")
@@ -42,7 +48,24 @@ def at(path: str, value: Data) -> Fields:
 def size(value: Data) -> str:
     """Return "64Gi" for "64GB", "64g" or "64 Gi": units of Docker and Slurm are binary; or ""."""
     found = _SIZE.fullmatch(value) if isinstance(value, str) else None
-    return f"{found[1]}{found[2].upper()}i" if found else ""
+    if found is None:
+        return ""
+    amount, unit, or_more = found.groups()  # SkyPilot's 64+ are GB
+    return f"{amount.replace(',', '.')}{'G' if or_more else unit.upper()}i"
+
+
+def cores(value: Data) -> str:
+    """Return "4" for "4 cores" or "4+", or ""."""
+    found = _CORES.fullmatch(value) if isinstance(value, str) else None
+    return found[1] if found else ""
+
+
+def number(value: str) -> int | float | None:
+    """The number of an amount whose unit its field has already: "$2.50", "16 GPUs"."""
+    found = _UNIT.fullmatch(value.strip())
+    if found is None:
+        return None
+    return float(found[1]) if "." in found[1] else int(found[1])
 
 
 def clock(text: str) -> int | None:
@@ -132,7 +155,24 @@ def variables(value: Data) -> Fields | None:
     return {key: named for key, named in found.items() if named and "" not in named} or None
 
 
+def variable(name: str, entry: Fields) -> Fields | None:
+    """A variable with a mapping of its own: as Kubernetes has it, or a Secret's name and key."""
+    secret = entry.get("secret", entry.get("secretName", entry.get("secretRef")))
+    key = entry.get("key", entry.get("secretKey"))
+    if isinstance(secret, Mapping):
+        return variables({name: {"valueFrom": {"secretKeyRef": {"key": key, **secret}}}})
+    if secret is not None:
+        found = {"name": secret, "key": key}
+        return variables({name: {"valueFrom": {"secretKeyRef": found}}}) if key else None
+    source = entry.get("valueFrom", {k: v for k, v in entry.items() if k.endswith("Ref")})
+    if source:
+        return variables({name: {"valueFrom": source}})
+    return variables({name: entry["value"]}) if "value" in entry else None
+
+
 def _pairs(value: Data) -> Iterable[tuple[str, Data]]:
+    if isinstance(value, str):
+        value = [word for text in words(value) for word in text.split(",") if "=" in word]
     if isinstance(value, Mapping):
         yield from value.items()
     for entry in value if isinstance(value, list) else ():
@@ -163,7 +203,7 @@ def volumes(value: Data) -> Fields | None:
     """Volumes of a pod, or of Docker, by their names."""
     found = dict[str, Data]()
     for entry in value if isinstance(value, list) else ():
-        bind = _BIND.fullmatch(entry) if isinstance(entry, str) else None
+        bind = _BIND.fullmatch(_short(entry))
         name = bind[1] if bind else mapping(entry).get("name")
         if not name:
             return None
@@ -173,6 +213,45 @@ def volumes(value: Data) -> Fields | None:
         else:
             found[str(name)] = {**_volume(entry), "mountPath": f"/{name}"}
     return {"volumes": found} if found else None
+
+
+def _short(entry: Data) -> str:
+    """A mount of Compose as `name:/path`, whichever of its two forms it has."""
+    if isinstance(entry, str):
+        return entry
+    source, target = (mapping(entry).get(key, "") for key in ("source", "target"))
+    return f"{source}:{target}{':ro' if mapping(entry).get('read_only') else ''}"
+
+
+CLAIM = frozenset("size storage storageClass storageClassName accessModes accessMode".split())
+
+
+def made_claim(entry: Fields) -> Fields:
+    """A volume with the properties of a claim that is to be made beside its mount."""
+    size, kind = (
+        next((entry[key] for key in keys if key in entry), None)
+        for keys in (("size", "storage"), ("storageClass", "storageClassName"))
+    )
+    create = {"size": size, "storageClass": kind}
+    rest = {key: item for key, item in entry.items() if key not in CLAIM}
+    return {"create": {key: item for key, item in create.items() if item}, **rest}
+
+
+def toleration(value: Data) -> Fields | None:
+    """A taint as `kubectl taint` has it: key, key:effect or key=value:effect."""
+    found = _TOLERATION.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        return None
+    key, text, effect = found.groups()
+    said = {"key": key, "operator": "Equal" if text else "Exists", "value": text, "effect": effect}
+    return {name: item for name, item in said.items() if item}
+
+
+def host_aliases(value: Data) -> Fields | None:
+    """Addresses by host name."""
+    if not isinstance(value, Mapping) or not all(isinstance(ip, str) for ip in value.values()):
+        return None
+    return {"hostAliases": [{"ip": ip, "hostnames": [name]} for name, ip in value.items()]}
 
 
 def _volume(entry: Fields) -> Fields:
@@ -201,13 +280,15 @@ def flags(value: Data) -> Fields | None:
     """Words of a command line, or a mapping."""
     if isinstance(value, Mapping):
         return {"flags": value}
-    words = _words(value)
-    if words and all(isinstance(word, str) and _ASSIGNED.match(word) for word in words):
-        words = [f"--{word}" for word in words]
-    if not words or not str(words[0]).startswith("--"):
+    options = _words(value)
+    if options and all(isinstance(option, Mapping) for option in options):
+        return {"flags": {key: item for each in options for key, item in _option(mapping(each))}}
+    if options and all(isinstance(word, str) and _ASSIGNED.match(word) for word in options):
+        options = [f"--{word}" for word in options]
+    if not options or not str(options[0]).startswith("--"):
         return None
     found, key = dict[str, Data](), ""
-    for word in words:
+    for word in options:
         if isinstance(word, str) and word.startswith("--"):
             key, equals, text = word[2:].partition("=")
             found[key], key = (text, "") if equals else (True, key)
@@ -218,30 +299,41 @@ def flags(value: Data) -> Fields | None:
     return {"flags": found}
 
 
+def _option(entry: Fields) -> Iterable[tuple[str, Data]]:
+    """An option of a list, by its name."""
+    if entry.keys() == {"name", "value"}:
+        return [(str(entry["name"]).removeprefix("--"), entry["value"])]
+    return entry.items()
+
+
 def arguments(value: Data) -> Fields | None:
     """Arguments of the program: flags, or words that are none."""
     if found := flags(value):
         return found
-    words = _words(value)
-    return {"entrypoint": {"args": [str(word) for word in words]}} if words else None
+    given = _words(value)
+    return {"entrypoint": {"args": [str(word) for word in given]}} if given else None
 
 
 def _words(value: Data) -> list[Data]:
+    return (
+        list(words(value)) if isinstance(value, str) else value if isinstance(value, list) else []
+    )
+
+
+def words(text: str) -> list[str]:
     """A command line as a list; nothing of what is none, as with a quote that is not closed."""
-    if not isinstance(value, str):
-        return value if isinstance(value, list) else []
     try:
-        return list(shlex.split(value))
+        return shlex.split(text)
     except ValueError:
         return []
 
 
 def entrypoint(value: Data) -> Fields | None:
     """A command line."""
-    words = _words(value)
-    if not words or any(isinstance(word, dict | list) for word in words):
+    given = _words(value)
+    if not given or any(isinstance(word, dict | list) for word in given):
         return None
-    argv = [str(word) for word in words]
+    argv = [str(word) for word in given]
     if argv[0].endswith(".py"):
         argv = ["python", *argv]
     if len(argv) > 1 and _PYTHON.fullmatch(argv[0]) and argv[1].endswith(".py"):
@@ -278,8 +370,11 @@ def resources(value: Data) -> Fields | None:
     for amount in (mapping(amounts.get("reservations")), mapping(amounts.get("limits"))):
         if memory := amount.get("memory"):
             found["memory"] = size(memory) or memory
-        if cores := amount.get("cpus"):
-            found["cpu"] = str(cores)
+        if cpus := amount.get("cpus"):
+            found["cpu"] = str(cpus)
+        for device in mappings(amount.get("devices")):
+            if "gpu" in str(device.get("capabilities", "")) and type(device.get("count")) is int:
+                found["gpu"] = device["count"]
     return {"resources": found} if found else None
 
 
@@ -379,9 +474,67 @@ def _user(field: str, value: Data) -> Fields | None:
     return at(field, ids if group else {"runAsUser": int(user)})
 
 
+def _megabytes(field: str, value: Data) -> Fields | None:
+    """An amount of Slurm, in megabytes where it has no unit."""
+    return at(field, f"{value}Mi") if str(value).isdecimal() else _size(field, value)
+
+
+def _gigabytes(field: str, value: Data) -> Fields | None:
+    """An amount of SkyPilot, in GB where it has no unit."""
+    return at(field, f"{value}Gi") if str(value).isdecimal() else _size(field, value)
+
+
+def _minutes(field: str, value: Data) -> Fields | None:
+    """A time limit of Slurm, in minutes where it is one number."""
+    return at(field, f"{value}m") if str(value).isdecimal() else _duration(field, value)
+
+
+def _tolerations(field: str, value: Data) -> Fields | None:
+    """Taints, as Kubernetes or `kubectl taint` has them, as what ignores them."""
+    found = list[Data]()
+    for taint in value if isinstance(value, list) else [value]:
+        of = mapping(taint)
+        said = of and {**of, "operator": "Equal" if "value" in of else "Exists"}
+        found.append(said or toleration(taint))
+    return at(field, found) if all(found) else None
+
+
+def _cores(field: str, value: Data) -> Fields | None:
+    return _text(field, cores(value) or value)
+
+
+def _elastic(field: str, value: Data) -> Fields | None:
+    """How many nodes, or from how many to how many: 4, "1:4", or the policy of a PyTorchJob."""
+    least, most = (mapping(value).get(key) for key in ("minReplicas", "maxReplicas"))
+    if found := _RANGE.fullmatch(str(value)):
+        least, most = int(found[1]), int(found[2])
+    if least and most:
+        return {"elastic": {"minNodes": least, "maxNodes": most}}
+    return _number(field, value)
+
+
+def _per_node(field: str, value: Data) -> Fields | None:
+    """What a worker requests, by the names of the Kubeflow SDK, which knows small letters only."""
+    names = {"nvidia.com/gpu": "gpu", "gpu": "gpu", "cpu": "cpu", "memory": "memory"}
+    found = {names[key]: item for key, item in mapping(value).items() if key in names}
+    if len(found) != len(mapping(value)):
+        return None
+    texts = {key: item if key == "gpu" else size(item) or str(item) for key, item in found.items()}
+    return at(field, texts) if texts else None
+
+
 def _fields(field: str, value: Data) -> Fields | None:
-    """The fields of a part of a manifest that a spec does not have."""
-    return {key: item for key, item in mapping(value).items() if key != "namespace"} or None
+    """The fields of a part of a manifest that a spec does not have, by the names that jobs use."""
+    from trainwright.validation.other_names import of_job  # the table has these forms
+
+    found = dict[str, Data]()
+    for key, item in mapping(value).items():
+        row = of_job(key)
+        if row is None:
+            found[key] = item
+        elif row.field:
+            found |= row.written(item) or {key: item}
+    return {key: item for key, item in found.items() if key != "namespace"} or None
 
 
 def _whole(form: Callable[[Data], Fields | None]) -> Form:
@@ -392,22 +545,29 @@ def _whole(form: Callable[[Data], Fields | None]) -> Form:
 FORMS: Mapping[str, Form] = {
     "arguments": _whole(arguments),
     "container": _whole(container),
+    "cores": _cores,
     "duration": _duration,
+    "elastic": _elastic,
     "entrypoint": _whole(entrypoint),
     "fields": _fields,
     "flags": _whole(flags),
+    "gigabytes": _gigabytes,
     "gpus": _gpus,
     "image": _whole(image),
     "host": _host,
     "mapping": _mapping,
+    "megabytes": _megabytes,
+    "minutes": _minutes,
     "names": _names,
     "number": _number,
+    "perNode": _per_node,
     "resources": _whole(resources),
     "scalar": _scalar,
     "seconds": _seconds,
     "size": _size,
     "suspended": _suspended,
     "text": _text,
+    "tolerations": _tolerations,
     "user": _user,
     "variables": _whole(variables),
     "volumes": _whole(volumes),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
+from trainwright.datatypes.pointer import Pointer
 from trainwright.documents.yamlio import load_rendered
 from trainwright.validation.other_forms import FORMS, Fields
 
@@ -28,6 +29,7 @@ class OtherName:
 
     name: str
     tool: str
+    within: str = ""  # the mapping that it is written in, where that is not the spec itself
     field: str = ""
     form: str = ""
     why: str = ""
@@ -57,13 +59,13 @@ def _rows(tool: str, entry: Mapping[str, str]) -> Iterator[OtherName]:
     """A row for each of the names that are written alike."""
     for name in entry["names"].split():
         field = entry.get("field", "").replace("<name>", name)
-        form, why = entry.get("form", ""), entry.get("why", "")
-        yield OtherName(name=name, tool=tool, field=field, form=form, why=why)
+        form, why, within = (entry.get(key, "") for key in ("form", "why", "within"))
+        yield OtherName(name=name, tool=tool, within=within, field=field, form=form, why=why)
 
 
 @cache
-def _by_name() -> Mapping[str, OtherName]:
-    return {_plain(row.name): row for row in reversed(other_names())}
+def _by_name() -> Mapping[tuple[str, str], OtherName]:
+    return {(row.within, _plain(row.name)): row for row in reversed(other_names())}
 
 
 def _plain(name: str) -> str:
@@ -72,4 +74,12 @@ def _plain(name: str) -> str:
 
 def of_job(key: str) -> OtherName | None:
     """Return what a job spec has for a name, however it is spelled, or None."""
-    return _by_name().get(_plain(key))
+    return _by_name().get(("", _plain(key)))
+
+
+def of_mapping(pointer: Pointer, key: str) -> OtherName | None:
+    """Return what a mapping of a spec has for a name, or None; `*` is one of those by name."""
+    *above, last = ("environment", *pointer.parts)
+    found = (f"{above[-1]}.*" if above else "", last)
+    rows = (_by_name().get((within, _plain(key))) for within in found if within)
+    return next((row for row in rows if row), None)

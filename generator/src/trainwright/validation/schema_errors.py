@@ -303,7 +303,11 @@ def _unquoted(pointer: Pointer, value: str, types: list[str]) -> str:
     if re.fullmatch("-?(0|[1-9][0-9]*)", value):
         return translation.written({pointer.last: int(value)})
     boolean = _BOOLEANS.get(value.lower()) if "boolean" in types else None
-    return "" if boolean is None else translation.written({pointer.last: boolean})
+    if boolean is not None:
+        return translation.written({pointer.last: boolean})
+    number = forms.number(value) if {"integer", "number"} & {*types} else None
+    fits = isinstance(number, int) or (number is not None and "number" in types)
+    return translation.written({pointer.last: number}) if fits else ""
 
 
 # Units of a number that is written without one, by the form that the field has.
@@ -335,6 +339,10 @@ def _quoted(pointer: Pointer, failure: _Failure) -> str:
 def _unknown_keys(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     properties = failure.schema.get("properties", {})
     known = [key for key in properties if key not in failure.excluded]
+    if pointer and (remedy := translation.of_mapping(pointer, failure.instance)):
+        keys = ", ".join(key for key in failure.instance if key not in properties)
+        yield Violation(pointer, f"{_name(pointer)} has unknown keys: {keys}", remedy)
+        return
     for key in failure.instance:
         if key in properties or any(
             _matches(p, key) for p in failure.schema.get("patternProperties", {})
@@ -347,8 +355,8 @@ def _unknown_keys(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
         elif _OF_JOBS.issubset(known) or _OF_ROLES.issubset(known):
             remedy = _misspelt(key, known) or translation.of_key(key, value, failure.instance)
         else:
-            remedy = translation.of_part(pointer, key, value)
-        remedy = remedy or _meant(key, known)
+            remedy = translation.of_part(pointer, key, value, failure.instance)
+        remedy = remedy or _meant(pointer / key, value, known)
         if failure.instance[key] is None and (meant := missing_space(key)):
             remedy = f"A colon needs a space behind it: `{meant}`."
         yield Violation(pointer / key, f'unknown key "{key}"{where}', remedy, key=key)
@@ -384,6 +392,10 @@ _OTHER_NAMES = {
 }
 
 
+_SIMILAR = 0.76  # and from here on it can be a slip, if the value is one of that key's
+_ALIKE = 0.85  # by difflib
+
+
 def _misspelt(key: str, known: list[str]) -> str:
     """A key in other letters: maxduration, max_duration."""
     plain = key.replace("_", "").replace("-", "").lower()
@@ -391,16 +403,20 @@ def _misspelt(key: str, known: list[str]) -> str:
     return f'Did you mean "{meant}"?' if meant else ""
 
 
-def _meant(key: str, known: list[str]) -> str:
+def _meant(pointer: Pointer, value: Data, known: list[str]) -> str:
     """What to write in place of an unknown key."""
+    key = pointer.last
     of_job = _OF_JOBS.issubset(known)
     if place := kubernetes_fields.of_job(key) if of_job else None:
         return place.remedy
     other = _OTHER_NAMES.get(key, "")
     if other in known:
         return f'Did you mean "{other}"?'
-    if near := _misspelt(key, known) or _nearest(key, known, 0.76):
-        return near if " " in near else f'Did you mean "{near}"?'
+    if near := _misspelt(key, known):
+        return near
+    near = _nearest(key, known, _SIMILAR)
+    if near and (_nearest(key, [near], _ALIKE) or translation.suits(pointer.parent / near, value)):
+        return f'Did you mean "{near}"?'
     if {*re.findall(r"\w+", other)} & {*known} or (other and "configMap" in known):
         return f"Write {other}."
     keys = f"Known keys: {', '.join(sorted(known))}."
@@ -447,12 +463,28 @@ _NOT_CHOSEN = ("", None, "adopted")  # the target that `adopt` writes is no choi
 
 def _enum(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     allowed = [str(value) for value in failure.wanted if value not in _NOT_CHOSEN]
-    value = str(failure.instance)
-    near = _OTHER_VALUES.get(value, "")
-    near = near if near in allowed else _nearest(value, allowed, 0.7)
-    hint = f'Did you mean "{near}"? ' if near else ""
-    message = f"{_name(pointer)} is {show(failure.instance)}"
-    yield Violation(pointer, message, f"{hint}It must be one of: {', '.join(allowed)}.")
+    value = failure.instance
+    message = f"{_name(pointer)} is {show(value)}"
+    remedy = f"It must be one of: {', '.join(allowed)}."
+    if isinstance(value, dict) and value.get("name") in allowed:
+        remedy = _alone(pointer, value) or remedy
+    elif pointer.last == "launcher" and (words := forms.words(str(value)))[1:]:
+        if words[0] in allowed:
+            remedy = f"Write `launcher: {words[0]}`, and its options under launcherOptions."
+    elif near := _one_of(str(value), allowed):
+        remedy = f'Did you mean "{near}"? {remedy}'
+    yield Violation(pointer, message, remedy)
+
+
+def _one_of(value: str, allowed: list[str]) -> str:
+    """The value that was meant: of versions the same minor, and not the one that looks alike."""
+    if version := _VERSION.fullmatch(value):
+        return version[1] if version[1] in allowed else ""
+    other = _OTHER_VALUES.get(value, "")
+    return other if other in allowed else _nearest(value, allowed, 0.7)
+
+
+_VERSION = re.compile(r"v?(\d+\.\d+)(?:[.+-].*)?")
 
 
 def _pattern(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
@@ -476,6 +508,10 @@ def _rewritten(pointer: Pointer, value: Data) -> str:
         text = forms.size(value)
     elif _is_timed(name):
         text = forms.duration(value)
+    elif name == "cpu":
+        text = forms.cores(value)
+    elif name == "procsPerNode" and value in ("gpu", "gpus", "cpu"):  # as torchrun has them
+        text = "auto"
     elif pointer.parts[-2:] == ("image", "repository"):
         return translation.written(forms.image(value))
     elif name in ("script", "module"):
@@ -494,7 +530,8 @@ def _limit(words: str) -> Callable[[_Failure, Pointer], Iterator[Violation]]:
         shown = failure.instance if isinstance(failure.instance, int | float) else ""
         size = f" is {shown}, it" if shown != "" else ""
         message = f"{_name(pointer)}{size} must {words} {failure.wanted}"
-        yield Violation(pointer, message, _described(failure.schema) or "Change the value.")
+        described = _described(failure.schema, pointer.last)
+        yield Violation(pointer, message, described or "Change the value.")
 
     return explain
 

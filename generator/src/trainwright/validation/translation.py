@@ -6,7 +6,7 @@ would not accept. https://kubernetes.io/docs/reference/kubernetes-api/workload-r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
@@ -26,6 +26,16 @@ _FORMS: Mapping[str, Callable[[Data], Fields | None]] = {
     "serviceAccount": forms.service_account,
     "kubernetes": forms.kubernetes,
 }
+# The key of a mapping that is meant where its value stands alone, if the mapping takes it.
+_ALONE = {
+    "emptyDir": "sizeLimit",
+    "gitops": "engine",
+    "kueue": "version",
+    "metrics": "port",
+    "repository": "url",
+}
+_HANDLERS = frozenset("livenessProbe readinessProbe startupProbe preStop postStart".split())
+_COMMANDS = frozenset({"args", "argv", "command"})
 # Mappings by name that others have as lists.
 _BY_NAME = frozenset("pools queues secrets targets initContainers sidecars roles".split())
 _LABELS = frozenset("labels annotations nodeSelector podLabels podAnnotations".split())
@@ -36,7 +46,39 @@ def of_field(pointer: Pointer, value: Data, around: Fields) -> str:
 
     `around` are the fields of the mapping that it is in.
     """
-    return written(_first_valid(_forms_of_field(pointer, value, around)))
+    if pointer.parent.last == "tolerations":
+        fields = forms.toleration(value)
+        return f"Write `{_inline(fields)}`." if fields else ""
+    short = (each for each in _short_forms(pointer, value) if _fits(pointer.parent, each, {}))
+    return written(_first_valid(_forms_of_field(pointer, value, around)) or next(short, None))
+
+
+def _short_forms(pointer: Pointer, value: Data) -> Iterator[Fields]:
+    """A mapping of which only one value is written, or a list as one text."""
+    field = pointer.last
+    if value is True and field == "emptyDir":
+        yield {field: {}}
+    elif field in _ALONE and not isinstance(value, dict | list):
+        yield {field: {_ALONE[field]: value}}
+    if isinstance(value, str):
+        yield from _of_text(field, value)
+    if isinstance(value, list) and field in _HANDLERS:
+        yield {field: {"exec": {"command": value}}}
+    if isinstance(value, list) and field == "dnsConfig":
+        yield {field: {"nameservers": value}}
+
+
+def _of_text(field: str, value: str) -> Iterator[Fields]:
+    """What is a mapping or a list, written as one text."""
+    if field in ("persistentVolumeClaim", "pvc"):
+        yield {"claim": value}
+    if field == "hostPath":
+        yield {field: {"path": value}}
+    server, colon, path = value.partition(":")
+    if field == "nfs" and colon and path.startswith("/"):
+        yield {field: {"server": server, "path": path}}
+    if field in _COMMANDS and (words := forms.words(value)):
+        yield {field: words}
 
 
 def _forms_of_field(pointer: Pointer, value: Data, around: Fields) -> Iterable[Fields | None]:
@@ -51,7 +93,11 @@ def _forms_of_field(pointer: Pointer, value: Data, around: Fields) -> Iterable[F
         found = _FORMS[field](value)
         mounts = around.get("volumeMounts") if field == "volumes" else None
         yield forms.mounted(found["volumes"], mounts) if found and mounts else found
-    if isinstance(value, Mapping | str):
+    elif field == "args" and isinstance(value, Mapping):
+        yield {"flags": value}
+    elif field == "hostAliases":
+        yield forms.host_aliases(value)
+    if isinstance(value, Mapping | str) and field not in {*_COMMANDS, "hostAliases"}:
         yield {field: [value]}
 
 
@@ -77,14 +123,39 @@ def _as_in_a_pod(key: str, value: Data) -> Fields | None:
     """A field of a pod where a job has it."""
     place = kubernetes_fields.of_job(key)
     path = place.fields[0] if place and place.fields else "<"
-    return None if "<" in path else at(path, value)
+    as_list = path == "topologySpread" and isinstance(value, Mapping)
+    return None if "<" in path else at(path, [value] if as_list else value)
 
 
-def of_part(pointer: Pointer, key: str, value: Data) -> str:
+def of_mapping(pointer: Pointer, around: Fields) -> str:
+    """Return what to write for a mapping whose keys mean something together, or ""."""
+    return written(_first_valid(_fields_of_mapping(pointer, around)))
+
+
+def _fields_of_mapping(pointer: Pointer, around: Fields) -> Iterable[Fields | None]:
+    if pointer.parent.last == "env":
+        yield forms.variable(pointer.last, around)
+    if pointer.last == "image" and "registry" in around:
+        rest = {key: item for key, item in around.items() if key != "registry"}
+        registry, path = str(around["registry"]).rstrip("/"), rest.get("repository", "")
+        yield {"image": {**rest, "repository": f"{registry}/{path}"}} if path else None
+    if pointer.parent.last == "volumes" and around.keys() & forms.CLAIM:
+        yield {"volumes": {pointer.last: forms.made_claim(around)}}
+
+
+def of_part(pointer: Pointer, key: str, value: Data, around: Fields) -> str:
     """Return what to write for a key inside of a field that has another name there, or ""."""
+    from trainwright.validation.other_names import of_mapping as row_of
+
     if key in ("configMapRef", "secretRef"):
         return written({key.removesuffix("Ref"): mapping(value).get("name")})
-    return written(_first_valid(_fields_of_part(pointer, key, value)))
+    if fields := _first_valid(_fields_of_part(pointer, key, value)):
+        return written(fields)
+    if row := row_of(pointer, key):
+        fields = row.written(value)
+        rest = {name: item for name, item in around.items() if name != key}
+        return written(fields if fields and _fits(pointer, fields, rest) else None) or row.remedy
+    return ""
 
 
 def _fields_of_part(pointer: Pointer, key: str, value: Data) -> Iterable[Fields | None]:
@@ -92,15 +163,15 @@ def _fields_of_part(pointer: Pointer, key: str, value: Data) -> Iterable[Fields 
     if not pointer:  # of an environment
         yield {"namespace": mapping(value).get("namespace")} if key == "metadata" else None
         yield {"defaults": _FORMS[key](value) if key in _FORMS else {key: value}}
+        yield _in_defaults(key, value)
     if "/" in key and above in ("resources", "requests", "limits"):
         yield {"resources": {"gpu": value} if key in _GPU else {"extended": {key: value}}}
-    if pointer.parent.last == "env" and (key == "valueFrom" or key.endswith("Ref")):
-        source = value if key == "valueFrom" else {key: value}
-        yield forms.variables([{"name": above, "valueFrom": source}])
     if pointer.parent == "/secrets" and key == "secretKeyRef":
         yield {"secrets": {above: value}}
     if above == "image" and key == "name":
         yield forms.image(value)
+    if above == "resources" and key == "image_id":  # of SkyPilot
+        yield forms.image(str(value).removeprefix("docker:"))
     if above == "entrypoint" and key in ("command", "cmd"):
         yield forms.entrypoint(value)
     if above == "entrypoint" and key in ("file", "path", "program"):
@@ -109,6 +180,15 @@ def _fields_of_part(pointer: Pointer, key: str, value: Data) -> Iterable[Fields 
         yield {"gitops": {"repository": {_OF_ARGO_CD[key]: value}}}
     if pointer.parent == "/flags" and not isinstance(value, dict | list):
         yield {"flags": {f"{above}.{key}": value}}
+
+
+def _in_defaults(key: str, value: Data) -> Fields | None:
+    """A field of jobs by another name, where what all jobs have is written."""
+    from trainwright.validation.other_names import of_job
+
+    row = of_job(key)
+    fields = row.written(value) if row else None
+    return {"defaults": fields} if fields else None
 
 
 _GPU = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
@@ -134,11 +214,15 @@ def of_other_file(file: str) -> str:
 
 def written(fields: Fields | None) -> str:
     """Return "Write `nodes: 4`.", which `check --fix` and editors do as it stands, or ""."""
-    from trainwright.documents import yamlio  # which reads specs, and so their errors
-
-    lines = (f"{key}: {yamlio.inline(_hidden(value))}" for key, value in (fields or {}).items())
+    lines = (f"{key}: {_inline(value)}" for key, value in (fields or {}).items())
     shown = credentials.redact("\n".join(lines)).replace("\n", "` and `")
     return f"Write `{shown}`." if shown else ""
+
+
+def _inline(value: Data) -> str:
+    from trainwright.documents import yamlio  # which reads specs, and so their errors
+
+    return yamlio.inline(_hidden(value))
 
 
 def _hidden(value: Data) -> Data:
@@ -164,6 +248,39 @@ def _first_valid(candidates: Iterable[Fields | None]) -> Fields | None:
         if fields and schema.environment_file().accepts({**_LEAST, **fields}):
             return fields
     return None
+
+
+def _fits(pointer: Pointer, fields: Fields, beside: Fields) -> bool:
+    """Whether a spec that has these fields in a mapping has nothing wrong with them.
+
+    They are in it, or, by the name of one that all jobs have, at the top.
+    """
+    from trainwright.validation import schema  # which words its errors by this
+
+    inside: Data = {**beside, **fields}
+    for key in reversed(pointer.parts):
+        inside = {key: inside}
+    job = {"apiVersion": _API_VERSION, "kind": _JOB_SPEC, "name": "job"}
+    for against, data in ((schema.job_file(), job), (schema.environment_file(), _LEAST)):
+        wrong = [
+            each.pointer
+            for each in against.explain({**data, **mapping(inside)})
+            if not (each.missing and pointer.within(each.pointer))
+        ]
+        if not any(_is_about(at, pointer / key) for at in wrong for key in fields):
+            return True
+    return _first_valid([fields]) is not None
+
+
+def suits(pointer: Pointer, value: Data) -> bool:
+    """Whether a field holds many values where many are written, and one where it is one."""
+    many: tuple[Data, ...] = ({}, [])
+    holds_many = any(_fits(pointer.parent, {pointer.last: one}, {}) for one in many)
+    return holds_many == isinstance(value, dict | list)
+
+
+def _is_about(found: Pointer, field: Pointer) -> bool:
+    return found.within(field) or field.within(found)
 
 
 _LEAST: Fields = {  # of an environment
