@@ -192,3 +192,24 @@ def test_it_is_in_the_first_words_of_the_terminal_the_comment_and_the_page(
     shown, jobs = _page(repository.run("plan", "--against", "main", "-o", "html").stdout)
     assert f"<title>Plan: {merge.headline}" in shown
     assert happens in jobs
+
+
+def test_programs_read_the_same_of_it(merge: Merge, repository: Repository) -> None:
+    """What is lost, for each job and in sum, and the command that a person confirms it by."""
+    old = _run(repository)
+    _edit(repository, merge)
+    assert repository.run("render").exit_code == 0
+    plan = json.loads(repository.run("plan", "--against", "main", "-o", "json").stdout)["plan"]
+    lost = re.search(r"(\d+) job loses its progress", merge.headline)
+    assert plan["losesProgress"] == (int(lost[1]) if lost else 0)
+    endings = [change["ending"] for change in plan["changes"] if change["ending"]]
+    waits = DELETION in merge.happens
+    ends = waits or "its training stops" in merge.happens or "are deleted" in merge.happens
+    assert len(endings) == (ends or "is deleted" in merge.happens)
+    for ending in endings:
+        assert ending == {
+            "object": old,
+            "losesProgress": "progress is lost" in merge.happens,
+            "waits": waits,
+            "command": DELETION.replace("OLD", old) if waits else "",
+        }

@@ -10,8 +10,8 @@ from trainwright.documents import yamlio
 from trainwright.documents.dialect import GO
 from trainwright.documents.yamlio import Document
 from trainwright.kinds import TARGETS
-from trainwright.plan.model import Action, PlannedRun
-from trainwright.plan.replacing import loses_progress, progress_of, replacement
+from trainwright.plan.model import Action, Ending, PlannedRun
+from trainwright.plan.replacing import ending_of, progress_of, replacement
 from trainwright.rule_model.edit import Verdict
 from trainwright.rules.edits import outcomes
 from trainwright.rules.gitops import Departure, leaving
@@ -29,7 +29,7 @@ _ACTIONS = {
     Verdict.IN_PLACE: Action.IN_PLACE,
 }
 
-_ENDS = frozenset({Action.DELETED, Action.CANCELLED, Action.NEW_RUN, Action.SUSPENDED})
+_ENDS = frozenset({Action.DELETED, Action.LEFT, Action.CANCELLED, Action.NEW_RUN, Action.SUSPENDED})
 
 
 def decide(
@@ -96,12 +96,14 @@ def goes_on(
     return any(leaving(m.body["metadata"], gitops) is Departure.KEPT for m in training)
 
 
-def loses(action: Action, before: PlannedRun | None, environment: Environment | None) -> bool:
-    """Return whether an action ends a training of which nothing is saved."""
+def ending(
+    action: Action, before: PlannedRun | None, environment: Environment | None
+) -> Ending | None:
+    """Return the training that an action ends, now or once a person confirms it."""
     if before is None or action not in _ENDS:
-        return False
+        return None
     objects = tuple(manifests(before).values())
-    return loses_progress(before, objects, environment, stays=action is Action.SUSPENDED)
+    return ending_of(before, objects, environment, stays=action is Action.SUSPENDED)
 
 
 def removed(before: PlannedRun, environment: Environment | None) -> str:

@@ -291,7 +291,7 @@ class Comparison(Owner):
             and not self._is_rendered(file)
             and self.before.folder(file.environment).is_there,
             otherwise=otherwise,
-            loses=actions.loses(action, before, environment),
+            ending=actions.ending(action, before, environment),
         )
 
     @tracked(same=is_)

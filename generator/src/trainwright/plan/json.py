@@ -8,6 +8,7 @@ from trainwright.plan import headline, words
 from trainwright.plan.format import Format, Style
 from trainwright.plan.model import (
     Cause,
+    Ending,
     EnvironmentPlan,
     JobChange,
     ObjectChange,
@@ -38,6 +39,7 @@ def render(review: Plan, style: Style) -> str:
             "underived": [finding_data(finding) for finding in review.underived],
             "verdict": headline.verdict(review),
             "blocked": review.blocked,
+            "losesProgress": sum(change.loses for change in review.changes),
             "changes": [_change(change) for change in review.changes],
             "environments": [_environment(found) for found in review.environments],
             "objects": [_object(change) for change in review.objects],
@@ -57,7 +59,19 @@ def _change(change: JobChange) -> Data:
         "causes": [_cause(cause) for cause in change.causes],
         "before": _run(change.before),
         "after": _run(change.after),
+        "ending": _ending(change.ending),
         "requests": _demand(change.asked),
+    }
+
+
+def _ending(ending: Ending | None) -> Data:
+    if ending is None:
+        return None
+    return {
+        "object": ending.object,
+        "losesProgress": ending.loses,
+        "waits": ending.waits,
+        "command": ending.command,
     }
 
 

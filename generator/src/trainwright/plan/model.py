@@ -79,13 +79,22 @@ class PlannedRun:
     adopted: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A training that a merge ends, or, where it `waits`, a person with a command."""
+
+    object: str
+    loses: bool  # whether nothing of it is saved
+    waits: bool = False
+    command: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobChange:
     """What happens to one job; `before` is None for a new one, `after` for one that is gone.
 
     It is `unrendered` where what is rendered is kept beside the specs, and says nothing of it yet.
     A run that begins `otherwise` than its sources are now was rendered in an earlier commit.
-    It `loses` where a training ends at the merge of which nothing is saved.
     """
 
     file: JobFile
@@ -97,7 +106,12 @@ class JobChange:
     left: Demand = NOTHING  # of the run before, where it goes on although no spec asks for it
     unrendered: bool = False
     otherwise: tuple[Cause, ...] = ()
-    loses: bool = False
+    ending: Ending | None = None
+
+    @property
+    def loses(self) -> bool:
+        """Whether a training ends at the merge of which nothing is saved."""
+        return self.ending is not None and self.ending.loses and not self.ending.waits
 
     @property
     def delta(self) -> Demand:

@@ -11,7 +11,7 @@ from trainwright.datatypes.tolerant import dig, text
 from trainwright.kinds import TARGETS
 from trainwright.kinds.subjects import pod_templates
 from trainwright.objects.bundle import Bundle
-from trainwright.plan.model import PlannedRun
+from trainwright.plan.model import Ending, PlannedRun
 from trainwright.pods.storage import (
     mount_at,
     read_from,
@@ -21,7 +21,7 @@ from trainwright.pods.storage import (
     volume_of,
 )
 from trainwright.pods.template import Container, PodTemplate
-from trainwright.rules.gitops import stays_until
+from trainwright.rules.gitops import ended_by, stays_until
 from trainwright.specs.demand import Range
 
 # These live and die with a pod.
@@ -114,19 +114,20 @@ def progress_of(run: PlannedRun, objects: tuple[Manifest, ...]) -> str:
     return "its progress is lost: no setting of it saves checkpoints"
 
 
-def loses_progress(
+def ending_of(
     run: PlannedRun, objects: tuple[Manifest, ...], environment: Environment | None, *, stays: bool
-) -> bool:
-    """Return whether a training ends at a merge of which nothing is saved.
+) -> Ending | None:
+    """Return how a training ends; None for a run that does not train.
 
     One whose object leaves git, unless it `stays` there, may wait for a confirmation.
     """
     workload = next((m for m in objects if m.name == run.object and _trains(run, m)), None)
     if run.state != "active" or workload is None:
-        return False
-    if not stays and stays_until(workload, environment):
-        return False
-    return not _kept_in(run, objects)
+        return None
+    loses = not _kept_in(run, objects)
+    if stays or not stays_until(workload, environment):
+        return Ending(run.object, loses)
+    return Ending(run.object, loses, waits=True, command=ended_by(workload, environment))
 
 
 def _kept_in(run: PlannedRun, objects: tuple[Manifest, ...]) -> str:

@@ -79,13 +79,20 @@ def leaving(metadata: Mapping[str, Data], gitops: GitOps | None = None) -> Depar
 def stays_until(manifest: Manifest, environment: Environment | None) -> str:
     """What ends an object that leaves git, with the command; empty where its engine prunes it."""
     how = leaving(manifest.metadata, environment.gitops if environment else None)
-    if how is Departure.PRUNED:
-        return ""
-    if how is Departure.KEPT:
-        namespace = text(manifest.metadata.get("namespace"))
-        return f"`{deletion(manifest.kind, namespace, manifest.name, environment)}`"
-    command = confirmation(manifest.name, environment)
-    return f"its deletion is confirmed{command and f' (`{command}`)'}"
+    command = ended_by(manifest, environment)
+    if how is Departure.CONFIRMED:
+        return f"its deletion is confirmed{command and f' (`{command}`)'}"
+    return f"`{command}`" if how is Departure.KEPT else ""
+
+
+def ended_by(manifest: Manifest, environment: Environment | None) -> str:
+    """The command that ends an object that leaves git; empty where its engine prunes it."""
+    how = leaving(manifest.metadata, environment.gitops if environment else None)
+    if how is Departure.CONFIRMED:
+        return confirmation(manifest.name, environment)
+    namespace = text(manifest.metadata.get("namespace"))
+    kept = how is Departure.KEPT
+    return deletion(manifest.kind, namespace, manifest.name, environment) if kept else ""
 
 
 @warning("TW503", kinds=TRAINING, about=(OPTIONS, _FORCE), spec=Pointer("/annotations"))
