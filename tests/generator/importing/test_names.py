@@ -12,6 +12,8 @@ import yaml
 from trainwright.importing import ImportInput
 from trainwright.importing.batch import ImportOptions, run
 from trainwright.importing.convert import Imported
+from trainwright.importing.differing import reported
+from trainwright.importing.names import Names, referring
 from trainwright.kinds.reading import Loss
 
 HERE = Path(__file__).parent
@@ -242,3 +244,44 @@ def test_a_service_of_the_master_is_the_rendezvous(tmp_path: Path) -> None:
     assert one.spec["initContainers"]["wait"]["command"][2] == message
     assert "llm-rdzv" not in str(one.spec)
     assert one.severity is not Loss.CANNOT_RUN
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("llm-trainer-", "${{ run.name }}-node-"),
+        ("llm-trainer-0-", "${{ run.name }}-node-0-"),
+        ("seq -f llm-trainer-0-%g 0 1", "seq -f ${{ run.name }}-node-0-%g 0 1"),
+    ],
+)
+def test_what_the_names_of_pods_begin_with_refers_to_the_run(
+    text: str, written: str, tmp_path: Path
+) -> None:
+    container = {"command": ["bash", "-c", "a"], "env": [{"name": "PREFIX", "value": text}]}
+    one = imported(tmp_path, container)
+    assert one.spec["env"] == {"PREFIX": written}
+    assert one.severity is not Loss.CANNOT_RUN
+
+
+@pytest.mark.parametrize(
+    ("numbered", "text", "written"),
+    [
+        ("-", "my-llm-", "${{ run.name }}-"),
+        ("-", "my-llm-x", "my-llm-x"),
+        ("", "my-llm-", "my-llm-"),
+        ("-node-0-", "other-my-llm-", "other-my-llm-"),
+    ],
+)
+def test_a_target_that_numbers_its_pods_otherwise_keeps_the_text(
+    numbered: str, text: str, written: str
+) -> None:
+    names = Names(("my-llm-0.my-llm", "my-llm-1.my-llm"))
+    assert referring(text, names, numbered) == written
+
+
+def test_ranks_that_are_known_now_are_one_line(tmp_path: Path) -> None:
+    one = imported(tmp_path, {"command": ["python", "a.py"]})
+    paths = [difference.path for difference in one.added if difference.path.endswith("rank")]
+    assert len(paths) == 2
+    (line,) = [one for one in reported(one.added) if one.difference.path.endswith("rank")]
+    assert (line.difference.path, line.difference.right) == ("/pods/*/processes/0/rank", "0 to 1")

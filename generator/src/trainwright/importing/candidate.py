@@ -206,7 +206,8 @@ def _literal(
     target = _target(source, place) or place.inherited["target"]
     plain = text.replace("$$", "$") if TARGETS[target].envelope else text
     # What looks like a reference of a spec was none.
-    return referring(role_names.referring(plain.replace("${{", "$${{"), workload), names)
+    written = role_names.referring(plain.replace("${{", "$${{"), workload)
+    return referring(written, names, TARGETS[target].numbered)
 
 
 def _files(

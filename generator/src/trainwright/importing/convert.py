@@ -89,7 +89,7 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
         ),
         namespace=place.environment.namespace,
     )
-    staying_names = tuple(_staying(source))
+    staying_names = tuple(_staying(source, TARGETS[_target(spec, place)].numbered))
     changed = frozenset(path for account in accounts for path in account.changed)
     return Imported(
         source=source,
@@ -117,10 +117,10 @@ def _others(left: Iterator[NotImported], named: Sequence[NotImported]) -> Iterat
     return (one for one in left if one.field not in fields)
 
 
-def _staying(source: Source) -> Iterator[NotImported]:
+def _staying(source: Source, numbered: str) -> Iterator[NotImported]:
     workload = source.workload()
     for part in source.parts:
-        yield from staying(part, workload, source.services)
+        yield from staying(part, workload, source.services, numbered)
 
 
 def _target(spec: Mapping[str, Data], place: ImportContext) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer
 from trainwright.equivalence import Difference
+from trainwright.equivalence.comparison import in_every_pod
 from trainwright.importing import reasons
 from trainwright.kinds.reading import Loss
 from trainwright.kinds.target import in_group
@@ -49,13 +50,32 @@ _HARMLESS_ADDITIONS = (
 )
 _RIGHTS = tuple(f"/pods/*/{holder}security/allowPrivilegeEscalation" for holder in _HOLDERS)
 _GRACE = "/pods/*/grace_period"
+_RANK = "/pods/*/processes/*/rank"
 
 
 def reported(added: Iterable[Difference]) -> Iterator[Differing]:
-    """The differences but for what every rendered run has."""
-    for difference in added:
-        if not any(map(in_group(difference.path).matches, _ALWAYS)):
-            yield Differing(difference=difference, severity=severity(difference))
+    """The differences but for what every rendered run has.
+
+    The ranks that are known now are one line of all pods, each of which has others.
+    """
+    shown = [one for one in added if not any(map(in_group(one.path).matches, _ALWAYS))]
+    for one in _ranks_together(shown):
+        yield Differing(difference=one, severity=severity(one))
+
+
+def _ranks_together(found: list[Difference]) -> Iterator[Difference]:
+    ranks: dict[Pointer, list[int]] = {}
+    for one in found:
+        if in_group(one.path).matches(_RANK) and one.left is None:
+            ranks.setdefault(in_every_pod(one.path), []).append(int(one.right))
+    together = {path: known for path, known in ranks.items() if len(known) > 1}
+    for one in found:
+        path = in_every_pod(one.path)
+        if path not in together:
+            yield one
+        elif known := together[path]:
+            yield Difference(path, None, f"{min(known)} to {max(known)}")
+            together[path] = []
 
 
 def severity(difference: Difference) -> Loss:

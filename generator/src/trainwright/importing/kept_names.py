@@ -7,23 +7,26 @@ from collections.abc import Iterator, Sequence
 
 from trainwright.datatypes.pointer import Pointer, scalars
 from trainwright.importing import role_names
-from trainwright.importing.names import OF_SERVICE, RANK0, Names
+from trainwright.importing.names import RANK0, Names, references
 from trainwright.kinds.reading import Loss, NotImported, SourceObject, shown
 from trainwright.pods.pod import Workload
 
 
 def staying(
-    part: SourceObject, workload: Workload, services: Sequence[str]
+    part: SourceObject, workload: Workload, services: Sequence[str], numbered: str
 ) -> Iterator[NotImported]:
-    """Texts that name pods or services of the workload in a way that nothing replaces."""
-    names = Names.of(workload)
+    """Texts that name pods or services of the workload in a way that nothing replaces.
+
+    Pods are `numbered` in the run of the spec as its target does it.
+    """
+    names, known = Names.of(workload), references(numbered)
     patterns = [*_composed(workload), *_prefixes(names), *map(_called, services)]
     for pointer, value in scalars(part.body):
         if not isinstance(value, str) or not is_text(pointer):
             continue
         referring = role_names.referring(value, workload)
-        rest = names.replaced(referring, lambda number: " " if number in (0, OF_SERVICE) else "")
-        others = names.replaced(rest, lambda _: "\0")
+        rest = names.replaced(referring, lambda number: " " if known.get(number) else "")
+        others = names.replaced(rest, lambda number: "\0" if number > 0 else "")
         found = next((match[0] for p in patterns if (match := p.search(rest))), "")
         if "\0" in others:
             found = "a pod of another rank than 0"

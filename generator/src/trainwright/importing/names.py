@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 RANK0 = "${{ rank0.address }}"
 # Of the headless Service that its pods are found by, which has the name of the run.
 SERVICE = "${{ run.name }}.${{ namespace }}.svc.cluster.local"
-OF_SERVICE = -1  # in place of the number of a pod
+# In place of the number of a pod: the domain, what all their names begin with up to the number
+# (llm-trainer-0-), and up to that of their Job (llm-trainer-).
+OF_SERVICE, OF_PODS, OF_JOBS = -1, -2, -3
 _DOMAIN = r"(?:\.[a-z0-9-]+)?(?:\.svc(?:\.cluster\.local)?)?"
 
 
@@ -48,10 +50,29 @@ class Names:
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         known = "|".join(re.escape(host) for host in sorted(self._numbers, key=len, reverse=True))
-        named = rf"({known}){_DOMAIN}"
+        named = rf"(?P<host>{known}){_DOMAIN}"
         if self._service:
-            named += rf"|{re.escape(self._service)}\.[a-z0-9-]+\.svc(?:\.cluster\.local)?"
+            service = re.escape(self._service)
+            named += rf"|(?P<service>{service}\.[a-z0-9-]+\.svc(?:\.cluster\.local)?)"
+        if self._begun:
+            named += rf"|(?P<pods>{re.escape(self._begun)})"
+        if self._of_job:
+            named += rf"|(?P<jobs>{re.escape(self._of_job)})"
         return re.compile(rf"(?<![\w.-])(?:{named})(?![\w-]|\.\w)")
+
+    @cached_property
+    def _begun(self) -> str:
+        """What all names begin with up to the number, "llm-trainer-0-"; empty where they differ."""
+        labels = [host.partition(".")[0] for host in self.hosts]
+        begun = labels[0].removesuffix("0") if labels and labels[0].endswith("-0") else ""
+        numbered = all(label == f"{begun}{number}" for number, label in enumerate(labels))
+        return begun if numbered and "-" in begun.removesuffix("-") else ""
+
+    @cached_property
+    def _of_job(self) -> str:
+        """The same up to the number of their Job, "llm-trainer-"; empty where they have none."""
+        above = self._begun.removesuffix("0-")
+        return above if above != self._begun and "-" in above.removesuffix("-") else ""
 
     @cached_property
     def _service(self) -> str:
@@ -61,13 +82,18 @@ class Names:
     def replaced(self, text: str, by: Callable[[int], str]) -> str:
         """A text with each name replaced by what `by` says of the number; empty keeps it.
 
-        The domain of their Service has the number OF_SERVICE.
+        The domain of their Service has the number OF_SERVICE, and what their names begin with
+        OF_PODS or OF_JOBS.
         """
         if not self.may_be_in(text):
             return text
-        return self._pattern.sub(
-            lambda m: by(self._numbers[m[1]] if m[1] else OF_SERVICE) or m[0], text
-        )
+
+        def named(match: re.Match[str]) -> str:
+            host = match["host"]
+            number = self._numbers[host] if host else _OTHERS[match.lastgroup or ""]
+            return by(number) or match[0]
+
+        return self._pattern.sub(named, text)
 
     def may_be_in(self, text: str) -> bool:
         """Whether a text, or the texts of which it is one, can name a pod at all."""
@@ -83,13 +109,24 @@ class Names:
         Nothing for pods of a service without a cluster, which are called as anything is: `train`.
         """
         plain = any("-" not in host for host in self.hosts[:1])
-        return "" if plain else commonprefix(list(self._numbers))  # noqa: RUF071 - no paths
+        begun = self._of_job or self._begun
+        return "" if plain else begun or commonprefix(list(self._numbers))  # noqa: RUF071
 
 
-def referring(text: str, names: Names) -> str:
+_OTHERS = {"service": OF_SERVICE, "pods": OF_PODS, "jobs": OF_JOBS}
+
+
+def references(numbered: str) -> Mapping[int, str]:
+    """What a spec has in place of names, for a target whose pods are `numbered` like that."""
+    pods = f"${{{{ run.name }}}}{numbered}" if numbered else ""
+    jobs = pods.removesuffix("0-") if numbered.endswith("-0-") else ""
+    return {0: RANK0, OF_SERVICE: SERVICE, OF_PODS: pods, OF_JOBS: jobs}
+
+
+def referring(text: str, names: Names, numbered: str = "") -> str:
     """A text of a spec that refers to the pod with rank 0 instead of naming it."""
-    references = {0: RANK0, OF_SERVICE: SERVICE}
-    return names.replaced(text, lambda number: references.get(number, ""))
+    found = references(numbered)
+    return names.replaced(text, lambda number: found.get(number, ""))
 
 
 # --- the normal form -----------------------------------------------------------------------------
@@ -99,9 +136,8 @@ def anonymous(pod: form.Pod, names: Names) -> form.Pod:
     """A pod whose texts name pods by their numbers, which are the same in every run."""
 
     def plain(text: str) -> str:
-        return names.replaced(
-            text, lambda number: "(service)" if number == OF_SERVICE else f"(pod {number})"
-        )
+        others = {number: f"({name})" for name, number in _OTHERS.items()}
+        return names.replaced(text, lambda number: others.get(number, f"(pod {number})"))
 
     def anew(data: Data) -> Data:
         """Most of a pod names none."""

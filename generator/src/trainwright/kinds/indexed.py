@@ -24,9 +24,13 @@ ROLE = "node"  # of the one group of pods, in their names
 _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 
+# Between the name of a JobSet and the number of a pod: its Job, and which of these.
+NUMBERED_PODS = f"-{ROLE}-0-"
+
+
 def first_pod(name: str) -> str:
     """Where the pods of a JobSet find rank 0: <jobset>-<job>-<job index>-<pod index>.<service>."""
-    return f"{name}-{ROLE}-0-0.{name}"
+    return f"{name}{NUMBERED_PODS}0.{name}"
 
 
 def hosts(role: Job, name: str) -> tuple[str, ...]:

@@ -165,8 +165,9 @@ class Target:
     those of the template or refusing them. `restricted_needs` is what its operator has to be given
     before namespaces with the Pod Security level `restricted` admit its pods. `companions` are the
     kinds of what it renders beside a run, other than what any target does. `meeting` is where the
-    nodes of a run of that name meet. `container` is what the container that trains is called in its
-    pods. `serving` is how it has roles, None where it has none.
+    nodes of a run of that name meet. `numbered` is what names of its pods have between the name of
+    the run and their number from 0, where that is all. `container` is what the container that
+    trains is called in its pods. `serving` is how it has roles, None where it has none.
     """
 
     of: Kind
@@ -186,6 +187,7 @@ class Target:
     restricted_needs: str = ""
     companions: Callable[[Environment], tuple[GroupKind, ...]] = lambda _: ()
     meeting: Callable[[Job, Environment, str], Meeting] = _nowhere
+    numbered: str = ""
     prepared: Callable[[Job, Environment], Job] = lambda job, _: job
     serving: Serving | None = None
 

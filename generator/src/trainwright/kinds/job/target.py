@@ -45,6 +45,7 @@ TARGET = Target(
     facts=(*facts.FLAVORED_PODS, facts.QUEUEING),
     companions=lambda environment: (SERVICE, *queueing.pod_groups(environment)),
     meeting=lambda _job, _environment, name: indexed.meeting(_address(name)),
+    numbered="-",
     controller_labels=labels.OF_JOBS,
     deviations=(
         queueing.PLACED,

@@ -56,6 +56,7 @@ TARGET = Target(
     companions=queueing.pod_groups,
     succeeds=("TrainJob",),
     meeting=lambda _job, _environment, name: indexed.meeting(indexed.first_pod(name)),
+    numbered=indexed.NUMBERED_PODS,
     controller_labels=labels.OF_SETS,
     serving=Serving(
         indexed.serving, indexed.hosts, lambda _role, index: (f"/spec/replicatedJobs/{index}",)
