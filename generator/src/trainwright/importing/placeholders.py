@@ -1,8 +1,4 @@
-"""Placeholders in manifests that a tool or a person fills in before they are applied.
-
-`${NAME}` and `$NAME` are those of envsubst and of Flux's substitution, `<NAME>` and `V_NAME` those
-of instructions to edit a file by hand. In a shell's text the first two are variables of the shell.
-"""
+"""Placeholders in what is imported: filled in by --set, or named all at once."""
 
 from __future__ import annotations
 
@@ -15,13 +11,8 @@ from trainwright.datatypes.pointer import Pointer, lookup, scalars
 from trainwright.importing.source import Source
 from trainwright.kinds import TARGETS
 from trainwright.kinds.reading import ImportingError, SourceObject, mapping
+from trainwright.objects.placeholders import PLACEHOLDER, of_shell
 
-_PLACEHOLDER = re.compile(
-    r"\$\{(?P<braced>[A-Za-z_]\w{0,63})(?::?[-=][^{}]{0,200})?\}"
-    r"|\$(?P<bare>[A-Z_][A-Z0-9_]{0,63})"
-    r"|<(?P<angled>[A-Za-z][\w .-]{0,63})>"
-    r"|\b(?P<prefixed>V_[A-Z0-9_]{1,63})\b"
-)
 _SHELL = re.compile(r"(?:.*/)?(?:ba|da|z|k)?sh")
 _OF_PROGRAMS = frozenset({"command", "args", "env", "data", "lifecycle"})
 
@@ -42,11 +33,11 @@ def _filled(data: Data, values: Mapping[str, str]) -> Data:
     def value(match: re.Match[str]) -> str:
         return values.get(_name(match), match[0])
 
-    whole = _PLACEHOLDER.fullmatch(data)
+    whole = PLACEHOLDER.fullmatch(data)
     if whole and _name(whole) in values:
         given = values[_name(whole)]
         return int(given) if given.isdecimal() else given
-    return _PLACEHOLDER.sub(value, data)
+    return PLACEHOLDER.sub(value, data)
 
 
 def _name(match: re.Match[str]) -> str:
@@ -55,7 +46,7 @@ def _name(match: re.Match[str]) -> str:
 
 def is_placeholder(value: Data) -> bool:
     """Whether a value is a placeholder, and nothing else."""
-    return isinstance(value, str) and _PLACEHOLDER.fullmatch(value) is not None
+    return isinstance(value, str) and PLACEHOLDER.fullmatch(value) is not None
 
 
 def refuse_unfilled(source: Source) -> None:
@@ -65,7 +56,7 @@ def refuse_unfilled(source: Source) -> None:
         return
     listed = ", ".join(f"{field} is {text}" for text, (field, _) in unfilled.items())
     options = " ".join(f"--set {_quoted(name)}=…" for _, name in unfilled.values())
-    by_shell = any(text.startswith("$") for text in unfilled)
+    by_shell = any(map(of_shell, unfilled))
     print_it = " `envsubst < FILE | trainwright import -` reads the shell's." if by_shell else ""
     raise ImportingError(
         f"{source.place}: {source.title} has placeholders: {listed}. Fill them in with {options}."
@@ -85,8 +76,8 @@ def _unfilled(source: Source) -> Iterator[tuple[str, tuple[str, str]]]:
         for pointer, value in scalars(part.body):
             if not isinstance(value, str) or _is_read_by_shell(part.body, pointer, value):
                 continue
-            for match in _PLACEHOLDER.finditer(value):
-                if source.kind == "Slurm" and match[0].startswith("$"):
+            for match in PLACEHOLDER.finditer(value):
+                if source.kind == "Slurm" and of_shell(match[0]):
                     continue  # a variable of the script, which is named with all others
                 yield match[0], (part.called(pointer), _name(match))
 

@@ -22,7 +22,7 @@ from trainwright.datatypes.model import (
 from trainwright.errors import SourceError
 from trainwright.findings import diagnostics as dx
 from trainwright.kinds import SERVED
-from trainwright.manifests import checking, crds, excerpts, reading, unrendered
+from trainwright.manifests import checking, crds, excerpts, reading, unfilled, unrendered
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.checking import (
     FOR_TOOLS,
@@ -100,6 +100,7 @@ def check(paths: tuple[str, ...], options: ManifestOptions) -> ManifestFindings:
     findings += _unknown(chunks, result, need=options.need_schemas)
     values = frozenset(_values(sources))
     findings = [f for f in findings if f.rule != dx.SHAPE.id or f.place.file not in values]
+    findings = [*unfilled.together(chunks, findings)]
     findings = _after_policy(findings, environment, options.today)
     return ManifestFindings(
         findings=tuple(sorted(findings, key=lambda finding: finding.order)),
