@@ -101,7 +101,8 @@ resources:
 
 {{/*
 One container, indented as in a file. Takes a dict of "root" (the chart's scope, with the values of
-its group), "gpu" (the first GPU of the machine that is its own, -1 for any) and "serves".
+its group), "gpu" (the first GPU of the machine that is its own, -1 for any) and "role", which is
+empty for what trains.
 */}}
 {{- define "training-job.service" }}
 {{- with .root }}
@@ -195,7 +196,11 @@ its group), "gpu" (the first GPU of the machine that is its own, -1 for any) and
     {{- else if .Values.hostNetwork }}
     network_mode: host
     {{- end }}
-    {{- if $.serves }}
+    {{- if $.role }}
+    networks:
+      default:
+        aliases:
+          - {{ $.role }}
     {{- with .Values.ports }}
     expose:
       {{- range . }}

@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
 
@@ -236,6 +237,20 @@ def test_a_port_belongs_to_the_host_beside_it(name: str, expected: str) -> None:
     names = Names((trainer, judge), "here", lambda: 9001)
     hosts = {"VLLM_SERVER_HOST": judge.hostname, "JUDGE_ADDR": judge.hostname}
     assert names.env(trainer, {**hosts, name: "8000"})[name] == expected
+
+
+def test_a_role_of_a_compose_file_is_found_by_its_own_name_too() -> None:
+    trainer = _pod("train", ())
+    judge = replace(_pod("judge", (Port("", 8000),)), hostname="judge-0", aliases=("judge",))
+    names = Names((trainer, judge), "here", lambda: 9001)
+    words = ("a.py", "--log=judge", "--judge_host=judge", "--judge_port=8000", "http://judge:8000")
+    assert names.argv(trainer, words, {}) == (
+        "a.py",
+        "--log=judge",
+        "--judge_host=127.0.0.1",
+        "--judge_port=9001",
+        "http://127.0.0.1:9001",
+    )
 
 
 def test_one_port_of_several_hosts_is_refused(code: Path) -> None:

@@ -180,6 +180,133 @@ def test_a_service_is_a_role_of_the_one_that_depends_on_it(place: Repository) ->
     assert "cannot run" not in said
 
 
+URLS = "http://grpo-rollout-0-0.grpo:8000,http://grpo-rollout-0-1.grpo:8000"
+
+
+@pytest.mark.parametrize(
+    ("written", "referring"),
+    [
+        (
+            "http://grpo-rollout-0-0.grpo:8000/v1,http://grpo-rollout-0-1.grpo:8000/v1",
+            "${{ roles.rollout.url }}/v1,http://${{ roles.rollout.hosts[1] }}:8000/v1",
+        ),
+        (
+            "grpo-rollout-0-0.grpo.x.svc.cluster.local:8000,grpo-rollout-0-1.grpo.x.svc:8000",
+            "${{ roles.rollout.hosts[0] }}:8000,${{ roles.rollout.hosts[1] }}:8000",
+        ),
+        ("grpo-rollout-0-1.grpo", "${{ roles.rollout.hosts[1] }}"),
+        ("http://rollout-first:8000", "${{ roles.rollout.url }}"),
+    ],
+)
+@pytest.mark.parametrize("text", [SET, TRAINJOB], ids=["jobset", "trainjob"])
+def test_a_single_pod_of_a_role_is_referred_to(
+    text: str, written: str, referring: str, place: Repository
+) -> None:
+    spec, said = _imported(place, SERVICE + text.replace(URLS, written))
+    assert referring in _words(spec)
+    assert "cannot run" not in said
+    assert "differs, cannot" not in said
+
+
+SERVICE = """\
+apiVersion: v1
+kind: Service
+metadata: {name: rollout-first}
+spec:
+  clusterIP: None
+  selector:
+    jobset.sigs.k8s.io/jobset-name: grpo
+    jobset.sigs.k8s.io/replicatedjob-name: rollout
+    batch.kubernetes.io/job-completion-index: "0"
+  ports: [{port: 8000}]
+---
+"""
+
+
+def test_a_service_of_several_pods_of_a_role_is_told(place: Repository) -> None:
+    several = SERVICE.replace('    batch.kubernetes.io/job-completion-index: "0"\n', "")
+    path = place.root / "in.yaml"
+    path.write_text(several + SET.replace(URLS, "http://rollout-first:8000"), encoding="utf-8")
+    done = place.run("import", "--dry-run", "--env", "prod", str(path))
+    assert done.exit_code == 1
+    assert "it names rollout-first, which a rendered run calls otherwise" in done.stderr
+
+
+def test_a_probe_may_name_its_port(place: Repository) -> None:
+    named = SET.replace("{containerPort: 8000}", "{containerPort: 8000, name: api}")
+    spec, said = _imported(place, named.replace("port: 8000}", "port: api}"))
+    assert spec["roles"]["rollout"]["port"] == 8000
+    assert "Probe" not in said
+
+
+def test_pods_of_a_role_are_replaced_as_often_as_those_of_any_target(place: Repository) -> None:
+    _, said = _imported(place, TRAINJOB)
+    assert "use retries" not in said
+
+
+def test_what_is_outside_of_a_compose_file_is_told(place: Repository) -> None:
+    text = COMPOSE.replace('expose: ["9000"]', 'ports: ["19000:9000", "7000"]')
+    text = f"{text}x-common: {{a: b}}\n".replace("http://reward:9000", "http://reward:9000/score")
+    spec, said = _imported(place, text)
+    assert spec["roles"]["reward"]["port"] == 9000
+    for port in ("/services/reward/ports/0 19000:9000", "/services/reward/ports/1 7000"):
+        assert said.count(f"{port}: a role is found by the containers of its run") == 1
+    assert "/x-common {a}: Compose itself ignores it" in said
+
+
+NAMES = {
+    "its own name": ("", "reward"),
+    "a host name": ("hostname: judge", "judge"),
+    "the name of the container": ("container_name: judge-1", "judge-1"),
+    "an alias": ("networks: {default: {aliases: [scorer]}}", "scorer"),
+}
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_a_service_is_found_by_each_of_its_names(case: str, place: Repository) -> None:
+    written, name = NAMES[case]
+    text = COMPOSE.replace("    expose:", f"    {written}\n    expose:")
+    spec, said = _imported(place, text.replace("http://reward:9000", f"tcp://{name}:9000"))
+    assert "tcp://${{ roles.reward.hosts }}:9000" in _words(spec)
+    assert "cannot run" not in said
+
+
+BARE = COMPOSE.replace(
+    '--judge, "http://reward:9000", --log, reward', '--judge_host, reward, --judge_port, "9000"'
+)
+
+
+def test_a_name_that_may_be_any_word_still_leads_to_the_role(place: Repository) -> None:
+    path = place.root / "in.yaml"
+    path.write_text(BARE, encoding="utf-8")
+    assert place.run("import", "--env", "prod", str(path)).exit_code == 0
+    assert place.run("render", "prod").exit_code == 0
+    (rendered,) = (place.root / "environments/prod/rendered").glob("*/compose.yaml")
+    services = yaml.safe_load(rendered.read_text())["services"]
+    assert services["reward-0"]["networks"] == {"default": {"aliases": ["reward"]}}
+    assert services["train"]["entrypoint"][2:4] == ["--judge_host", "reward"]
+
+
+def test_a_name_that_may_be_any_word_is_told_where_it_leads_nowhere(place: Repository) -> None:
+    place.write(
+        "prod/environment.yaml",
+        ENVIRONMENT.replace(", compose: {}", "") + "defaults: {target: jobset}\n",
+    )
+    path = place.root / "in.yaml"
+    path.write_text(BARE, encoding="utf-8")
+    done = place.run("import", "--env", "prod", str(path))
+    assert done.exit_code == 1
+    assert "refer to all of its pods as ${{ roles.reward.hosts }}" in done.stderr
+
+
+def test_a_name_of_several_containers_leads_to_all_of_them(place: Repository) -> None:
+    text = COMPOSE.replace("    expose:", "    deploy: {replicas: 2}\n    expose:")
+    spec, said = _imported(place, text)
+    assert spec["roles"]["reward"]["nodes"] == 2
+    assert "http://reward:9000" in _words(spec)
+    assert "cannot run" not in said
+
+
 def test_what_a_role_cannot_say_is_told(place: Repository) -> None:
     text = SET.replace("        backoffLimit: 2\n", "        backoffLimit: 5\n", 1)
     text = text.replace("httpGet: {path: /health, port: 8000}, periodSeconds: 5}", "httpGet: {path: /health, port: 8000}, periodSeconds: 50}", 1)  # fmt: skip
@@ -230,6 +357,19 @@ REFUSED = {
         COMPOSE.replace("    depends_on:", "    environment: {CACHE: 'redis:6379'}\n    depends_on:")
         + "  redis: {image: 'redis:7'}\n",
         "train has an address of redis, which would be a job of its own",
+    ),
+    "a role without an image": (
+        COMPOSE.replace("image: registry.example.com/judge:1", "build: ."),
+        "Compose/grpo-train has no image in its role reward",
+    ),
+    "a name of a job that has none yet": (
+        SET.replace("name: grpo}", "generateName: grpo-}").replace("reward, status: Ready", "reward, status: Complete"),
+        "JobSet/grpo- has 3 roles",
+    ),
+    "patches of groups of a runtime that is not there": (
+        TRAINJOB.split("---", maxsplit=1)[0]
+        + "  runtimePatches: [{manager: a, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: reward}]}}}}]\n",
+        "it patches several groups of pods (reward) of a runtime that is not among the files",
     ),
     "a service of two": (
         COMPOSE + "  other: {image: 'registry.example.com/a:1', command: [a], depends_on: [reward]}\n",

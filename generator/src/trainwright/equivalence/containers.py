@@ -248,7 +248,22 @@ def rest(pod: Pod) -> dict[str, dict[str, Data]]:
             text(device.get("devicePath")): pod.volumes.get(text(device.get("name")), {})
             for device in devices
         }
+    numbers = {port.name: port.number for port in pod.ports if port.name}
+    for name in [key for key in found.get("container", {}) if key.endswith("Probe")]:
+        found["container"][name] = _numbered(found["container"][name], numbers)
     return {where: fields for where, fields in found.items() if fields}
+
+
+def _numbered(probe: Data, numbers: Mapping[str, int]) -> Data:
+    """A probe with the number of the port that it calls by a name."""
+    if not isinstance(probe, Mapping):
+        return probe
+    named = {
+        how: {**asked, "port": numbers.get(str(asked.get("port")), asked.get("port"))}
+        for how, asked in probe.items()
+        if isinstance(asked, Mapping) and "port" in asked
+    }
+    return {**probe, **named}
 
 
 def beyond_defaults(written: Mapping[str, Data]) -> dict[str, Data]:

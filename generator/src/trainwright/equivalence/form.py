@@ -196,14 +196,13 @@ def _by_roles(workload: Workload) -> Workload:
     serving = [pod for pod in workload.pods if pod.role in workload.serving]
     if not serving:
         return workload
-    hosts = {pod.hostname: f"{pod.role}-{pod.index}" for pod in reversed(serving)}
+    named = ((name, pod) for pod in reversed(serving) for name in (*pod.aliases, pod.hostname))
+    hosts = {name: f"{pod.role}-{pod.index}" for name, pod in named}
     longest = sorted(hosts, key=len, reverse=True)
-    # A name without a domain may be any word, and is a host where a port follows it.
-    named = (re.escape(host) + ("" if "." in host else r"(?=:\d)") for host in longest)
-    known = re.compile(rf"(?<![\w.-])(?:{'|'.join(named)})(?![\w-]|\.\w)")
+    known = re.compile("|".join(f"({called(name)})" for name in longest))
 
     def plain(text: str) -> str:
-        return known.sub(lambda match: hosts[match[0]], text)
+        return known.sub(lambda match: hosts[longest[(match.lastindex or 1) - 1]], text)
 
     def by_role(pod: OperatedPod) -> OperatedPod:
         declared = tuple(
@@ -212,6 +211,17 @@ def _by_roles(workload: Workload) -> Workload:
         return replace(pod, command=tuple(map(plain, pod.command)), declared=declared)
 
     return replace(workload, pods=tuple(map(by_role, workload.pods)))
+
+
+def called(name: str) -> str:
+    """A pattern of a pod's name in a text, with the domain of the cluster or without.
+
+    A name without a domain may be any word, and is a host in an address only.
+    """
+    if "." in name:
+        domain = r"(?:\.[a-z0-9-]+\.svc(?:\.cluster\.local)?)?"
+        return rf"(?<![\w.-]){re.escape(name)}{domain}(?![\w-]|\.\w)"
+    return rf"(?<![\w.-]){re.escape(name)}(?:(?=:\d)|(?<=://{re.escape(name)})(?![\w.-]))"
 
 
 def _role(workload: Workload, name: str, configs: Configs) -> Role:

@@ -61,10 +61,11 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
     """
     source.check(place.environment.kubernetes_version)
     run = source.run()
-    if not run.pods[0].image:
+    pods = {"": run.pods[0], **{f" in its role {n}": r.pods[0] for n, r in run.roles.items()}}
+    for where in (where for where, pod in pods.items() if not pod.image):
         raise ImportingError(
-            f"{source.place}: {source.title} has no image: its runtime's, which is not among the "
-            "files, or none at all. Name it with --image"
+            f"{source.place}: {source.title} has no image{where}: its runtime's, which is not "
+            "among the files, or none at all. Name it with --image"
         )
     with naming(f"{source.place}: {source.title}"):
         named = source.pool if source.pool in place.environment.pools else ""
@@ -89,14 +90,14 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
         ),
         namespace=place.environment.namespace,
     )
-    staying_names = tuple(_staying(source, TARGETS[_target(spec, place)].numbered))
+    staying_names = tuple(_staying(source, _target(spec, place)))
     changed = frozenset(path for account in accounts for path in account.changed)
     return Imported(
         source=source,
         spec=spec,
         left=(
             *source.left,
-            *_written(source, _others(explain.left(accounts), staying_names)),
+            *_written(source, _others(explain.left(accounts), (*staying_names, *source.left))),
             *staying_names,
             *missing_nodes(source, run),
         ),
@@ -112,15 +113,17 @@ def _written(source: Source, left: Iterator[NotImported]) -> Iterator[NotImporte
 
 
 def _others(left: Iterator[NotImported], named: Sequence[NotImported]) -> Iterator[NotImported]:
-    """What is left for another reason than the names in it, which say more."""
+    """What is left for another reason than what is said of it already, which says more."""
     fields = {one.field for one in named}
     return (one for one in left if one.field not in fields)
 
 
-def _staying(source: Source, numbered: str) -> Iterator[NotImported]:
+def _staying(source: Source, target: str) -> Iterator[NotImported]:
+    """Names that nothing replaces: a compose file has those of its services again."""
     workload = source.workload()
+    bare = source.target != target and TARGETS[source.target].envelope is not None
     for part in source.parts:
-        yield from staying(part, workload, source.services, numbered)
+        yield from staying(part, workload, source.services, TARGETS[target].numbered, bare=bare)
 
 
 def _target(spec: Mapping[str, Data], place: ImportContext) -> str:

@@ -13,11 +13,17 @@ from trainwright.pods.pod import Workload
 
 
 def staying(
-    part: SourceObject, workload: Workload, services: Sequence[str], numbered: str
+    part: SourceObject,
+    workload: Workload,
+    services: Sequence[str],
+    numbered: str,
+    *,
+    bare: bool,
 ) -> Iterator[NotImported]:
     """Texts that name pods or services of the workload in a way that nothing replaces.
 
-    Pods are `numbered` in the run of the spec as its target does it.
+    Pods are `numbered` in the run of the spec as its target does it. With `bare`, a word that is
+    the name of a service of a compose file and nothing else counts.
     """
     names, known = Names.of(workload), references(numbered)
     patterns = [*_composed(workload), *_prefixes(names), *map(_called, services)]
@@ -30,15 +36,17 @@ def staying(
         found = next((match[0] for p in patterns if (match := p.search(rest))), "")
         if "\0" in others:
             found = "a pod of another rank than 0"
-        if role := role_names.staying(referring, workload):
+        reference = f"rank 0 as {RANK0}, or to the run as ${{{{ run.name }}}}"
+        own = not workload.serving.keys().isdisjoint(pointer.parts)
+        if role := role_names.staying(referring, workload, bare=bare and not own):
             found = f"a pod of the role {role}"
+            reference = f"all of its pods as ${{{{ roles.{role}.hosts }}}}"
         if found:
             yield NotImported(
                 field=part.called(pointer),
                 place=part.place(pointer),
                 value=shown(pointer.last, value),
-                why=f"it names {found}, which a rendered run calls otherwise: refer to rank 0 as "
-                f"{RANK0}, or to the run as ${{{{ run.name }}}}",
+                why=f"it names {found}, which a rendered run calls otherwise: refer to {reference}",
                 severity=Loss.CANNOT_RUN,
             )
 

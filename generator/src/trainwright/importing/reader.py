@@ -71,9 +71,7 @@ def with_beside(source: Source, others: Sequence[SourceObject]) -> Source:
     parts = (*source.parts, *(replace(p, beside=True) for p in found))
     return replace(
         source,
-        parts=tuple(
-            services.with_hosts(part, led, pod.hostname, workload.namespace) for part in parts
-        ),
+        parts=tuple(services.with_hosts(part, led, workload.namespace) for part in parts),
         services=led.leading,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from trainwright.equivalence.form import called
 from trainwright.pods.pod import Pod, Workload
 
 
@@ -16,11 +17,18 @@ def referring(text: str, workload: Workload) -> str:
     return text
 
 
-def staying(text: str, workload: Workload) -> str:
-    """The first role of which a text that refers to all it can still names a pod, or nothing."""
+def staying(text: str, workload: Workload, *, bare: bool) -> str:
+    """The first role of which a text that refers to all it can still names a pod, or nothing.
+
+    With `bare`, a word that is nothing but such a name counts as well; else the name of the role
+    itself leads to its pods in the rendered run too.
+    """
     for role in workload.serving:
-        hosts = "|".join(map(_host, workload.of_role(role)))
-        if re.search(hosts, text):
+        pods = workload.of_role(role)
+        names = {name for pod in pods for name in (pod.hostname, *pod.aliases)}
+        names -= set() if bare else {role}
+        words = [rf"(?<![^\s=,]){re.escape(name)}(?![^\s,])" for name in names if bare]
+        if names and re.search("|".join([*map(called, names), *words]), text):
             return role
     return ""
 
@@ -36,6 +44,8 @@ def port_of(pod: Pod) -> int | None:
 
 def _references(role: str, pods: tuple[Pod, ...]) -> Iterator[tuple[re.Pattern[str], str]]:
     """What to look for in a text, the longest first, and the reference to write in its place."""
+    if len({pod.hostname for pod in pods}) < len(pods):
+        return  # one name leads to all of them, to another one each time
     hosts, port = [*map(_host, pods)], port_of(pods[0])
     urls = [f"http://{host}:{port}(?!\\d)" for host in hosts]
     together = [(urls, "urls"), (hosts, "hosts")]
@@ -43,12 +53,11 @@ def _references(role: str, pods: tuple[Pod, ...]) -> Iterator[tuple[re.Pattern[s
         yield re.compile(",".join(parts)), f"${{{{ roles.{role}.{name} }}}}"
     if port is not None:
         yield re.compile(urls[0]), f"${{{{ roles.{role}.url }}}}"
-    if len(pods) == 1:
-        yield re.compile(hosts[0]), f"${{{{ roles.{role}.hosts }}}}"
+    for index, host in enumerate(hosts):
+        which = "hosts" if len(pods) == 1 else f"hosts[{index}]"
+        yield re.compile(host), f"${{{{ roles.{role}.{which} }}}}"
 
 
 def _host(pod: Pod) -> str:
-    """A pattern of a pod's host name; one without a domain is a host where a port follows it."""
-    domain = r"(?:\.[a-z0-9-]+\.svc(?:\.cluster\.local)?)?"
-    behind = rf"{domain}(?![\w-]|\.\w)" if "." in pod.hostname else r"(?=:\d)"
-    return rf"(?<![\w.-]){re.escape(pod.hostname)}{behind}"
+    """A pattern of any name of a pod."""
+    return f"(?:{'|'.join(map(called, (pod.hostname, *pod.aliases)))})"

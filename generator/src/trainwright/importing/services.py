@@ -1,7 +1,7 @@
 """Services of one's own that lead to the pods of a workload: a rendered run's pods have others.
 
-The name of one that leads to the pod with rank 0 alone is another name of that pod, and is read as
-its host name. Other names of such Services are found by `staying`.
+The name of one that leads to one pod alone, with rank 0 or of a role, is another name of that pod,
+and is read as its host name. Other names of such Services are found by `staying`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _DOMAINS = tuple({domain for kind in KINDS.values() for domain in kind.domains})
 class Services:
     """Names of the Services that lead to the pods of a workload.
 
-    `rank0` are those that lead to the pod with rank 0 and to no other, so that its host name says
-    the same.
+    `hosts` has the host name of a pod for those that lead to it and to no other, so that it says
+    the same: of the pod with rank 0, or of one of a role.
     """
 
     leading: tuple[str, ...]
-    rank0: tuple[str, ...]
+    hosts: Mapping[str, str]
 
 
 def find(others: Sequence[SourceObject], name: Manifest, workload: Workload) -> Services:
@@ -40,12 +40,16 @@ def find(others: Sequence[SourceObject], name: Manifest, workload: Workload) -> 
     services = [Manifest(body=other.body) for other in others]
     services = [s for s in services if s.group_kind == SERVICE and _is_near(s, name)]
     led = {s.name: [p.name for p in workload.pods if _leads(s, p)] for s in services}
-    first = workload.training[0]
+    of_roles = (pod for role in workload.serving for pod in workload.of_role(role))
+    named = (workload.training[0], *of_roles)
     return Services(
         leading=tuple(found for found, pods in led.items() if pods),
-        rank0=tuple(
-            s.name for s in services if led[s.name] == [first.name] and _is_plain(s, first)
-        ),
+        hosts={
+            s.name: pod.hostname
+            for s in services
+            for pod in named
+            if led[s.name] == [pod.name] and _is_plain(s, pod)
+        },
     )
 
 
@@ -84,15 +88,15 @@ def _is_plain(service: Manifest, pod: Pod) -> bool:
 # --- their names in texts ------------------------------------------------------------------------
 
 
-def with_hosts(part: SourceObject, found: Services, host: str, namespace: str) -> SourceObject:
-    """An object that names the pod with rank 0 by its host name instead of by a Service's."""
-    patterns = [_naming(name, namespace) for name in found.rank0 if "-" in name]
+def with_hosts(part: SourceObject, found: Services, namespace: str) -> SourceObject:
+    """An object that names pods by their host names instead of by a Service's."""
+    patterns = [(_naming(s, namespace), host) for s, host in found.hosts.items() if "-" in s]
     body: Data = part.body
     for pointer, value in scalars(part.body) if patterns else ():
         if isinstance(value, str) and is_text(pointer):
             text = value
-            for pattern in patterns:
-                text = pattern.sub(lambda _: host, text)
+            for pattern, host in patterns:
+                text = pattern.sub(host, text)
             body = with_value(body, pointer, text) if text != value else body
     return replace(part, body=body)
 

@@ -18,6 +18,11 @@ _TPU = "google.com/tpu"
 # What follows from a group that trains and the roles that serve it.
 OF_GROUPS = (
     Reason(
+        "**/spec/restartPolicy",
+        "the target sets it: pods are replaced, as often as retries allows",
+        Loss.COSMETIC,
+    ),
+    Reason(
         "**/successPolicy/**",
         "the group that trains decides, and all its pods have to succeed",
         Loss.COSMETIC,

@@ -94,10 +94,10 @@ PERMANENT = frozenset(range(1, 128))
 class Pod:
     """One pod and its training container, as the kubelet starts it.
 
-    `hostname` is the name by which peers reach it. `command` and `declared` are as in the pod's
-    spec, duplicates included; `argv` and `env` are what the process gets. `agent` holds what an
-    agent of the operator adds to the env of each process that it starts from the command; without
-    an agent the command itself is the one process.
+    `hostname` is the name by which peers reach it, `aliases` are others. `command` and `declared`
+    are as in the pod's spec, duplicates included; `argv` and `env` are what the process gets.
+    `agent` holds what an agent of the operator adds to the env of each process that it starts from
+    the command; without an agent the command itself is the one process.
     """
 
     name: str
@@ -129,6 +129,7 @@ class Pod:
     before: tuple[Container, ...] = ()  # init containers and sidecars
     added: tuple[Container, ...] = ()  # init containers that the operator adds behind those
     env_from: tuple[Mapping[str, Data], ...] = ()
+    aliases: tuple[str, ...] = ()
 
     @property
     def init(self) -> tuple[Container, ...]:

@@ -37,6 +37,9 @@ class Names:
         self._free_port = free_port
         self._ports: dict[tuple[str, int], int] = {}
         self._pods = {pod.hostname: pod for pod in pods}
+        for pod in pods:  # behind them, since they are numbered
+            for name in pod.aliases:
+                self._pods.setdefault(name, pod)
         self._hosts = re.compile(
             r"(?<![\w.-])("
             + "|".join(map(re.escape, sorted(self._pods, key=len, reverse=True)))
@@ -77,7 +80,7 @@ class Names:
         return f"127.0.{number // 256}.{number % 256}"
 
     def _value(self, pod: Pod, name: str, value: str, around: Mapping[str, str]) -> str:
-        if name.endswith("MASTER_ADDR") and value in self._pods:
+        if value in self._pods and name.rpartition("_")[2] in _HOSTS:
             return LOOPBACK
         if name == _RENDEZVOUS:
             # A node tells by this name whether it is the host; a loopback address would be every
@@ -142,9 +145,10 @@ class Names:
 
     def port(self, host: str, port: int) -> int:
         """The port of this machine that stands for a port of a pod."""
-        if (host, port) not in self._ports:
-            self._ports[host, port] = self._free_port()
-        return self._ports[host, port]
+        named = self._pods[host].hostname if host in self._pods else host
+        if (named, port) not in self._ports:
+            self._ports[named, port] = self._free_port()
+        return self._ports[named, port]
 
     def notes(self) -> Iterator[str]:
         """Which address stands for which, of those that were requested."""

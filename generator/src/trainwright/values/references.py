@@ -113,6 +113,7 @@ def _of_role(role: Job, name: str) -> dict[str, RunFact]:
         return {}
     hosts = serving.hosts(role, name)
     facts: dict[str, RunFact] = {"hosts": ",".join(hosts)}
+    facts |= {f"hosts[{index}]": host for index, host in enumerate(hosts)}
     if own.port is None:
         remedy = f"Set roles.{own.name}.port, or use `${{{{ roles.{own.name}.hosts }}}}`."
         facts |= dict.fromkeys(("url", "urls", "port"), NotKnown("the role has no port", remedy))
@@ -182,7 +183,7 @@ def _problem(
 
 
 def _unknown(at: Pointer, reference: str, shown: str, facts: Mapping[str, RunFact]) -> Unsupported:
-    of_roles = sorted(fact for fact in facts if fact.startswith("roles."))
+    of_roles = sorted(fact for fact in facts if fact.startswith("roles.") and "[" not in fact)
     meant = nearest(reference, of_roles)
     hint = f": did you mean `${{{{ {meant} }}}}`?" if meant else ""
     known = ", ".join((*REFERENCES, *of_roles))

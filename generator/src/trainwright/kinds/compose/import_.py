@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from trainwright.datatypes.model import Data, Location
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import words
+from trainwright.datatypes.tolerant import sequence, words
 from trainwright.kinds.compose.notation import dependencies
 from trainwright.kinds.compose.target import as_object
-from trainwright.kinds.reading import ImportingError, Loss, Reader, Reason, SourceObject, mapping
+from trainwright.kinds.reading import (
+    ImportingError,
+    Loss,
+    NotImported,
+    Reader,
+    Reason,
+    SourceObject,
+    mapping,
+    shown,
+)
 
 _ADDRESS = re.compile(r"(?<![\w.-])([\w.-]++):\d")
 
@@ -31,7 +40,32 @@ def services(part: SourceObject) -> Iterator[tuple[str, SourceObject]]:
             body: Mapping[str, Data] = as_object(file)
             project = part.body.get("name")
             job = f"{project}-{name}" if project else name
-            yield job, SourceObject(body=body, place=_inside(part), called=_named(part))
+            yield (
+                job,
+                SourceObject(
+                    body=body,
+                    place=_inside(part),
+                    called=_named(part),
+                    left=tuple(_published(part, others, written)),
+                ),
+            )
+
+
+def _published(
+    part: SourceObject, roles: Iterable[str], written: Mapping[str, Data]
+) -> Iterator[NotImported]:
+    """Ports of the machine by which roles are found from outside."""
+    for role in roles:
+        for at, port in enumerate(sequence(mapping(written[role]).get("ports"))):
+            pointer = Pointer.of("services", role, "ports", at)
+            yield NotImported(
+                field=pointer,
+                place=part.place(pointer),
+                value=shown("", port),
+                why="a role is found by the containers of its run, and by nothing else: publish "
+                "the port by a container of your own",
+                severity=Loss.BEHAVIOUR,
+            )
 
 
 def _refuse_others(part: SourceObject, name: str, waits: Mapping[str, Mapping[str, str]]) -> None:
@@ -93,6 +127,13 @@ READER = Reader(
             "**/depends_on/**", "what trains starts once all its roles are ready", Loss.BEHAVIOUR
         ),
         Reason("**/ports/**", "metrics publishes a port, and nothing else does", Loss.BEHAVIOUR),
+        Reason("/spec/x-*/**", "Compose itself ignores it", Loss.COSMETIC),
+        Reason("/spec/networks/default/**", "it is there by itself", Loss.COSMETIC),
+        Reason(
+            "**/networks/default/aliases/**",
+            "each container of a role has its role's name as well",
+            Loss.COSMETIC,
+        ),
         Reason(
             "/spec/volumes/**",
             "a claim is a volume that is there: docker volume create makes one",

@@ -93,7 +93,8 @@ def _pod(
     prefix = f"{file['name']}-" if file.get("name") else ""
     return Pod(
         name=text(service.get("container_name")) or f"{prefix}{name}-{index + 1}",
-        hostname=text(service.get("hostname")) or name,
+        hostname=name,
+        aliases=tuple(_aliases(service)),
         role=_role(name, service),
         index=_index(name, service, index),
         image=text(service.get("image")),
@@ -115,6 +116,17 @@ def _pod(
         token=False,  # there is no cluster that it would be for
         starts_image=_starts_image(service),
     )
+
+
+def _aliases(service: Mapping[str, Data]) -> Iterator[str]:
+    """The names beside its own by which others in its networks find a service.
+
+    https://github.com/moby/moby/blob/v28.0.0/daemon/container_operations.go
+    """
+    own = (text(service.get(key)) for key in ("hostname", "container_name"))
+    yield from filter(None, own)
+    for network in mapping(service.get("networks")).values():
+        yield from map(str, sequence(mapping(network).get("aliases")))
 
 
 def _starts_image(service: Mapping[str, Data]) -> bool:

@@ -10,7 +10,7 @@ from trainwright.kinds.reading import Loss, Read, Reader, Reason, SourceObject
 
 def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
     spec = part.spec
-    name = part.metadata.get("name", "")
+    name = part.metadata.get("name") or part.metadata.get("generateName", "")
     check_groups(part, "/spec/replicatedJobs", f"JobSet/{name}", spec)
     return Read(parts=(part, *pod_groups(part, others)))
 
@@ -18,11 +18,6 @@ def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
 READER = Reader(
     read=_read,
     reasons=(
-        Reason(
-            "**/spec/restartPolicy",
-            "the target sets it: pods are replaced, as often as retries allows",
-            Loss.COSMETIC,
-        ),
         *OF_GROUPS,
         Reason(
             "/spec/startupPolicy/**",

@@ -78,8 +78,9 @@ def _refuse_patched_roles(part: SourceObject) -> None:
         named = [str(mapping(group).get("name")) for group in groups]
         if set(named) - {_TRAINER}:
             raise ImportingError(
-                f"{part.place(f'/spec/runtimePatches/{at}')}: its runtime has several roles, and a "
-                f"job spec is one group of equal pods: {', '.join(named)}. Keep applying it"
+                f"{part.place(f'/spec/runtimePatches/{at}')}: it patches several groups of pods "
+                f"({', '.join(named)}) of a runtime that is not among the files: add that, and "
+                "they become roles where one of them trains. Or keep applying it as it is"
             )
 
 
