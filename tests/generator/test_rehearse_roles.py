@@ -115,6 +115,20 @@ def _edited(code: Path, *edits: tuple[str, str]) -> None:
     path.write_text(text)
 
 
+def _target(code: Path, target: str) -> None:
+    """Have the job on another target, its programs with the names that hosts have there."""
+    path = code / "environments/dev/environment.yaml"
+    version = {"jobset": '{version: "0.12"}', "trainjob": '{version: "2.3"}', "compose": "{}"}
+    text = path.read_text().replace('jobset: {version: "0.12"}', f"{target}: {version[target]}")
+    path.write_text(f"{text.replace('target: jobset', f'target: {target}')}podSecurity: baseline\n")
+    if target == "compose":
+        _edited(code, ("nodes: 2\nmaxDuration: 1h\n", ""))
+        (code / "serve.py").write_text(SERVE.replace('split("-")[2:]', 'split("-")'))
+        (code / "train.py").write_text(
+            TRAIN.replace("f\"node-0-{os.environ['JOB_COMPLETION_INDEX']}\"", '"train"')
+        )
+
+
 def _run(code: Path, *arguments: str) -> Result:
     done = Repository(code).run("rehearse", "dev/grpo", *arguments)
     assert done.exception is None or isinstance(done.exception, SystemExit), done.output
@@ -347,7 +361,7 @@ ROLES = ("rollout-0-0", "rollout-0-1", "judge-0-0")
 RANKS = ("node-0-0", "node-0-1")
 FAILED = re.compile(
     r"trainwright: dev/grpo failed: "
-    r"(?P<pod>(rollout|judge|node)-0-\d) "
+    r"(?P<pod>(rollout|judge|node)-\d-\d|train-1) "
     r"\((role (rollout|judge), pod \d|rank \d)\) "
     r"ended with exit code (?P<code>\d+)( \((?P<signal>SIG\w+)\))?(?P<early> before it was ready)?, "
 )
@@ -416,20 +430,37 @@ def test_the_one_that_is_killed_while_they_train_is_the_cause(pod: str, code: Pa
     _leaves_nothing(code)
 
 
+# Hosts of each target, and the pods of them.
+_GROUPS = {name: name for name in (*ROLES, *RANKS)}
+_SERVICES = {
+    "rollout-0": "rollout-0-1",
+    "rollout-1": "rollout-1-1",
+    "judge-0": "judge-0-1",
+    "train": "train-1",
+}
+ON = {"jobset": _GROUPS, "trainjob": _GROUPS, "compose": _SERVICES}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
-def test_a_signal_at_any_time_ends_in_success_or_in_one_cause(seed: int, code: Path) -> None:
+@pytest.mark.parametrize("target", ON)
+def test_a_signal_at_any_time_ends_in_success_or_in_one_cause(
+    target: str, seed: int, code: Path
+) -> None:
+    _target(code, target)
     choose = random.Random(seed)
-    moment = ("judge-0-0.started", "step-0", "step-2", "step-4")[seed % 4]
-    pod = choose.choice(ROLES if moment.startswith("judge") else ROLES + RANKS)
+    judge = next(host for host in ON[target] if host.startswith("judge"))
+    moment = (f"{judge}.started", "step-0", "step-2", "step-4")[seed % 4]
+    serving = [host for host in ON[target] if host.startswith(("judge", "rollout"))]
+    host = choose.choice(serving if moment.startswith("judge") else [*ON[target]])
     number = choose.choice([signal.SIGKILL, signal.SIGTERM])
-    with _killing(code, pod, number, moment, choose.uniform(0, 0.3)):
+    with _killing(code, host, number, moment, choose.uniform(0, 0.3)):
         done = _run(code)
     failed = FAILED.match(_last(done))
     assert (done.exit_code == 0) == (_last(done) == "trainwright: dev/grpo succeeded"), done.output
     if done.exit_code:
         assert failed, done.output
-        assert (failed["pod"], failed["signal"]) == (pod, number.name), done.output
+        assert (failed["pod"], failed["signal"]) == (ON[target][host], number.name), done.output
         assert done.exit_code == 128 + number
     _leaves_nothing(code)
 
@@ -461,14 +492,7 @@ def test_the_command_of_a_probe_finds_its_pod_by_a_local_address(code: Path) -> 
 
 def test_services_of_one_machine_are_started_as_groups_of_a_cluster_are(code: Path) -> None:
     """Docker probes from inside the container, at the port that each of them has there."""
-    path = code / "environments/dev/environment.yaml"
-    text = path.read_text().replace('jobset: {version: "0.12"}', "compose: {}")
-    path.write_text(f"{text.replace('target: jobset', 'target: compose')}podSecurity: baseline\n")
-    _edited(code, ("nodes: 2\nmaxDuration: 1h\n", ""))
-    (code / "serve.py").write_text(SERVE.replace('split("-")[2:]', 'split("-")'))
-    (code / "train.py").write_text(
-        TRAIN.replace("f\"node-0-{os.environ['JOB_COMPLETION_INDEX']}\"", '"train"')
-    )
+    _target(code, "compose")
     done = _run(code)
     assert done.exit_code == 0, done.output
     assert {path.stem for path in code.glob("*.started")} == {
