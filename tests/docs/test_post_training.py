@@ -82,15 +82,20 @@ def test_the_page_has_all_of_them() -> None:
 
 
 @pytest.mark.slow
-def test_the_example_with_a_judge_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("job", ["judged", "grpo"])
+def test_an_example_with_a_judge_learns(
+    job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if job == "grpo":
+        pytest.importorskip("trl", reason="needs TRL: pip install trl")
     folder = tmp_path / "example"
     shutil.copytree(ROOT / "docs/examples/post-training", folder)
     monkeypatch.chdir(folder)
     checked = CliRunner().invoke(main, ["check", "--fail-on", "note"])
     assert checked.exit_code == 0, checked.output
-    done = CliRunner().invoke(main, ["rehearse", "dev/judged"])
+    done = CliRunner().invoke(main, ["rehearse", f"dev/{job}"])
     assert done.exit_code == 0, done.output
-    scores = re.search(r"score ([0-9.]+) to ([0-9.]+), 2 ranks", done.stdout)
+    scores = re.search(r"(?:score|reward) ([0-9.]+) to ([0-9.]+), 2 ranks", done.stdout)
     assert scores, done.output
     first, last = map(float, scores.groups())
     assert last > 2 * first

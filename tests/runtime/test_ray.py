@@ -12,13 +12,14 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
 import pytest
 from containers import TIMEOUT, Entrypoint, finish
+from nemesis import can_isolate
 
 from trainwright_runtime import cgroup, errors, options
 from trainwright_runtime.machine import free_port
@@ -62,8 +63,14 @@ class Nodes:
         self._mark, self._port = uuid.uuid4().hex, free_port()
 
     def start(
-        self, rank: int, *program: str, nodes: int = 3, patience: float = 600
+        self,
+        rank: int,
+        *program: str,
+        nodes: int = 3,
+        patience: float = 600,
+        network: Network | None = None,
     ) -> subprocess.Popen[str]:
+        placed = network.of(rank, self._entrypoint) if network else {}
         return self._entrypoint.start(
             "--ray", "--backend=gloo", "--num-cpus=1", "--object-store-memory=80Mi",
             "--grace-period=60", f"--rendezvous-timeout={patience:g}", "--", *program,
@@ -72,8 +79,9 @@ class Nodes:
                 "TRAINWRIGHT_NNODES": str(nodes), "TRAINWRIGHT_MASTER_ADDR": "127.0.0.1",
                 "TRAINWRIGHT_MASTER_PORT": str(self._port), "TMPDIR": self._folder,
                 "TRAINWRIGHT_RUN_KEY": self._mark, MARK: self._mark,
-                "RAY_prestart_worker_first_driver": "0",
+                "RAY_prestart_worker_first_driver": "0", **placed,
             },
+            changed="in_network.py" if network else None,
         )  # fmt: skip
 
     def processes(self) -> list[psutil.Process]:
@@ -85,6 +93,57 @@ class Nodes:
         while self.processes() and time.monotonic() < deadline:
             time.sleep(0.1)
         return not self.processes()
+
+
+class Network:
+    """A network with an address for each node; what a namespace holds goes with its holder."""
+
+    def __init__(self, nodes: int) -> None:
+        self._holders = [self._hold() for _ in range(nodes + 1)]
+        self._bridge = self._holders.pop()
+        self._do(self._bridge, "link add br0 type bridge", "link set br0 up")
+        for rank, holder in enumerate(self._holders):
+            self._do(
+                self._bridge,
+                f"link add v{rank} type veth peer name eth0 netns {holder.pid}",
+                f"link set v{rank} master br0 up",
+            )
+            up = "link set eth0 up", "link set lo up"
+            self._do(holder, f"addr add 10.9.0.{rank + 1}/24 dev eth0", *up)
+
+    @staticmethod
+    def _hold() -> subprocess.Popen[str]:
+        command = ["unshare", "--net", "sh", "-c", "echo there; exec sleep infinity"]
+        holder = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        return holder
+
+    def _do(self, holder: subprocess.Popen[str], *commands: str) -> None:
+        for command in commands:
+            inside = ["nsenter", "-t", str(holder.pid), "-n", "ip", *command.split()]
+            subprocess.run(inside, check=True)
+
+    def of(self, node: int, entrypoint: Entrypoint) -> dict[str, str]:
+        entrypoint.script("in_network.py", IN_NETWORK)
+        own = str(self._holders[node].pid)
+        return {"TRAINWRIGHT_MASTER_ADDR": "10.9.0.1", "NETWORK_OF": own}
+
+    def cut(self, node: int) -> None:
+        self._do(self._bridge, f"link set v{node} down")
+
+    def close(self) -> None:
+        for holder in (*self._holders, self._bridge):
+            holder.kill()
+            holder.communicate()
+
+
+IN_NETWORK = """\
+import ctypes, os, runpy
+namespace = os.open(f"/proc/{os.environ['NETWORK_OF']}/ns/net", os.O_RDONLY)
+assert ctypes.CDLL(None).setns(namespace, 0x40000000) == 0  # CLONE_NEWNET
+runpy.run_module("trainwright_runtime", run_name="__main__", alter_sys=True)
+"""
 
 
 def _marked(process: psutil.Process, mark: str) -> bool:
@@ -113,13 +172,13 @@ def _until(process: subprocess.Popen[str], pattern: str) -> re.Match[str]:
 
 
 def _open_to_others(processes: list[psutil.Process]) -> set[str]:
-    """The programs that listen at an address other than the machine's own."""
+    """Ports at an address other than the machine's own, with the programs that listen there."""
     found = set()
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             for each in process.net_connections("tcp"):
                 if each.status == psutil.CONN_LISTEN and not each.laddr.ip.startswith("127."):
-                    found.add(" ".join(process.cmdline()))
+                    found.add(" ".join((str(each.laddr.port), *process.cmdline())))
     return found
 
 
@@ -131,7 +190,11 @@ def test_three_nodes_run_the_tasks_of_one_program(nodes: Nodes, entrypoint: Entr
     assert _until(first, r"ranks (.*)")[1] == "[]"
     assert _until(first, r"tasks on (.*)")[1] == "2 nodes of 3"
     _until(first, r"program (\d+)")
-    assert not [each for each in _open_to_others(nodes.processes()) if "dashboard.py" in each]
+    assert not [
+        each
+        for each in _open_to_others(nodes.processes())
+        if "dashboard.py" in each or each.startswith("10001 ")  # of Ray's client server
+    ]
     others[0].send_signal(signal.SIGTERM)
     ended = [finish(each) for each in (first, *others)]
     assert "[rank 0] saved by 2 nodes of 3" in ended[0].stdout, ended[0].stderr
@@ -163,6 +226,23 @@ def test_all_nodes_end_with_the_one_that_is_lost(
     assert [each.returncode for each in ended] == codes, [each.stderr for each in ended]
     assert told in ended[0].stderr
     assert nodes.are_gone()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0 or not can_isolate(), reason="needs networks of its own")
+def test_all_nodes_end_once_the_network_parts_them(nodes: Nodes, entrypoint: Entrypoint) -> None:
+    """Nothing is closed: what is sent to the others is lost, and so is what they send."""
+    script = entrypoint.script("train.py", PROGRAM)
+    with closing(Network(3)) as network:
+        first, *others = [nodes.start(rank, script, "wait", network=network) for rank in range(3)]
+        _until(first, r"program (\d+)")
+        network.cut(2)
+        ended = [finish(each) for each in (first, *others)]
+        assert [each.returncode for each in ended] == [171, 171, 171], [e.stderr for e in ended]
+        assert "node 2 (grpo-node-0-2) was lost" in ended[0].stderr
+        assert "node 0 ended with 171, and this node follows" in ended[1].stderr
+        assert "node 0 was lost" in ended[2].stderr
+        assert nodes.are_gone()
 
 
 # --- without Ray's own processes -----------------------------------------------------------------

@@ -174,4 +174,7 @@ def wait_argv(names: list[str], address: str, options: Options) -> list[str]:
 
 if __name__ == "__main__":
     die_with_parent(signal.SIGTERM)
+    # No option closes the port of Ray's client server, which runs programs of others: it is there
+    # where this process can import grpc. https://docs.ray.io/en/latest/ray-security/index.html
+    sys.modules["grpc"] = None  # type: ignore[assignment]
     runpy.run_module("ray.scripts.scripts", run_name="__main__")
