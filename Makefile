@@ -33,10 +33,10 @@ test: $(VENV)/.dev ## run the tests that a change of the generator can break, in
 	$(PYTEST) -n 4 -m "not slow"
 
 # Tests of processes wait for half of their time: six workers have two cores busy, four 78 % of them.
-test-slow: $(VENV)/.dev ## run the rest: real trainings, image, packaging, fuzzing, many examples
-	$(PYTEST) -n 6 -m "slow or hypothesis" --hypothesis-profile=thorough
+test-slow: $(VENV)/.dev ## run the rest: real trainings, image, packaging, fuzzing
+	$(PYTEST) -n 6 -m slow
 
-test-nightly: $(VENV)/.dev ## the same with as many examples as a night holds
+test-nightly: $(VENV)/.dev ## the same, and every property with as many examples as a night holds
 	$(PYTEST) -n 6 -m "slow or hypothesis" --hypothesis-profile=nightly
 
 # What is not given is the kubeconfig that kubectl would use. See docs/conformance.md.

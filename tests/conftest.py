@@ -32,8 +32,8 @@ _UPSTREAM = (
 )
 _FETCHED = "crds"
 
-# `make test` draws few examples, `make test-slow` many, and `make test-nightly` as many as a night
-# holds; a test whose examples are expensive takes a fraction of what the profile says. No deadlines:
+# `make test` and `make test-slow` draw few examples, and `make test-nightly` as many as a night holds;
+# a test whose examples are expensive takes a fraction of what the profile says. No deadlines:
 # machines are busy.
 _PROFILE = settings(
     deadline=None,
@@ -41,7 +41,6 @@ _PROFILE = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.register_profile("quick", _PROFILE, max_examples=30)
-settings.register_profile("thorough", _PROFILE, max_examples=60)
 settings.register_profile("nightly", _PROFILE, max_examples=1000)
 settings.load_profile("quick")
 

@@ -25,7 +25,7 @@ from trainwright.helm import own_chart
 from trainwright.runs import begin
 
 STEPS = 8
-SEQUENCES = settings.default.max_examples // 2  # 500 each night
+SEQUENCES = max(30, settings.default.max_examples // 2)  # 500 each night
 SHARDS = 4
 JOBS = ("a", "b", "c")
 VERSIONS = (__version__, "99.0.0")  # which render the same; one of them checks
