@@ -110,6 +110,11 @@ def _run(
     )
 
 
+def _both(first: str, second: str) -> Mapping[str, str | None]:
+    assert not ENVIRONMENTS[first].keys() & ENVIRONMENTS[second].keys()
+    return {**ENVIRONMENTS[first], **ENVIRONMENTS[second]}
+
+
 def test_what_tests_begin_with(tmp_path: Path) -> None:
     """Here, and in each process that they start."""
     program = (
@@ -138,15 +143,17 @@ def test_what_tests_begin_with(tmp_path: Path) -> None:
         pytest.fail("no assertion was made")
 
 
-@pytest.mark.parametrize("case", [*STARTS, *ENVIRONMENTS])
-def test_tests_begin_with_the_same_whatever_the_suite_was_started_with(case: str) -> None:
-    done = _run(SAMPLE[0], start=STARTS.get(case), environment=ENVIRONMENTS.get(case))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 passed" in done.stdout
-
-
 # A shell may have three of them at once, of which none sets what another does.
 AT_ONCE = [*zip(STARTS, [*ENVIRONMENTS][:6], [*ENVIRONMENTS][6:], strict=True)]
+
+
+@pytest.mark.parametrize(("start", "first", "second"), AT_ONCE)
+def test_tests_begin_with_the_same_whatever_the_suite_was_started_with(
+    start: str, first: str, second: str
+) -> None:
+    done = _run(SAMPLE[0], start=STARTS[start], environment=_both(first, second))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
 
 
 @pytest.mark.slow
@@ -154,9 +161,7 @@ AT_ONCE = [*zip(STARTS, [*ENVIRONMENTS][:6], [*ENVIRONMENTS][6:], strict=True)]
 def test_a_sample_passes_whatever_the_suite_was_started_with(
     start: str, first: str, second: str
 ) -> None:
-    assert not ENVIRONMENTS[first].keys() & ENVIRONMENTS[second].keys()
-    environment = {**ENVIRONMENTS[first], **ENVIRONMENTS[second]}
-    done = _run("-n2", *SAMPLE, start=STARTS[start], environment=environment)
+    done = _run("-n2", *SAMPLE, start=STARTS[start], environment=_both(first, second))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "skipped" not in done.stdout
 

@@ -50,11 +50,17 @@ def test_a_forged_tree_is_refused(how: str, forged: Repository) -> None:
     FORGED[how](forged.root)
     commit(forged.root, "More of the harmless job")
     refused(forged)
-    found = planned(forged)["underived"]
-    assert found
-    text = forged.run("plan", "--against", "main").output.splitlines()[0]
-    assert found[0]["message"].partition("\n")[0][:40] in text
-    assert text.startswith("not rendered from any source: ")
+    assert planned(forged)["underived"]
+    if how not in BY_HAND:
+        _is_taken_back(forged)
+
+
+def _is_taken_back(forged: Repository) -> None:
+    """Rendering again replaces what was forged, in whoever's cache it was refused before."""
+    done = forged.run("render")
+    assert done.exit_code == 0, done.output
+    assert forged.run("render", "--check").exit_code == 0
+    assert "TW057" not in forged.run("check").output
 
 
 def test_the_version_of_a_new_run_decides_nothing_of_what_is_rendered(forged: Repository) -> None:
@@ -79,17 +85,17 @@ def _decided(repository: Repository) -> object:
 def test_what_is_not_committed_yet_is_proved_as_well(how: str, forged: Repository) -> None:
     FORGED[how](forged.root)
     refused(forged)
-    assert planned(forged)["underived"]
+    found = planned(forged)["underived"]
+    text = forged.run("plan", "--against", "main").output.splitlines()[0]
+    assert found[0]["message"].partition("\n")[0][:40] in text
+    assert text.startswith("not rendered from any source: ")
 
 
-@pytest.mark.parametrize("how", sorted(FORGED.keys() - BY_HAND))
-def test_rendering_again_takes_back_what_was_forged(how: str, forged: Repository) -> None:
-    FORGED[how](forged.root)
+def test_rendering_again_takes_back_what_was_never_looked_at(forged: Repository) -> None:
+    """With nothing in the cache but what the author's own commands left there."""
+    FORGED["image"](forged.root)
     commit(forged.root, "More of the harmless job")
-    done = forged.run("render")
-    assert done.exit_code == 0, done.output
-    assert forged.run("render", "--check").exit_code == 0
-    assert "TW057" not in forged.run("check").output
+    _is_taken_back(forged)
 
 
 def test_a_record_larger_than_anything_hides_nothing_of_the_others(forged: Repository) -> None:
