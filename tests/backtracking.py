@@ -328,6 +328,8 @@ def growth(pattern: re.Pattern[Any], way: str) -> tuple[float, str]:
     tree = [*parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)]
     whole = Steps(tree, pattern.flags, way)
     worst: tuple[float, str] = (0.0, "")
+    if not _repeats_without_end(whole.tree):
+        return worst  # as many steps from each letter, however long the text is
     for choice in _choices(tree):
         steps = Steps(choice, pattern.flags, way)
         for pump in _pumps(steps):
@@ -336,6 +338,13 @@ def growth(pattern: re.Pattern[Any], way: str) -> tuple[float, str]:
                 named = f"{before!r} + {word!r} * n + {after!r}"
                 worst = max(worst, (_grown(whole, pump), named))
     return worst
+
+
+def _repeats_without_end(tree: list[Node]) -> bool:
+    return any(
+        kind is op.GROUPREF_EXISTS or (kind in _REPEATS and argument[1] > _BOUND)
+        for kind, argument in _all(tree)
+    )
 
 
 def _choices(tree: list[Node]) -> Iterator[list[Node]]:
