@@ -1,6 +1,8 @@
 """What elastic training costs and what it saves, against plain DDP and torchrun in the same run.
 
-    .venv/bin/python benchmarks/elastic.py [steps|reading|recovery|goodput|position] ... [--runs 3]
+    .venv/bin/python benchmarks/elastic.py [PART ...] [--runs 3]
+
+Parts are steps, reading, joining, recovery, goodput and position.
 
 Every figure is a median. Workers are processes of this machine over gloo; where a step must not
 compete for the cores with workers that start, it sleeps as it would wait for a GPU. Steps of DDP
@@ -19,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -309,6 +311,43 @@ def reading(runs: int) -> None:
         say("  milliseconds of a step, DDP and elastic", f"{1000 * plain:.1f}, {1000 * ours:.1f}")
 
 
+# Joining
+
+
+def joining(runs: int) -> None:
+    """By what newcomers lengthen a step of two others; 288 MB are a model of 24M with Adam."""
+    options = ("--size=adam", "--batch=12", "--compute=0.04")
+    with lab() as here:
+        port = free_port()
+        here.coordinator(port)
+        first, _ = (here.elastic(port, *options) for _ in range(2))
+        found = [_join_one(here, first, port, options) for _ in range(runs)]
+    joined, longest, calm = zip(*found, strict=True)
+    say("a newcomer with 288 MB stops two others for, in steps", _figure(joined), "less than 1")
+    say("  by what the longest step from its start on is longer", _figure(longest))
+    say("  seconds of a step before", _figure(calm))
+
+
+def _join_one(
+    here: Lab, first: Worker, port: int, options: tuple[str, ...]
+) -> tuple[float, float, float]:
+    """What a newcomer adds to the step that it joins, to the longest one; what a step takes."""
+    here.wait(lambda: [step.world for step in first.steps()[-8:]] == [2] * 8, 600)
+    before = first.steps()
+    calm = statistics.median(step.seconds for step in before[-7:])
+    newcomer = here.elastic(port, *options)
+    here.wait(lambda: len([step for step in newcomer.steps() if step.world == 3]) > 3, 600)
+    since = first.steps()[len(before) :]
+    joined = next(index for index, step in enumerate(since) if step.world == 3)
+    newcomer.process.kill()
+    longest = max(step.seconds for step in since[: joined + 1])
+    return since[joined].seconds / calm - 1, longest / calm - 1, calm
+
+
+def _figure(seen: Sequence[float]) -> str:
+    return f"{statistics.median(seen):.2f}, {min(seen):.2f} to {max(seen):.2f}"
+
+
 # Recovery
 
 
@@ -524,6 +563,7 @@ def position(runs: int) -> None:
 PARTS = {
     "steps": steps,
     "reading": reading,
+    "joining": joining,
     "recovery": recovery,
     "goodput": goodput,
     "position": position,

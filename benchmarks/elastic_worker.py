@@ -25,6 +25,7 @@ SIZES = {
     "medium": (1024, 1024, 10),
     "large": (2048, 2048, 10),
     "wide": (4096, 4096, 10),
+    "adam": (3464, 3464, 10),
 }
 
 RECORDS = 4096
@@ -73,7 +74,9 @@ def main() -> None:
         torch.nn.Linear(hidden, classes),
     )
     model.to(options.device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    optimizer: torch.optim.Optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    if options.size == "adam":
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
     loops = {"ddp": _ddp, "torchrun": _ddp, "elastic": _elastic}
     lines = []
     began = time.perf_counter()

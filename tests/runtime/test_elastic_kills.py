@@ -24,7 +24,7 @@ def test_a_killed_worker_costs_no_committed_step(tmp_path: Path) -> None:
     metrics = tmp_path / "metrics"
     environ = {"TRAINWRIGHT_METRICS_DIR": str(metrics)}
     with workers(tmp_path, "w0 w1 w2", "20", "0.05", environ=environ) as group:
-        group.wait_for_commit(workers=3)
+        group.wait_for_world(3)
         group.processes["w1"].kill()
         before = max(group.commits().values())
         group.wait_for_commit(before + 5, workers=2)

@@ -97,6 +97,13 @@ class Workers:
             f"no {workers} workers beyond step {beyond}: {self.commits()}\n{self.logs()}"
         )
 
+    def wait_for_world(self, workers: int, timeout: float = 120) -> None:
+        """Until so many have taken a step together: on a busy machine one is left out at times."""
+        deadline = time.monotonic() + timeout
+        while not any(line["world"] == workers for line in self.committed()):
+            assert time.monotonic() < deadline, self.logs()
+            time.sleep(0.02)
+
     def wait(self, timeout: float = 180) -> dict[str, int]:
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:

@@ -8,6 +8,7 @@ requires no proof of its clients, and ends processes for all of them.
 from __future__ import annotations
 
 import json
+import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -154,6 +155,12 @@ class Quorums:
         """
         with self._changed:
             return next((name for name in self._requests if name not in self._before), "")
+
+    def place(self) -> str:
+        """Where one of the members of the last step hands out its state, another one each time."""
+        with self._changed:
+            places = [at for name, at in self._view.places.items() if name in self._heard]
+            return secrets.choice(places) if places else ""
 
     def refusal(self, worker: str) -> bytes | None:
         """The answer to one that is not in the next step for that reason, or has none by it."""

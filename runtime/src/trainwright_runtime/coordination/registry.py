@@ -185,6 +185,9 @@ class Registry:
             channel.write(self._vote(message))
         elif "board" in message:
             channel.write(self._board.answer(message))
+        elif "place" in message:
+            self._require_serving()
+            channel.write({"place": self.quorums.place()})
         elif "withdraw" not in message:  # else it was answered before
             request |= message["quorum"]
             checked(request, REQUEST)

@@ -62,6 +62,17 @@ class Gradients:
         for work in works:
             work.wait()
 
+    def flats(self) -> list[torch.Tensor]:
+        """The sums, bucket by bucket."""
+        return [bucket.flat for bucket in self._buckets]
+
+    def put(self, flats: Sequence[torch.Tensor]) -> None:
+        """Take these for the sums of this step."""
+        for bucket, flat in zip(self._buckets, flats, strict=True):
+            bucket.flat.copy_(flat)
+            for parameter, view in bucket.views.items():
+                parameter.grad = view
+
     def divide(self, by: float) -> None:
         for bucket in self._buckets if by != 1 else ():
             bucket.flat.div_(by)
@@ -109,13 +120,19 @@ class Averages:
     ) -> None:
         self._buffers = [buffer for buffer in buffers if buffer.is_floating_point()]
         self._total = total
-        self._flat = torch.empty(0)
+        self.flat = torch.empty(0)
+        """Summed over the replicas."""
+
+    def put(self, flat: torch.Tensor) -> None:
+        """Take this for the sum of this step."""
+        for buffer in self._buffers[:1]:
+            self.flat = flat.to(buffer.device)
 
     def exchange(self, records: int) -> None:
         """Sum over the replicas, this one having had so many records."""
         if self._buffers:
-            self._flat = torch.cat([buffer.flatten() for buffer in self._buffers]) * records
-            self._total(self._flat)
+            self.flat = torch.cat([buffer.flatten() for buffer in self._buffers]) * records
+            self._total(self.flat)
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -138,7 +155,7 @@ class Averages:
         """Take the average over the records of all replicas."""
         at = 0
         for buffer in self._buffers:
-            part = self._flat[at : at + buffer.numel()]
+            part = self.flat[at : at + buffer.numel()]
             buffer.copy_(part.view_as(buffer) / records)
             at += buffer.numel()
 

@@ -74,6 +74,9 @@ class Membership(Protocol):
     def settle(self) -> None:
         """That is so for all members of a committed step: the next `join` requests nothing."""
 
+    def pass_on(self, update: Callable[[], State]) -> None:
+        """Let newcomers learn from a step that was committed, before its update is made."""
+
     def updated(self) -> None:
         """The update of the step that was committed is made: what follows is the program's."""
 
@@ -151,6 +154,8 @@ class _Fixed:
 
     def settle(self) -> None: ...
 
+    def pass_on(self, update: Callable[[], State]) -> None: ...
+
     def updated(self) -> None: ...
 
     def abandon(self) -> None: ...
@@ -226,6 +231,7 @@ def membership(  # noqa: PLR0913 - the whole of what a training knows
     *,
     dump: Callable[[], State],
     load: Callable[[MutableMapping[str, Any]], None],
+    learn: Callable[[State], None] | None,
     stopping: Callable[[], bool],
     position: Callable[[], str],
     outdated: Callable[[], bool],
@@ -235,7 +241,8 @@ def membership(  # noqa: PLR0913 - the whole of what a training knows
 ) -> Membership:
     """What the environment configures: a coordinator, a fixed world, or neither.
 
-    `dump` and `load` are the state that newcomers get, `position` identifies it among those after
+    `dump` and `load` are the state that newcomers get, `learn` makes an update that others made
+    (None where it cannot be made again), `position` identifies it among those after
     as many steps; `stopping` is whether to give up waiting, `outdated` whether the checkpoint that
     this worker read is not the last one any more, `recorded` whether the checkpoint folder shows
     that training is over. What is `declared` has to be the same in all
@@ -266,7 +273,7 @@ def membership(  # noqa: PLR0913 - the whole of what a training knows
             "recorded": recorded,
         }
         if mesh is None:
-            return Replica(address, **states, **callbacks)
+            return Replica(address, **states, **callbacks, learn=learn)
         node = Node(environ, time_out_of(mesh))
         node.require_same(declared)
         own = ProcessPeers(

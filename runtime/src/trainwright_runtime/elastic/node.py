@@ -35,7 +35,7 @@ from trainwright_runtime.elastic.errors import (
     StoppedWaiting,
     TrainingOver,
 )
-from trainwright_runtime.elastic.members import Members, Work
+from trainwright_runtime.elastic.members import Members, State, Work
 from trainwright_runtime.elastic.peers import FAILURES, ProcessPeers
 from trainwright_runtime.elastic.replica import Replica
 
@@ -304,6 +304,8 @@ class NodeMember:
     def settle(self) -> None:
         if self._replica is not None:
             self._replica.settle()
+
+    def pass_on(self, update: Callable[[], State]) -> None: ...
 
     def updated(self) -> None:
         # Local rank 0 stays in the step until the others have left it: it is watched there.

@@ -8,6 +8,7 @@ not bounded, as long as it makes progress.
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
@@ -21,12 +22,16 @@ from torch.distributed.device_mesh import DeviceMesh
 from torchft import ProcessGroupGloo, ProcessGroupNCCL
 from torchft.process_group import ProcessGroup
 
+from trainwright_runtime.coordination.channel import Channel
 from trainwright_runtime.elastic import sockets
 from trainwright_runtime.elastic.errors import NotLoaded
+from trainwright_runtime.elastic.following import UPDATE, Followers, Following, is_update
 from trainwright_runtime.elastic.members import State, Work
 from trainwright_runtime.elastic.sockets import Socket
-from trainwright_runtime.elastic.transport import Received, Transport
+from trainwright_runtime.elastic.transport import Received, Transport, pack
 from trainwright_runtime.meeting import Meeting
+
+log = logging.getLogger(__name__)
 
 FAILURES = (TimeoutError, RuntimeError, OSError, dist.DistError)
 
@@ -81,21 +86,30 @@ class Peers(Protocol):
 class ProcessPeers:
     """Those of one process."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each by its name
         self,
         backend: str,
         patience: timedelta,
         *,
         dump: Callable[[], State],
         load: Callable[[MutableMapping[str, Any]], None],
+        learn: Callable[[State], None] | None = None,
+        waits: Callable[[], bool] = bool,
         stopping: Callable[[], bool] = bool,
         local_rank: int = 0,
         mesh: DeviceMesh | None = None,
+        declared: str = "",
     ) -> None:
-        """`mesh` is what the model is sharded over, `local_rank` the place in it."""
+        """`mesh` is what the model is sharded over, `local_rank` the place in it.
+
+        `learn` makes the update of a step that others took; without it none can be followed.
+        """
         self._backend, self._patience = backend, patience
         self._dump, self._load, self._stopping = dump, load, stopping
-        self._local_rank, self._mesh = local_rank, mesh
+        self._local_rank, self._mesh, self._declared = local_rank, mesh, declared
+        self._learn, self._followers = learn, Followers(waits)
+        self._following: Following | None = None
+        self._has_followed = False
         self._group: _Named | None = None
         self._transport: Transport | None = None
         self._received: Received | None = None
@@ -111,7 +125,7 @@ class ProcessPeers:
 
     def open(self, host: str) -> list[str]:
         if self._transport is None:
-            self._transport = Transport(host, self._patience, mesh=self._mesh)
+            self._transport = Transport(host, self._patience, self._mesh, self._serve_follower)
             self._group = _GROUPS[self._backend](self._patience)
         return [self.address]
 
@@ -139,7 +153,8 @@ class ProcessPeers:
         with self._announced(), _in_memory():
             self._transport.withdraw()  # it is about to be replaced
             address = addresses[self._local_rank]
-            self._received = self._transport.fetch(address, step, self._note_progress)
+            known = pack(self._dump()) if self._has_followed else {}
+            self._received = self._transport.fetch(address, step, self._note_progress, known)
             # Processes of a node may be far apart here, and nowhere else.
             received = f"{step}/received/{self._rank}"
             self._meeting.add(received, 1)
@@ -149,8 +164,72 @@ class ProcessPeers:
     def load(self) -> None:
         received, self._received = self._received, None
         assert received is not None
+        self._followers.end()
         with self._announced(), _in_memory():
             self._load(received)
+        self._has_followed = False
+        self._stop_following()
+
+    @property
+    def has_followed(self) -> bool:
+        """Whether this process holds what it learned from others, and no step of its own."""
+        return self._has_followed
+
+    def follow(self, address: str) -> None:
+        """Take over the state from a member while steps go on, as far as it has come by then."""
+        if self._learn is None:
+            return
+        try:
+            self._following = Following(
+                address, self._declared, self._patience.total_seconds(), self._take, self._go_on
+            )
+            while self._following.advance():
+                pass
+        except NotLoaded:
+            raise
+        except Exception as error:  # noqa: BLE001 - the program's `on_step` may not be ready for it
+            log.info("joining without having followed %s: %s", address, error)
+            self._stop_following()
+
+    def learn(self, within: float = 0.0) -> bool:
+        """Whether there was something more to learn, which is learned then."""
+        try:
+            if self._following is not None and self._following.readable(within):
+                self._following.advance()
+                return True
+        except NotLoaded:
+            raise
+        except Exception as error:  # noqa: BLE001 - as above
+            log.info("the others wait until this worker holds their state: %s", error)
+            self._stop_following()
+        return False
+
+    def pass_on(self, update: Callable[[], State]) -> None:
+        """Let those that follow learn from a step what this process is about to."""
+        self._followers.pass_on(update)
+
+    def updated(self) -> None:
+        """Let those that wait for it follow, from the end of this step on."""
+        self._followers.begin(self._dump)
+
+    def _take(self, state: Received) -> None:
+        assert self._learn is not None
+        self._has_followed = True
+        with _in_memory():
+            self._learn(state.pop(UPDATE)) if is_update(state) else self._load(state)
+
+    def _go_on(self) -> None:
+        if self._stopping():
+            raise ConnectionError("this worker is to stop")
+
+    def _serve_follower(self, channel: Channel, declared: str) -> None:
+        if declared == self._declared:
+            self._followers.serve(channel)
+
+    def _stop_following(self) -> None:
+        if self._following is not None:
+            self._following.close()
+            self._following = None
 
     def meet(self, step: int, newcomers: Sequence[int]) -> None:
         held = [f"{step}/held/{rank}" for rank in newcomers]
@@ -191,6 +270,8 @@ class ProcessPeers:
     def close(self) -> None:
         self.sever()
         self._part()
+        self._followers.end()
+        self._stop_following()
         if self._transport is not None:
             self._transport.close()
             self._transport = None
@@ -224,8 +305,7 @@ class ProcessPeers:
                 raise ConnectionError("a newcomer of this step did not get the state")
             if self._group.lost:
                 raise ConnectionError("a member of this step was lost")
-            if self._stopping():  # it may have to save within its grace period
-                raise ConnectionError("this worker is to stop")
+            self._go_on()  # it may have to save within its grace period
             before, progress = progress, self._meeting.add(_PROGRESS, 0)
             if progress != before:
                 since = time.monotonic()

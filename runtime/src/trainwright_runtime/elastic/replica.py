@@ -60,6 +60,7 @@ T = TypeVar("T")
 
 _PAUSE = 0.1  # seconds before the next request to the registry or the coordinator
 _CONNECT = 2.0  # seconds to reach a port
+_LAST = 1.0  # seconds for what those that are followed have learned from their last step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,12 +88,13 @@ class Replica:
     processes = 1
     local_rank = 0
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each by its name
         self,
         address: Address,
         *,
         dump: Callable[[], State],
         load: Callable[[MutableMapping[str, Any]], None],
+        learn: Callable[[State], None] | None = None,
         stopping: Callable[[], bool],
         position: Callable[[], str] = str,
         outdated: Callable[[], bool] = bool,
@@ -100,9 +102,16 @@ class Replica:
         peers: Peers | None = None,
     ) -> None:
         self._address = address
-        self._peers = peers or ProcessPeers(
-            address.backend, address.patience, dump=dump, load=load, stopping=stopping
-        )
+        self._declared = json.dumps(address.declared)
+        own = ProcessPeers(
+            address.backend, address.patience, dump=dump, load=load, learn=learn,
+            waits=lambda: self._session.doing == WAITING, stopping=stopping,
+            declared=self._declared,
+        )  # fmt: skip
+        self._peers = peers or own
+        # None where this is one of several processes, which would have to follow in step.
+        self._own = own if peers is None else None
+        self._followed = False  # since the others last went on without this worker
         self._states: list[str] = []  # where newcomers find them
         # A worker that was replaced while it was paused must not be taken for its successor.
         self._name = f"{address.name}-{uuid.uuid4().hex[:8]}"
@@ -116,7 +125,6 @@ class Replica:
         self._step = 0
         self._links: _Links | None = None
         self._token = 0  # of the group that is formed; 0 when it is not to be used any more
-        self._declared = json.dumps(address.declared)
         self._members: Members | None = None
         self._postponed = 0.0  # since when; 0 after a commit
         self._refused: set[str] = set()
@@ -224,8 +232,14 @@ class Replica:
         """Whether this worker reports to the coordinator for all that it takes steps with."""
         return self._members is None or self._members.rank < SPEAKERS
 
+    def pass_on(self, update: Callable[[], State]) -> None:
+        if self._own is not None:
+            self._own.pass_on(update)
+
     def updated(self) -> None:
         self._session.doing = IN_PROGRAM
+        if self._own is not None:
+            self._own.updated()
 
     def _arrived(self) -> bool:
         """Whether everything reduced in this step did."""
@@ -311,8 +325,11 @@ class Replica:
         # Where the last request got no quorum, training may be over: too few are left for one.
         if (not self._session.holds or self._links is None) and not self._admitted():
             return None
+        if not self._session.holds:
+            self._follow()
         links = self._links or self._connect()
-        quorum = links.quorum(self._question(), newcomer=not self._session.holds)
+        newcomer = not self._session.holds
+        quorum = links.quorum(self._question(), newcomer=newcomer, meanwhile=self._learn)
         self._note_apart(quorum)
         members = quorum.members
         if not members.names or members.values("lineage") - {""} != {self._session.lineage}:
@@ -350,7 +367,7 @@ class Replica:
             return False
         if answer is Answer.FOUND:
             # Others may have trained on, and be gone with all that the coordinator knew, since.
-            if self._outdated():
+            if self._outdated() or (self._own is not None and self._own.has_followed):
                 raise Fenced
             self._step, self._unused = 1, True
             log.info("beginning training as its first worker, generation %s", self.lineage)
@@ -359,6 +376,24 @@ class Replica:
                 log.warning("others went on without this worker: its steps since do not count")
             self._step = 0
         return answer is not Answer.WAIT
+
+    def _follow(self) -> None:
+        """Take over the state while those who hold it take steps; else they wait meanwhile."""
+        if self._followed or self._own is None:
+            return
+        self._followed = True
+        self._unlink()  # who is heard of, and requests no step, is waited for
+        coordinator, _ = self._session.reach()
+        channel, _ = connected(coordinator, _CONNECT)
+        with closing(channel):
+            channel.write({"place": ""})
+            place = str(channel.read().get("place", ""))
+        if place:
+            self._own.follow(place)
+
+    def _learn(self) -> None:
+        while self._own is not None and self._own.learn():
+            pass
 
     def _question(self) -> dict[str, Any]:
         """What the members of the next step have to know of this worker."""
@@ -453,10 +488,13 @@ class Replica:
                 self._peers.send(step)
             for name, source in zip(behind, sources, strict=True):
                 if name == self._name:
+                    while self._own is not None and self._position() != position:
+                        if not self._own.learn(_LAST):
+                            break
                     self._peers.receive(members.places[source].split(), step)
                     self._unused = False
                     self._peers.load()
-                    self._step = step
+                    self._step, self._followed = step, False
                     self._session.hold()
             if behind:
                 self._peers.meet(step, [members.names.index(name) for name in behind])
@@ -534,7 +572,9 @@ class _Links:
         self._members = View()  # of which the coordinator sends the news
         self._heart = Heart(place[0], name, timeouts.heartbeat / 3)
 
-    def quorum(self, question: dict[str, Any], *, newcomer: bool) -> Quorum:
+    def quorum(
+        self, question: dict[str, Any], *, newcomer: bool, meanwhile: Callable[[], object]
+    ) -> Quorum:
         """Who takes the next step; as a newcomer again and again: see `Timeouts.join`."""
         patience = self._timeouts.newcomer if newcomer else self._timeouts.quorum
         deadline = time.monotonic() + patience
@@ -543,6 +583,7 @@ class _Links:
             try:
                 return self._quorum(self._channel.read())
             except TimeoutError:
+                meanwhile()
                 if self._replaced():
                     raise ConnectionResetError("the coordinator is another one now") from None
         if not newcomer:

@@ -258,6 +258,7 @@ class Training:
             os.environ,
             dump=self._dump,
             load=self._load,
+            learn=None if synchronize else self._learn_from,
             stopping=lambda: self._stop.noted,
             position=lambda: progress.position,
             outdated=self._outdated,
@@ -555,8 +556,10 @@ class Training:
             return False
         takes = trained and self._losses.judge(self.step + 1, int(learned[1][0]))
         line = self._commit(members, name, reports, sums)
-        if takes and line["records"]:
-            self._learn(members, line["records"], learned[0])
+        used = learned[0] if takes and line["records"] else []
+        self._group.pass_on(lambda: self._update(members.world, line["records"], used))
+        if used:
+            self._learn(members.world, line["records"], used)
         elif trained and not takes:
             self._averages.restore(self._before)
         self._audit.commit(line)
@@ -575,12 +578,33 @@ class Training:
         saves = self._checkpoints.saves_at(self.step + 1)
         return self._group.settled and not saves and not self._stop.noted
 
-    def _learn(self, members: Members, records: int, used: Sequence[float]) -> None:
+    def _learn(self, world: int, records: int, used: Sequence[float]) -> None:
         """Take the update of a committed step."""
-        self._gradients.divide(records / self._steps.records(members.world))
+        self._gradients.divide(records / self._steps.records(world))
         self._gradients.forget_unused(used)
         self._averages.adopt(records)
-        self._learner.update(self._steps.rate(members.world))
+        self._learner.update(self._steps.rate(world))
+
+    def _update(self, world: int, records: int, used: Sequence[float]) -> State:
+        """What a committed step is learned from, and where it leads; no gradients if not at all."""
+        return {
+            "progress": self._progress.state_dict(),
+            "step": [world, records, list(used)],
+            "sums": [self._gradients.flats(), self._averages.flat] if used else [],
+        }
+
+    def _learn_from(self, update: State) -> None:
+        """Take the update of a step that others took."""
+        self._progress.load_state_dict(update["progress"])
+        if update["sums"]:
+            (world, records, used), (gradients, averages) = update["step"], update["sums"]
+            self._gradients.put(gradients)
+            self._averages.put(averages)
+            last, self._last = self._last, Members(quorum=0, rank=world, names=("",) * world)
+            try:
+                self._learn(world, records, used)
+            finally:
+                self._last = last  # it was for the program's own `on_step`, which is no rank here
 
     def _commit(
         self, members: Members, name: str, reports: Sequence[float], sums: Sequence[float]
@@ -785,6 +809,8 @@ class Training:
 
     def _load(self, state: MutableMapping[str, Any]) -> None:
         for name, part in self._parts().items():
+            if name not in state:
+                continue  # it is the same already
             if isinstance(part, Optimizer):
                 part.state.clear()  # it would be in memory beside what replaces it
             part.load_state_dict(state.pop(name))

@@ -8,8 +8,10 @@ serves any of it.
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
+import time
 from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -21,6 +23,7 @@ from typing import Any
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
+from xxhash import xxh3_128
 
 from trainwright_runtime.checkpoint import tree
 from trainwright_runtime.checkpoint.errors import CheckpointError
@@ -33,6 +36,9 @@ log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 1024 * 1024
 """What is sent or received at once: a time-out of the connection counts from chunk to chunk."""
+
+_DIGESTS = 100_000
+"""That fit into a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +100,18 @@ class Transport:
     may change it between `offer` and `withdraw`.
     """
 
-    def __init__(self, host: str, patience: timedelta, mesh: DeviceMesh | None = None) -> None:
-        """`mesh` is what sharded tensors are sharded over: their shards of this process travel."""
-        self._patience, self._mesh = patience.total_seconds(), mesh
+    def __init__(
+        self,
+        host: str,
+        patience: timedelta,
+        mesh: DeviceMesh | None = None,
+        follow: Callable[[Channel, str], object] = lambda channel, declared: None,
+    ) -> None:
+        """`mesh` is what sharded tensors are sharded over: their shards of this process travel.
+
+        `follow` serves those who request what is learned as well, and what they declare.
+        """
+        self._patience, self._mesh, self._follow = patience.total_seconds(), mesh, follow
         self._offer = _Offer(self._patience)
         self._door = Door([host], 0, STATE, self._serve)
         shown = f"[{host}]" if ":" in host else host
@@ -120,21 +135,29 @@ class Transport:
         self._offer.withdraw()
 
     def fetch(
-        self, address: str, step: int, progress: Callable[[], object] = lambda: None
+        self,
+        address: str,
+        step: int,
+        progress: Callable[[], object] = lambda: None,
+        known: Mapping[str, Part] | None = None,
     ) -> Received:
         """The state of a step from the transport at `address`; `progress` is called meanwhile.
 
+        Of what is `known` already only that comes which is another one there: parts, and tensors.
         Raises OSError where it does not come, or not all of it; CheckpointError for what is not a
         state, or not one of this mesh.
         """
         channel = connect(address, STATE, self._patience)
         try:
-            channel.write({"step": step})
-            header = channel.read()
-            if "parts" not in header:
+            digests = _digests(known or {}, progress)
+            most = sum(map(len, digests.values())) <= _DIGESTS
+            channel.write({"step": step, "digests": digests if most else {}})
+            while "wait" in (answer := channel.read()):
+                progress()
+            if "parts" not in answer:
                 raise ConnectionError(f"{address} serves no state of step {step}")
-            parts = _read(_Stream(address, channel, progress), header["parts"])
-            return Received(parts, self._mesh, progress)
+            parts = read(Stream(address, channel, progress), answer["parts"])
+            return Received(_completed(parts, known or {}), self._mesh, progress)
         except ValueError as error:
             raise ConnectionError(f"{address} did not send its state: {error}") from error
         finally:
@@ -149,10 +172,16 @@ class Transport:
         """A newcomer that fetches the state."""
         channel.connection.settimeout(self._patience)
         try:
-            step = channel.read()["step"]
-            with self._offer.reading(step, channel.connection) as parts:
-                channel.write({} if parts is None else {"parts": _header(parts)})
-                for data in _written(parts or {}):
+            request = channel.read()
+            if "follow" in request:
+                self._follow(channel, request["follow"])
+                return
+            with self._offer.reading(request["step"], channel.connection) as parts:
+                # A large state takes longer to compare than a newcomer waits for an answer.
+                wait = _Seldom(lambda: channel.write({"wait": ""}))
+                unknown = _unknown(parts or {}, request.get("digests", {}), wait)
+                channel.write({} if parts is None else {"parts": header(unknown)})
+                for data in written(unknown):
                     channel.connection.sendall(data)
         except Exception as error:  # noqa: BLE001 - the newcomer finds out by the connection's end
             log.warning("the state was not sent to %s: %s", _peer(channel), str(error))
@@ -196,8 +225,8 @@ def _unexpected(name: str, where: str) -> CheckpointError:
 # --- on the wire ---------------------------------------------------------------------------------
 
 
-def _header(parts: Mapping[str, Part]) -> dict[str, Any]:
-    """What `_read` makes memory for."""
+def header(parts: Mapping[str, Part]) -> dict[str, Any]:
+    """What `read` makes memory for."""
     return {
         name: {
             "values": part.values,
@@ -208,18 +237,66 @@ def _header(parts: Mapping[str, Part]) -> dict[str, Any]:
     }
 
 
-def _written(parts: Mapping[str, Part]) -> Iterator[memoryview]:
+def written(parts: Mapping[str, Part]) -> Iterator[memoryview]:
     """The bytes of all tensors."""
     for part in parts.values():
         for tensor in part.tensors.values():
-            flat = tensor.detach().permute(_order(tensor)).cpu().contiguous().flatten()
-            data = _memory(flat.view(torch.uint8))
+            data = _bytes(tensor)
             for at in range(0, len(data), CHUNK_BYTES):
                 yield data[at : at + CHUNK_BYTES]
 
 
-def _read(stream: _Stream, header: Any) -> dict[str, Part]:
-    """Raises CheckpointError for another header than `_header` makes."""
+def _bytes(tensor: torch.Tensor) -> memoryview:
+    flat = tensor.detach().permute(_order(tensor)).cpu().contiguous().flatten()
+    return _memory(flat.view(torch.uint8))
+
+
+def _digests(parts: Mapping[str, Part], progress: Callable[[], object]) -> dict[str, list[str]]:
+    """For each part one of its values, and those of its tensors in their order."""
+    return {
+        name: [
+            xxh3_128(json.dumps([part.values, part.shards]).encode()).hexdigest(),
+            *(_digest(each, tensor, progress) for each, tensor in part.tensors.items()),
+        ]
+        for name, part in parts.items()
+    }
+
+
+def _digest(name: str, tensor: torch.Tensor, progress: Callable[[], object]) -> str:
+    progress()
+    digest = xxh3_128(json.dumps([name, _layout(tensor)]).encode())
+    digest.update(_bytes(tensor))
+    return digest.hexdigest()
+
+
+def _unknown(
+    parts: Mapping[str, Part], known: Mapping[str, list[str]], progress: Callable[[], object]
+) -> Mapping[str, Part]:
+    """Without the parts and the tensors that have the digests of those that are known."""
+    found = {}
+    for name, part in parts.items():
+        if name not in known:
+            found[name] = part
+        elif (own := _digests({name: part}, progress)[name]) != known[name]:
+            theirs, digests = {*known[name]}, zip(part.tensors.items(), own[1:], strict=True)
+            differing = dict(item for item, digest in digests if digest not in theirs)
+            found[name] = Part(part.values, differing, part.shards)
+    return found
+
+
+def _completed(parts: Mapping[str, Part], known: Mapping[str, Part]) -> Mapping[str, Part]:
+    """With the tensors that were not sent since they are known.
+
+    Copies: a part may change what it has before it reads what it is to take.
+    """
+    for name, part in parts.items():
+        for each in tree.names(part.values) - part.tensors.keys():
+            part.tensors[each] = known[name].tensors[each].clone()
+    return parts
+
+
+def read(stream: Stream, header: Any) -> dict[str, Part]:
+    """Raises CheckpointError for another header than `header` makes."""
     try:
         parts = {
             name: Part(
@@ -264,10 +341,24 @@ def _memory(data: torch.Tensor) -> memoryview:
     return memoryview(array)
 
 
-class _Stream:
+class _Seldom:
+    """Something that is done once per second at most, however often it is called."""
+
+    def __init__(self, do: Callable[[], object]) -> None:
+        self._do, self._done = do, time.monotonic()
+
+    def __call__(self) -> None:
+        if time.monotonic() - self._done > 1:
+            self._do()
+            self._done = time.monotonic()
+
+
+class Stream:
     """What the sender's connection brings; none of it may be missing."""
 
-    def __init__(self, address: str, channel: Channel, progress: Callable[[], object]) -> None:
+    def __init__(
+        self, address: str, channel: Channel, progress: Callable[[], object] = lambda: None
+    ) -> None:
         self.address = address
         self._channel, self._progress = channel, progress
 

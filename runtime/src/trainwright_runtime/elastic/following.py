@@ -1,0 +1,202 @@
+"""A newcomer takes over the state while the others take steps, and learns what they learn since.
+
+A member copies its state at the end of a step, and from then on the sums of each step: gradients,
+running averages, the position. The newcomer makes the same updates of them until it is where the
+others are, and only then requests a step. Before that step all of its tensors are compared with
+theirs (`transport`), so what it made need not be exact: where an optimizer draws random numbers, or
+a program changes its state elsewhere than in `on_step`, what differs is sent again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from trainwright_runtime import cgroup
+from trainwright_runtime.coordination.channel import STATE, Channel, connect
+from trainwright_runtime.elastic.members import State
+from trainwright_runtime.elastic.transport import (
+    Part,
+    Received,
+    Stream,
+    header,
+    pack,
+    read,
+    written,
+)
+
+log = logging.getLogger(__name__)
+
+UPDATE = "update"
+_LOOK = 0.5  # seconds between two looks whether a copy is still to be expected
+_LEAST = 64 * 1024 * 1024  # bytes that may wait for a newcomer, however small the state is
+
+Parts = Mapping[str, Part]
+
+
+@dataclass(slots=True, eq=False)
+class _Follower:
+    """What is to be sent to a newcomer."""
+
+    parts: deque[Parts] = field(default_factory=deque)
+    begun: bool = False
+    waiting: int = 0
+    """Bytes of updates."""
+    most: int = _LEAST
+    ended: bool = False
+
+
+class Followers:
+    """The newcomers that follow this worker, which waits for none of them.
+
+    One that is too slow is dropped. It joins as if it had not followed.
+    """
+
+    def __init__(self, waits: Callable[[], bool]) -> None:
+        """`waits` is whether this worker waits for the next step, and with it for newcomers."""
+        self._waits = waits
+        self._changed = threading.Condition()
+        self._all: set[_Follower] = set()
+
+    def begin(self, dump: Callable[[], State]) -> None:
+        """Copy the state at the end of a step, for those who wait for it."""
+        if new := self._those(begun=False):
+            parts: Parts = pack(dump())
+            most = max(_size(parts), _LEAST)
+            room = 2 * most < _memory()  # for what is to be learned since, too
+            parts = _copied(parts) if room else {}
+            with self._changed:
+                for each in new:
+                    each.begun, each.ended, each.most = True, not room, most
+                    each.parts.append(parts)
+                self._changed.notify_all()
+
+    def pass_on(self, update: Callable[[], State]) -> None:
+        """Copy what a step is learned from, before anything is changed by it."""
+        if followers := self._those(begun=True):
+            parts = _copied(pack({UPDATE: update()}))
+            with self._changed:
+                for each in followers:
+                    each.parts.append(parts)
+                    each.waiting += _size(parts)
+                    each.ended = each.ended or each.waiting > each.most
+                self._changed.notify_all()
+
+    def end(self) -> None:
+        """The state is about to be replaced, or this worker leaves."""
+        with self._changed:
+            for each in self._all:
+                each.ended = True
+            self._changed.notify_all()
+
+    def serve(self, channel: Channel) -> None:
+        """Send a newcomer the state, and then what it is to learn, until it has joined."""
+        follower = _Follower()
+        with self._changed:
+            self._all.add(follower)
+        try:
+            # Nothing comes from a newcomer but the end of its connection.
+            while self._has_more(follower, channel) and not channel.readable():
+                with self._changed:
+                    parts = follower.parts.popleft()
+                    left = len(follower.parts)
+                channel.write({"parts": header(parts), "left": left})
+                for data in written(parts):
+                    channel.connection.sendall(data)
+                if is_update(parts):
+                    with self._changed:
+                        follower.waiting -= _size(parts)
+        except OSError as error:
+            log.info("a newcomer follows no more: %s", error)
+        finally:
+            with self._changed:
+                self._all.discard(follower)
+
+    def _those(self, *, begun: bool) -> list[_Follower]:
+        if not self._all:
+            return []
+        with self._changed:
+            return [each for each in self._all if each.begun is begun and not each.ended]
+
+    def _has_more(self, to: _Follower, channel: Channel) -> bool:
+        """Wait for something to send. Who has nothing yet waits for it, or is left to join."""
+        waited = False
+        while True:
+            with self._changed:
+                if self._changed.wait_for(lambda: to.parts or to.ended, _LOOK):
+                    return not to.ended
+            if not to.begun:
+                if waited and self._waits():
+                    return False
+                waited = self._waits()
+                channel.write({})
+            elif channel.readable():
+                return False
+
+
+class Following:
+    """A newcomer's connection with the member that it follows. Its methods raise OSError."""
+
+    def __init__(
+        self,
+        address: str,
+        declared: str,
+        patience: float,
+        take: Callable[[Received], None],
+        progress: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`declared` has to be the same there; `take` gets each copy or update.
+
+        `progress` is called meanwhile, and may raise what ends it.
+        """
+        self._address, self._take, self._progress = address, take, progress
+        self._channel = connect(address, STATE, patience)
+        self._channel.write({"follow": declared})
+
+    def advance(self) -> int:
+        """Take what comes next; how much more is known to be on its way."""
+        try:
+            while "parts" not in (message := self._channel.read()):
+                self._progress()
+            stream = Stream(self._address, self._channel, self._progress)
+            self._take(Received(read(stream, message["parts"])))
+            return int(message["left"])
+        except ValueError as error:
+            raise ConnectionError(f"{self._address} did not send its state: {error}") from error
+
+    def readable(self, within: float = 0.0) -> bool:
+        return self._channel.readable(within)
+
+    def close(self) -> None:
+        self._channel.close()
+
+
+def is_update(parts: Collection[str]) -> bool:
+    """Whether that is what to learn from, and not a copy of the state, which has other parts."""
+    return {*parts} == {UPDATE}
+
+
+def _copied(parts: Parts) -> Parts:
+    return {
+        name: Part(
+            part.values,
+            {each: t.detach().to("cpu", copy=True) for each, t in part.tensors.items()},
+            part.shards,
+        )
+        for name, part in parts.items()
+    }
+
+
+def _size(parts: Parts) -> int:
+    return sum(t.nbytes for part in parts.values() for t in part.tensors.values())
+
+
+def _memory() -> float:
+    """Bytes that this process may still take, as far as is known."""
+    free = cgroup.memory_available()
+    limit, used = cgroup.memory_limit(), cgroup.memory_used()
+    within = None if limit is None or used is None else limit - used
+    return min((each for each in (free, within) if each is not None), default=float("inf"))
