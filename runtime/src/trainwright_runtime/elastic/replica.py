@@ -379,10 +379,10 @@ class Replica:
 
     def _follow(self) -> None:
         """Take over the state while those who hold it take steps; else they wait meanwhile."""
-        if self._followed or self._own is None:
+        # Who is heard of, and requests no step, is waited for where one is lost.
+        if self._followed or self._own is None or self._links is not None:
             return
         self._followed = True
-        self._unlink()  # who is heard of, and requests no step, is waited for
         coordinator, _ = self._session.reach()
         channel, _ = connected(coordinator, _CONNECT)
         with closing(channel):
