@@ -31,6 +31,7 @@ from trainwright_runtime.elastic.transport import (
 log = logging.getLogger(__name__)
 
 UPDATE = "update"
+_CONNECT = 2.0  # seconds to reach a port: a member may be one that this worker cannot reach
 _LOOK = 0.5  # seconds between two looks whether a copy is still to be expected
 _LEAST = 64 * 1024 * 1024  # bytes that may wait for a newcomer, however small the state is
 
@@ -153,7 +154,8 @@ class Following:
         `progress` is called meanwhile, and may raise what ends it.
         """
         self._address, self._take, self._progress = address, take, progress
-        self._channel = connect(address, STATE, patience)
+        self._channel = connect(address, STATE, min(patience, _CONNECT))
+        self._channel.connection.settimeout(patience)
         self._channel.write({"follow": declared})
 
     def advance(self) -> int:
