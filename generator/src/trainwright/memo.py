@@ -160,7 +160,8 @@ class Cell(Generic[_Value]):
             raise
         finally:
             being_made.pop()
-            self._detach_from(before)
+            if before:
+                self._detach_from(before)
         self._read = tuple(read.items())
         for cell in read:
             cell.readers.add(self)

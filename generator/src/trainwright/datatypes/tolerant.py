@@ -28,13 +28,15 @@ def mappings(value: Any) -> list[Mapping[str, Any]]:
 
 def identical(one: Any, other: Any) -> bool:
     """Return whether two values are the same data. To Python 1, 1.0 and true are equal."""
-    if type(one) in _SCALARS:  # as most are, and to ask an abstract class is slow
-        return type(one) is type(other) and bool(one == other)
     if isinstance(one, (dict, Mapping)) and isinstance(other, (dict, Mapping)):
         if one.keys() != other.keys():
             return False
-        for key, value in one.items():  # noqa: SIM110 - a generator takes twice as long
-            if not identical(value, other[key]):
+        for key, value in one.items():
+            there = other[key]
+            if type(value) not in _SCALARS:
+                if not identical(value, there):
+                    return False
+            elif type(value) is not type(there) or value != there:  # most are decided here
                 return False
         return True
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):

@@ -446,7 +446,7 @@ class _Objects:
 
     def _fetched(self, names: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
         given = "".join(f"{name}\n" for name in names).encode()
-        answer, at = self._repository.git("cat-file", "--batch", given=given), 0
+        answer, at = self._repository.git("cat-file", "--batch", "--buffer", given=given), 0
         for name in names:
             end = answer.index(b"\n", at)
             size = answer[at:end].rpartition(b" ")[2]

@@ -91,7 +91,10 @@ class Tracked:
         return answer
 
     def _look_up(self, question: Question, path: str) -> object:
-        below = NOTHING if self._is_behind_a_link(path) else self.below
+        behind = self._behind_links.get(path.rpartition("/")[0])
+        if behind is None:
+            behind = self._is_behind_a_link(path)
+        below = NOTHING if behind else self.below
         try:
             if question == "kind":  # which most are
                 return below.kind(path)

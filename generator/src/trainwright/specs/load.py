@@ -313,9 +313,11 @@ class Reader(Owner):
     @tracked(same=eq)
     def raw(self, path: str) -> bytes | Finding:
         """The bytes of a file, or the finding that it cannot be read."""
-        if "link" in map(self.tree.kind, _around(path)):
+        kind = self.tree.kind(path)
+        # There is nothing behind a link, so that folders are looked at where there is no file.
+        if kind == "link" or (not kind and "link" in map(self.tree.kind, _around(path))):
             return is_link(path)
-        if self.tree.kind(path) == "special":
+        if kind == "special":
             return _special(path)
         try:
             return self.tree.read(path)
