@@ -1,4 +1,4 @@
-"""The values that fields of Kubernetes take where its schemas say text, by definition and field.
+"""The values that fields of Kubernetes take where its schemas have text, by definition and field.
 
 Types of k8s.io/api and the validation of k8s.io/kubernetes: values that a version added are there
 for all, so that nothing is refused which some version accepts. A field takes the empty text

@@ -16,6 +16,7 @@ from repository import Repository
 from trainwright.datatypes.model import Finding
 from trainwright.datatypes.pointer import leaves
 from trainwright.documents.yamlio import Document, parse
+from trainwright.render import batch
 from trainwright.render import build as plan
 from trainwright.runs.record import RECORD_FILE
 from trainwright.specs import redundant
@@ -137,7 +138,7 @@ def test_the_cache_remembers(base: Repository, monkeypatch: pytest.MonkeyPatch) 
     assert {finding.rule for finding in first} == {"TW061"}
     _write(base)
     assert _findings(base, use_cache=True) == first
-    monkeypatch.setattr(plan.batch, "run", _only_nothing)
+    monkeypatch.setattr(batch, "run", _only_nothing)
     assert _findings(base, use_cache=True) == first
 
 

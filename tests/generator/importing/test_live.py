@@ -353,9 +353,32 @@ def test_the_domain_of_the_pods_is_a_reference(domain: str, tmp_path: Path) -> N
     assert one.severity is not Loss.CANNOT_RUN
 
 
-@pytest.mark.parametrize("prefix", ["llm-workload-", "llm-workload-0-", "p=llm-workload-0-;"])
-def test_what_names_of_pods_begin_with_cannot_stay(prefix: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("prefix", "reference"),
+    [
+        ("llm-workload-", "${{ run.name }}-node-"),
+        ("llm-workload-0-", "${{ run.name }}-node-0-"),
+        ("p=llm-workload-0-;", "p=${{ run.name }}-node-0-;"),
+    ],
+)
+def test_what_names_of_pods_begin_with_is_a_reference(
+    prefix: str, reference: str, tmp_path: Path
+) -> None:
     ((one, _),) = imported(tmp_path, _job_set(prefix)).imported
+    assert one.spec["target"] == "jobset"
+    assert one.spec["env"] == {"X": reference}
+    assert one.severity is not Loss.CANNOT_RUN
+
+
+@pytest.mark.parametrize("prefix", ["llm-worker-", "p=llm-worker-;"])
+def test_what_names_of_pods_begin_with_cannot_stay_elsewhere(prefix: str, tmp_path: Path) -> None:
+    """Pods of a PyTorchJob have the names of their roles, and ranks that differ from the numbers."""
+    body = copy.deepcopy(PYTORCHJOB)
+    roles = body["spec"]["pytorchReplicaSpecs"]
+    roles["Worker"] = {"replicas": 2, "template": copy.deepcopy(TEMPLATE)}
+    for role in roles.values():
+        role["template"]["spec"]["containers"][0]["env"] = [{"name": "X", "value": prefix}]
+    ((one, _),) = imported(tmp_path, body).imported
     assert one.severity is Loss.CANNOT_RUN
 
 
