@@ -322,26 +322,29 @@ def joining(runs: int) -> None:
         here.coordinator(port)
         first, _ = (here.elastic(port, *options) for _ in range(2))
         found = [_join_one(here, first, port, options) for _ in range(runs)]
-    joined, longest, calm = zip(*found, strict=True)
+    joined, longest, three = zip(*found, strict=True)
     say("a newcomer with 288 MB stops two others for, in steps", _figure(joined), "less than 1")
-    say("  by what the longest step from its start on is longer", _figure(longest))
-    say("  seconds of a step before", _figure(calm))
+    say("  by what the longest step before is longer than others", _figure(longest))
+    say("  seconds of a step of three", _figure(three))
 
 
 def _join_one(
     here: Lab, first: Worker, port: int, options: tuple[str, ...]
 ) -> tuple[float, float, float]:
-    """What a newcomer adds to the step that it joins, to the longest one; what a step takes."""
+    """By what the step that a newcomer joins is longer than those of as many that follow it, and
+    the longest one before than those without it; what a step of all takes.
+    """
     here.wait(lambda: [step.world for step in first.steps()[-8:]] == [2] * 8, 600)
     before = first.steps()
     calm = statistics.median(step.seconds for step in before[-7:])
     newcomer = here.elastic(port, *options)
-    here.wait(lambda: len([step for step in newcomer.steps() if step.world == 3]) > 3, 600)
+    here.wait(lambda: len([step for step in newcomer.steps() if step.world == 3]) > 7, 600)
     since = first.steps()[len(before) :]
     joined = next(index for index, step in enumerate(since) if step.world == 3)
     newcomer.process.kill()
-    longest = max(step.seconds for step in since[: joined + 1])
-    return since[joined].seconds / calm - 1, longest / calm - 1, calm
+    after = statistics.median(step.seconds for step in since[joined + 1 :])
+    longest = max((step.seconds for step in since[:joined]), default=calm)
+    return since[joined].seconds / after - 1, longest / calm - 1, after
 
 
 def _figure(seen: Sequence[float]) -> str:
