@@ -6,6 +6,7 @@ import random
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -325,6 +326,20 @@ def test_a_plan_that_cannot_be_made_is_made_when_it_can(tmp_path: Path) -> None:
     spec.write_text(f"{text}retries: 7\n")
     found = answer(kept, {"environments/prod/jobs/small.yaml"})
     assert found == answer(PlanSession(person.root, ("prod/small",), OPTIONS), set())
+
+
+def test_a_branch_moves_of_which_the_name_has_an_invisible_character(tmp_path: Path) -> None:
+    person = Person(tmp_path / "clone", random.Random(0))
+    git(person.root, "branch", "on\u200bto", "HEAD")
+    options = replace(OPTIONS, against="on\u200bto")
+    (person.root / "environments/prod/jobs/small.yaml").unlink()
+    git_repository.commit(person.root, "Without it")
+    kept = PlanSession(person.root, (), options)
+    before = answer(kept, set())
+    git(person.root, "branch", "--force", "on\u200bto", "HEAD")
+    after = answer(kept, set())
+    assert after == answer(PlanSession(person.root, (), options), set())
+    assert after != before
 
 
 def test_what_is_no_longer_ignored_is_planned(tmp_path: Path) -> None:

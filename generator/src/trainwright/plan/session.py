@@ -103,7 +103,8 @@ class _Merge:
 
     def is_current(self) -> bool:
         """Whether both revisions still are the commits that they were."""
-        return self._commits == self._repository.commits(self._names)
+        now = self._repository.commits(self._names)
+        return self._commits == now and now.keys() == {*self._names}
 
     def edit(self, edits: Set[str]) -> None:
         """Compare again, with what the edits of files on disk do not reach as it was."""
