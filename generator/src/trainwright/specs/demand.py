@@ -108,16 +108,7 @@ def demand_of_job(job: Job, attempts: int) -> Demand:
         pool = group.pool.name if group.pool else ""
         groups.setdefault(pool, []).append(_of_group(group, attempts))
     pools = {pool: _as_one(demands) for pool, demands in groups.items()}
-    whole = _as_one([*pools.values()])
-    return Demand(
-        nodes=whole.nodes,
-        gpus=whole.gpus,
-        hours=whole.hours,
-        cost=whole.cost,
-        unbounded=whole.unbounded,
-        unpriced=whole.unpriced,
-        pools=pools,
-    )
+    return replace(_as_one([*pools.values()]), pools=pools)
 
 
 def _as_one(demands: Sequence[Demand]) -> Demand:
