@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,19 @@ def test_a_clone_that_lacks_a_file_says_which(branch: Repository) -> None:
         lacks = "trainwright: this clone lacks environments/prod/jobs/llm.yaml of commit "
         assert done.stderr.startswith(lacks)
         assert "clone it without --filter" in done.stderr
+
+
+def test_a_partial_clone_says_how_to_complete_it(branch: Repository) -> None:
+    git(branch.root, "config", "uploadpack.allowFilter", "true")
+    folder = branch.root.parent / "clone"
+    source = f"file://{branch.root}"
+    git(branch.root.parent, "clone", "--quiet", "--filter=blob:none", source, str(folder))
+    clone, plan = Repository(folder), ("plan", "--against", "HEAD~2", "--head", "HEAD")
+    done = clone.run(*plan)
+    assert done.exit_code == 2, done.output
+    assert done.stderr.startswith("trainwright: this clone lacks ")
+    git(folder, "fetch", "--quiet", *re.findall("`git fetch (.+?)`", done.stderr)[-1].split())
+    assert clone.run(*plan).exit_code == 0
 
 
 DEFAULTS = """\

@@ -96,6 +96,12 @@ class Repository:
         return self.line("rev-parse", "--is-shallow-repository") == "true"
 
     @property
+    def partial(self) -> bool:
+        """Whether files may have been left out when this was cloned."""
+        names = self.git("config", "--null", "--list", "--name-only").split(b"\0")
+        return any(name.endswith(b".promisor") for name in names)
+
+    @property
     def is_on_branch(self) -> bool:
         """Whether a branch is checked out, and not just a commit."""
         return self.line("rev-parse", "--symbolic-full-name", "HEAD") != "HEAD"
@@ -483,7 +489,12 @@ class Commit:
         """Kind, hash and size by path of every file."""
         below = f"{self.commit}:{self._folder}" if self._folder else self.commit
         listing = ("-r", "-z", "--long", "--full-tree")
-        listed = os.fsdecode(Repository(self._repository).git("ls-tree", *listing, below))
+        try:
+            listed = os.fsdecode(Repository(self._repository).git("ls-tree", *listing, below))
+        except GitError as error:
+            if Repository(self._repository).partial:  # before Git 2.44 sizes are looked for
+                raise GitError(_lacks("files", self.commit)) from error
+            raise
         found = {}
         for line in filter(None, listed.split("\0")):
             meta, _, path = line.partition("\t")
@@ -564,12 +575,17 @@ class Commit:
         for path, name in names.items():
             content = contents[name]
             if content is None:
-                raise GitError(
-                    f"this clone lacks {path} of commit {self.commit[:12]}: it is a partial one, "
-                    "or damaged; clone it without --filter"
-                )
+                raise GitError(_lacks(path, self.commit))
             found[path] = content
         return found
+
+
+def _lacks(path: str, commit: str) -> str:
+    return (
+        f"this clone lacks {path} of commit {commit[:12]}: it is a partial one, or damaged; clone "
+        "it without --filter (in actions/checkout without `filter`), or run "
+        "`git fetch --refetch --no-filter`"
+    )
 
 
 @lru_cache(maxsize=16)
