@@ -305,6 +305,14 @@ def test_trainer_lays_what_a_job_says_over_those_that_train_alone(tmp_path: Path
 
 
 @pytest.mark.parametrize("target", SETS)
+def test_roles_with_other_gpus_than_the_training_have_no_findings(
+    target: str, tmp_path: Path
+) -> None:
+    done = _repository(tmp_path, target=target).run("check", "--fail-on=warning")
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize("target", SETS)
 def test_a_rule_about_a_role_points_at_its_line_once(target: str, tmp_path: Path) -> None:
     volume = "    volumes: {d: {hostPath: {path: /}, mountPath: /d}}\n"
     repository = Repository(git_repository.init(tmp_path))

@@ -55,8 +55,7 @@ class Kind:
     identities of its objects. `container` is the one that trains, empty for the first. Fields are
     JSON pointers, with * for any index: `suspend` where Kueue suspends a run, empty for what Kueue
     does not know, and `placed` the pod templates of a run of ours, into which it writes where they
-    go; `filled` what webhooks fill in; `expires` a time to live; `processes` how many of them a
-    pod starts.
+    go; `filled` what webhooks fill in; `expires` a time to live.
 
     `written` and `written_by_kueue` are jq expressions of what others write into its lists.
     `variables` begin the names that its controller declares in every container. `domains` are those
@@ -84,7 +83,6 @@ class Kind:
     placed: tuple[str, ...] = ()
     filled: tuple[str, ...] = ()
     expires: str = ""
-    processes: str = ""
     variables: tuple[str, ...] = ()
     domains: tuple[str, ...] = ()
     name_labels: tuple[str, ...] = ()

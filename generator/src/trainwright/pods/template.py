@@ -154,7 +154,8 @@ class PodTemplate(ObjectBody):
     A `partial` template is completed by an object that is not here, so that nothing follows from
     what it lacks. `claimed` are volumes beyond its own, of claims that the object makes for each
     pod. A `foreign` one is of a kind whose pods may train or serve: what they do tells.
-    `processes` is how many torchrun starts where its command line does not say it. `configs` are
+    `processes` is how many torchrun starts where its command line does not say it, and
+    `processes_at` where the object itself says so. `configs` are
     the data of ConfigMaps by name, and `entrypoint` is what its object has started in it. `host` is
     what its pods are called in the network, where that is not made of the object's name and the
     role.
@@ -170,6 +171,7 @@ class PodTemplate(ObjectBody):
     claimed: tuple[str, ...] = ()
     foreign: bool = False
     processes: str = ""
+    processes_at: str = ""
     configs: Mapping[str, Mapping[str, Data]] = field(default_factory=dict)
     entrypoint: str = ""
     host: str = ""

@@ -13,7 +13,6 @@ from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
 from trainwright.datatypes.tolerant import dig, extended, mapping, mappings, sequence, text
-from trainwright.kinds import SERVED
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.pods.launching import options
 from trainwright.pods.storage import variables
@@ -225,15 +224,12 @@ def shm_exceeds_memory(subject: Subject) -> Iterator[Hit]:
     yield from _d03_volumes(subject)
 
 
-def _processes(subject: Subject, template: PodTemplate) -> tuple[int | None, str]:
+def _processes(template: PodTemplate) -> tuple[int | None, str]:
     """How many processes a pod is told to start, and where that is said."""
-    kind = SERVED.get(subject.kind)
-    pointer = kind.processes if kind else ""
-    number = dig(subject.body, *Pointer(pointer).parts) if pointer else None
+    if template.processes_at:
+        return count(template.processes), template.processes_at
     main = template.main
-    if number is None and main is not None:
-        pointer, number = main.pointer, options(main).get("nproc-per-node")
-    return count(number), pointer
+    return (count(options(main).get("nproc-per-node")), main.pointer) if main else (None, "")
 
 
 @warning("TW704", spec=Pointer("/procsPerNode"), per_pod=True)
@@ -242,7 +238,7 @@ def processes_per_gpu_mismatch(subject: Subject) -> Iterator[Hit]:
         main = template.main
         counts = main.accelerators if main else {}
         gpus = sum(number for name, number in counts.items() if name not in _UNPAIRED)
-        processes, pointer = _processes(subject, template) if gpus else (None, "")
+        processes, pointer = _processes(template) if gpus else (None, "")
         if processes is not None and gpus != processes:
             shared = f"{processes - gpus} ranks would share a GPU with another"
             note = shared if processes > gpus else f"{gpus - processes} GPUs would stay idle"

@@ -151,7 +151,7 @@ def more_threads_than_cpus(subject: Subject) -> Iterator[Hit]:
                 message = f"{gpus} GPUs, and {limit.normalize():f} CPUs to start their work"
                 yield Hit(container.pointer, message)
             counted = any(part in subject.wording for part in _THREADED)
-            processes = _processes(subject, template, container) if counted else 0
+            processes = _processes(template, container) if counted else 0
             for what, number in _per_process(container) if counted else ():
                 if number * processes > cpus:
                     message = (
@@ -167,13 +167,10 @@ _THREADED = ("workers", "_num_threads")  # parts of all settings that say how ma
 _EACH_GPU = ("gpu", "auto")
 
 
-def _processes(subject: Subject, template: PodTemplate, container: Container) -> int:
+def _processes(template: PodTemplate, container: Container) -> int:
     """How many processes a pod starts, as far as it is written."""
-    asked = (
-        options(container).get("nproc-per-node")
-        or subject.spec.get("nprocPerNode")
-        or dig(subject.spec, "trainer", "numProcPerNode")
-        or (template.processes if torchruns(container) else "")
+    asked = options(container).get("nproc-per-node") or (
+        template.processes if template.processes_at or torchruns(container) else ""
     )
     gpus = sum(container.accelerators.values())
     return (gpus if asked in _EACH_GPU else count(asked)) or 1

@@ -16,7 +16,6 @@ KIND = Kind(
         "/spec/pytorchReplicaSpecs/Worker/template",
     ),
     expires="/spec/runPolicy/ttlSecondsAfterFinished",
-    processes="/spec/nprocPerNode",
     variables=("PET_", "MASTER_", "WORLD_SIZE", "RANK", "PYTHONUNBUFFERED"),
     domains=("training.kubeflow.org/",),
     name_labels=("training.kubeflow.org/job-name",),

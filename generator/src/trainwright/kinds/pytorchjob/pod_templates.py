@@ -15,6 +15,7 @@ from trainwright.pods.template import PodTemplate
 def pod_templates(manifest: Manifest) -> Iterator[PodTemplate]:
     spec = manifest.spec
     limit = dig(spec, "runPolicy", "backoffLimit")
+    processes = spec.get("nprocPerNode")
     for role, replica in mapping(spec.get("pytorchReplicaSpecs")).items():
         if isinstance(replica, dict):
             yield PodTemplate(
@@ -23,6 +24,8 @@ def pod_templates(manifest: Manifest) -> Iterator[PodTemplate]:
                 str(role),
                 amount(replica.get("replicas")),
                 retried=limit != 0 and replica.get("restartPolicy") != "Never",
+                processes="" if processes is None else str(processes),
+                processes_at="" if processes is None else "/spec/nprocPerNode",
             )
 
 

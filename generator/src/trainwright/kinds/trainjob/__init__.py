@@ -17,7 +17,6 @@ KIND = Kind(
     filled=("/spec/runtimePatches/*/time",),
     written=(".spec.runtimePatches[]?.time",),  # stamped by Kubeflow Trainer's webhook
     written_by_kueue=('.spec.runtimePatches[]? | select(.manager == "kueue.x-k8s.io/manager")',),
-    processes="/spec/trainer/numProcPerNode",
     variables=("PET_", "JOB_COMPLETION_INDEX", "JOBSET_", "JOB_"),
     domains=(labels.DOMAIN, labels.SET_DOMAIN),
     name_labels=(labels.SET_NAME,),

@@ -46,6 +46,7 @@ def _trainjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
     runtime = around.named(*runtime_of(manifest), manifest.namespace)
     nodes = nodes_of(spec, runtime.spec if runtime else {})
     at = "/spec/trainer" if spec.get("trainer") else "/spec"
+    own = dig(spec, "trainer", "numProcPerNode")
     for step, template in _runtime_pods(runtime):
         if template.role in (_NODE, ""):
             yield PodTemplate(
@@ -57,7 +58,8 @@ def _trainjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
                 placed={_NODE: at} if spec.get("trainer") else {},
                 partial=runtime is None,
                 claimed=template.claimed,
-                processes=_processes(runtime),
+                processes=_processes(runtime) if own is None else str(own),
+                processes_at="" if own is None else "/spec/trainer/numProcPerNode",
             )
         elif step != TRAINER:
             yield replace(template, body=patched(template.body, spec, template.role))
