@@ -158,6 +158,33 @@ INDEX = {
 }
 
 
+@pytest.mark.parametrize("target", list(TARGETS))
+def test_the_only_target_of_an_environment_is_that_of_its_jobs(
+    target: str, repository: Repository
+) -> None:
+    only = _environment(*(TARGETS.keys() - {target}))
+    script = "entrypoint: {script: train.py}\n"
+    assert f"{target}.yaml" in _render(repository, "chosen", script, only)
+    done = repository.run("explain", "all/chosen", "target")
+    assert f'target: "{target}"' in done.stdout
+    if target != "pytorchjob":  # which is built in
+        assert "only target: environments/all/environment.yaml:5:" in done.stdout
+
+
+def test_a_target_is_chosen_among_several_or_asked_for(repository: Repository) -> None:
+    repository.write("all/environment.yaml", ENVIRONMENT)
+    unsaid = repository.job("all/unsaid").read_text()
+    done = repository.run("check", "all/unsaid")
+    assert done.exit_code == 1
+    assert "no target is chosen: all has compose, job, jobset, trainjob" in done.stdout
+    assert "environments/all/jobs/unsaid.yaml:1:1" in done.stdout
+    written = re.findall(r"`(target: \w+)`", done.stdout)
+    assert written
+    for line in written:
+        repository.write("all/jobs/unsaid.yaml", f"{unsaid}{line}\n")
+        assert "TW020" not in repository.run("check", "all/unsaid").stdout
+
+
 @pytest.mark.parametrize("target", ["jobset", "job"])
 def test_our_entrypoint_is_told_where_rank_0_is(target: str, repository: Repository) -> None:
     files = _render(repository, "a", f"target: {target}\nentrypoint: {{script: t.py}}\nnodes: 3\n")

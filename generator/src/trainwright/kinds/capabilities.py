@@ -27,15 +27,15 @@ def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     """Everything the job asks for that its target cannot express."""
     target = TARGETS[job.target]
     if job.elastic and not target.elastic:
-        able = " or ".join(t.name for t in TARGETS.values() if t.elastic)
+        able = _one_of(environment, (t.name for t in TARGETS.values() if t.elastic))
         yield Unsupported(
             Pointer("/elastic"),
             "nodes may come and go in an elastic job, but here their number is fixed at the start"
             + _resized(target),
-            f"Use target {able}, or set nodes instead of elastic.",
+            f"{able}, or set nodes instead of elastic.",
         )
     if job.role is None:
-        yield from without_roles(job)
+        yield from without_roles(job, environment)
         yield from _fixed(job)
     for other in KINDS.values():
         if other.section and other is not target.of and _is_set(job, other.section):
@@ -50,13 +50,21 @@ def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     yield from apart_from_code(target.unsupported(code.mounted(job, environment), environment), job)
 
 
-def without_roles(job: Job) -> Iterator[Unsupported]:
+def _one_of(environment: Environment, able: Iterable[str]) -> str:
+    """The targets that can, as a remedy: those that an environment has, if it has any."""
+    names = tuple(able)
+    installed = tuple(name for name in names if name in environment.targets)
+    lacking = "" if installed else f" once it is among targets of {environment.name}"
+    return f"Use target {' or '.join(installed or names)}{lacking}"
+
+
+def without_roles(job: Job, environment: Environment) -> Iterator[Unsupported]:
     """Refuses roles where the target has one group of pods."""
     target = TARGETS[job.target]
     if job.roles and target.serving is None:
-        able = " or ".join(t.name for t in TARGETS.values() if t.serving)
+        able = _one_of(environment, (t.name for t in TARGETS.values() if t.serving))
         message = f"a {target.kind} has one group of pods, and no roles beside it"
-        yield Unsupported(Pointer("/roles"), message, f"Use target {able}, or remove roles.")
+        yield Unsupported(Pointer("/roles"), message, f"{able}, or remove roles.")
 
 
 def _fixed(job: Job) -> Iterator[Unsupported]:

@@ -27,7 +27,7 @@ def refusals(
 ) -> Iterator[tuple[dx.Diagnostic, Unsupported]]:
     """What keeps a job from being rendered under a name: the values that it would lose or break."""
     target = TARGETS[job.target]
-    broken = [(dx.UNSUPPORTED, problem) for problem in without_roles(job)]
+    broken = [(dx.UNSUPPORTED, problem) for problem in without_roles(job, environment)]
     for group in () if broken else job.groups:
         broken += _broken_references(group, environment, name)
     if broken:

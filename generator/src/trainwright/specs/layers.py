@@ -1,6 +1,7 @@
 """The layers of a job's spec. The topmost one that has a value wins; lowest first, by label:
 
 built-in                 Trainwright's own defaults.yaml
+only target              what an environment's `targets` has, where it is one
 defaults                 environments/defaults.yaml
 environment              `defaults` in environment.yaml
 fabric <name> of pool …  what the network between the nodes of the job's pool needs
@@ -13,7 +14,8 @@ Those of a role are the same, and over them what each says of the role.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -49,7 +51,25 @@ def of_environment(
 ) -> tuple[Layer, ...]:
     """What lies below each job of an environment; a file may be missing or not usable."""
     files = {DEFAULTS: defaults, ENVIRONMENT: environment}
-    return built_in, *(Layer(name, found, _PARTIAL) for name, found in files.items() if found)
+    written = (Layer(name, found, _PARTIAL) for name, found in files.items() if found)
+    return (built_in, *_only_target(environment), *written)
+
+
+def _only_target(environment: Document | None) -> Iterator[Layer]:
+    """A job of an environment with one target becomes that, unless something says otherwise."""
+    targets = environment.data.get("targets") if environment else None
+    if environment and isinstance(targets, Mapping) and len(targets) == 1:
+        (name,) = targets
+        yield Layer(
+            "only target", _target(str(name)), by=(environment, Pointer.of("targets", name))
+        )
+
+
+@cache
+def _target(name: str) -> Document:
+    document = parse("targets", f"target: {json.dumps(name)}\n".encode())
+    assert isinstance(document, Document)
+    return document
 
 
 def of_job(documents: Sequence[Document]) -> tuple[Layer, ...]:

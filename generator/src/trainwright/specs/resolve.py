@@ -46,7 +46,7 @@ from trainwright.specs import (
     pod_parts,
     pod_patch,
 )
-from trainwright.specs.merge import DEFAULTS, Layered, merge
+from trainwright.specs.merge import BUILT_IN, DEFAULTS, Layered, merge
 from trainwright.specs.pod_parts import PodPart
 from trainwright.specs.upstream import upstream
 
@@ -193,12 +193,22 @@ def _known(names: Iterable[str], what: str) -> str:
     return f"Use one of {', '.join(sorted(names))}, or declare it in environment.yaml."
 
 
+def _target(target: str, spec: Layered, environment: Environment) -> Finding:
+    at, installed = Pointer("/target"), sorted(environment.targets)
+    if installed and spec.setter(at).label == BUILT_IN:
+        message = f"no target is chosen: {environment.name} has {', '.join(installed)}"
+        uses = " or ".join(f"`target: {each}`" for each in installed)
+        remedy = f"Write {uses}, in the job or among defaults in environment.yaml."
+    else:
+        message = f'the target "{target}" is not installed in {environment.name}'
+        remedy = _known(environment.targets, "targets")
+    return dx.REFERENCE.at(spec.authored(at), message, path=at, remedy=remedy)
+
+
 def _references(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:
     target, pool, name = job.target, spec.data.get("pool"), environment.name
     if target not in (*environment.targets, ADOPTED):
-        message = f'the target "{target}" is not installed in {name}'
-        remedy = _known(environment.targets, "targets")
-        yield spec.finding(dx.REFERENCE, Pointer("/target"), message, remedy=remedy)
+        yield _target(target, spec, environment)
     if pool is not None and job.pool is None:
         message = f'the pool "{pool}" does not exist in {name}'
         remedy = _known(environment.pools, "pools")
