@@ -34,7 +34,10 @@ def _day(_context: click.Context, _option: click.Parameter, written: str) -> str
 @writes
 @click.pass_obj
 def suspend(context: Context, /, selections: tuple[str, ...], **options: Any) -> None:
-    """Hold the pods of jobs back; their objects and checkpoints stay."""
+    """Hold the pods of jobs back; their objects and checkpoints stay.
+
+    In a queue of Kueue, which owns the field, a job is held by its Workload instead.
+    """
     from trainwright.lifecycle import states
 
     carry_out(context, "suspend", selections, each(states.suspend), Writing(**options))
@@ -63,7 +66,8 @@ def resume(context: Context, /, selections: tuple[str, ...], **options: Any) -> 
 def cancel(context: Context, /, selections: tuple[str, ...], orphan: bool, **options: Any) -> None:
     """Remove runs from the cluster; their specs stay.
 
-    What would go on, since its GitOps engine deletes nothing, is refused.
+    Runs that have ended are for `retire`. To be done with a job as well, delete its spec, and
+    render. What would go on, since its GitOps engine deletes nothing, is refused.
     """
     from trainwright.lifecycle import states
 
@@ -284,7 +288,7 @@ def retire(
     """Take finished runs out of the rendered files and into the environment's ledger.
 
     Their objects leave the cluster, and nothing trains again: not after a prune, not from a fresh
-    clone. `rerun`, or any change of the spec, is a new run.
+    clone. `rerun`, or any change of the spec, is a new run. `cancel` is for runs that train.
     """
     from trainwright.lifecycle import retire as retiring
 

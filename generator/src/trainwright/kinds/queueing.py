@@ -55,9 +55,9 @@ def unsuspendable(job: Job, environment: Environment) -> Iterator[Unsupported]:
         yield Unsupported(
             Pointer("/state"),
             "a job in a Kueue queue cannot be suspended from git: Kueue owns the field",
-            "Use state: cancelled; or set spec.active: false in its Workload, which in Argo CD is "
-            "the action hold; or stop the whole queue (stopPolicy: HoldAndDrain of its "
-            "LocalQueue).",
+            "Set spec.active: false in its Workload, which in Argo CD is the action hold; or stop "
+            "the whole queue (stopPolicy: HoldAndDrain of its LocalQueue); or give up the run "
+            "(state: cancelled).",
         )
 
 
