@@ -129,6 +129,18 @@ def test_mounts_and_the_folder_of_pyxis(tmp_path: Path) -> None:
     assert made["workingDir"] == "/work"
 
 
+def test_shared_memory_is_half_of_what_the_script_asks_for(tmp_path: Path) -> None:
+    made = spec(tmp_path, "-N 1\n--mem=64G", "srun python train.py")
+    assert "shm" not in made  # auto
+    assert "volumes" not in made
+
+
+def test_the_number_of_a_rendezvous_is_not_carried_over(tmp_path: Path) -> None:
+    words = f"{ARGUMENTS} --rdzv_id $RANDOM --rdzv_endpoint $head_node_ip:29500"
+    made = spec(tmp_path, TWO_NODES, f"{HEAD_NODE}srun torchrun {words} train.py")
+    assert "rdzv-id" not in made.get("launcherOptions", {})
+
+
 @pytest.mark.parametrize("name", ["apptainer", "singularity", "srun /usr/bin/apptainer"])
 def test_a_program_in_a_container_of_apptainer(name: str, tmp_path: Path) -> None:
     options = "--nv -B /scratch:/data:ro,/out --bind=/home --env A=1,B=2 --pwd /work"

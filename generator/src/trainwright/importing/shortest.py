@@ -34,7 +34,7 @@ _BY_NAME = frozenset(
 # What the API server, the launcher or the target often decides by itself just the same.
 _OFTEN_DECIDED = frozenset({("image", "pullPolicy"), ("launcher",), ("procsPerNode",), ("shm",)})
 # Options of launchers that follow from others; what most of them do, the normal form does not see.
-_FOLLOWS = frozenset({("launcherOptions", "rdzv-endpoint")})
+_FOLLOWS = frozenset({("launcherOptions", "rdzv-endpoint"), ("launcherOptions", "rdzv-id")})
 Render = Callable[[Mapping[str, Data]], NormalForm | Unsupported]
 _Path: TypeAlias = tuple[str, ...]
 

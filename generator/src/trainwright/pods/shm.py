@@ -18,6 +18,9 @@ def size(job: Job) -> str:
     if job.shm != "auto":
         return job.shm
     memory = job.resources.limits["memory"] or job.resources.requests["memory"]
-    if not memory:
-        return _DEFAULT
+    return half(memory) if memory else _DEFAULT
+
+
+def half(memory: str) -> str:
+    """Return half of a quantity of bytes."""
     return quantity.format_binary(max(1, int(quantity.parse(memory)) // 2))

@@ -11,6 +11,7 @@ from trainwright.importing.shell import ShellCommand
 from trainwright.importing.slurm.amounts import STEP, NodeAmounts
 from trainwright.importing.slurm.step import Step
 from trainwright.kinds import NAMED
+from trainwright.pods import shm
 from trainwright.validation.other_forms import clock
 
 TARGET = "job"
@@ -63,6 +64,12 @@ def _itself(name: str) -> re.Pattern[str]:
     return re.compile(rf"\$(?:{name}\b|\{{{name}(?::?[-+][^}}]*)?\}})")
 
 
+def _shm(amounts: NodeAmounts) -> dict[str, str]:
+    """Linux has half of a node's memory for it; no limit where the script names no memory."""
+    size = shm.half(amounts.memory) if amounts.memory else ""
+    return {"sizeLimit": size} if size else {}
+
+
 def job(
     given: Mapping[str, Data],
     amounts: NodeAmounts,
@@ -71,7 +78,7 @@ def job(
     working_dir: str,
 ) -> dict[str, Data]:
     volumes, mounts = _mounts(str(given.get("--container-mounts", "")))
-    volumes.append({"name": "shm", "emptyDir": {"medium": "Memory"}})  # as large as the node's
+    volumes.append({"name": "shm", "emptyDir": {"medium": "Memory"} | _shm(amounts)})
     mounts.append({"name": "shm", "mountPath": "/dev/shm"})  # noqa: S108
     container: dict[str, Data] = {
         "name": STEP,
