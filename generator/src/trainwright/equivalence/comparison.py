@@ -29,8 +29,13 @@ class Difference:
     right: Data
 
     def __str__(self) -> str:
-        left, right = (_shown(self.path, value) for value in (self.left, self.right))
+        left, right = self.shown
         return f"{self.path.dotted}: {left} became {right}"
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """Both values in words, without credentials."""
+        return _shown(self.path, self.left), _shown(self.path, self.right)
 
 
 def _shown(path: Pointer, value: Data) -> str:

@@ -205,7 +205,7 @@ def _object(one: Adoption) -> str:
         *(["The next run would not have:"] if losses else []),
         *(f"  {left.severity}: {left.field}: {left.why}" for left in losses),
         *(["It would have otherwise:"] if others else []),
-        *(f"  {differing.severity}: {differing.difference}" for differing in others),
+        *(f"  {differing.severity}: {differing}" for differing in others),
     ]
     comment = "".join(f"# {credentials.redact(line)}\n" for line in lines)
     return comment + yamlio.dump(dict(one.manifest.body), blocks=True)

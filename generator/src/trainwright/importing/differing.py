@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer
@@ -20,6 +21,76 @@ class Differing:
     difference: Difference
     severity: Loss
 
+    def __str__(self) -> str:
+        """In a sentence, with the path in the normal form; as the values are, where none fits."""
+        one = self.difference
+        path = in_group(one.path)
+        known = next((known for known in _SENTENCES if path.matches(known.pattern)), None)
+        which = "added" if one.left is None else "removed" if one.right is None else "changed"
+        sentence: str = getattr(known, which, "")
+        if not sentence:
+            return str(one)
+        before, after = one.shown
+        return f"{sentence.format(before=before, after=after)} ({one.path.dotted})"
+
+
+class _Sentence(NamedTuple):
+    """What a difference means, by a pattern of its path and by whether a value is there."""
+
+    pattern: str
+    changed: str = ""
+    added: str = ""
+    removed: str = ""
+
+
+_SENTENCES = (
+    _Sentence(
+        "/pods/*/token",
+        added="the token of the service account is mounted",
+        removed="the token of the service account is not mounted: set serviceAccountToken for it",
+    ),
+    _Sentence(
+        "/pods/*/**/nonRoot",
+        added="the container must not run as root, and an image that does is refused: see "
+        "podSecurity of the environment",
+        removed="the container may run as root",
+    ),
+    _Sentence(
+        "/pods/*/**/allowPrivilegeEscalation", removed="processes cannot gain more privileges"
+    ),
+    _Sentence("/pods/*/**/capabilities/drop/*", added="capabilities are dropped: {after}"),
+    _Sentence("/pods/*/**/seccompProfile/type", added="the seccomp profile is {after}"),
+    _Sentence(
+        "/pods/*/**/fsGroupChangePolicy", added="the group of volumes is changed {after} alone"
+    ),
+    _Sentence(
+        "/pods/*/grace_period",
+        changed="a pod has {after} s to end, and had {before} s",
+        added="a pod has {after} s to end",
+    ),
+    _Sentence(
+        "/pods/*/restart/together",
+        added="a failure restarts all pods together, and not the one that failed",
+        removed="a failure restarts the pod that failed, and not all together",
+    ),
+    _Sentence(
+        "/pods/*/restart/limit",
+        changed="failures are retried at most {after} times (before: {before})",
+    ),
+    _Sentence(
+        "/pods/*/placement/nodeSelector/*", added="pods run on nodes with the label's value {after}"
+    ),
+    _Sentence("/pods/*/processes/*/world_size", added="the world size is set, to {after}"),
+    _Sentence("/pods/*/processes/*/rank", added="the rank is set, to {after}"),
+    _Sentence("/pods/*/processes/*/meets_at", added="ranks find each other at {after}"),
+    _Sentence("/pods/*/program/unbuffered", added="Python writes its output unbuffered"),
+    _Sentence("/success", changed="what has to succeed is {after}, and was {before}"),
+    _Sentence("/deadline", added="the run is stopped after {after} s", removed="no limit of time"),
+    _Sentence(
+        "/deadline_of", changed="the time limit holds for each {after}, and held for the {before}"
+    ),
+    _Sentence("/queue", added="it waits in the queue {after}", removed="it waits in no queue"),
+)
 
 # What every rendered run has, whatever it was before.
 _ALWAYS = (

@@ -31,7 +31,7 @@ def report(imported: Imported, path: str, paint: Callable[[str, str], str]) -> I
     for left in sorted(imported.left, key=lambda one: -one.severity.weight):
         yield f"  {_label('left', left.severity, paint)}{left}"
     for differing in sorted(imported.differing, key=lambda one: -one.severity.weight):
-        yield f"  {_label('differs', differing.severity, paint)}{differing.difference}"
+        yield f"  {_label('differs', differing.severity, paint)}{differing}"
     for note in imported.notes:
         yield f"  {'note':{_WIDTH}}{note}"
 
