@@ -679,3 +679,28 @@ def test_what_trainer_ignores_of_a_trainjob_is_named(
     ignored = "Trainer ignores it: no pods of TrainingRuntime rt have the label" in done.stderr
     assert ignored == (mark != "trainer")
     assert ("nodes: 2" in done.stdout) == (mark == "trainer")
+
+
+ONE_POOL = """\
+apiVersion: trainwright.io/v1alpha1
+kind: Environment
+namespace: training
+kubernetes: {version: "1.34"}
+targets: {jobset: {}}
+pools:
+  cpu: {}
+  h100: {resource: nvidia.com/gpu, gpusPerNode: 8, nodeSelector: {pool: h100}}
+defaults: {maxDuration: 1h}
+"""
+ALL_GPUS = "docker run --gpus all registry.example.com/a:1 torchrun --nproc-per-node 8 train.py"
+
+
+def test_all_gpus_of_a_machine_are_those_of_a_node_of_the_pool_that_has_some(
+    repository: Repository,
+) -> None:
+    repository.write("lab/environment.yaml", ONE_POOL)
+    done = repository.run("import", "--env=lab", "--name=clip", "--dry-run", "--command", ALL_GPUS)
+    assert done.exit_code == 0, done.output
+    spec = yaml.safe_load(done.stdout)
+    assert (spec["pool"], spec["resources"]["gpu"]) == ("h100", 8)
+    assert "maxDuration: null, since Compose/clip has none; delete it" in done.stderr

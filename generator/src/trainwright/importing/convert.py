@@ -9,7 +9,7 @@ from functools import partial
 from trainwright import equivalence
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
-from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.pointer import Pointer, leaves
 from trainwright.equivalence import Difference, NormalForm
 from trainwright.equivalence.comparison import values
 from trainwright.importing import accounting, candidate, companions, differing, reasons, shortest
@@ -143,17 +143,18 @@ def _best(
     specs: Iterable[dict[str, Data]], run: NormalForm, place: ImportContext
 ) -> _Attempt | Unsupported:
     """The first attempt of those that come nearest to a run, or why the first one renders not."""
-    best: tuple[tuple[int, int], _Attempt] | None = None
+    best: tuple[tuple[int, int, int], _Attempt] | None = None
     why: Unsupported | None = None
     for spec in specs:
         made = _attempt(spec, place)
         if isinstance(made, Unsupported):
             why = why or made
             continue
-        lost = (len(equivalence.differences(run, made.run)), len(made.refused))
+        found = equivalence.differences(run, made.run)
+        lost = (reasons.devices_lost(found), len(found), len(made.refused))
         if best is None or lost < best[0]:
             best = (lost, made)
-        if lost == (0, 0):
+        if not any(lost):
             break
     if best is None:
         assert why is not None
@@ -214,6 +215,12 @@ def _why_unsupported(attempt: Unsupported) -> str:
 
 
 def _notes(source: Source, spec: Mapping[str, Data]) -> Iterator[str]:
+    without = [path.dotted for path, value in leaves(spec) if value is None]
+    if without:
+        yield (
+            f"{', '.join(without)}: null, since {source.title} has none; delete "
+            f"{'it' if len(without) == 1 else 'them'} to have what the environment gives its jobs"
+        )
     path = companions.started(source.pod())
     if "inline" in spec["entrypoint"] and path != companions.SCRIPT:
         yield f"{path} is {companions.SCRIPT} in the rendered run"
