@@ -7,12 +7,15 @@ import pickle
 import signal
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import git_repository
+from repository import Repository as Specs
 from trainwright.errors import SourceError
 from trainwright.files import git, git_command
 from trainwright.files.entry import Entry
@@ -49,7 +52,7 @@ def everything(tree: Tree, folder: str = "") -> dict[str, bytes | str]:
 
 def test_a_commit_reads_as_the_folder_it_was_made_from(folder: Path) -> None:
     fill(folder)
-    commit = git_repository.commit(folder)
+    commit = git_repository.committed(folder)
     there = {path: b for path, b in everything(Folder(folder)).items() if ".git/" not in path}
     assert len(there) == 6
     for later in ("", "rendered"):
@@ -58,7 +61,7 @@ def test_a_commit_reads_as_the_folder_it_was_made_from(folder: Path) -> None:
 
 def test_later_changes_do_not_show_in_a_commit(folder: Path) -> None:
     fill(folder)
-    tree = Repository(folder).tree(git_repository.commit(folder), "a", later="rendered")
+    tree = Repository(folder).tree(git_repository.committed(folder), "a", later="rendered")
     (folder / "a/one.yaml").write_text("2\n")
     assert tree.read("one.yaml") == b"1\n"
     assert tree.read("rendered/big") == b"big\n"
@@ -72,7 +75,7 @@ def test_later_changes_do_not_show_in_a_commit(folder: Path) -> None:
 def test_several_files_are_read_at_once_and_what_is_none_is_left_out(folder: Path) -> None:
     fill(folder)
     (folder / "other").symlink_to("a/one.yaml")
-    tree = Repository(folder).tree(git_repository.commit(folder), later="rendered")
+    tree = Repository(folder).tree(git_repository.committed(folder), later="rendered")
     asked = ["a/rendered/big", "a/one.yaml", "a", "other", "nowhere.yaml"]
     assert tree.several(asked) == {"a/rendered/big": b"big\n", "a/one.yaml": b"1\n"}
     assert tree.several([]) == {}
@@ -80,16 +83,16 @@ def test_several_files_are_read_at_once_and_what_is_none_is_left_out(folder: Pat
 
 def test_another_process_can_be_given_a_commit(folder: Path) -> None:
     fill(folder)
-    tree = Repository(folder).tree(git_repository.commit(folder))
+    tree = Repository(folder).tree(git_repository.committed(folder))
     assert everything(pickle.loads(pickle.dumps(tree))) == everything(tree)
 
 
 def test_what_differs_from_a_commit(folder: Path) -> None:
     fill(folder)
     (folder / ".gitignore").write_text("ignored\n")
-    first = git_repository.commit(folder)
+    first = git_repository.committed(folder)
     (folder / "a/one.yaml").write_text("2\n")
-    second = git_repository.commit(folder)
+    second = git_repository.committed(folder)
     (folder / "a/empty").unlink()
     (folder / "a/new \n").write_text("")
     (folder / "a/ignored").write_text("")
@@ -168,7 +171,7 @@ def test_the_repository_of_a_hook_is_not_ours(
     name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(folder)
-    commit = git_repository.commit(folder)
+    commit = git_repository.committed(folder)
     other = git_repository.init(tmp_path / "other")
     git_repository.commit(other)
     where = {"GIT_WORK_TREE": other, "GIT_INDEX_FILE": other / ".git/index"}
@@ -338,3 +341,24 @@ def test_settings_are_those_of_the_repository_that_there_is(tmp_path: Path) -> N
         (top / ".git/info/exclude").write_text("new\n")
         assert settings.have_changed()
         assert not settings.have_changed()
+
+
+def test_a_rendering_asks_git_nothing_twice(
+    repository: Specs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git_repository.init(repository.root)
+    assert repository.run("render").exit_code == 0
+    git_repository.commit(repository.root)
+    repository.job("prod/new")
+    asked: list[tuple[str, ...]] = []
+    run = git_command.run
+
+    def noted(folder: Path, arguments: Sequence[str], *more: Any) -> bytes:
+        asked.append(tuple(arguments))
+        return run(folder, arguments, *more)
+
+    monkeypatch.setattr(git_command, "run", noted)
+    assert repository.run("render").exit_code == 0
+    assert "diff" in {command for command, *_ in asked}
+    repeated = Counter(words for words in asked if words[0] != "cat-file")  # of others
+    assert {words for words, times in repeated.items() if times > 1} == set()

@@ -80,7 +80,7 @@ def report(
         words = ["trainwright", "report", *selections, *(["--live"] if live else [])]
         words += [word for path in goodput_files for word in ("--goodput", str(path))]
         try:
-            commit = git.find(context.root)[0].commit("HEAD")
+            commit = git.around(context.root)[0].commit("HEAD")
         except git.GitError:
             commit = ""
         style = page.Style(

@@ -11,7 +11,7 @@ import contextlib
 import errno
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -142,15 +142,21 @@ class Repository:
         Untracked files that are not ignored count as well. Paths are relative to the folder, and
         those of `among` are all that is looked at, if there are any.
         """
-        start = f"{folder}/" if folder else ""
-        where = ("--", *(f"{start}{path}" for path in sorted(among) or ["."]))
-        heads = [head] if head else []
-        names = ("--name-only", "--no-renames", "-z")
-        found = set(_paths(self.git("diff", *names, commit, *heads, *where, extra=_LITERAL)))
-        if head is None:
-            listing = ("--others", "--exclude-standard", "-z")
-            found |= set(_paths(self.git("ls-files", *listing, *where, extra=_LITERAL)))
-        return _below(found, folder)
+        found = self.differing(commit, folder, head, among=among)
+        return found if head else found | self.untracked(folder, among=among)
+
+    def differing(
+        self, commit: str, folder: str, head: str | None = None, *, among: Collection[str] = ()
+    ) -> frozenset[str]:
+        """The same without untracked files."""
+        names = ("--name-only", "--no-renames", "-z", commit, *([head] if head else []))
+        where = _where(folder, among)
+        return _below(_paths(self.git("diff", *names, *where, extra=_LITERAL)), folder)
+
+    def untracked(self, folder: str, *, among: Collection[str] = ()) -> frozenset[str]:
+        """Untracked files below a folder that are not ignored, whatever commit is checked out."""
+        listing = ("--others", "--exclude-standard", "-z", *_where(folder, among))
+        return _below(_paths(self.git("ls-files", *listing, extra=_LITERAL)), folder)
 
     def tree(self, commit: str, folder: str = "", *, later: str = "") -> Commit:
         """The files of a commit below a folder of the repository.
@@ -420,6 +426,12 @@ def ignored(root: Path, folder: str) -> frozenset[str]:
             below.git("check-ignore", "--quiet", "--", path)
             return frozenset()
     return found
+
+
+def _where(folder: str, among: Collection[str]) -> Sequence[str]:
+    """The paths in a folder that a command looks at: all of it without any."""
+    start = f"{folder}/" if folder else ""
+    return ("--", *(f"{start}{path}" for path in sorted(among) or ["."]))
 
 
 def _below(paths: Iterable[str], folder: str) -> frozenset[str]:

@@ -38,7 +38,7 @@ def events(root: Path) -> tuple[Event, ...]:
     Along first parents: when a change came to this branch counts, and not when it was written.
     """
     try:
-        repository, inside = git.find(root)
+        repository, inside = git.around(root)
     except GitError:
         return ()
     folder = f"{inside}/{ENVIRONMENTS}" if inside else ENVIRONMENTS

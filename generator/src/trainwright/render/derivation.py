@@ -195,10 +195,11 @@ class Derivation(Owner):
         """The files that differ from the base."""
         if self._changed_files is not None:
             return self._changed_files
-        head = None if self._on_disk else self._lineage.tips[0]
-        return self._lineage.repository.changed(
-            self._lineage.bases[0], self._lineage.inside, head, among=(ENVIRONMENTS,)
-        )
+        lineage = self._lineage
+        if self._on_disk:
+            return self._differs_from(lineage.bases[0])
+        base, tip = lineage.bases[0], lineage.tips[0]
+        return lineage.repository.differing(base, lineage.inside, tip, among=(ENVIRONMENTS,))
 
     @cached_property
     def _uncommitted(self) -> Sequence[str]:
@@ -207,9 +208,20 @@ class Derivation(Owner):
         """
         if not self._on_disk:
             return ()
+        tip = self._lineage.tips[0]
+        if tip == self._lineage.bases[0]:
+            return self._changed_in_order
+        return sorted(self._differs_from(tip))
+
+    def _differs_from(self, commit: str) -> frozenset[str]:
+        """The files on disk that are not as in a commit."""
         lineage = self._lineage
-        found = lineage.repository.changed(lineage.tips[0], lineage.inside, among=(ENVIRONMENTS,))
-        return sorted(found)
+        found = lineage.repository.differing(commit, lineage.inside, among=(ENVIRONMENTS,))
+        return found | self._untracked
+
+    @cached_property
+    def _untracked(self) -> frozenset[str]:
+        return self._lineage.repository.untracked(self._lineage.inside, among=(ENVIRONMENTS,))
 
     @cached_property
     def _changed_in_order(self) -> Sequence[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +19,8 @@ from trainwright.runs.decide import overtakes
 from trainwright.runs.folder import folder_of
 from trainwright.runs.record import RECORD_FILE, Record, Recorded, path
 from trainwright.runs.workspace import Workspace
+
+_JOINED = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REBASE_HEAD")
 
 
 class History:
@@ -36,13 +37,19 @@ class History:
         self._workspaces: dict[str, Workspace] = {}
 
     @cached_property
-    def _found(self) -> tuple[Repository, str] | None:
+    def _commits(self) -> dict[str, str]:
+        """The hashes of the tip, of what is being joined to it, and of revisions read, by name."""
         try:
-            repository, inside = git.find(self._root)
-            repository.commit(self._tip)
-        except GitError:  # no repository, or none with a commit: nothing was ever rendered
+            repository, _ = git.around(self._root)
+        except GitError:
+            return {}
+        return repository.commits((self._tip, *_JOINED))
+
+    @cached_property
+    def _found(self) -> tuple[Repository, str] | None:
+        if self._tip not in self._commits:  # no repository, or no commit: nothing was ever rendered
             return None
-        return repository, inside
+        return git.around(self._root)
 
     def is_cut_off(self, environment: str) -> bool:
         """Whether an earlier rendering of an environment may lie beyond a shallow clone's end."""
@@ -165,16 +172,14 @@ class History:
         """What is being merged, picked or rebased onto HEAD right now."""
         if self._found is None:
             return ()
-        found = []
-        for name in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REBASE_HEAD"):
-            with suppress(GitError):
-                found.append(self._found[0].commit(name))
-        return tuple(found)
+        return tuple(self._commits[name] for name in _JOINED if name in self._commits)
 
     def _at(self, revision: str) -> Workspace:
         assert self._found is not None
         repository, inside = self._found
-        commit = repository.commit(revision)
+        if revision not in self._commits:
+            self._commits[revision] = repository.commit(revision)
+        commit = self._commits[revision]
         if commit not in self._workspaces:
             tree = repository.tree(commit, inside, later=RENDERED)
             self._workspaces[commit] = Workspace(tree)

@@ -129,7 +129,7 @@ def _attributes(root: Path) -> Iterator[Diagnosis]:
 
 
 def _has(root: Path, folder: str, attribute: _Attribute) -> bool:
-    repository, inside = git.find(root)
+    repository, inside = git.around(root)
     path = f"{inside}/{folder}{attribute.path}".lstrip("/")
     lines = repository.git("check-attr", "text", attribute.name, "--", path).decode().splitlines()
     text, value = (line.rpartition(": ")[2] for line in lines)
@@ -137,7 +137,7 @@ def _has(root: Path, folder: str, attribute: _Attribute) -> bool:
 
 
 def hooks(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
-    repository, _ = git.find(root)
+    repository, _ = git.around(root)
     hook = repository.folder / repository.line("rev-parse", "--git-path", "hooks/pre-commit")
     config = repository.folder / HOOKS
     if not config.is_file():

@@ -23,7 +23,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def workflows(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
-    repository, _ = git.find(root)
+    repository, _ = git.around(root)
     folder = repository.folder / WORKFLOWS
     own = _is_the_action(repository.folder / "action.yml")
     files = sorted(path for path in folder.glob("*.y*ml") if path.is_file())
