@@ -39,8 +39,13 @@ def init(folder: Path) -> Path:
     return folder
 
 
-def commit(folder: Path, message: str = "Change") -> str:
-    """Everything in the folder as a commit; its hash."""
+def commit(folder: Path, message: str = "Change") -> None:
+    """Everything in the folder as a commit."""
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--allow-empty", "--message", message)
+
+
+def committed(folder: Path, message: str = "Change") -> str:
+    """The same; the hash of the commit."""
+    commit(folder, message)
     return git(folder, "rev-parse", "HEAD")

@@ -49,7 +49,7 @@ def install(folder: Path) -> Version:
     """The later version in a light virtual environment, with the libraries of this one."""
     venv.create(folder, with_pip=False, symlinks=True)
     package = folder / "source/trainwright"
-    shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(SOURCE, package)
     for name, changes in CHANGES.items():
         path = package / name
         text = path.read_text(encoding="utf-8")

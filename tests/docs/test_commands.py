@@ -23,7 +23,7 @@ import yaml
 from click.testing import CliRunner
 
 from documentation import ROOT, Block, blocks, missing, pages, steps
-from git_repository import commit, git, init
+from git_repository import committed, git, init
 from repository import ENVIRONMENT, Repository
 from trainwright.cli import main
 
@@ -165,7 +165,7 @@ def _committed(folder: Path) -> None:
     """Everything as a commit of main, as the remote has it."""
     if not (folder / ".git").exists():
         init(folder)
-    git(folder, "update-ref", "refs/remotes/origin/main", commit(folder))
+    git(folder, "update-ref", "refs/remotes/origin/main", committed(folder))
 
 
 def _edit(folder: Path, path: str, old: str, new: str) -> None:

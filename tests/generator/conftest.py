@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import shutil
 import sysconfig
 import venv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from repository import Copied, Repository
+from trainwright.datatypes.model import Data
 from trainwright.helm import engines
 
 
@@ -31,12 +33,35 @@ def _own_cache(_caches: Iterator[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
 
 
-_engine = cache(engines.engine)
+class _Remembering:
+    """The embedded engine, which renders equal values once: Helm makes the same of them each time,
+    see test_engines.py.
+    """
+
+    def __init__(self) -> None:
+        self._engine = engines.Embedded()
+        self._rendered: dict[str, dict[str, str]] = {}
+
+    def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
+        asked = json.dumps([values, release, namespace], default=dict)
+        if asked not in self._rendered:
+            if len(self._rendered) == _MANY:
+                self._rendered.clear()
+            self._rendered[asked] = self._engine.render(values, release, namespace)
+        return dict(self._rendered[asked])
+
+
+_MANY = 2000  # some 20 MB
+
+
+@cache
+def _engine(binary: str | None = None) -> engines.Engine:
+    return engines.engine(binary) if binary else _Remembering()
 
 
 @pytest.fixture(autouse=True)
 def _one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Helm's start, and its reading of the chart, are the same for every test."""
+    """Helm's start, its reading of the chart and most renderings are the same for every test."""
     monkeypatch.setattr(engines, "engine", _engine)
 
 

@@ -26,3 +26,13 @@ def test_values_with_texts_of_several_lines_are_valid_without_helm(
     monkeypatch.setattr(Embedded, "_whole", None)
     texts = Embedded().render({**values, "files": files}, "a", "b")
     assert texts == Embedded().render(values, "a", "b")
+
+
+@pytest.mark.parametrize("path", sorted((CHART / "ci").glob("*.yaml")), ids=lambda path: path.stem)
+def test_helm_makes_the_same_of_the_same_values_each_time(path: Path) -> None:
+    """As the tests take for granted that render much (conftest.py)."""
+    (values,) = yamlio.load_rendered(path.read_text(encoding="utf-8"))
+    engine = Embedded()
+    texts = engine.render(values, "a", "b")
+    assert texts
+    assert [engine.render(values, "a", "b"), Embedded().render(values, "a", "b")] == [texts] * 2

@@ -185,9 +185,8 @@ def test_the_guide_names_every_place() -> None:
 
 
 def _package(folder: Path) -> Path:
-    package = folder / "trainwright"
-    shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
-    return package
+    """A copy, with what is compiled of it: each process over it imports hundreds of modules."""
+    return shutil.copytree(SOURCE, folder / "trainwright")
 
 
 def _registered(package: Path, change: tuple[str, str]) -> None:

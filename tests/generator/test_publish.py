@@ -275,7 +275,9 @@ def test_a_commit_that_another_led_to_and_a_bot_made_is_traced_as_argocd_traces_
         "Argocd-reference-commit-body: {broken",
         "Signed-off-by: Grace <grace@example.com>",
     )
-    commit = git_repository.commit(root, "Bump the image\n\nIt is new.\n\n" + "\n".join(trailers))
+    commit = git_repository.committed(
+        root, "Bump the image\n\nIt is new.\n\n" + "\n".join(trailers)
+    )
     source = Source(our_git.Repository(root), commit)
     metadata = json.loads(source.metadata(("prod",)))
     assert metadata["references"] == [
@@ -308,7 +310,7 @@ def test_a_later_commit_builds_on_the_one_before(remote: Path) -> None:
     publish(here, "prod", "--branch", "rendered", "--path", "{env}")
     first = git(here.root, "rev-parse", "rendered")
     here.job("prod/llm", "retries: 1\n")
-    source = git_repository.commit(here.root)
+    source = git_repository.committed(here.root)
     publish(here, "--branch", "rendered", "--path", "{env}")
     tip = git(here.root, "rev-parse", "rendered")
     assert git(here.root, "rev-parse", f"{tip}~") == first
@@ -573,7 +575,7 @@ def test_specs_in_a_folder_of_a_larger_repository(tmp_path: Path) -> None:
     inside = Repository(top / "ml/jobs")
     inside.environment("prod")
     inside.job("prod/llm")
-    source = git_repository.commit(top)
+    source = git_repository.committed(top)
     assert publish(inside).startswith("main  ")
     assert inside.run("render", "--check").exit_code == 0
     assert git(top, "status", "--porcelain") == ""
@@ -706,7 +708,7 @@ def test_the_second_publisher_builds_on_the_first(
     monkeypatch.setattr(our_git.Repository, "push", late)
     monkeypatch.setattr(publisher, "sleep", lambda _: None)
     here.job("prod/llm", "retries: 1\n")
-    source = git_repository.commit(here.root)
+    source = git_repository.committed(here.root)
     git(here.root, "push", "--quiet", "origin", "main")
     done = list(publisher.publish(here.root, (), options))
     assert done[0].commit == git(remote, "rev-parse", "rendered")
@@ -824,7 +826,7 @@ def test_a_branch_that_does_not_move_leaves_its_files_as_they_were(
     publish(repository, "prod")
     repository.job("prod/llm", "retries: 2\n")
     (repository.root / "environments/prod/jobs/mnist.yaml").unlink()
-    head = git_repository.commit(repository.root)
+    head = git_repository.committed(repository.root)
     before = repository.tree()
     pipe = tmp_path / "alive"
     os.mkfifo(pipe)

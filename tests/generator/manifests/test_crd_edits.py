@@ -168,9 +168,9 @@ def test_without_its_definition_a_kind_is_said_once(here: Path, trainjobs: Path)
 def test_another_version_of_a_kind_is_not_compared_and_said(
     here: Path, trainjobs: Path, tmp_path: Path
 ) -> None:
-    definition = yaml.safe_load(trainjobs.read_text())
+    definition = yaml.load(trainjobs.read_text(), Loader=yaml.CSafeLoader)
     definition["spec"]["versions"][0]["name"] = "v1"
-    (tmp_path / "crd.yaml").write_text(yaml.safe_dump(definition))
+    (tmp_path / "crd.yaml").write_text(yaml.dump(definition, Dumper=yaml.CSafeDumper))
     edit(here / "deploy/jobs.yaml", "v1alpha1", "v1")
     (found,) = said(check(tmp_path / "crd.yaml", "--manifests", "deploy"))
     assert found[0] == "TW016"
@@ -198,7 +198,7 @@ def _with_definition(
             "versions": [version],
         },
     }
-    (folder / "crd.yaml").write_text(yaml.safe_dump(definition))
+    (folder / "crd.yaml").write_text(yaml.dump(definition, Dumper=yaml.CSafeDumper))
     body = "apiVersion: x.io/v1\nkind: X\nmetadata: {name: a}\nspec: {a: VALUE}\n"
     (here / "x.yaml").write_text(body.replace("VALUE", before))
     git_repository.commit(here)
@@ -333,7 +333,7 @@ def test_no_finding_on_a_field_that_a_webhook_fills_in_is_certain(
     shared: Callable[[str], Path], old: dict[str, Any], new: dict[str, Any], sure: bool
 ) -> None:
     known, _ = crds.load(shared("crds/jobset.x-k8s.io"), KUBERNETES)
-    before, after = (yaml.safe_load(JOBSET) for _ in range(2))
+    before, after = (yaml.load(JOBSET, Loader=yaml.CSafeLoader) for _ in range(2))
     before["spec"]["network"], after["spec"]["network"] = old, new
     (found,) = crd_edits.evaluate(
         Catalog(KUBERNETES, known), Manifest(body=before), Manifest(body=after)
@@ -342,7 +342,7 @@ def test_no_finding_on_a_field_that_a_webhook_fills_in_is_certain(
 
 
 def test_bodies_complete_each_other_with_what_a_webhook_fills_in_alone() -> None:
-    body = yaml.safe_load(JOBSET)
+    body = yaml.load(JOBSET, Loader=yaml.CSafeLoader)
     like = copy.deepcopy(body)
     like["spec"] |= {
         "suspend": True,

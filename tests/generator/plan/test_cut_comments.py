@@ -55,7 +55,7 @@ def run(name: str, **of_pod: object) -> PlannedRun:
     }  # fmt: skip
     return PlannedRun(
         object=name, target="pytorchjob", image="team/good:1", queue="", state="active",
-        retired=False, files={"pytorchjob.yaml": yaml.safe_dump(body, allow_unicode=True)},
+        retired=False, files={"pytorchjob.yaml": yaml.dump(body, allow_unicode=True, Dumper=yaml.CSafeDumper)},
     )  # fmt: skip
 
 

@@ -63,13 +63,15 @@ def trainjobs(shared: Callable[[str], Path]) -> str:
 @pytest.fixture
 def strict(shared: Callable[[str], Path], tmp_path: Path) -> str:
     """A definition of PyTorchJobs that is stricter than what is known of the kind."""
-    definition = yaml.safe_load(shared("crds/kubeflow.org/pytorchjobs.yaml").read_text())
+    definition = yaml.load(
+        shared("crds/kubeflow.org/pytorchjobs.yaml").read_text(), Loader=yaml.CSafeLoader
+    )
     root = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     policy = root["properties"]["spec"]["properties"]["runPolicy"]["properties"]
     rule = {"rule": "self == oldSelf", "message": "field is immutable"}
     policy["activeDeadlineSeconds"]["x-kubernetes-validations"] = [rule]
     path = tmp_path / "strict.yaml"
-    path.write_text(yaml.safe_dump(definition))
+    path.write_text(yaml.dump(definition, Dumper=yaml.CSafeDumper))
     return str(path)
 
 
@@ -165,14 +167,14 @@ def test_a_definition_refuses_what_no_rule_of_ours_knows(
     cloned: Repository, shared: Callable[[str], Path], tmp_path: Path
 ) -> None:
     path = shared("crds/kubeflow.org/pytorchjobs.yaml")
-    definition = yaml.safe_load(path.read_text())
+    definition = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
     policy = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"][
         "properties"
     ]["runPolicy"]
     rules = [{"rule": "self == oldSelf", "message": "the cluster's own policy"}]
     policy["x-kubernetes-validations"] = rules
     crd = tmp_path / "crd.yaml"
-    crd.write_text(yaml.safe_dump(definition))
+    crd.write_text(yaml.dump(definition, Dumper=yaml.CSafeDumper))
     edit(cloned, "other", "maxDuration: 2h", "maxDuration: 3h")
     assert plan(cloned, code=0)["changes"][0]["action"] == "in place"
     (change,) = (found := plan(cloned, "--crds", str(crd), code=1))["changes"]

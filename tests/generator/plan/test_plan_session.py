@@ -428,5 +428,5 @@ def test_a_run_comes_back_to_the_job_that_had_it(tmp_path: Path) -> None:
         record = root / records.path(file.environment, file.name)
         record.parent.mkdir(parents=True)
         record.write_text(f'{{\n  "object": "{name}",\n')
-    found = Earlier(Clone(root), git_repository.commit(root), "").objects(files)
+    found = Earlier(Clone(root), git_repository.committed(root), "").objects(files)
     assert found == {files[0]: {"llm-11111111"}, files[1]: {"llm-22222222"}}

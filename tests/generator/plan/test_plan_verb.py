@@ -517,7 +517,7 @@ def test_committed_files_count_for_the_base_and_specs_for_the_head(cloned: Repos
 def test_a_branch_can_be_planned_without_being_checked_out(cloned: Repository) -> None:
     edit(cloned, "prod/jobs/llm.yaml", "nodes: 2", "nodes: 3")
     here = plan(cloned)
-    commit = git_repository.commit(cloned.root)
+    commit = git_repository.committed(cloned.root)
     git(cloned.root, "checkout", "--quiet", "main")
     before = sorted(cloned.root.rglob("*"))
     there = plan(cloned, "--head", "change")

@@ -437,12 +437,13 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Works
     """Every case for every target that can render it: as it was rendered, and as edited since."""
     root = tmp_path_factory.mktemp("cases")
     repository = Repository(root)
-    repository.write("prod/environment.yaml", yaml.safe_dump(PLACE))
+    repository.write("prod/environment.yaml", yaml.dump(PLACE, Dumper=yaml.CSafeDumper))
     after = {}
     for (number, (before, over)), target in product(enumerate(CASES.values()), TARGETS):
         job = merge({**JOB, "target": target, "name": _name(number, target)}, before)
         path = repository.write(
-            f"prod/jobs/{_name(number, target)}.yaml", yaml.safe_dump(job, sort_keys=False)
+            f"prod/jobs/{_name(number, target)}.yaml",
+            yaml.dump(job, sort_keys=False, Dumper=yaml.CSafeDumper),
         )
         after[path] = merge(job, over)
     first = Workspace(Folder(root))
@@ -458,7 +459,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Works
     for file in before_them.survey.jobs["prod"]:
         assert before_them.job(file).sources is not None
     for path, spec in after.items():
-        path.write_text(yaml.safe_dump(spec, sort_keys=False))
+        path.write_text(yaml.dump(spec, sort_keys=False, Dumper=yaml.CSafeDumper))
     return before_them, Workspace(Folder(root))
 
 
@@ -527,12 +528,14 @@ OTHERS: dict[str, Pair] = {
 def test_what_means_something_else_begins_a_run(case: str, tmp_path: Path) -> None:
     before, over = OTHERS[case]
     repository = Repository(tmp_path)
-    repository.write("prod/environment.yaml", yaml.safe_dump(PLACE))
+    repository.write("prod/environment.yaml", yaml.dump(PLACE, Dumper=yaml.CSafeDumper))
     job = merge({**JOB, "target": "job", "name": "llm"}, before)
-    repository.write("prod/jobs/llm.yaml", yaml.safe_dump(job, sort_keys=False))
+    repository.write("prod/jobs/llm.yaml", yaml.dump(job, sort_keys=False, Dumper=yaml.CSafeDumper))
     done = repository.run("render", "--no-cache")
     assert done.exit_code == 0, done.output
-    repository.write("prod/jobs/llm.yaml", yaml.safe_dump(merge(job, over), sort_keys=False))
+    repository.write(
+        "prod/jobs/llm.yaml", yaml.dump(merge(job, over), sort_keys=False, Dumper=yaml.CSafeDumper)
+    )
     found = Workspace(Folder(tmp_path)).job(JobFile("prod", "llm"))
     assert found.decision is not None, found.findings
     assert found.decision.step == Step.BEGIN
@@ -540,16 +543,22 @@ def test_what_means_something_else_begins_a_run(case: str, tmp_path: Path) -> No
 
 def test_what_a_shorter_form_hid_of_a_base_comes_with_the_longer_one(tmp_path: Path) -> None:
     repository = Repository(tmp_path)
-    repository.write("prod/environment.yaml", yaml.safe_dump(PLACE))
+    repository.write("prod/environment.yaml", yaml.dump(PLACE, Dumper=yaml.CSafeDumper))
     head = {key: JOB[key] for key in ("apiVersion", "kind")}
     optional = _volume({"secret": {"secretName": "s", "optional": True}})
-    repository.write("base/jobs/half.yaml", yaml.safe_dump({**head, "name": "half", **optional}))
+    repository.write(
+        "base/jobs/half.yaml",
+        yaml.dump({**head, "name": "half", **optional}, Dumper=yaml.CSafeDumper),
+    )
     job = {**JOB, "target": "job", "name": "llm", "extends": "base/half"}
-    repository.write("prod/jobs/llm.yaml", yaml.safe_dump(merge(job, _volume({"secret": "s"}))))
+    repository.write(
+        "prod/jobs/llm.yaml",
+        yaml.dump(merge(job, _volume({"secret": "s"})), Dumper=yaml.CSafeDumper),
+    )
     done = repository.run("render", "--no-cache")
     assert done.exit_code == 0, done.output
     longer = merge(job, _volume({"secret": {"secretName": "s"}}))
-    repository.write("prod/jobs/llm.yaml", yaml.safe_dump(longer))
+    repository.write("prod/jobs/llm.yaml", yaml.dump(longer, Dumper=yaml.CSafeDumper))
     found = Workspace(Folder(tmp_path)).job(JobFile("prod", "llm"))
     assert found.decision is not None, found.findings
     assert found.decision.step == Step.BEGIN
@@ -573,11 +582,11 @@ def test_a_default_in_a_shared_file_is_behind_nothing(tmp_path: Path, start: boo
     """Neither of environment.yaml itself, nor of the jobs below it."""
     place: Spec = {**RESTRICTED, **({"sharedChanges": "start"} if start else {})}
     repository = Repository(tmp_path)
-    repository.write("prod/environment.yaml", yaml.safe_dump(place))
+    repository.write("prod/environment.yaml", yaml.dump(place, Dumper=yaml.CSafeDumper))
     for target in TARGETS:
         job = {**JOB, "target": target, "name": target, "security": {"runAsUser": 1}}
         job |= {"retries": 2} if target == "jobset" else {}  # which the agents are for
-        repository.write(f"prod/jobs/{target}.yaml", yaml.safe_dump(job))
+        repository.write(f"prod/jobs/{target}.yaml", yaml.dump(job, Dumper=yaml.CSafeDumper))
     done = repository.run("render", "--no-cache")
     assert done.exit_code == 0, done.output
     alone = {name for name, (before, _) in OF_JOBS.items() if not before} - {"fields/target"}
@@ -588,7 +597,9 @@ def test_a_default_in_a_shared_file_is_behind_nothing(tmp_path: Path, start: boo
     for over in [*OF_ENVIRONMENTS.values(), of_jobs]:
         if start and "sharedChanges" in over:
             continue
-        repository.write("prod/environment.yaml", yaml.safe_dump(merge(place, over)))
+        repository.write(
+            "prod/environment.yaml", yaml.dump(merge(place, over), Dumper=yaml.CSafeDumper)
+        )
         workspace = Workspace(Folder(tmp_path))
         for file in workspace.survey.jobs["prod"]:
             found = workspace.job(file)

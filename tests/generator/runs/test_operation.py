@@ -100,7 +100,7 @@ def _cases() -> Iterator[tuple[str, str, str, Any, Any]]:
 
 
 def _write(repository: Repository, name: str, spec: dict[str, Any]) -> None:
-    repository.write(f"prod/jobs/{name}.yaml", yaml.safe_dump(spec))
+    repository.write(f"prod/jobs/{name}.yaml", yaml.dump(spec, Dumper=yaml.CSafeDumper))
 
 
 def _is_supported(workspace: Workspace, name: str) -> bool:
@@ -114,7 +114,7 @@ def _is_supported(workspace: Workspace, name: str) -> bool:
 def edited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Repository, dict[str, str]]:
     """Every field of operation edited on every target, and the files before."""
     repository = Repository(tmp_path_factory.mktemp("operation"))
-    repository.write("prod/environment.yaml", yaml.safe_dump(PLACE))
+    repository.write("prod/environment.yaml", yaml.dump(PLACE, Dumper=yaml.CSafeDumper))
     for name, target, field, *values in _cases():
         for value in values:
             _write(repository, name, _spec(name, target, field, value))
@@ -176,7 +176,7 @@ def test_labels_reach_object_and_pods_together_while_a_run_is_suspended(
     target: str, taken: bool, repository: Repository
 ) -> None:
     """One of the two alone would split what selectors, policies and cost reports find."""
-    repository.write("prod/environment.yaml", yaml.safe_dump(PLACE))
+    repository.write("prod/environment.yaml", yaml.dump(PLACE, Dumper=yaml.CSafeDumper))
     for label in ("a", "b"):
         spec = _spec("llm", target, "labels", {"team": label})
         _write(repository, "llm", {**spec, "state": "suspended"})
