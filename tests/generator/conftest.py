@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import shutil
 import sysconfig
 import venv
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+import remembered_engine
 from repository import Copied, Repository
-from trainwright.datatypes.model import Data
 from trainwright.helm import engines
 
 
@@ -33,36 +32,10 @@ def _own_cache(_caches: Iterator[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
 
 
-class _Remembering:
-    """The embedded engine, which renders equal values once: Helm makes the same of them each time,
-    see test_engines.py.
-    """
-
-    def __init__(self) -> None:
-        self._engine = engines.Embedded()
-        self._rendered: dict[str, dict[str, str]] = {}
-
-    def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
-        asked = json.dumps([values, release, namespace], default=dict)
-        if asked not in self._rendered:
-            if len(self._rendered) == _MANY:
-                self._rendered.clear()
-            self._rendered[asked] = self._engine.render(values, release, namespace)
-        return dict(self._rendered[asked])
-
-
-_MANY = 2000  # some 20 MB
-
-
-@cache
-def _engine(binary: str | None = None) -> engines.Engine:
-    return engines.engine(binary) if binary else _Remembering()
-
-
 @pytest.fixture(autouse=True)
 def _one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Helm's start, its reading of the chart and most renderings are the same for every test."""
-    monkeypatch.setattr(engines, "engine", _engine)
+    monkeypatch.setattr(engines, "engine", remembered_engine.engine)
 
 
 @pytest.fixture(scope="session")

@@ -30,7 +30,7 @@ def test_values_with_texts_of_several_lines_are_valid_without_helm(
 
 @pytest.mark.parametrize("path", sorted((CHART / "ci").glob("*.yaml")), ids=lambda path: path.stem)
 def test_helm_makes_the_same_of_the_same_values_each_time(path: Path) -> None:
-    """As the tests take for granted that render much (conftest.py)."""
+    """As the tests take for granted that render much (remembered_engine.py)."""
     (values,) = yamlio.load_rendered(path.read_text(encoding="utf-8"))
     engine = Embedded()
     texts = engine.render(values, "a", "b")

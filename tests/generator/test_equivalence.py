@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 import crds
+import remembered_engine
 from trainwright import equivalence, values
 from trainwright.datatypes.model import Environment, Job, Manifest, TargetOptions
 from trainwright.datatypes.pointer import Pointer
@@ -22,7 +23,6 @@ from trainwright.equivalence import Difference, NormalForm
 from trainwright.equivalence.comparison import changed
 from trainwright.equivalence.comparison import values as leaves
 from trainwright.files.tree import Folder
-from trainwright.helm import engines
 from trainwright.kinds import TARGETS
 from trainwright.kinds.capabilities import unsupported
 from trainwright.kinds.target import in_group
@@ -34,7 +34,7 @@ from trainwright.validation import schema
 
 ROOT = Path(__file__).parents[2]
 MINORS = ("2.0", "2.1", "2.2", "2.3")
-ENGINE = engines.engine()
+ENGINE = remembered_engine.engine()
 
 # As Kubeflow Trainer ships it, without what a cluster's owner would add.
 CLUSTER_RUNTIME = """\

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import pytest
 import yaml
 
+import remembered_engine
 from repository import Repository
 from trainwright import values
 from trainwright.datatypes.layout import JobFile
@@ -18,7 +19,7 @@ from trainwright.files.tree import Folder
 from trainwright.helm import engines
 from trainwright.kinds import TARGETS
 from trainwright.kinds.capabilities import unsupported
-from trainwright.render import dropped, objects
+from trainwright.render import batch, dropped, objects
 from trainwright.runs import identity
 from trainwright.runs.decision import Sources, Step
 from trainwright.runs.workspace import Workspace
@@ -28,7 +29,7 @@ from trainwright.validation import schema
 Spec: TypeAlias = dict[str, Any]
 Pair: TypeAlias = tuple[Spec, Spec]  # what a job says, and what is laid over it
 
-ENGINE = engines.engine()
+ENGINE = remembered_engine.engine()
 PLACE: Spec = {
     "apiVersion": "trainwright.io/v1alpha1",
     "kind": "Environment",
@@ -453,7 +454,10 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Works
             path = root / file.path
             path.unlink()
             after.pop(path)
-    done = repository.run("render", "--no-cache")
+    with pytest.MonkeyPatch.context() as patch:  # here, where Helm has rendered each
+        patch.setattr(engines, "engine", remembered_engine.engine)
+        patch.setattr(batch, "processors", lambda: 1)
+        done = repository.run("render", "--no-cache")
     assert done.exit_code == 0, done.output
     before_them = Workspace(Folder(root))
     for file in before_them.survey.jobs["prod"]:
