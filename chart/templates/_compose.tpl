@@ -200,7 +200,7 @@ empty for what trains.
     networks:
       default:
         aliases:
-          - {{ $.role }}
+          - {{ quote $.role }}
     {{- with .Values.ports }}
     expose:
       {{- range . }}
@@ -238,7 +238,8 @@ empty for what trains.
 {{- end }}
 
 {{/*
-When a service answers: its readiness probe, which Docker runs inside the container. Takes the values.
+When a service answers: its readiness probe, which Docker runs inside the container, as often as the
+startup probe may fail: what waits for the service starts then, or not at all. Takes the values.
 */}}
 {{- define "training-job.healthcheck" }}
 {{- with .readinessProbe }}
@@ -255,11 +256,9 @@ When a service answers: its readiness probe, which Docker runs inside the contai
         {{- range prepend $test "CMD" }}
         - {{ include "training-job.text" (dict "text" . "indent" 10) | replace "$" "$$" | include "training-job.unpadded" }}
         {{- end }}
-      interval: {{ printf "%ds" (int64 .periodSeconds) }}
-      timeout: {{ printf "%ds" (int64 .periodSeconds) }}
-      retries: 3
-      {{- with $.startupProbe }}
-      start_period: {{ printf "%ds" (mul .periodSeconds .failureThreshold) }}
-      {{- end }}
+      {{- $started := default (dict "periodSeconds" .periodSeconds "failureThreshold" 3) $.startupProbe }}
+      interval: {{ printf "%ds" (int64 $started.periodSeconds) }}
+      timeout: 5s
+      retries: {{ int64 $started.failureThreshold }}
 {{- end }}
 {{- end }}

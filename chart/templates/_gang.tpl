@@ -44,7 +44,7 @@ replicatedJobs:
     {{- with $values.roles }}
     dependsOn:
       {{- range $name, $_ := . }}
-      - name: {{ $name }}
+      - name: {{ quote $name }}
         status: Ready
       {{- end }}
     {{- end }}
@@ -79,7 +79,7 @@ The Job of a role, whose pods serve those of the job: it starts single container
 of "root" (the chart's scope, with the role's values) and "name".
 */}}
 {{- define "training-job.role" -}}
-- name: {{ .name }}
+- name: {{ quote .name }}
   groupName: default
   replicas: 1
   template:
@@ -89,7 +89,7 @@ of "root" (the chart's scope, with the role's values) and "name".
       parallelism: {{ int64 .root.Values.nodes }}
       backoffLimit: {{ int64 (default 0 .root.Values.runPolicy.backoffLimit) }}
       template:
-        {{- include "training-job.pod" (dict "root" .root "container" .name "restartPolicy" "OnFailure") | nindent 8 }}
+        {{- include "training-job.pod" (dict "root" .root "container" (quote .name) "restartPolicy" "OnFailure") | nindent 8 }}
 {{- end }}
 
 {{/* The rule of a podFailurePolicy for exit codes after which no retry helps. */}}

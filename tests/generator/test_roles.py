@@ -564,12 +564,31 @@ def test_a_first_mistake_is_answered(roles: str, expected: str, tmp_path: Path) 
     assert expected in done.output, done.output
 
 
-def test_a_role_that_is_called_like_the_service_that_trains(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "of"), [("train", "train"), ("rollout-0", "rollout"), ("rollout-2", "")]
+)
+def test_the_name_of_a_role_leads_to_no_service_of_another(
+    name: str, of: str, tmp_path: Path
+) -> None:
     repository = Repository(git_repository.init(tmp_path))
     repository.write("vm/environment.yaml", VM)
-    job = ON_ONE_MACHINE.replace("rollout:", "train:").replace("roles.rollout", "roles.train")
-    repository.write("vm/jobs/grpo.yaml", job)
-    assert _found(repository, "TW772", "vm/grpo") == []
+    repository.write("vm/jobs/grpo.yaml", ON_ONE_MACHINE.replace("  tool:", f"  {name}:"))
+    done = repository.run("check")
+    expected = f"{name} is also what a service of {of} is called, so that the name would lead to"
+    assert (expected in done.output) is bool(of), done.output
+    assert done.exit_code == int(bool(of)), done.output
+
+
+@pytest.mark.parametrize("target", SETS)
+def test_names_that_yaml_takes_for_something_else_are_names_of_roles(
+    target: str, tmp_path: Path
+) -> None:
+    names = ("no", "null", "y")
+    others = "".join(f"  '{name}': {{entrypoint: {{argv: [serve]}}}}\n" for name in names)
+    job = JOB.replace("  reward:\n", f"{others}  reward:\n")
+    *roles, trainer = _job_set(_repository(tmp_path, job, target))["replicatedJobs"]
+    assert [role["name"] for role in roles] == ["no", "null", "reward", "rollout", "y"]
+    assert [one["name"] for one in trainer["dependsOn"]] == [role["name"] for role in roles]
 
 
 @pytest.mark.parametrize("target", ABLE)
@@ -617,3 +636,155 @@ def test_a_plan_ends_the_services_of_a_machine_by_docker(tmp_path: Path) -> None
     planned = repository.run("plan", "--against", "main").stdout
     assert "until `docker compose --project-name grpo-" in planned
     assert "kubectl" not in planned
+
+
+@pytest.mark.parametrize(("within", "period"), [("10m", 5), ("7s", 1), ("601s", 1), ("12s", 4)])
+@pytest.mark.parametrize("target", ABLE)
+def test_the_first_answer_of_a_role_may_take_what_is_written(
+    target: str, within: str, period: int, tmp_path: Path
+) -> None:
+    """To the second: by the kubelet, and by Docker, for which the training starts then or never."""
+    repository = _on(tmp_path, target, ("path: /health", f"path: /health, within: {within}"))
+    seconds = {"10m": 600, "7s": 7, "601s": 601, "12s": 12}[within]
+    (pod, _) = operators.workload(_rendered(repository)).of_role("rollout")
+    probe = pod.rest["container"]["startupProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] == seconds
+    assert probe["periodSeconds"] == period
+    if target == "compose":
+        (manifest,) = _rendered(repository)
+        check = manifest.body["services"]["rollout-0"]["healthcheck"]
+        assert (check["interval"], check["retries"]) == (f"{period}s", seconds // period)
+        assert "start_period" not in check
+
+
+def _on(root: Path, target: str, *edits: tuple[str, str]) -> Repository:
+    """The job for one machine, rendered for any target."""
+    repository = Repository(git_repository.init(root))
+    both = "targets: {jobset: {version: '0.12'}, trainjob: {version: '2.3'}, compose: {}}"
+    environment = VM.replace("targets: {compose: {}}", both)
+    repository.write("vm/environment.yaml", environment.replace("compose}", f"{target}}}"))
+    job = ON_ONE_MACHINE
+    for old, new in edits:
+        assert old in job
+        job = job.replace(old, new)
+    repository.write("vm/jobs/grpo.yaml", job)
+    done = repository.run("render")
+    assert done.exit_code == 0, done.output
+    return repository
+
+
+def _rendered(repository: Repository) -> tuple[Manifest, ...]:
+    files = (repository.root / "environments/vm/rendered/grpo").glob("*.yaml")
+    bodies = {f.name: yaml.safe_load(f.read_text()) for f in files if f.name != "values.yaml"}
+    return tuple(Manifest(body=body, path=name) for name, body in bodies.items())
+
+
+@pytest.mark.parametrize("target", ABLE)
+def test_a_role_ends_and_restarts_by_its_own_fields(target: str, tmp_path: Path) -> None:
+    own = ("port: 8000", "port: 8000, gracePeriod: 2m, retries: 3")
+    repository = _on(tmp_path, target, own, ("roles:", "gracePeriod: 90s\nretries: 1\nroles:"))
+    workload = operators.workload(_rendered(repository))
+    graces = {pod.role: pod.grace_period for pod in workload.pods}
+    trains = workload.training[0].role
+    assert graces == {"rollout": 120, "tool": 90, trains: 90}
+    limits = {pod.role: pod.restart.limit for pod in workload.pods}
+    assert limits == {"rollout": 3, "tool": 1, trains: 1}
+
+
+@pytest.mark.parametrize(
+    ("field", "other"), [("gracePeriod: 2m", "gracePeriod: 3m"), ("retries: 1", "retries: 2")]
+)
+def test_what_a_role_says_of_its_end_is_of_the_run(field: str, other: str, tmp_path: Path) -> None:
+    """It cannot reach pods that are there, and the job's own is of operation."""
+    repository = _repository(tmp_path, JOB.replace("port: 8000", f"port: 8000, {field}"))
+    before = _record(repository)["object"]
+    _edited(repository, field, other)
+    assert repository.run("render").exit_code == 0
+    assert _record(repository)["object"] != before
+    name = field.partition(":")[0]
+    planned = repository.run("plan", "--against", "main").stdout
+    assert f"roles.rollout.{name}: " in planned, planned
+
+
+def test_a_role_has_the_longest_grace_period_of_any_pod(tmp_path: Path) -> None:
+    repository = Repository(git_repository.init(tmp_path))
+    repository.write("prod/environment.yaml", ENVIRONMENT)
+    repository.write(
+        "prod/jobs/grpo.yaml", JOB.replace("port: 9000", "port: 9000\n    gracePeriod: 8d")
+    )
+    printed = repository.run("check").output
+    assert "gracePeriod is 8d, the most is 7d" in printed, printed
+    assert "grpo.yaml:19:18" in printed, printed
+
+
+@pytest.mark.parametrize(
+    ("target", "launcher", "expected"),
+    [
+        ("jobset", "python", {"rank": ["0", "1"], "where": "grpo-HASH-node-0-0.grpo-HASH"}),
+        ("jobset", "trainwright", {"rank": ["0", "1"], "where": "grpo-HASH-node-0-0.grpo-HASH"}),
+        ("trainjob", "trainwright", {"rank": ["0", "1"], "where": "grpo-HASH-node-0-0.grpo-HASH"}),
+        ("compose", "python", {"rank": [], "where": "train"}),
+    ],
+)
+def test_a_role_knows_its_own_number_and_where_those_that_train_are(
+    target: str, launcher: str, expected: dict[str, Any], tmp_path: Path
+) -> None:
+    rank = ", '${{ node.rank }}'" if expected["rank"] else ""
+    program = f"launcher: {launcher}, entrypoint: {{script: s.py, args: ['${{{{ rank0.address }}}}'{rank}]}}"
+    repository = _on(tmp_path, target, ("entrypoint: {argv: [vllm, serve, m]}", program))
+    manifests = _rendered(repository)
+    pods = operators.workload(manifests).of_role("rollout")
+    name = manifests[0].name or "grpo"
+    words = [pod.argv[pod.argv.index("s.py") + 1 :] for pod in pods]
+    assert {w[0].replace(name, "grpo-HASH") for w in words} == {expected["where"]}
+    assert [w[1] for w in words if len(w) > 1] == expected["rank"]
+
+
+def test_containers_that_have_one_command_have_no_number_of_their_own(tmp_path: Path) -> None:
+    repository = Repository(git_repository.init(tmp_path))
+    repository.write("vm/environment.yaml", VM)
+    number = "port: 8000, env: {A: '${{ node.rank }}'}"
+    repository.write("vm/jobs/grpo.yaml", ON_ONE_MACHINE.replace("port: 8000", number))
+    printed = repository.run("check").output
+    assert "compose: `${{ node.rank }}` is not known: all containers of a role have" in printed
+
+
+@pytest.mark.parametrize(
+    ("field", "remedy"),
+    [
+        ("readinessProbe: {tcpSocket: {port: 1}}", "Write `ready`, of which the probes of"),
+        ("startupProbe: {tcpSocket: {port: 1}}", "Write `ready.within`: how long the first"),
+        ("podPatch: {spec: {}}", "Remove it: a patch is of the pods that train alone."),
+        ("queue: team", "Remove it: queue is of the whole job, and stands at the top."),
+        (
+            "env: {A: '${{ roles.rollout.hosts[2] }}'}",
+            "the pods of the role have the numbers 0 to 1",
+        ),
+        ("env: {A: '${{ roles.tool.hosts[x] }}'}", "the pods of the role have the numbers 0\n"),
+    ],
+)
+def test_what_a_role_has_by_another_field_is_named(field: str, remedy: str, tmp_path: Path) -> None:
+    repository = Repository(git_repository.init(tmp_path))
+    repository.write("vm/environment.yaml", VM)
+    repository.write(
+        "vm/jobs/grpo.yaml", ON_ONE_MACHINE.replace("port: 8000", f"port: 8000, {field}")
+    )
+    done = repository.run("check")
+    assert done.exit_code == 1
+    assert remedy in done.output, done.output
+
+
+@pytest.mark.parametrize("target", SETS)
+def test_the_address_of_a_role_is_not_that_of_one_whose_name_begins_with_it(
+    target: str, tmp_path: Path
+) -> None:
+    repository = _repository(
+        tmp_path,
+        JOB.replace("reward:", "rollout-b:").replace("roles.reward", "roles.rollout-b"),
+        target,
+    )
+    assert _found(repository, "TW772") == []
+    _edited(repository, 'rollouts: "${{ roles.rollout.urls }}", ', "")
+    assert [message for _, message in _found(repository, "TW772")] == [
+        "no other pod has an address of rollout"
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
 from pathlib import Path
@@ -175,7 +176,8 @@ def test_a_service_is_a_role_of_the_one_that_depends_on_it(place: Repository) ->
     assert spec["name"] == "grpo-train"
     assert _words(spec)[-3:] == ["${{ roles.reward.url }}", "--log", "reward"]
     reward = spec["roles"]["reward"]
-    assert reward["ready"] == {"command": ["curl", "-f", "http://localhost:9000/"], "within": "60s"}
+    # Failures count after the start_period: with three tries, five seconds apart.
+    assert reward["ready"] == {"command": ["curl", "-f", "http://localhost:9000/"], "within": "75s"}
     assert reward["port"] == 9000
     assert "cannot run" not in said
 
@@ -308,11 +310,49 @@ def test_a_name_of_several_containers_leads_to_all_of_them(place: Repository) ->
 
 
 def test_what_a_role_cannot_say_is_told(place: Repository) -> None:
-    text = SET.replace("        backoffLimit: 2\n", "        backoffLimit: 5\n", 1)
-    text = text.replace("httpGet: {path: /health, port: 8000}, periodSeconds: 5}", "httpGet: {path: /health, port: 8000}, periodSeconds: 50}", 1)  # fmt: skip
+    text = SET.replace("httpGet: {path: /health, port: 8000}, periodSeconds: 5}", "httpGet: {path: /health, port: 8000}, periodSeconds: 50}", 1)  # fmt: skip
     _, said = _imported(place, text)
-    assert "backoffLimit 5" in said
     assert "readinessProbe/periodSeconds 50" in said
+
+
+def test_how_a_role_ends_and_restarts_is_kept(place: Repository) -> None:
+    text = SET.replace("        backoffLimit: 2\n", "        backoffLimit: 5\n", 1)
+    graces = iter((120, 30, 90))
+    text = re.sub(
+        r"(?<=\n)( +)containers:",
+        lambda m: f"{m[1]}terminationGracePeriodSeconds: {next(graces)}\n{m[0]}",
+        text,
+    )
+    spec, said = _imported(place, text)
+    rollout, reward = spec["roles"]["rollout"], spec["roles"]["reward"]
+    assert (rollout["retries"], rollout["gracePeriod"]) == (5, "2m")
+    assert (reward.get("retries"), reward["gracePeriod"]) == (None, "30s")
+    assert spec["gracePeriod"] == "90s"
+    assert "backoffLimit" not in said
+    assert "terminationGracePeriodSeconds" not in said
+
+
+@pytest.mark.parametrize(
+    ("check", "within"),
+    [
+        ("interval: 500ms, retries: 4", "4s"),
+        ("interval: 1m30s", "4m30s"),
+        ("interval: 10s, start_period: 1m, retries: 1", "70s"),
+        ("timeout: 1s", "90s"),
+    ],
+)
+def test_a_role_is_ready_when_docker_would_have_it_healthy(
+    check: str, within: str, place: Repository
+) -> None:
+    spec, _ = _imported(place, COMPOSE.replace("interval: 5s, start_period: 60s", check))
+    assert spec["roles"]["reward"]["ready"]["within"] == within
+
+
+def test_a_duration_that_is_none_is_named(place: Repository) -> None:
+    path = place.root / "in.yaml"
+    path.write_text(COMPOSE.replace("interval: 5s", "interval: soon"), encoding="utf-8")
+    done = place.run("import", str(path), "--env", "prod")
+    assert 'interval is "soon", expected a duration such as 1m30s' in done.output
 
 
 DEPENDS = "dependsOn: [{name: rollout, status: Ready}, {name: reward, status: Ready}]"

@@ -977,11 +977,16 @@ class Ready:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """What a job is that serves another one while that trains; `port` is where its pods listen."""
+    """What a job is that serves another one while that trains; `port` is where its pods listen.
+
+    `retries` and `grace_period` are what it says itself: those that it inherits are operation.
+    """
 
     name: str
     port: int | None = None
     ready: Ready | None = None
+    retries: int | None = None
+    grace_period: int | None = field(default=None, metadata=written(read=seconds))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,9 +85,11 @@ def unserved(job: Job, environment: Environment, dependencies: Behaviour) -> Ite
         )
 
 
-def meeting(address: str) -> Meeting:
+def meeting(job: Job, address: str) -> Meeting:
     """Where pods meet whose first one has this address."""
-    return Meeting(address, str(PORT), Variable("JOB_COMPLETION_INDEX", _INDEX))
+    alone = job.role is not None and launch.starts_runtime(job)  # see _ALONE
+    own = "ROLE_INDEX" if alone else "JOB_COMPLETION_INDEX"
+    return Meeting(address, str(PORT), Variable(own, _INDEX))
 
 
 def variables(job: Job, address: str) -> dict[str, Data]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from trainwright.datatypes.groupkind import CONFIGMAP
@@ -16,9 +17,11 @@ from trainwright.rule_model.subject import Hit, Subject
 def role_without_references(subject: Subject) -> Iterator[Hit]:
     texts = [(_served(t), "\n".join(_texts(t, subject))) for t in subject.pod_templates]
     for role, templates in _listening(subject).items():
-        hosts = [template.host or f"{subject.manifest.name}-{role}-" for template in templates]
+        # As JobSet calls its pods, by the number of the Job and that of the pod.
+        pods = re.escape(f"{subject.manifest.name}-{role}-") + r"\d+-\d+"
+        hosts = "|".join(re.escape(t.host) if t.host else pods for t in templates)
         others = "\n".join(text for other, text in texts if other != role)
-        if not any(host in others for host in hosts):
+        if not re.search(rf"(?<![\w-])(?:{hosts})(?![\w-])", others):
             message = f"no other pod has an address of {role}"
             yield Hit(templates[0].pointer, message, Pointer("/port"))
 

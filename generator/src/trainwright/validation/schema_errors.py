@@ -351,7 +351,9 @@ def _unknown_keys(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
         where = f" in {_name(pointer)}" if pointer else ""
         value = failure.instance[key]
         if _OF_ROLES.issubset(known) and key in JOB_FIELDS:
-            remedy = f"Remove it: {key} is of the whole job, and stands at the top."
+            remedy = _OF_ROLES_ELSEWHERE.get(key) or (
+                f"Remove it: {key} is of the whole job, and stands at the top."
+            )
         elif _OF_JOBS.issubset(known) or _OF_ROLES.issubset(known):
             remedy = _misspelt(key, known) or translation.of_key(key, value, failure.instance)
         else:
@@ -364,6 +366,12 @@ def _unknown_keys(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
 
 _OF_JOBS = {"entrypoint", "podPatch"}  # by which the schema of a job is known
 _OF_ROLES = {"entrypoint", "ready"}  # by which that of a role is
+# What a role has by another field, or not at all though a job has it for itself.
+_OF_ROLES_ELSEWHERE = {
+    "readinessProbe": "Write `ready`, of which the probes of a role are made.",
+    "startupProbe": "Write `ready.within`: how long the first answer may take.",
+    "podPatch": "Remove it: a patch is of the pods that train alone.",
+}
 # How others call what variables, containers, pools and environments have by another name.
 _OTHER_NAMES = {
     "cpus": "cpu",

@@ -8,6 +8,7 @@ https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-e
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from functools import cache
@@ -184,11 +185,23 @@ def _problem(
 
 def _unknown(at: Pointer, reference: str, shown: str, facts: Mapping[str, RunFact]) -> Unsupported:
     of_roles = sorted(fact for fact in facts if fact.startswith("roles.") and "[" not in fact)
+    if message := _beyond(reference, shown, facts):
+        return Unsupported(at, message, "Write the number of a pod that is there.")
     meant = nearest(reference, of_roles)
     hint = f": did you mean `${{{{ {meant} }}}}`?" if meant else ""
     known = ", ".join((*REFERENCES, *of_roles))
     remedy = f"Known references: {known}. {_LITERAL}"
     return Unsupported(at, f"there is no reference {shown}{hint}", remedy)
+
+
+def _beyond(reference: str, shown: str, facts: Mapping[str, RunFact]) -> str:
+    """Return what is wrong with the number of a pod that a role has not; else nothing."""
+    found = re.fullmatch(r"(roles\.[a-z0-9-]+\.hosts)\[[^\]]*\]", reference)
+    of_role = [fact for fact in facts if found and fact.startswith(f"{found[1]}[")]
+    if not of_role:
+        return ""
+    numbers = f"0 to {len(of_role) - 1}" if len(of_role) > 1 else "0"
+    return f"there is no {shown}: the pods of the role have the numbers {numbers}"
 
 
 def _is_below(at: Pointer, places: tuple[str, ...]) -> bool:

@@ -12,7 +12,7 @@ from trainwright.pods.template import ROLE_LABEL
 from trainwright.specs.merge import merge
 
 _CHART = Path(__file__).parents[1] / "chart" / "values.yaml"
-_PERIOD = 5  # seconds between two probes
+_PERIOD = 5  # the most seconds between two probes
 # What the run has once, whatever its roles are.
 _OF_THE_RUN = frozenset(
     "claims externalSecret createServiceAccount podMonitor networkPolicy podGroup target"
@@ -87,7 +87,8 @@ def probed(role: Role) -> dict[str, Data]:
     if probe is None:
         return found
     within = (role.ready or Ready()).within
-    started = {**probe, "periodSeconds": _PERIOD, "failureThreshold": -(-within // _PERIOD)}
+    period = next(n for n in range(_PERIOD, 0, -1) if within % n == 0)
+    started = {**probe, "periodSeconds": period, "failureThreshold": within // period}
     return {**found, "readinessProbe": {**probe, "periodSeconds": _PERIOD}, "startupProbe": started}
 
 

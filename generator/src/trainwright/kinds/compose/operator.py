@@ -5,6 +5,7 @@ Facts: the Compose Specification, https://github.com/compose-spec/compose-spec/b
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,8 +27,9 @@ from trainwright.pods.pod import (
 )
 from trainwright.pods.template import ROLE_LABEL
 
-_GRACE = 10  # seconds, the default of stop_grace_period
-_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
+_GRACE = "10s"  # the default of stop_grace_period
+_TRIES = 3  # the default of `retries` in a health check
+_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?(?:(\d+)us)?")
 
 
 def _pods(manifest: Manifest, _: Sequence[Manifest], __: int | None) -> Workload:
@@ -104,7 +106,7 @@ def _pod(
         ports=tuple(_ports([*sequence(service.get("ports")), *sequence(service.get("expose"))])),
         mounts=tuple(_mounts(file, service)),
         resources=_resources(mapping(dig(service, "deploy", "resources"))),
-        grace_period=_seconds(str(service.get("stop_grace_period", f"{_GRACE}s"))),
+        grace_period=_seconds(service, "stop_grace_period", _GRACE),
         security=_security(service),
         labels=notation.pairs(service.get("labels")),
         annotations=notation.pairs(service.get("annotations")),
@@ -174,12 +176,14 @@ def _probes(service: Mapping[str, Data]) -> dict[str, Data]:
     if check.get("disable") or not command:
         return {}
     probe: dict[str, Data] = {"exec": {"command": [notation.plain(str(w)) for w in command]}}
-    period = _seconds(str(check.get("interval", "30s")))
-    start = _seconds(str(check.get("start_period", "0s")))
-    started = {"failureThreshold": -(-start // period), "periodSeconds": period}
+    period = max(1, _seconds(check, "interval", "30s"))
+    # Failures count once the period of the start is over.
+    # https://docs.docker.com/reference/dockerfile/#healthcheck
+    start = _seconds(check, "start_period", "0s")
+    tries = -(-start // period) + amount(check.get("retries"), _TRIES)
     return {
         "readinessProbe": {**probe, "periodSeconds": period},
-        **({"startupProbe": {**probe, **started}} if start else {}),
+        "startupProbe": {**probe, "failureThreshold": tries, "periodSeconds": period},
     }
 
 
@@ -361,12 +365,15 @@ def _restart(service: Mapping[str, Data]) -> Restart:
     return Restart(limit=int(limit) if limit.isdecimal() else None)
 
 
-def _seconds(written: str) -> int:
+def _seconds(service: Mapping[str, Data], field: str, default: str) -> int:
+    """A duration of a service or of its health check, in whole seconds: the kubelet has no less."""
+    written = str(service.get(field, default))
     match = _DURATION.fullmatch(written)
     if not match or not written:
-        raise ManifestError(f'stop_grace_period is "{written}", expected a duration such as 1m30s')
-    hours, minutes, rest = (float(group or 0) for group in match.groups())
-    return int(hours * 3600 + minutes * 60 + rest)
+        raise ManifestError(f'{field} is "{written}", expected a duration such as 1m30s')
+    sizes = (3600, 60, 1, 1e-3, 1e-6)
+    amounts = (float(group or 0) for group in match.groups())
+    return math.ceil(sum(n * size for n, size in zip(amounts, sizes, strict=True)))
 
 
 # A compose file has neither an API group nor a kind; as a manifest it is given one.

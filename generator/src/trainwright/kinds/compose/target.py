@@ -24,7 +24,9 @@ from trainwright.kinds.target import (
     own_rendezvous,
 )
 from trainwright.pods import command
+from trainwright.pods.references import NotKnown
 
+_TRAINS = "train"  # the service that trains
 _NVIDIA = "nvidia.com/gpu"  # the only accelerators that Docker reserves by number
 _OF_DOCKER = frozenset(
     {"working_dir", "host_network", "host_aliases"}
@@ -139,6 +141,16 @@ def _unserved(job: Job) -> Iterator[Unsupported]:
             "container is not in it",
             f"Remove it ({path}: null), or remove roles.",
         )
+    services = {service: group for group in job.roles for service in _services(group)}
+    taken = {_TRAINS: job, **services} if job.role is None else {}
+    for role in job.roles:
+        if (other := taken.get(_called(role))) is not None:
+            yield Unsupported(
+                Pointer.of("roles", _called(role)),
+                f"{_called(role)} is also what a service of {_called(other)} is called, so that "
+                "the name would lead to both",
+                "Choose another name for the role.",
+            )
 
 
 def _unsupported_devices(job: Job) -> Iterator[Unsupported]:
@@ -166,7 +178,15 @@ def _too_many_devices(job: Job) -> Iterator[Unsupported]:
 
 
 def _called(group: Job) -> str:
-    return group.role.name if group.role else "train"
+    return group.role.name if group.role else _TRAINS
+
+
+def _meeting(job: Job, _environment: Environment, _name: str) -> Meeting:
+    """Where the one node that trains meets itself, and roles find it."""
+    if job.role is None:
+        return Meeting("127.0.0.1", str(indexed.PORT), "0")
+    own = NotKnown("all containers of a role have the same command here", "Set nodes: 1.")
+    return Meeting(_TRAINS, str(indexed.PORT), own)
 
 
 _HERE = frozenset({"persistentVolumeClaim", "hostPath", "emptyDir", "nfs"})  # volumes of Docker
@@ -377,5 +397,5 @@ TARGET = Target(
         lambda role, _name: _services(role),
         lambda role, _index: [f"/spec/services/{service}" for service in _services(role)],
     ),
-    meeting=lambda _job, _environment, _name: Meeting("127.0.0.1", str(indexed.PORT), "0"),
+    meeting=_meeting,
 )

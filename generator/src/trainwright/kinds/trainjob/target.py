@@ -204,7 +204,7 @@ TARGET = Target(
     ),
     companions=_companions,
     succeeds=("PyTorchJob", "JobSet"),
-    meeting=lambda _job, _environment, name: indexed.meeting(indexed.first_pod(name)),
+    meeting=lambda job, _environment, name: indexed.meeting(job, indexed.first_pod(name)),
     numbered=indexed.NUMBERED_PODS,
     controller_labels=labels.OF_SETS,
     serving=Serving(
