@@ -788,3 +788,93 @@ def test_the_address_of_a_role_is_not_that_of_one_whose_name_begins_with_it(
     assert [message for _, message in _found(repository, "TW772")] == [
         "no other pod has an address of rollout"
     ]
+
+
+SCRIPTS = (
+    ("entrypoint: {argv: [vllm, serve, m]}", "entrypoint: {inline: 'print(1)'}"),
+    ("entrypoint: {script: serve.py}", "entrypoint: {inline: 'print(2)'}"),
+)
+ONE_BY_ITS_OWN_NAME = (
+    ("port: 8000", "port: 8000, files: {/a: {content: mine}}"),
+    ("roles:", "files: {/a: {content: theirs}, /rollout-a: {content: another}}\nroles:"),
+)
+
+
+@pytest.mark.parametrize("target", ABLE)
+@pytest.mark.parametrize(
+    ("edits", "path", "expected"),
+    [
+        (SCRIPTS, "/opt/trainwright/main.py", {"rollout": "print(1)", "tool": "print(2)"}),
+        (ONE_BY_ITS_OWN_NAME, "/a", {"rollout": "mine", "tool": "theirs", "": "theirs"}),
+        (ONE_BY_ITS_OWN_NAME, "/rollout-a", dict.fromkeys(("rollout", "tool", ""), "another")),
+    ],
+)
+def test_a_role_has_its_own_files(
+    edits: tuple[tuple[str, str], ...],
+    path: str,
+    expected: dict[str, str],
+    target: str,
+    tmp_path: Path,
+) -> None:
+    manifests = _rendered(_on(tmp_path, target, *edits))
+    workload, configs = operators.workload(manifests), operators.configs(manifests)
+    trains = workload.training[0].role
+    read = {
+        "" if pod.role == trains else pod.role: texts.get(mount.sub_path, texts.get("content"))
+        for pod in workload.pods
+        for mount in pod.mounts
+        if mount.path == path
+        for texts in (configs[mount.config],)
+    }
+    assert read == expected
+
+
+@pytest.mark.parametrize("target", SETS)
+def test_a_role_has_its_own_secrets(target: str, tmp_path: Path) -> None:
+    edits = (
+        ("port: 8000", "port: 8000, secrets: {A: {external: {store: s, key: mine}}}"),
+        ("roles:", "secrets: {A: {external: {store: s, key: theirs}}}\nroles:"),
+    )
+    manifests = _rendered(_on(tmp_path, target, *edits))
+    (external,) = (dict(m.spec) for m in manifests if m.kind == "ExternalSecret")
+    fetched = {one["secretKey"]: one["remoteRef"]["key"] for one in external["data"]}
+    groups = next(
+        found["replicatedJobs"]
+        for m in manifests
+        for found in (dict(m.spec), dict(m.spec.get("template", {}).get("spec", {})))
+        if "replicatedJobs" in found
+    )
+    read = {
+        group["name"]: fetched[one["valueFrom"]["secretKeyRef"]["key"]]
+        for group in groups
+        for one in group["template"]["spec"]["template"]["spec"]["containers"][0].get("env", ())
+        if one["name"] == "A"
+    }
+    assert read.items() >= {"rollout": "mine", "tool": "theirs"}.items()
+    assert read.get("node", "theirs") == "theirs"
+
+
+@pytest.mark.parametrize(
+    ("size", "mode", "expected"),
+    [
+        ("1Gi", "ReadWriteMany", 0),
+        ("2Gi", "ReadWriteMany", 1),
+        ("1Gi", "ReadOnlyMany", 1),
+    ],
+)
+def test_a_claim_of_a_role_is_no_other_than_that_of_the_job(
+    size: str, mode: str, expected: int, tmp_path: Path
+) -> None:
+    repository = Repository(git_repository.init(tmp_path))
+    repository.write("prod/environment.yaml", ENVIRONMENT)
+    mine = f"volumes: {{w: {{create: {{size: {size}, accessModes: [{mode}]}}}}}}"
+    theirs = "volumes: {w: {create: {size: 1Gi, accessModes: [ReadWriteMany]}, mountPath: /w}}"
+    job = JOB.replace("roles:", f"{theirs}\nroles:").replace("port: 8000", f"port: 8000, {mine}")
+    repository.write("prod/jobs/grpo.yaml", job)
+    done = repository.run("check")
+    assert done.exit_code == expected, done.output
+    message = (
+        "roles.rollout.volumes.w.create is another claim than that of volumes.w, and both are "
+        "called grpo-w"
+    )
+    assert (message in done.output) is bool(expected), done.output

@@ -14,6 +14,7 @@ from trainwright.datatypes.model import (
     CONTAINER_PARTS,
     POD_FIELDS,
     VOLUME_SOURCES,
+    Claim,
     Data,
     Environment,
     Finding,
@@ -164,11 +165,28 @@ def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Find
     yield from allowed.problems(spec, environment)
     yield from pod_parts.problems(_pod_parts(spec), spec, environment.kubernetes_version)
     yield from pod_patch.problems(spec, environment.kubernetes_version)
+    yield from _claims(job, spec)
     for role in job.roles:
         assert role.role is not None
         yield from _serving(role.role, spec)
         found = problems(role, layers.of_role(spec, role.role.name), environment)
         yield from (in_role(finding, spec, role.role) for finding in found)
+
+
+def _claims(job: Job, spec: Layered) -> Iterator[Finding]:
+    """Claims are called as the job and the volume are, whatever role has them."""
+    known: dict[str, tuple[Pointer, Claim]] = {}
+    for group in (job, *job.roles) if job.roles else ():
+        inside = ("roles", group.role.name) if group.role else ()
+        for volume in (volume for volume in group.volumes if volume.create):
+            assert volume.create is not None
+            at = Pointer.of(*inside, "volumes", volume.name)
+            other, create = known.setdefault(volume.name, (at, volume.create))
+            if create != volume.create:
+                message = f"{(at / 'create').dotted} is another claim than that of {other.dotted}, "
+                message += f"and both are called {job.name}-{volume.name}"
+                remedy = "Choose another name for the volume."
+                yield spec.finding(dx.CONTRADICTION, at / "create", message, remedy=remedy)
 
 
 def _serving(role: Role, spec: Layered) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import TypeAlias
 
 from trainwright.datatypes.model import Data, Job, Ready, Role
 from trainwright.documents import yamlio
@@ -26,24 +27,63 @@ def with_roles(
     """The values of a job with those of its roles, and what comes into being for these as well."""
     whole = dict(decided)
     found = {}
+    made = _made(decided)
     for role in job.groups:
         if role.role:
-            values = _with_own_keys(role.role.name, build(role), decided)
+            values = _apart(role.role.name, build(role), made)
+            made = tuple(
+                {**theirs, **mine} for theirs, mine in zip(made, _made(values), strict=True)
+            )
             found[role.role.name] = _difference(decided, values)
             whole = _with_supporting(whole, values)
     return {**whole, "roles": found}
 
 
-def _with_own_keys(
-    role: str, values: Mapping[str, Data], job: Mapping[str, Data]
+_Named: TypeAlias = Mapping[str, Mapping[str, Data]]
+
+
+def _made(values: Mapping[str, Data]) -> tuple[_Named, _Named]:
+    """What a ConfigMap and a Secret of the run have of a group of pods, by its key there."""
+    files = values.get("files", {}).values()
+    kept = {file["key"]: {k: v for k, v in file.items() if k != "key"} for file in files}
+    return kept, values.get("externalSecret", {})
+
+
+def _apart(
+    role: str, values: Mapping[str, Data], made: tuple[_Named, _Named]
 ) -> Mapping[str, Data]:
-    """The files of a role, under keys of their own where the job has others by the same."""
-    theirs, files = job.get("files", {}), values.get("files", {})
-    taken = {file["key"]: file for file in theirs.values()}
-    if all(taken.get(file["key"], file) == file for file in files.values()):
-        return values
-    named = {path: {**file, "key": f"{role}-{file['key']}"} for path, file in files.items()}
-    return {**values, "files": named}
+    """The values of a role, whose files and secrets have keys of their own where the job or
+    another role has something else by the same.
+    """
+    (own_files, own_secrets), (files, secrets) = _made(values), made
+    named = dict(values)
+    if keys := _renamed(own_files, files, f"{role}-"):
+        written = values["files"].items()
+        named["files"] = {
+            path: {**file, "key": keys.get(file["key"], file["key"])} for path, file in written
+        }
+    # Those of secrets are variables.
+    if keys := _renamed(own_secrets, secrets, f"{role.replace('-', '_')}_"):
+        named["externalSecret"] = {keys.get(key, key): one for key, one in own_secrets.items()}
+        named["secretEnv"] = {
+            name: {**secret, "key": keys[name]} if name in keys else secret
+            for name, secret in values["secretEnv"].items()
+        }
+    return named
+
+
+def _renamed(mine: _Named, theirs: _Named, prefix: str) -> dict[str, str]:
+    """The keys to change: of what is something else than what others have by the same."""
+    taken = {**theirs, **{name: value for name, value in mine.items() if name not in theirs}}
+    changed = {}
+    for name, value in mine.items():
+        free = name
+        while taken.get(free, value) != value:
+            free = prefix + free
+        if free != name:
+            changed[name] = free
+            taken[free] = value
+    return changed
 
 
 def _with_supporting(whole: Mapping[str, Data], values: Mapping[str, Data]) -> dict[str, Data]:
