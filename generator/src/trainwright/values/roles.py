@@ -27,13 +27,12 @@ def with_roles(
     """The values of a job with those of its roles, and what comes into being for these as well."""
     whole = dict(decided)
     found = {}
-    made = _made(decided)
+    made: tuple[_Named, _Named] = _made(decided)
     for role in job.groups:
         if role.role:
             values = _apart(role.role.name, build(role), made)
-            made = tuple(
-                {**theirs, **mine} for theirs, mine in zip(made, _made(values), strict=True)
-            )
+            files, secrets = _made(values)
+            made = ({**made[0], **files}, {**made[1], **secrets})
             found[role.role.name] = _difference(decided, values)
             whole = _with_supporting(whole, values)
     return {**whole, "roles": found}
