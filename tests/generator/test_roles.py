@@ -755,6 +755,8 @@ def test_containers_that_have_one_command_have_no_number_of_their_own(tmp_path: 
         ("readinessProbe: {tcpSocket: {port: 1}}", "Write `ready`, of which the probes of"),
         ("startupProbe: {tcpSocket: {port: 1}}", "Write `ready.within`: how long the first"),
         ("podPatch: {spec: {}}", "Remove it: a patch is of the pods that train alone."),
+        ("gracePeriod: 0s", "Days, hours, minutes and seconds, in that order; more than nothing."),
+        ("ready: {within: 0 minutes}", "more than nothing. For example"),
         ("queue: team", "Remove it: queue is of the whole job, and stands at the top."),
         (
             "env: {A: '${{ roles.rollout.hosts[2] }}'}",
@@ -766,9 +768,8 @@ def test_containers_that_have_one_command_have_no_number_of_their_own(tmp_path: 
 def test_what_a_role_has_by_another_field_is_named(field: str, remedy: str, tmp_path: Path) -> None:
     repository = Repository(git_repository.init(tmp_path))
     repository.write("vm/environment.yaml", VM)
-    repository.write(
-        "vm/jobs/grpo.yaml", ON_ONE_MACHINE.replace("port: 8000", f"port: 8000, {field}")
-    )
+    job = ON_ONE_MACHINE.replace(", ready: {path: /health}", "")
+    repository.write("vm/jobs/grpo.yaml", job.replace("port: 8000", f"port: 8000, {field}"))
     done = repository.run("check")
     assert done.exit_code == 1
     assert remedy in done.output, done.output

@@ -86,11 +86,11 @@ def clock(text: str) -> int | None:
 
 
 def duration(value: Data) -> str:
-    """Return "36h" for "1-12:00:00", "36 hours" or "36h", or ""."""
+    """Return "36h" for "1-12:00:00", "36 hours" or "36h", or "", as for what is no time at all."""
     if not isinstance(value, str):
         return ""
     if found := _AMOUNT.fullmatch(value.strip().lower()):
-        return f"{found[1]}{found[2]}"
+        return f"{found[1]}{found[2]}" if int(found[1]) else ""
     seconds: int | None = _decimal(value) or _iso(value)
     seconds = seconds or (clock(value) if ":" in value or "-" in value else None)
     if not seconds:
