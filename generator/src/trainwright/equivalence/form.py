@@ -330,7 +330,7 @@ def _pod(pod: OperatedPod, processes: tuple[Process, ...], configs: Configs) -> 
         labels={key: value for key, value in pod.labels.items() if key not in _MEMBERSHIP},
         annotations={k: value for k, value in pod.annotations.items() if k not in _MEMBERSHIP},
         service_account=pod.service_account,
-        token=pod.token is not False,
+        token=pod.has_token,
         env_from=pod.env_from,
         init=tuple(others.init(pod)),
         sidecars=others.sidecars(pod),

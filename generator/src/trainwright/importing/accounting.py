@@ -4,6 +4,10 @@ There is no list of the fields that matter. Each value is taken away, and change
 the normal form changes with it says whether it means anything: then the rendered run has to agree
 in just those places. What changes nothing at all is something that no operator model reads, and so
 it cannot be promised to have been carried.
+
+Most values are texts that come out as they are. Those of one field, such as all values of
+variables, are changed at once, each by a mark of its own, and only what cannot be told apart by its
+mark is changed alone.
 """
 
 from __future__ import annotations
@@ -50,9 +54,12 @@ def accounts(source: Source, rendered: Mapping[Pointer, Data]) -> tuple[Account,
     before, after = _sampled(of_all, numbers), _sampled(rendered, numbers)
     found: list[Account] = []
     touched: list[_Touched] = []
+    whole = _Before(source, run, before)
+    carried = frozenset(_carried_together(whole, after))
     for index, part in enumerate(source.parts):
         for pointer, value in scalars(part.body):
-            fate, sets = _fate(_Before(source, run, before), index, pointer, after)
+            known = (index, pointer) in carried
+            fate, sets = ("carried", ()) if known else _fate(whole, index, pointer, after)
             changed = tuple(dict.fromkeys(path for paths in sets for path in paths))
             changed = tuple(p for p in changed if before.get(p) != after.get(p))
             found.append(
@@ -150,6 +157,50 @@ class _Before:
     values: Mapping[Pointer, Data]
 
 
+_Place: TypeAlias = tuple[int, Pointer]  # the number of a part, and where in it
+_NUMBER = re.compile(r"/\d+(?=/|$)")
+_MARK = re.compile(r"x(\d+)-mark")
+
+
+def _carried_together(whole: _Before, rendered: Mapping[Pointer, Data]) -> Iterator[_Place]:
+    """The texts of one field that come out as they are, changed all at once."""
+    fields: dict[tuple[int, str], list[_Place]] = {}
+    for index, part in enumerate(whole.source.parts):
+        for pointer, value in scalars(part.body):
+            if isinstance(value, str) and not _MARK.search(value):
+                fields.setdefault((index, _NUMBER.sub("/*", pointer)), []).append((index, pointer))
+    for places in fields.values():
+        yield from _marked(places, whole, rendered)
+
+
+def _marked(
+    places: list[_Place], whole: _Before, rendered: Mapping[Pointer, Data]
+) -> Iterator[_Place]:
+    """Those whose marks are found, and only where the rendered run agrees with what it was."""
+    if len(places) < _TOO_FEW:
+        return
+    index = places[0][0]
+    body = whole.source.parts[index].body
+    for number, (_, pointer) in enumerate(places):
+        body = with_value(body, pointer, f"{lookup(body, pointer)}x{number}-mark")
+    after = _form_with(whole, index, body)
+    paths = None if after is None else _own(_changed(whole, after), whole.values, rendered)
+    if paths is not None and after is not None:
+        marked = values(after)
+        marks = {p: set(_MARK.findall(f"{p} {marked.get(p, '')}")) for p in paths}
+        lost = [p for p in paths if whole.values.get(p) != rendered.get(p)]
+        if all(marks[path] for path in lost):
+            seen = set().union(*marks.values()).difference(*(marks[path] for path in lost))
+            yield from (places[int(number)] for number in seen)
+            return
+    middle = len(places) // 2
+    yield from _marked(places[:middle], whole, rendered)
+    yield from _marked(places[middle:], whole, rendered)
+
+
+_TOO_FEW = 3  # to be worth it
+
+
 def _fate(
     whole: _Before, index: int, pointer: Pointer, rendered: Mapping[Pointer, Data]
 ) -> tuple[Fate, _Touched]:
@@ -204,15 +255,24 @@ _SIZES = frozenset({Pointer("/nodes"), Pointer("/elastic/0"), Pointer("/elastic/
 
 def _paths(whole: _Before, index: int, body: Data) -> tuple[Pointer, ...] | None:
     """The paths of the normal form that change with a body; None when it is none any more."""
+    after = _form_with(whole, index, body)
+    return None if after is None else _changed(whole, after)
+
+
+def _form_with(whole: _Before, index: int, body: Data) -> NormalForm | None:
+    """The normal form with another body of a part; None when it is none any more."""
     source = whole.source
     parts = tuple(
         replace(part, body=body) if index == at else part for at, part in enumerate(source.parts)
     )
     manifests = (*(Manifest(body=part.body) for part in parts), *source.assumed)
     try:
-        after = read(manifests, source.title, sampled=True)
+        return read(manifests, source.title, sampled=True)
     except ImportingError:
         return None
+
+
+def _changed(whole: _Before, after: NormalForm) -> tuple[Pointer, ...]:
     changed = comparison.changed(whole.run, after)
     # With a number of pods all that they have comes and goes, which others are accountable for.
     if _SIZES & set(changed) or any(path.matches("/roles/*/nodes") for path in changed):

@@ -130,7 +130,7 @@ def _group(
         "podAnnotations": _annotations({**pod.annotations, **run.pods[0].annotations}),
         "annotations": {k: v for k, v in run.annotations.items() if not is_generated(k)},
         "serviceAccount": pod.service_account,
-        "serviceAccountToken": _asked_token(source, pod),
+        "serviceAccountToken": pod.token or None,
         "network": "isolated" if run.isolated else None,
         "metrics": companions.metrics(source.manifests(), pod),
         "security": _security(run, pod),
@@ -474,13 +474,6 @@ def _patch(pod: Pod, target: str) -> dict[str, Data]:
 
 # What is read of a container's resources, ports and volumes beside its own fields.
 _OF_RESOURCES = frozenset({"claims", "hostPorts", "volumeDevices"})
-
-
-def _asked_token(source: Source, pod: Pod) -> bool | None:
-    """Whether the pods say themselves that they have a token, which they mostly have unasked."""
-    operator, manifest = operators.find(source.manifests())
-    made = operator.pods(manifest, source.manifests(), None).of_role(pod.role)
-    return made[0].token or None
 
 
 def _beyond(own: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:

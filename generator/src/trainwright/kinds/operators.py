@@ -4,6 +4,7 @@ Which operator makes pods of a kind is in `pods.py` of its folder.
 """
 
 import base64
+from collections.abc import Set
 from dataclasses import replace
 
 from trainwright.datatypes.groupkind import CONFIGMAP, SERVICEACCOUNT
@@ -45,20 +46,20 @@ def workload(manifests: tuple[Manifest, ...], size: int | None = None) -> Worklo
     made = operator.pods(manifest, manifests, size)
     if not made.training:
         raise ManifestError(f"{manifest.kind} {manifest.name} has no pods: nothing is started")
-    return replace(made, pods=tuple(_with_token(pod, manifests) for pod in made.pods))
+    accounts = [manifest for manifest in manifests if manifest.group_kind == SERVICEACCOUNT]
+    without = {a.name for a in accounts if a.body.get("automountServiceAccountToken") is False}
+    if not without:
+        return made
+    return replace(made, pods=tuple(_without_token(pod, without) for pod in made.pods))
 
 
-def _with_token(pod: Pod, manifests: tuple[Manifest, ...]) -> Pod:
-    """A pod for which it is known whether it has a token: its own word, else its account's.
+def _without_token(pod: Pod, accounts: Set[str]) -> Pod:
+    """A pod without a token, if it says nothing and its account is one of those that mount none.
 
     https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/#opt-out-of-api-credential-automounting
     """
-    if pod.token is not None:
-        return pod
-    name = pod.service_account or "default"
-    accounts = [m for m in manifests if m.group_kind == SERVICEACCOUNT and m.name == name]
-    mounts = [m.body.get("automountServiceAccountToken") for m in accounts]
-    return replace(pod, token=False not in mounts)
+    takes = pod.token is None and (pod.service_account or "default") in accounts
+    return replace(pod, token=False) if takes else pod
 
 
 def pods(manifests: tuple[Manifest, ...], size: int | None = None) -> tuple[Pod, ...]:

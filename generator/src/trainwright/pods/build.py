@@ -167,10 +167,11 @@ def variables_with(
     known: Sequence[EnvVar], container: Container, fields: Mapping[str, str]
 ) -> tuple[EnvVar, ...]:
     """The same of another pod of a template, as its fields are; others stay as they are known."""
-    return tuple(
-        _variable(entry, fields) if variable.origin and _field(variable) in fields else variable
-        for entry, variable in zip(container.env, known, strict=True)
-    )
+    found = list(known)
+    for at, variable in enumerate(known):
+        if variable.origin and _field(variable) in fields:
+            found[at] = _variable(container.env[at], fields)
+    return tuple(found)
 
 
 def _field(variable: EnvVar) -> str:

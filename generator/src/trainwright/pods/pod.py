@@ -121,7 +121,7 @@ class Pod:
     pull_secrets: tuple[str, ...] = ()
     placement: Mapping[str, Data] = field(default_factory=dict)  # fields of the spec, as written
     service_account: str = ""
-    token: bool | None = None  # whether it is mounted; None where its ServiceAccount decides
+    token: bool | None = None  # whether it is mounted, as it or its ServiceAccount says
     starts_image: bool = False  # what the image itself starts, with `command` as its arguments
     rest: Mapping[str, Mapping[str, Data]] = field(default_factory=dict)  # of pod, container
     volumes: Mapping[str, Mapping[str, Data]] = field(default_factory=dict)  # sources by name
@@ -130,6 +130,11 @@ class Pod:
     added: tuple[Container, ...] = ()  # init containers that the operator adds behind those
     env_from: tuple[Mapping[str, Data], ...] = ()
     aliases: tuple[str, ...] = ()
+
+    @property
+    def has_token(self) -> bool:
+        """Whether its containers find a token of its ServiceAccount, as they do unasked."""
+        return self.token is not False
 
     @property
     def init(self) -> tuple[Container, ...]:
