@@ -224,6 +224,23 @@ def test_one_container_alone_waits_for_nobody(words: str) -> None:
     assert not [left for left in one.left if left.field == "world size"]
 
 
+@pytest.mark.parametrize(("gpus", "waits"), [(8, False), (4, True)])
+@pytest.mark.parametrize("words", [["bash", "/scripts/launch.sh"], ["python", "spawn.py"]])
+def test_what_no_launcher_starts_may_start_a_process_per_gpu(
+    words: list[str], gpus: int, waits: bool, tmp_path: Path
+) -> None:
+    body = copy.deepcopy(OBJECTS["Job"])
+    (container,) = body["spec"]["template"]["spec"]["containers"]
+    container |= {"command": words, "env": [{"name": "WORLD_SIZE", "value": "8"}]}
+    container["resources"] = {"limits": {"nvidia.com/gpu": gpus}}
+    found = ImportInput()
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml.safe_dump(body), encoding="utf-8")
+    found.files((str(path),))
+    ((one, _),) = run(HERE, found, ImportOptions(environment="lab", write=False)).imported
+    assert bool([left for left in one.left if left.field == "world size"]) == waits
+
+
 @pytest.mark.parametrize("option", ["--ipc=host", "--ipc host", "--ipc=host --shm-size=1g"])
 def test_the_shared_memory_of_the_machine_has_no_limit_of_its_own(option: str) -> None:
     one = command(f"docker run {option} registry.example.com/a:1 python t.py")

@@ -285,3 +285,75 @@ def test_ranks_that_are_known_now_are_one_line(tmp_path: Path) -> None:
     assert len(paths) == 2
     (line,) = [one for one in reported(one.added) if one.difference.path.endswith("rank")]
     assert (line.difference.path, line.difference.right) == ("/pods/*/processes/0/rank", "0 to 1")
+
+
+# --- what the run and its domain are called -------------------------------------------------------
+
+_OWN = {"clusterIP": "None", "selector": {"jobset.sigs.k8s.io/jobset-name": "llm-70b"}}
+_OF_ITS_OWN = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "llm-70b"},
+    "spec": _OWN,
+}
+
+
+@pytest.mark.parametrize("others", [(), (_OF_ITS_OWN,)], ids=["its-own", "among-the-files"])
+def test_a_variable_that_is_the_name_of_the_domain_refers_to_the_run(
+    others: tuple[Any, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(JOBSET, "metadata", {"name": "llm-70b"})
+    container = {
+        "command": ["bash", "-c", "a $JOBSET_NAME-$INDEX.$JOBSET_NAME"],
+        "env": [
+            {"name": "JOBSET_NAME", "value": "llm-70b"},
+            {"name": "LOGS", "value": "/logs/llm-70b"},
+        ],
+    }
+    one = imported(tmp_path, container, *others)
+    assert one.spec["env"] == {"JOBSET_NAME": "${{ run.name }}", "LOGS": "/logs/llm-70b"}
+    assert one.severity is not Loss.CANNOT_RUN
+
+
+def test_a_container_beside_is_not_given_the_name_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(JOBSET, "metadata", {"name": "llm-70b"})
+    wait: dict[str, Any] = {"name": "wait", "image": "registry.example.com/b:1"}
+    wait |= {"command": ["b"], "env": [{"name": "JOBSET_NAME", "value": "llm-70b"}]}
+    job = JOBSET["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    monkeypatch.setitem(job, "initContainers", [wait])
+    one = imported(tmp_path, {"command": ["a"]}, _OF_ITS_OWN)
+    (left,) = [item for item in one.left if item.severity is Loss.CANNOT_RUN]
+    assert "/initContainers/0/env" in left.field
+
+
+@pytest.mark.parametrize("value", ["llm", "run"])
+def test_a_variable_that_may_be_any_word_stays(value: str, tmp_path: Path) -> None:
+    one = imported(tmp_path, {"command": ["a"], "env": [{"name": "MODEL", "value": value}]})
+    assert one.spec["env"] == {"MODEL": value}
+    assert one.severity is not Loss.CANNOT_RUN
+
+
+def test_the_domain_of_a_single_pod_is_a_domain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(JOBSET, "metadata", {"name": "llm-70b"})
+    job = JOBSET["spec"]["replicatedJobs"][0]["template"]["spec"]
+    monkeypatch.setitem(job, "parallelism", 1)
+    monkeypatch.setitem(job, "completions", 1)
+    domain = "llm-70b.lab.svc.cluster.local"
+    container = {
+        "command": ["bash", "-c", "a ${PODS}0.$DOMAIN --store tcp://llm-70b:29400"],
+        "env": [
+            {"name": "PODS", "value": "llm-70b-trainer-0-"},
+            {"name": "DOMAIN", "value": domain},
+        ],
+    }
+    one = imported(tmp_path, container, _OF_ITS_OWN)
+    assert one.spec["env"] == {
+        "PODS": "${{ run.name }}-node-0-",
+        "DOMAIN": "${{ run.name }}.${{ namespace }}.svc.cluster.local",
+    }
+    assert one.spec["entrypoint"]["argv"][2].endswith("tcp://${{ rank0.address }}:29400")
+    assert one.severity is not Loss.CANNOT_RUN

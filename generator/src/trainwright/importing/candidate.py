@@ -24,7 +24,7 @@ from trainwright.findings import credentials
 from trainwright.importing import companions, containers, role_names
 from trainwright.importing.choice import Choice, choices
 from trainwright.importing.generated import is_generated
-from trainwright.importing.names import Names, referring
+from trainwright.importing.names import RUN, Names, referring
 from trainwright.importing.role_names import port_of
 from trainwright.importing.source import Source
 from trainwright.importing.trial import ImportContext
@@ -101,6 +101,9 @@ def _group(
     def literal(text: str) -> str:
         return _literal(text, source, place, names, workload)
 
+    def variable(text: str) -> str:
+        return RUN if names.is_run(text) else literal(text)
+
     return {
         "image": _image(pod, run),
         **_program(tuple(map(literal, pod.command)), run, apart=choice.apart),
@@ -111,7 +114,7 @@ def _group(
         "resources": _resources(pod, choice.pool),
         "resourceClaims": _device_claims(pod),
         "shm": containers.shared_memory(pod),
-        "env": dict(containers.variables(pod, literal)),
+        "env": dict(containers.variables(pod, variable)),
         "envFrom": containers.sources(pod.env_from),
         "secrets": companions.secrets(source.manifests(), pod),
         "volumes": dict(containers.volumes(pod, lambda mount: _is_file(mount, source))),

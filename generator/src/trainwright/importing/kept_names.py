@@ -26,9 +26,12 @@ def staying(
     the name of a service of a compose file and nothing else counts.
     """
     names, known = Names.of(workload), references(numbered)
+    beside = _beside(workload, names)
     patterns = [*_composed(workload), *_prefixes(names), *map(_called, services)]
     for pointer, value in scalars(part.body):
         if not isinstance(value, str) or not is_text(pointer):
+            continue
+        if is_variable(pointer) and names.is_run(value) and not beside:
             continue
         referring = role_names.referring(value, workload)
         rest = names.replaced(referring, lambda number: " " if known.get(number) else "")
@@ -70,6 +73,18 @@ def _prefixes(names: Names) -> Iterator[re.Pattern[str]]:
 
 def _called(service: str) -> re.Pattern[str]:
     return re.compile(rf"(?:(?<=://)|(?<![\w./-])){re.escape(service)}(?![\w-])")
+
+
+def _beside(workload: Workload, names: Names) -> bool:
+    """Whether a container beside the one that trains has the name of the run as well."""
+    first = workload.training[0]
+    others = (*first.before, *first.beside)
+    return any(names.is_run(value) for one in others for value in one.variables.values())
+
+
+def is_variable(pointer: Pointer) -> bool:
+    """Whether what stands at a pointer is the value of a variable."""
+    return pointer.parts[-3:-2] == ("env",)
 
 
 _TEXTS = frozenset({"command", "args", "env", "data"})

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.equivalence.form import NormalForm
+from trainwright.datatypes import quantity
+from trainwright.datatypes.tolerant import is_accelerator
+from trainwright.equivalence.form import NormalForm, Pod
 from trainwright.importing.source import Source
 from trainwright.kinds.reading import Loss, NotImported
 
@@ -13,14 +15,15 @@ def missing_nodes(source: Source, run: NormalForm) -> Iterator[NotImported]:
     """Yield the loss of the nodes that are started elsewhere, by other command lines or objects.
 
     A line of `docker run … torchrun --nnodes=2 --node_rank=0` is one node of two: alone it waits
-    for the other until its rendezvous times out.
+    for the other until its rendezvous times out. What no launcher starts may itself start as many
+    processes as it has accelerators.
     """
     if run.nodes != 1 or run.elastic:
         return
-    processes = run.pods[0].processes
+    pod, processes = run.pods[0], run.pods[0].processes
     started = len(processes)
     expected = max((process.world_size or 0 for process in processes), default=0)
-    if started < expected:
+    if started < expected and not (pod.program.launcher == "none" and _fit(pod, expected)):
         yield NotImported(
             field="world size",
             place=source.place,
@@ -30,3 +33,9 @@ def missing_nodes(source: Source, run: NormalForm) -> Iterator[NotImported]:
             "of nodes, the rank of the node and the address of the first to the target",
             severity=Loss.CANNOT_RUN,
         )
+
+
+def _fit(pod: Pod, processes: int) -> bool:
+    """Whether a pod has an accelerator for each of the processes."""
+    asked = pod.resources.get("limits", {}).items()
+    return processes <= sum(quantity.count(n) or 0 for name, n in asked if is_accelerator(name))

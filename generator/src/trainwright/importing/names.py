@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from trainwright.equivalence import form
 
 RANK0 = "${{ rank0.address }}"
+RUN = "${{ run.name }}"
 # Of the headless Service that its pods are found by, which has the name of the run.
 SERVICE = "${{ run.name }}.${{ namespace }}.svc.cluster.local"
 # In place of the number of a pod: the domain, what all their names begin with up to the number
@@ -32,15 +33,26 @@ _DOMAIN = r"(?:\.[a-z0-9-]+)?(?:\.svc(?:\.cluster\.local)?)?"
 
 @dataclass(frozen=True)
 class Names:
-    """The host names of pods, in the order of their ranks."""
+    """The host names of pods, in the order of their ranks.
+
+    A variable that is nothing but the name of the `domain` has the name of the run.
+    """
 
     hosts: tuple[str, ...]
+    domain: str = ""
 
     @classmethod
     def of(cls, workload: Workload, name: str = "") -> Names:
         """Those of a workload; where its object has a `name` of its own, "run" stands for it."""
-        hosts = (pod.hostname for pod in workload.training)
-        return cls(tuple(host.replace(name, "run") if name else host for host in hosts))
+        hosts = tuple(pod.hostname for pod in workload.training)
+        if name:
+            return cls(tuple(host.replace(name, "run") for host in hosts))
+        domain = hosts[0].partition(".")[2]
+        return cls(hosts, domain if "-" in domain else "")  # any other may be any word
+
+    def is_run(self, variable: str) -> bool:
+        """Whether the value of a variable is the name of the run, and nothing else."""
+        return bool(self.domain) and variable == self.domain
 
     @cached_property
     def _numbers(self) -> Mapping[str, int]:
@@ -158,7 +170,7 @@ def anonymous(pod: form.Pod, names: Names) -> form.Pod:
     return replace(
         pod,
         program=of_program(pod.program),
-        env=anew(pod.env),
+        env=anew({k: "run" if names.is_run(value) else value for k, value in pod.env.items()}),
         files=anew(pod.files),
         init=anew(pod.init),
         sidecars=anew(pod.sidecars),

@@ -15,11 +15,12 @@ from trainwright.datatypes.groupkind import SERVICE
 from trainwright.datatypes.model import Data, Manifest
 from trainwright.datatypes.pointer import scalars, with_value
 from trainwright.datatypes.tolerant import mapping, mappings
-from trainwright.importing.kept_names import is_text
+from trainwright.importing.kept_names import is_text, is_variable
 from trainwright.kinds import KINDS
 from trainwright.kinds.reading import SourceObject
 from trainwright.pods.pod import Pod, Workload
 
+_SVC = r"(?:\.[a-z0-9-]+\.svc(?:\.cluster\.local)?)?\.?"
 _DOMAINS = tuple({domain for kind in KINDS.values() for domain in kind.domains})
 
 
@@ -28,11 +29,17 @@ class Services:
     """Names of the Services that lead to the pods of a workload.
 
     `hosts` has the host name of a pod for those that lead to it and to no other, so that it says
-    the same: of the pod with rank 0, or of one of a role.
+    the same: of the pod with rank 0, or of one of a role. `domain` is the one in whose domain all
+    pods are found.
     """
 
     leading: tuple[str, ...]
     hosts: Mapping[str, str]
+    domain: str = ""
+
+    def is_domain(self, text: str) -> bool:
+        """Whether a text is the name of the domain, and nothing else."""
+        return bool(self.domain) and re.fullmatch(re.escape(self.domain) + _SVC, text) is not None
 
 
 def find(others: Sequence[SourceObject], name: Manifest, workload: Workload) -> Services:
@@ -50,6 +57,7 @@ def find(others: Sequence[SourceObject], name: Manifest, workload: Workload) -> 
             for pod in named
             if led[s.name] == [pod.name] and _is_plain(s, pod)
         },
+        domain=workload.training[0].hostname.partition(".")[2],
     )
 
 
@@ -94,6 +102,8 @@ def with_hosts(part: SourceObject, found: Services, namespace: str) -> SourceObj
     body: Data = part.body
     for pointer, value in scalars(part.body) if patterns else ():
         if isinstance(value, str) and is_text(pointer):
+            if is_variable(pointer) and found.is_domain(value):
+                continue  # to which a script adds the name of a pod
             text = value
             for pattern, host in patterns:
                 text = pattern.sub(host, text)
