@@ -321,6 +321,32 @@ def test_placeholders_are_all_named_at_once(image: str, tmp_path: Path) -> None:
     assert "OUT" not in problem, "which is the shell's"
 
 
+@pytest.mark.parametrize(
+    ("value", "unfilled"),
+    [
+        ("<HF_token>", True),
+        ("${BUCKET}", True),
+        ("V_BUCKET", True),
+        ("<pad>", False),
+        ("$(BUCKET)", False),
+        ("a<b>c", False),
+        ("/data/$RUN", False),
+    ],
+)
+def test_a_variable_that_is_a_placeholder_is_named(
+    value: str, unfilled: bool, tmp_path: Path
+) -> None:
+    body = copy.deepcopy(PYTORCHJOB)
+    pod = body["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
+    pod["containers"][0] |= {"env": [{"name": "A", "value": value}]}
+    path = tmp_path / "input.yaml"
+    path.write_text(yaml.safe_dump(body), encoding="utf-8")
+    found = ImportInput()
+    found.files((str(path),))
+    ((one, _),) = run(HERE, found, ImportOptions(environment="lab", write=False)).imported
+    assert [value in note for note in one.notes] == [True] * unfilled
+
+
 @pytest.mark.parametrize("image", PLACEHOLDERS)
 def test_placeholders_are_filled_in(image: str, tmp_path: Path) -> None:
     name = "V_IMAGE_URI" if image.startswith("V_") else "IMAGE_URI"

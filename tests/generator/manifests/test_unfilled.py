@@ -52,6 +52,23 @@ def test_those_that_people_replace_name_no_tool(tmp_path: Path) -> None:
     assert "envsubst" not in note
 
 
+def test_a_variable_that_any_text_would_do_for_is_named(tmp_path: Path) -> None:
+    written = """env: [{name: HF_TOKEN, value: <HF_token>}]
+          env:
+            - name: BUCKET
+              value: "<your bucket>"  # of the team
+            - {name: PAD, value: <pad>}
+            - {name: POD, value: $(BUCKET)}
+"""
+    filled = JOB.replace("$NODES", "2").replace("$GPUS", "8").replace("${IMAGE}", "a/b:1")
+    text = filled.replace("command:", f"{written.split(chr(10), 1)[1].strip()}\n          command:")
+    flow = filled.replace("command:", f"{written.split(chr(10), 1)[0]}\n          command:")
+    (note,) = _found(tmp_path, text)["note"]
+    assert note == "not filled in: <your bucket> Write the values, and check again."
+    (note,) = _found(tmp_path, flow)["note"]
+    assert note.startswith("not filled in: <HF_token> ")
+
+
 def test_a_file_without_any_has_no_note(tmp_path: Path) -> None:
     filled = JOB.replace("$NODES", "2").replace("$GPUS", "8").replace("${IMAGE}", "a/b:1")
     assert "note" not in _found(tmp_path, filled)

@@ -18,6 +18,7 @@ from trainwright.importing.choice import choices
 from trainwright.importing.differing import Differing
 from trainwright.importing.kept_names import staying
 from trainwright.importing.missing_nodes import missing_nodes
+from trainwright.importing.placeholders import unfilled_variables
 from trainwright.importing.source import Source, naming
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
@@ -215,6 +216,7 @@ def _why_unsupported(attempt: Unsupported) -> str:
 
 
 def _notes(source: Source, spec: Mapping[str, Data]) -> Iterator[str]:
+    yield from unfilled_variables(source)
     without = [path.dotted for path, value in leaves(spec) if value is None]
     if without:
         yield (

@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup, scalars
+from trainwright.importing.kept_names import is_variable
 from trainwright.importing.source import Source
 from trainwright.kinds import TARGETS
 from trainwright.kinds.reading import ImportingError, SourceObject, mapping
-from trainwright.objects.placeholders import PLACEHOLDER, of_shell
+from trainwright.objects.placeholders import PLACEHOLDER, is_unfilled, of_shell
 
 _SHELL = re.compile(r"(?:.*/)?(?:ba|da|z|k)?sh")
 _OF_PROGRAMS = frozenset({"command", "args", "env", "data", "lifecycle"})
@@ -50,12 +52,16 @@ def is_placeholder(value: Data) -> bool:
 
 
 def refuse_unfilled(source: Source) -> None:
-    """Raise ImportingError for placeholders that nothing has filled in, all of them at once."""
-    unfilled = dict(_unfilled(source))
-    if not unfilled:
+    """Raise ImportingError for placeholders that nothing has filled in, all of them at once.
+
+    With nothing but variables it starts, and what the program makes of them is said.
+    """
+    found = list(_unfilled(source))
+    if all(one.of_variable for one in found):
         return
-    listed = ", ".join(f"{field} is {text}" for text, (field, _) in unfilled.items())
-    options = " ".join(f"--set {_quoted(name)}=…" for _, name in unfilled.values())
+    unfilled = {one.text: one for one in found}
+    listed = ", ".join(f"{one.field} is {one.text}" for one in unfilled.values())
+    options = " ".join(f"--set {_quoted(one.name)}=…" for one in unfilled.values())
     by_shell = any(map(of_shell, unfilled))
     print_it = " `envsubst < FILE | trainwright import -` reads the shell's." if by_shell else ""
     raise ImportingError(
@@ -68,8 +74,26 @@ def _quoted(name: str) -> str:
     return f"'{name}'" if " " in name else name
 
 
-def _unfilled(source: Source) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield each placeholder, with the field that has it and its name."""
+def unfilled_variables(source: Source) -> Iterator[str]:
+    """What is said of variables whose value is a placeholder, once for each of these."""
+    texts = dict.fromkeys(one.text for one in _unfilled(source) if one.of_variable)
+    if texts:
+        said = ", ".join(texts)
+        yield f"not filled in: {said}, which variables have as their value; --set does"
+
+
+@dataclass(frozen=True, slots=True)
+class _Unfilled:
+    """A placeholder, its name, and the field that has it."""
+
+    text: str
+    name: str
+    field: str
+    of_variable: bool
+
+
+def _unfilled(source: Source) -> Iterator[_Unfilled]:
+    """Yield each placeholder that no shell fills in."""
     if TARGETS[source.target].envelope:  # Compose has variables of its own
         return
     for part in source.parts:
@@ -79,7 +103,8 @@ def _unfilled(source: Source) -> Iterator[tuple[str, tuple[str, str]]]:
             for match in PLACEHOLDER.finditer(value):
                 if source.kind == "Slurm" and of_shell(match[0]):
                     continue  # a variable of the script, which is named with all others
-                yield match[0], (part.called(pointer), _name(match))
+                field = part.called(pointer)
+                yield _Unfilled(match[0], _name(match), field, is_variable(pointer))
 
 
 def _is_read_by_shell(body: Mapping[str, Data], pointer: Pointer, value: str) -> bool:
@@ -87,6 +112,8 @@ def _is_read_by_shell(body: Mapping[str, Data], pointer: Pointer, value: str) ->
     parts = pointer.parts
     if _OF_PROGRAMS.isdisjoint(parts):
         return parts[0] == "status" or parts[-2:-1] == ("annotations",)
+    if is_variable(pointer):
+        return not is_unfilled(value)
     if parts[-2] not in ("command", "args") or not value.startswith("-"):
         return True
     container = mapping(lookup(body, pointer.parent.parent))

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from trainwright.datatypes.listing import listed, plural
-from trainwright.datatypes.model import Finding, Severity
+from trainwright.datatypes.model import Finding, Location, Severity
 from trainwright.findings import diagnostics as dx
 from trainwright.manifests.reading import Chunk
-from trainwright.objects.placeholders import PLACEHOLDER, of_shell
+from trainwright.objects.placeholders import PLACEHOLDER, is_unfilled, of_shell
 
 _MOST = 5  # that are named
 _QUOTED = re.compile(rf"""["'](?:{PLACEHOLDER.pattern})["']""")
@@ -31,8 +31,28 @@ def together(chunks: Sequence[Chunk], findings: Sequence[Finding]) -> Iterator[F
             about.setdefault(finding.place.file, []).append(finding)
         else:
             yield finding
-    for group in about.values():
-        yield _note(group)
+    variables: dict[str, list[Finding]] = {}
+    for chunk in chunks:
+        variables.setdefault(chunk.file, []).extend(_variables(chunk))
+    for file, named in variables.items():
+        group = about.get(file, [])
+        if group or named:
+            yield _note(group, named)
+
+
+# The value of a variable: `value: <TOKEN>`, `{name: HF_TOKEN, value: "<TOKEN>"}`.
+_VARIABLE = re.compile(rf"""\bvalue:[ ]+["']?(?P<whole>{PLACEHOLDER.pattern})["']?[ ]*[}}#\n]""")
+
+
+def _variables(chunk: Chunk) -> Iterator[Finding]:
+    """Variables whose value is yet to be filled in, which any text would do for."""
+    if b"kind:" not in chunk.raw:
+        return
+    text = chunk.raw.decode(errors="replace")
+    for found in _VARIABLE.finditer(text):
+        if is_unfilled(found["whole"]):
+            line = chunk.above + text.count("\n", 0, found.start()) + 1
+            yield dx.SHAPE.at(Location(chunk.file, line), f'"{found["whole"]}" is a placeholder')
 
 
 def _placeholders(raw: bytes) -> frozenset[str]:
@@ -54,9 +74,11 @@ def _in(found: re.Match[str]) -> re.Match[str]:
     return inner
 
 
-def _note(found: Sequence[Finding]) -> Finding:
+def _note(left_out: Sequence[Finding], variables: Sequence[Finding]) -> Finding:
+    found = (*left_out, *variables)
     names = list(dict.fromkeys(map(_value, found)))
-    message = f"not filled in: {listed(names, _MOST)}; {plural(len(found), 'finding')} left out"
+    message = f"not filled in: {listed(names, _MOST)}"
+    message += f"; {plural(len(left_out), 'finding')} left out" if left_out else ""
     remedy = "Write the values, and check again."
     if all(map(of_shell, names)):
         remedy = "Check what is applied: `envsubst < FILE | trainwright check --manifests -`."

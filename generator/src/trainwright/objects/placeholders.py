@@ -19,3 +19,12 @@ PLACEHOLDER = re.compile(
 def of_shell(placeholder: str) -> bool:
     """Whether envsubst fills it in."""
     return placeholder.startswith("$")
+
+
+# What tokenizers have between angles, which is a value like any other.
+_OF_TOKENIZERS = frozenset("<bos> <cls> <eos> <image> <mask> <pad> <s> <sep> <unk>".split())
+
+
+def is_unfilled(variable: str) -> bool:
+    """Whether the value of a variable is a placeholder: no shell reads it."""
+    return PLACEHOLDER.fullmatch(variable) is not None and variable not in _OF_TOKENIZERS
