@@ -251,6 +251,27 @@ def test_servers_stay_beside_and_are_no_failure(tmp_path: Path) -> None:
     assert [left.field for left in found.beside] == ["Deployment/etcd"]
 
 
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "Pod"])
+def test_a_server_that_starts_a_launcher_is_refused_by_name(kind: str, tmp_path: Path) -> None:
+    image = "registry.example.com/a:1"
+    line = ["bash", "-c", "torchrun --nnodes=2 --node_rank=${HOSTNAME##*-} train.py"]
+    pod = {"containers": [{"name": "a", "image": image, "command": line}]}
+    body = {
+        "apiVersion": "v1" if kind == "Pod" else "apps/v1",
+        "kind": kind,
+        "metadata": {"name": "trainer"},
+        "spec": pod if kind == "Pod" else {"replicas": 2, "template": {"spec": pod}},
+    }
+    found, _ = imported(tmp_path, PYTORCHJOB, body)
+    (problem,) = found.problems
+    assert f"{kind}/trainer" in problem
+    assert f"container a of {image}" in problem
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": "b", "controller": True}
+    owned = {**body, "metadata": {"name": "trainer", "ownerReferences": [owner]}}
+    found, _ = imported(tmp_path, PYTORCHJOB, owned)
+    assert found.problems == [], "its owner is the training"
+
+
 def test_an_image_is_asked_for_and_never_made_up(repository: Repository, tmp_path: Path) -> None:
     job = {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",

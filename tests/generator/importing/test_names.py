@@ -357,3 +357,24 @@ def test_the_domain_of_a_single_pod_is_a_domain(
     }
     assert one.spec["entrypoint"]["argv"][2].endswith("tcp://${{ rank0.address }}:29400")
     assert one.severity is not Loss.CANNOT_RUN
+
+
+@pytest.mark.parametrize(
+    ("container", "named"),
+    [
+        ({"env": [{"name": "HEAD", "valueFrom": {"configMapKeyRef": {"name": "conf", "key": "head"}}}]}, True),
+        ({"envFrom": [{"configMapRef": {"name": "conf"}}]}, True),
+        ({"env": [{"name": "SIZE", "valueFrom": {"configMapKeyRef": {"name": "conf", "key": "size"}}}]}, False),
+        ({"env": [{"name": "MASTER_ADDR", "valueFrom": {"configMapKeyRef": {"name": "conf", "key": "head"}}}]}, False),
+    ],
+    ids=["a-key", "all-keys", "another-key", "where-ranks-meet"],
+)  # fmt: skip
+def test_a_variable_of_a_configmap_that_names_a_pod_cannot_run(
+    container: Any, named: bool, tmp_path: Path
+) -> None:
+    data = {"head": "llm-trainer-0-0.llm", "size": "2"}
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "conf"}, "data": data}
+    one = imported(tmp_path, {"command": ["bash", "-c", "a $HEAD"], **container}, config)
+    found = [item for item in one.left if item.severity is Loss.CANNOT_RUN]
+    assert [item.field for item in found] == ["ConfigMap/conf/data/head"] * named
+    assert all("under env" in item.why for item in found)

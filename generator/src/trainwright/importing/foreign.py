@@ -12,6 +12,7 @@ from dataclasses import replace
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.model import Data, Location, Manifest
 from trainwright.datatypes.pointer import Pointer, scalars
+from trainwright.datatypes.tolerant import mappings
 from trainwright.kinds import SERVED
 from trainwright.kinds.pytorchjob import KIND as PYTORCHJOB
 from trainwright.kinds.reading import (
@@ -22,8 +23,10 @@ from trainwright.kinds.reading import (
     mapping,
     shown,
 )
-from trainwright.kinds.roles import described, roles
+from trainwright.kinds.roles import Role, described, roles
 from trainwright.objects.kueue import QUEUE_LABEL
+from trainwright.pods.launching import launches
+from trainwright.pods.template import Container
 
 # https://project-codeflare.github.io/appwrapper/
 _APPWRAPPER = GroupKind("workload.codeflare.dev", "AppWrapper")
@@ -44,17 +47,24 @@ def unwrapped(part: SourceObject) -> tuple[SourceObject, ...]:
 
 def refuse(part: SourceObject, *, servers: bool = False) -> None:
     """Raise ImportingError for an object of a kind that is not read and that makes pods; where it
-    serves only with `servers`.
+    serves, as nothing that a launcher starts does, only with `servers`.
     """
     kind = Manifest(body=part.body).group_kind
-    if kind in SERVED or kind.kind in _OF_RUNTIMES or (kind.kind in _SERVERS and not servers):
+    if kind in SERVED or kind.kind in _OF_RUNTIMES:
         return
     found = roles({**part.body, "kind": "pods"})
-    if found:
+    trains = not part.metadata.get("ownerReferences") and any(map(_launches, found))
+    if found and (kind.kind not in _SERVERS or servers or trains):
         raise ImportingError(
             f"{part.place('')}: {_title(part)} is of a kind that is not read. It holds "
             f"{described(found)}. Write it as one of the kinds that are, or keep applying it"
         )
+
+
+def _launches(role: Role) -> bool:
+    """Whether a launcher of training starts in pods."""
+    containers = [Container("", body) for body in mappings(role.spec.get("containers"))]
+    return any(launches(container.command_line) for container in containers)
 
 
 def _title(part: SourceObject) -> str:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from trainwright.datatypes.groupkind import CONFIGMAP
+from trainwright.datatypes.model import Manifest
 from trainwright.datatypes.pointer import Pointer, scalars
+from trainwright.datatypes.tolerant import dig, mapping, text, texts
+from trainwright.equivalence.containers import places
 from trainwright.importing import role_names
 from trainwright.importing.names import RANK0, Names, references
 from trainwright.kinds.reading import Loss, NotImported, SourceObject, shown
-from trainwright.pods.pod import Workload
+from trainwright.pods.pod import Pod, Workload
 
 
 def staying(
@@ -73,6 +77,39 @@ def _prefixes(names: Names) -> Iterator[re.Pattern[str]]:
 
 def _called(service: str) -> re.Pattern[str]:
     return re.compile(rf"(?:(?<=://)|(?<![\w./-])){re.escape(service)}(?![\w-])")
+
+
+def in_configs(others: Sequence[SourceObject], workload: Workload) -> Iterator[NotImported]:
+    """Names of pods in ConfigMaps that variables have their values from: these stay as they are."""
+    names, pod = Names.of(workload), workload.training[0]
+    for part in others:
+        if Manifest(body=part.body).group_kind != CONFIGMAP:
+            continue
+        config = text(part.metadata.get("name"))
+        for key, value in texts(part.body.get("data")).items():
+            if _is_read(pod, config, key) and names.replaced(value, lambda _: "\0") != value:
+                at = Pointer.of("data", key)
+                yield NotImported(
+                    field=f"ConfigMap/{config}{at}",
+                    place=part.place(at),
+                    value=shown(key, value),
+                    why="a variable has it as its value, and it names a pod, which a rendered run "
+                    f"calls otherwise: write it under env, with rank 0 as {RANK0}",
+                    severity=Loss.CANNOT_RUN,
+                )
+
+
+def _is_read(pod: Pod, config: str, key: str) -> bool:
+    """Whether a variable of a pod has the value of a key, unless the target sets it."""
+    wanted = {"name": config, "key": key}.items()
+    return any(
+        not places(variable.name)
+        and wanted <= mapping(variable.origin.get("configMapKeyRef")).items()
+        for variable in pod.declared
+    ) or (
+        not places(key)
+        and any(dig(source, "configMapRef", "name") == config for source in pod.env_from)
+    )
 
 
 def _beside(workload: Workload, names: Names) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from trainwright.datatypes.model import Data
-from trainwright.importing import companions, services
+from trainwright.importing import companions, kept_names, services
 from trainwright.importing.placeholders import is_placeholder
 from trainwright.importing.source import Source, naming
 from trainwright.kinds import TARGETS, operators
@@ -68,11 +68,13 @@ def with_beside(source: Source, others: Sequence[SourceObject]) -> Source:
             led = services.find(others, workload, _at_its_largest(source))
     except ImportingError:  # which is said where it is imported
         return source
+    named = kept_names.in_configs([o for o in others if o not in found], source.workload())
     parts = (*source.parts, *(replace(p, beside=True) for p in found))
     return replace(
         source,
         parts=tuple(services.with_hosts(part, led, workload.namespace) for part in parts),
         services=led.leading,
+        left=(*source.left, *named),
     )
 
 
