@@ -73,7 +73,7 @@ class Scenario:
 
 
 SCENARIOS = {
-    "check --manifests": Scenario(("check", "--manifests", "manifests", "-o", "json")),
+    "validate": Scenario(("validate", "manifests", "-o", "json")),
     "render from cold": Scenario(("render",), Side.clean),
     "render --check": Scenario(("render", "--check", "--no-cache")),
     "check from cold": Scenario(("check",), Side.forget),

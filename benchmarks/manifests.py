@@ -1,4 +1,4 @@
-"""How many manifests a second `check --manifests` reads, holds against schemas and all rules.
+"""How many manifests a second `validate` reads, holds against schemas and all rules.
 
     .venv/bin/python benchmarks/manifests.py [--documents 5000] [--runs 5] [--findings 0.01]
 
@@ -51,14 +51,14 @@ def main() -> None:
             f"bytes each, {options.findings:.1%} with a mistake; {processors()} processors"
         )
         compileall.compile_dir(str(Path(trainwright.__file__).parent), quiet=1)  # as pip leaves it
-        check = [sys.executable, "-m", "trainwright", "check", "--manifests", name, "-o", "json"]
+        check = [sys.executable, "-m", "trainwright", "validate", name, "-o", "json"]
         floor = [sys.executable, "-c", FLOOR, name]
         parsed, checked = [], []
         for _ in range(options.runs):  # in turn, so that both meet the same noise
             parsed.append(timed(floor))
             checked.append(timed(check))
         show("parsing alone", options.documents, parsed)
-        show("check --manifests", options.documents, checked)
+        show("validate", options.documents, checked)
         ratio = statistics.median(c.wall / p.wall for c, p in zip(checked, parsed, strict=True))
         print(f"check / parsing alone   {ratio:6.2f}   (wanted: {WANTED:,} documents/s)")
         profile(folder)

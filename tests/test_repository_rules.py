@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from trainwright.cli.check import FORMATS as OFFERED
+from trainwright.cli.common import FORMATS as OFFERED
 from trainwright.cli.explain import LISTS
 from trainwright.findings import diagnostics
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic

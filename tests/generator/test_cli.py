@@ -13,7 +13,7 @@ from click.shell_completion import ShellComplete
 
 from repository import Repository
 from trainwright.cli import main
-from trainwright.cli.check import FORMATS
+from trainwright.cli.common import FORMATS
 from trainwright.cli.explain import LISTS
 
 HEADER = "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\n"

@@ -16,7 +16,7 @@ import yaml
 import git_repository
 from credential_examples import SECRETS as SECRET_FORMS
 from repository import Copied, Repository
-from trainwright.cli.check import FORMATS
+from trainwright.cli.common import FORMATS
 from trainwright.findings.credentials import HIDDEN, RANDOM, kind, named, redact, shows, suspicious
 from trainwright.findings.redaction import redact_lines, unified_diff
 from trainwright.plan.formats import FORMATS as PLAN_FORMATS

@@ -135,7 +135,7 @@ def test_workers_that_check_manifests_print_nothing(repository: Repository) -> N
     folder = repository.root / "manifests"
     folder.mkdir()
     (folder / "many.yaml").write_text(text)
-    _interrupt_workers(repository, FORKED, "check", "--manifests", str(folder))
+    _interrupt_workers(repository, FORKED, "validate", str(folder))
 
 
 def test_a_verb_that_is_still_being_imported_ends_with_130(tmp_path: Path) -> None:

@@ -321,8 +321,8 @@ def test_the_product_does_without_it(reduced: tuple[Kind, Path], tmp_path: Path)
         case, _, *inside = path.relative_to(GOLDEN).parts
         there = tmp_path.joinpath(case, "environments", *inside)
         assert there.read_bytes() == path.read_bytes(), path
-    given = [word for path in _objects(rendered) for word in ("--manifests", str(path))]
-    checks = [_run(each, "-m", "trainwright", "check", *given) for each in (SOURCE, package)]
+    given = [str(path) for path in _objects(rendered)]
+    checks = [_run(each, "-m", "trainwright", "validate", *given) for each in (SOURCE, package)]
     assert len({(done.returncode, done.stdout, done.stderr) for done in checks}) == 1
 
 
@@ -420,10 +420,10 @@ def test_a_kind_is_added_from_outside(toys: Path, tmp_path: Path) -> None:
     assert body["kind"] == "Toy"
     assert body["spec"]["size"] == 2
 
-    _command(toys, "check", "--manifests", str(written))
+    _command(toys, "validate", str(written))
     red = tmp_path / "red.yaml"
     red.write_text(yaml.safe_dump({**body, "spec": {**body["spec"], "color": "red"}}))
-    done = _run(toys, "-m", "trainwright", "check", "--manifests", str(red))
+    done = _run(toys, "-m", "trainwright", "validate", str(red))
     assert done.returncode == 1
     assert "the toy is red" in done.stdout + done.stderr
 

@@ -73,7 +73,7 @@ def test_the_day_of_an_end_is_a_date(written: str, rendered: Repository) -> None
 
 
 def test_an_input_without_an_end_is_refused(rendered: Repository) -> None:
-    complaint = refused(rendered, "check", "--manifests", "/dev/zero")
+    complaint = refused(rendered, "validate", "/dev/zero")
     assert complaint == "trainwright: cannot read /dev/zero: Larger than 64 MiB\n"
     complaint = refused(rendered, "admin", "upgrade", "--chart", "/dev/zero")
     assert complaint == "trainwright: /dev/zero cannot be read: Larger than 64 MiB\n"

@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 
 import git_repository
 from repository import Copied, Repository
-from trainwright.cli.check import FORMATS
+from trainwright.cli.common import FORMATS
 from trainwright.findings.visibility import hidden, visible
 from trainwright.plan.formats import FORMATS as PLAN_FORMATS
 
@@ -229,7 +229,7 @@ def test_a_comment_of_a_manifest_is_searched(comment: str, repository: Repositor
         (f"%YAML 1.1\n---\n{CONFIG_MAP}{comment}\n", 7),
     ):
         repository.write("../given/notes.yaml", text)
-        done = repository.run("check", "-o", "json", "--manifests", "given")
+        done = repository.run("validate", "-o", "json", "given")
         found = [f for f in json.loads(done.stdout)["report"]["results"] if f["rule"] == "TW780"]
         assert [f["place"]["line"] for f in found] == [line], text
 
@@ -240,6 +240,6 @@ def test_what_a_secret_holds_is_not_shown_beside_what_it_hides(repository: Repos
     repository.write("../given/notes.yaml", text)
     repository.write("prod/objects/notes.yaml", text)
     repository.environment("prod")
-    done = repository.run("check", "--manifests", "given")
+    done = repository.run("validate", "given")
     assert "TW780" in done.stdout
     assert "hunter2" not in done.output + repository.run("check", "prod").output

@@ -125,4 +125,4 @@ def test_a_plan_follows_the_files(repository: Repository, start: type[Watching])
 def test_what_excludes_it_is_said(repository: Repository) -> None:
     refused = repository.run("check", "--watch", "--kubernetes-version", "1.34")
     assert refused.exit_code == 2
-    assert "--fix and --watch exclude --manifests" in refused.output
+    assert "--fix and --watch exclude --kubernetes-version" in refused.output

@@ -29,7 +29,7 @@ GITOPS = "gitops: {engine: flux, repository: {url: 'https://example.com/r.git'}}
 # By the verb and its parameter that takes a path: what is run.
 RUNS = {
     ("gitops wire", "out"): ("gitops", "wire", "prod", "--out", "wired"),
-    ("check", "crds"): ("check", "--manifests", "given/job.yaml", "--crds", "given", "--env", "prod"),
+    ("validate", "crds"): ("validate", "given/job.yaml", "--crds", "given", "--env", "prod"),
     ("import", "files"): ("import", "given/job.yaml", "--env", "prod"),
     ("init", "folder"): (
         "init", "fresh", "--engine", "flux", "--target", "job", "--repository",

@@ -1,4 +1,4 @@
-"""`check --manifests --against`: rules that compare, over real CRDs and real git repositories."""
+"""`validate --against`: rules that compare, over real CRDs and real git repositories."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def check(crds: Path, *arguments: str, code: int | None = None) -> list[dict[str
 
 
 def invoke(*arguments: str, stdin: str = "") -> Result:
-    return CliRunner().invoke(main, ["check", *arguments], input=stdin)
+    return CliRunner().invoke(main, ["validate", *arguments], input=stdin)
 
 
 def said(results: list[dict[str, Any]]) -> list[tuple[str, str, int, str]]:
@@ -92,21 +92,21 @@ IMMUTABLE = "field is immutable (compared with main)"
 
 @pytest.mark.parametrize("path", [".", "deploy", "deploy/jobs.yaml"])
 def test_a_field_that_may_not_change_at_its_line(here: Path, trainjobs: Path, path: str) -> None:
-    assert check(trainjobs, "--manifests", path, code=0) == []
+    assert check(trainjobs, path, code=0) == []
     text = (here / "deploy/jobs.yaml").read_text()
     (here / "deploy/jobs.yaml").write_text("# moved down\n" + text.replace("a:1", "a:2"))
-    found = check(trainjobs, "--manifests", path, code=1)
+    found = check(trainjobs, path, code=1)
     assert said(found) == [("TW015", "error", 8, IMMUTABLE), ("TW015", "error", 17, IMMUTABLE)]
     assert found[0]["remedy"] == "Leave it as it was, or make another object under another name."
 
 
 def test_staged_committed_or_neither(here: Path, trainjobs: Path) -> None:
     edit(here / "deploy/jobs.yaml", "a:1", "a:2")
-    plain = check(trainjobs, "--manifests", "deploy")
+    plain = check(trainjobs, "deploy")
     git(here, "add", "--all")
-    staged = check(trainjobs, "--manifests", "deploy")
+    staged = check(trainjobs, "deploy")
     git_repository.commit(here)
-    assert plain == staged == check(trainjobs, "--manifests", "deploy")
+    assert plain == staged == check(trainjobs, "deploy")
     assert len(plain) == 1
 
 
@@ -115,24 +115,24 @@ def test_what_others_merged_meanwhile_is_not_undone(here: Path, trainjobs: Path)
     edit(here / "deploy/jobs.yaml", "a:1", "a:2")
     git_repository.commit(here)
     git(here, "checkout", "--quiet", "change")
-    assert check(trainjobs, "--manifests", "deploy") == []
+    assert check(trainjobs, "deploy") == []
 
 
 def test_only_objects_that_are_on_both_sides(here: Path, trainjobs: Path) -> None:
     edit(here / "deploy/jobs.yaml", "name: one", "name: three")
     edit(here / "deploy/jobs.yaml", "a:1", "a:2")
     (here / "deploy/new.yaml").write_text(TRAINJOB.replace("NAME", "four"))
-    assert check(trainjobs, "--manifests", "deploy") == []
+    assert check(trainjobs, "deploy") == []
 
 
 def test_an_object_that_moves_to_another_file_is_the_same(here: Path, trainjobs: Path) -> None:
     one, two = (here / "deploy/jobs.yaml").read_text().split("---\n")
     (here / "deploy/jobs.yaml").write_text(two)
     (here / "deploy/a.yaml").write_text(one.replace("a:1", "a:2"))
-    assert [r[2] for r in said(check(trainjobs, "--manifests", "deploy"))] == [7]
+    assert [r[2] for r in said(check(trainjobs, "deploy"))] == [7]
     # As one of two: which of them it was is unknown.
     (here / "deploy/b.yaml").write_text(one.replace("a:1", "a:3"))
-    assert check(trainjobs, "--manifests", "deploy") == []
+    assert check(trainjobs, "deploy") == []
 
 
 def test_the_same_name_in_the_folders_of_two_environments(here: Path, trainjobs: Path) -> None:
@@ -143,13 +143,13 @@ def test_the_same_name_in_the_folders_of_two_environments(here: Path, trainjobs:
     git_repository.commit(here)
     git(here, "branch", "--force", "main", "HEAD")
     edit(here / "prod/a.yaml", "prod:1", "prod:2")
-    found = check(trainjobs, "--manifests", "dev", "--manifests", "prod")
+    found = check(trainjobs, "dev", "prod")
     assert [result["place"]["file"] for result in found] == ["prod/a.yaml"]
 
 
 def test_suspending_is_allowed_and_comments_are_nothing(here: Path, trainjobs: Path) -> None:
     edit(here / "deploy/jobs.yaml", "spec:\n", "spec: # new\n  suspend: true\n")
-    assert check(trainjobs, "--manifests", "deploy") == []
+    assert check(trainjobs, "deploy") == []
 
 
 def test_without_its_definition_a_kind_is_said_once(here: Path, trainjobs: Path) -> None:
@@ -162,7 +162,7 @@ def test_without_its_definition_a_kind_is_said_once(here: Path, trainjobs: Path)
         "JobSet: not evaluated: the rules that compare with the object before: no definition of "
         "jobset.x-k8s.io/v1alpha2 was given"
     )
-    assert said(check(trainjobs, "--manifests", "deploy")) == [("TW016", "note", 1, note)]
+    assert said(check(trainjobs, "deploy")) == [("TW016", "note", 1, note)]
 
 
 def test_another_version_of_a_kind_is_not_compared_and_said(
@@ -172,7 +172,7 @@ def test_another_version_of_a_kind_is_not_compared_and_said(
     definition["spec"]["versions"][0]["name"] = "v1"
     (tmp_path / "crd.yaml").write_text(yaml.dump(definition, Dumper=yaml.CSafeDumper))
     edit(here / "deploy/jobs.yaml", "v1alpha1", "v1")
-    (found,) = said(check(tmp_path / "crd.yaml", "--manifests", "deploy"))
+    (found,) = said(check(tmp_path / "crd.yaml", "deploy"))
     assert found[0] == "TW016"
     assert found[3].endswith(
         "it moves from trainer.kubeflow.org/v1alpha1 to trainer.kubeflow.org/v1, and only the "
@@ -209,7 +209,7 @@ def _with_definition(
 def test_a_rule_that_cannot_be_evaluated_is_a_note(here: Path, tmp_path: Path) -> None:
     rule = {"rule": "oldSelf.a.indexOf([self.a]) == 0"}
     _with_definition(here, tmp_path, {"x-kubernetes-validations": [rule]}, {}, "b")
-    (found,) = said(check(tmp_path / "crd.yaml", "--manifests", ".", code=0))
+    (found,) = said(check(tmp_path / "crd.yaml", ".", code=0))
     assert found[:2] == ("TW016", "note")
     assert "oldSelf.a.indexOf([self.a]) == 0" in found[3]
 
@@ -220,7 +220,7 @@ def test_a_rule_of_the_whole_object_and_a_message_with_a_credential(
     token = "hf_AbCdEfGhIjKlMnOpQrStUvWxYz0123456789"
     rule = {"rule": "self.spec.a == oldSelf.spec.a", "messageExpression": "'was ' + oldSelf.spec.a"}
     _with_definition(here, tmp_path, {}, {"x-kubernetes-validations": [rule]}, token)
-    (found,) = check(tmp_path / "crd.yaml", "--manifests", ".", code=1)
+    (found,) = check(tmp_path / "crd.yaml", ".", code=1)
     assert (found["place"]["line"], found["message"]) == (1, "was *** (compared with main)")
 
 
@@ -234,7 +234,7 @@ def test_what_was_broken_before_was_never_there(here: Path, trainjobs: Path) -> 
     git(here, "branch", "--force", "main", "HEAD")
     broken.write_text(TRAINJOB.replace("NAME", "x"))
     wrong.write_text(good)
-    assert check(trainjobs, "--manifests", "deploy") == []
+    assert check(trainjobs, "deploy") == []
 
 
 def test_what_cannot_be_compared_is_refused(here: Path, trainjobs: Path, tmp_path: Path) -> None:
@@ -242,10 +242,10 @@ def test_what_cannot_be_compared_is_refused(here: Path, trainjobs: Path, tmp_pat
     outside.write_text(TRAINJOB)
     crds = ("--crds", str(trainjobs))
     for arguments, why in (
-        (("--manifests", "-", *crds, "--against", "main"), "--against needs files"),
-        (("--against", "main"), "no environments/ folder in"),  # without files, it checks specs
-        (("--manifests", ".", *crds, "--against", "nowhere"), 'there is no commit "nowhere" here'),
-        (("--manifests", str(outside), *crds, "--against", "main"), "is not in a git repository"),
+        (("-", *crds, "--against", "main"), "--against needs files"),
+        (("--against", "main"), "Missing argument 'PATH...'"),
+        ((".", *crds, "--against", "nowhere"), 'there is no commit "nowhere" here'),
+        ((str(outside), *crds, "--against", "main"), "is not in a git repository"),
     ):
         done = invoke(*arguments)
         assert done.exit_code == 2
@@ -253,7 +253,7 @@ def test_what_cannot_be_compared_is_refused(here: Path, trainjobs: Path, tmp_pat
 
 
 def test_the_command_to_reproduce_it_names_the_revision(here: Path, trainjobs: Path) -> None:
-    done = invoke("--manifests", ".", "--crds", str(trainjobs), "--against", "main", "-o", "markdown")  # fmt: skip
+    done = invoke(".", "--crds", str(trainjobs), "--against", "main", "-o", "markdown")  # fmt: skip
     assert "--against main" in done.stdout
 
 
@@ -284,7 +284,7 @@ def _becomes(here: Path, before: str, old: str, new: str, *more: str) -> list[di
     edit(here / "a.yaml", old, new)
     results = []
     for options in ((), ("--against", "main")):
-        done = invoke("--manifests", "a.yaml", *options, *more, "-o", "json")
+        done = invoke("a.yaml", *options, *more, "-o", "json")
         results.append(json.loads(done.stdout)["report"]["results"])
     plain, against = results
     return [found for found in against if found not in plain]

@@ -200,7 +200,7 @@ def test_what_was_pulled_takes_part(server: Server, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(
         "apiVersion: x.io/v1\nkind: X\nmetadata: {name: a}\nspec: {b: 1}"
     )
-    done = trainwright(tmp_path, "check", "--manifests", "a.yaml", "--crds", "defs")
+    done = trainwright(tmp_path, "validate", "a.yaml", "--crds", "defs")
     assert done.returncode == 1
     assert 'unknown key "b" in spec' in done.stdout
 

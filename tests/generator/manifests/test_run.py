@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from repository import Repository
-from trainwright.cli import check as command
+from trainwright.cli import common as command
 from trainwright.cli import main
 from trainwright.datatypes.model import Finding, Severity
 from trainwright.documents import fast_yaml
@@ -46,7 +46,7 @@ def check(*paths: str, **options: object) -> list[Finding]:
 
 
 def invoke(*arguments: str, stdin: str | bytes | None = None) -> Result:
-    return CliRunner().invoke(main, ["check", *arguments], input=stdin)
+    return CliRunner().invoke(main, ["validate", *arguments], input=stdin)
 
 
 # --- what manifests are to each other -------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_rules_of_definitions_need_their_extra_and_nothing_else_does(here: Path)
     (here / "a.yaml").write_text(
         "apiVersion: x.io/v1\nkind: X\nmetadata: {name: n0}\nspec: {a: 1}\n"
     )
-    arguments = ("check", "--manifests", "a.yaml", "--crds", "crds")
+    arguments = ("validate", "a.yaml", "--crds", "crds")
     done = without("cel_expr_python", *arguments, cwd=here)
     assert (done.returncode, done.stdout) == (2, "")
     assert "pip install 'trainwright[cel]'" in done.stderr
@@ -242,7 +242,7 @@ def test_an_environment_brings_its_facts_severities_and_waivers(repository: Repo
     manifest = repository.root / "a.yaml"
     host = JOB.replace("spec: {containers", "spec: {hostNetwork: true, containers")
     manifest.write_text(host)
-    arguments = ("-C", str(repository.root), "check", "--manifests", str(manifest), "-o", "json")
+    arguments = ("-C", str(repository.root), "validate", str(manifest), "-o", "json")
 
     def rules(*more: str) -> dict[str, str]:
         done = CliRunner().invoke(main, [*arguments, *more])
@@ -259,7 +259,7 @@ def test_an_environment_brings_its_facts_severities_and_waivers(repository: Repo
 
 
 def test_an_environment_that_is_not_there(repository: Repository) -> None:
-    done = repository.run("check", "--manifests", ".", "--env", "nowhere")
+    done = repository.run("validate", ".", "--env", "nowhere")
     assert done.exit_code == 2
     assert 'there is no environment "nowhere"' in done.stderr
 
@@ -267,7 +267,7 @@ def test_an_environment_that_is_not_there(repository: Repository) -> None:
 def test_the_version_of_the_environment_and_that_of_the_option(repository: Repository) -> None:
     manifest = repository.root / "a.yaml"
     manifest.write_text(JOB.replace("image:", "restartPolicyRules: [], image:"))
-    asked = ("check", "--manifests", str(manifest), "--env", "prod")
+    asked = ("validate", str(manifest), "--env", "prod")
     done = repository.run(*asked)
     assert "it comes with Kubernetes 1.34, this is 1.31" in done.output
     assert "TW011" not in repository.run(*asked, "--kubernetes-version", "1.36").output
@@ -321,7 +321,7 @@ def test_without_the_fast_reader_all_is_the_same(
 
 def test_helm_output_on_standard_input() -> None:
     text = f"---\n# Source: chart/templates/a.yaml\n{CONFIG}dta: {{}}\n---\n# nothing\n"
-    done = invoke("--manifests", "-", stdin=text)
+    done = invoke("-", stdin=text)
     assert done.exit_code == 1
     assert 'error[TW011]: unknown key "dta"' in done.output
     assert "--> <stdin>:6:1" in done.output
@@ -330,20 +330,20 @@ def test_helm_output_on_standard_input() -> None:
 
 def test_exit_codes(here: Path) -> None:
     (here / "a.yaml").write_text("apiVersion: x.io/v1\nkind: X\nmetadata: {name: a}")
-    assert invoke("--manifests", "a.yaml").exit_code == 0
-    assert invoke("--manifests", "a.yaml", "--fail-on", "note").exit_code == 1
-    assert invoke("--manifests", "a.yaml", "--need-schemas").exit_code == 1
-    assert invoke("--manifests", "none.yaml").exit_code == 2
-    assert invoke("--manifests", "a.yaml", "--crds", ".").exit_code == 2
-    assert invoke("--manifests", "a.yaml", "prod").exit_code == 2
+    assert invoke("a.yaml").exit_code == 0
+    assert invoke("a.yaml", "--fail-on", "note").exit_code == 1
+    assert invoke("a.yaml", "--need-schemas").exit_code == 1
+    assert invoke("none.yaml").exit_code == 2
+    assert invoke("a.yaml", "--crds", ".").exit_code == 2
+    assert invoke("a.yaml", "prod").exit_code == 2
     assert invoke("--crds", ".").exit_code == 2
-    assert invoke("--manifests", "a.yaml", "--kubernetes-version", "1.20").exit_code == 2
+    assert invoke("a.yaml", "--kubernetes-version", "1.20").exit_code == 2
 
 
 @pytest.mark.parametrize("output", ["text", "json", "sarif", "github", "junit", "markdown"])
 def test_every_format(here: Path, output: str) -> None:
     (here / "a.yaml").write_text(f"{CONFIG}x: 1\n")
-    done = invoke("--manifests", "a.yaml", "-o", output)
+    done = invoke("a.yaml", "-o", output)
     assert done.exit_code == 1
     assert "a.yaml" in done.output
     assert "unknown key" in done.output
@@ -354,7 +354,7 @@ def test_no_format_shows_what_a_secret_holds(here: Path) -> None:
     (here / "a.yaml").write_text(secret)
     (here / "b.json").write_text(json.dumps({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "b"}, "stringData": {"a": 31337}}))  # fmt: skip
     for output in command.FORMATS:
-        done = invoke("--manifests", ".", "-o", output)
+        done = invoke(".", "-o", output)
         assert done.exit_code == 1
         assert "stringData.a must be a string" in done.output.replace("\\", "")
         assert "31337" not in done.output
@@ -369,7 +369,7 @@ def test_a_value_that_its_name_gives_away_is_in_no_report(here: Path, output: st
         "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {spec: {containers: [{name: a}]}}}\n"
         .replace("spec: {template: {spec: {containers: [{name: a}]}}}", "spec:\n  template:\n    spec:\n      containers:\n      - name: a\n        env:" + block)
     )  # fmt: skip
-    done = invoke("--manifests", "flow.yaml", "--manifests", "block.yaml", "-o", output)
+    done = invoke("flow.yaml", "block.yaml", "-o", output)
     assert done.exit_code == 1
     assert done.output.count("TW710") >= 2
     assert "correct-horse" not in done.output

@@ -58,7 +58,7 @@ def test_a_helm_chart_is_one_note(here: Path) -> None:
     (note,) = (finding for finding in check(".") if finding.severity is Severity.NOTE)
     assert note.place.file == "charts/web/Chart.yaml"
     assert "7 files of the Helm chart `charts/web`" in note.message
-    assert "`helm template charts/web | trainwright check --manifests -`" in note.remedy
+    assert "`helm template charts/web | trainwright validate -`" in note.remedy
     assert errors(".") == [
         "charts/web/crds/a.yaml",
         "charts/web/examples/b.yaml",

@@ -1,4 +1,4 @@
-"""Objects and verdicts of Kubernetes' own validation tests, held against `check --manifests`."""
+"""Objects and verdicts of Kubernetes' own validation tests, held against `validate`."""
 
 from __future__ import annotations
 

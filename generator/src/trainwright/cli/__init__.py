@@ -46,6 +46,7 @@ SECTIONS: Mapping[str, Mapping[str, str | Mapping[str, str]]] = {
     },
     "Specs": {
         "check": "check:check",
+        "validate": "validate:validate",
         "render": "render:render",
         "plan": "plan:plan",
         "explain": "explain:explain",

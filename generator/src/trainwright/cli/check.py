@@ -1,11 +1,10 @@
-"""`check`: what is wrong with job specs, or with any manifests, in six formats."""
+"""`check`: what is wrong with job specs, in six formats."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,70 +13,35 @@ from trainwright.cli.common import (
     FINDINGS,
     OK,
     Context,
+    at_least,
     errors,
+    fail_on,
     helm_binary,
+    kubernetes_version,
     no_cache,
-    output_format,
     planning,
     report,
+    report_format,
     selections,
     today,
 )
-from trainwright.cli.suggestions import Choice
 
 if TYPE_CHECKING:
     from trainwright.cli.memory import Printed
-    from trainwright.datatypes.model import Finding
     from trainwright.files.tree import Tree
-    from trainwright.manifests.run import ManifestOptions
-
-FORMATS = ("text", "json", "sarif", "github", "junit", "markdown")
-VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # kube.VERSIONS, which costs an import
 
 
 @click.command()
 @selections
-@output_format(FORMATS, "report")
-@click.option(
-    "--fail-on",
-    type=Choice(["error", "warning", "note"]),
-    default="error",
-    show_default=True,
-    help="The least severity that makes the exit code 1.",
-)
-@click.option(
-    "--kubernetes-version",
-    "kubernetes",
-    type=Choice(VERSIONS),
-    help="Check for this version of Kubernetes instead of the environment's own.",
-)
-@click.option(
-    "--manifests",
-    multiple=True,
-    metavar="PATH",
-    help="Check Kubernetes manifests instead of job specs: a file, a folder or - for standard "
-    "input. May be given several times.",
-)
-@click.option(
-    "--env", metavar="ENV", help="With --manifests: the environment whose settings and rules apply."
-)
-@click.option(
-    "--crds",
-    type=click.Path(path_type=Path, exists=True),
-    help="With --manifests: CustomResourceDefinitions to hold them against, as files.",
-)
+@report_format
+@fail_on
+@kubernetes_version
 @click.option(
     "--against",
     metavar="REF",
+    default="",
     help="The branch to merge into: what is rendered is proved from the commit where this one "
-    "began. With --manifests: also what happens to live objects that change since REF.",
-)
-@click.option(
-    "--skip-missing-schemas/--need-schemas",
-    "skip",
-    default=True,
-    show_default=True,
-    help="With --manifests: whether a kind without a schema is a note or an error.",
+    "began.",
 )
 @click.option(
     "--fix",
@@ -89,34 +53,25 @@ VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # kube.VERSIONS, whic
 @no_cache
 @helm_binary
 @click.pass_obj
-def check(  # noqa: PLR0913, PLR0917 - one an option
+def check(  # noqa: PLR0913 - an option each
     context: Context,
+    *,
     selections: tuple[str, ...],
     output: str,
     fail_on: str,
     kubernetes: str | None,
-    manifests: tuple[str, ...],
-    env: str | None,
-    crds: Path | None,
-    against: str | None,
-    skip: bool,
+    against: str,
     fix: bool,
     yes: bool,
     watch: bool,
     no_cache: bool,
     helm: str | None,
 ) -> None:
-    """Validate job specs and check what they render to, or check any Kubernetes manifests."""
-    if manifests and selections:
-        raise click.UsageError("--manifests and a selection of jobs exclude each other.")
-    if not manifests and (env or crds or not skip):
-        raise click.UsageError("--env, --crds and --need-schemas belong to --manifests.")
-    if against and "-" in manifests:
-        raise click.UsageError("--against needs files: git has no earlier standard input.")
-    if (watch or fix) and (manifests or kubernetes or helm):
+    """Validate job specs and check what they render to."""
+    if (watch or fix) and (kubernetes or helm):
         raise click.UsageError(
-            "--fix and --watch exclude --manifests, --kubernetes-version and --helm: they are "
-            "about job specs as they are."
+            "--fix and --watch exclude --kubernetes-version and --helm: they are about job specs "
+            "as they are."
         )
     if yes and not fix:
         raise click.UsageError("--yes belongs to --fix.")
@@ -129,20 +84,7 @@ def check(  # noqa: PLR0913, PLR0917 - one an option
             from trainwright.cli.watch import findings as watch_findings
 
             watch_findings(context, selections, output)
-        if manifests:
-            from trainwright.manifests.run import ManifestOptions
-
-            options = ManifestOptions(
-                today=today(),
-                kubernetes=kubernetes or "",
-                crds=crds,
-                against=against or "",
-                need_schemas=not skip,
-            )
-            findings = _manifests(context, manifests, env, options, output)
-            sys.exit(FINDINGS if _at_least(findings, fail_on) else OK)
-        asked = {"output": output, "fail_on": fail_on, "helm": helm or ""}
-        asked |= {"against": against or ""}
+        asked = {"output": output, "fail_on": fail_on, "helm": helm or "", "against": against}
         # What was found out for another version must neither be read nor remembered.
         if no_cache or kubernetes:
             printed = _jobs(context, selections, asked, kubernetes=kubernetes or "")
@@ -187,39 +129,5 @@ def _jobs(
         options = replace(options, kubernetes=kubernetes, proves=True, against=asked["against"])
         plan = context.plan(selections, options, tree)
     text = report(context, plan, asked["output"], selections)
-    failed = _at_least(plan.findings, asked["fail_on"])
+    failed = at_least(plan.findings, asked["fail_on"])
     return Printed(text, FINDINGS if failed else OK)
-
-
-def _manifests(
-    context: Context, paths: tuple[str, ...], env: str | None, options: ManifestOptions, output: str
-) -> tuple[Finding, ...]:
-    from trainwright.manifests import run
-
-    if env:
-        options = replace(options, environment=run.environment(context.root, env))
-    checked = run.check(paths, options)
-    from trainwright import reports  # not before: processes that were forked have no use for it
-
-    words = ["trainwright", "check", *(f"--manifests {path}" for path in paths)]
-    words += [f"--env {env}"] if env else []
-    words += [f"--crds {options.crds}"] if options.crds else []
-    words += [f"--against {options.against}"] if options.against else []
-    words += [f"--kubernetes-version {options.kubernetes}"] if options.kubernetes else []
-    text = reports.write(
-        checked.findings,
-        checked.sources,
-        output,
-        checked=checked.files,
-        command=" ".join(words),
-        color=context.color,
-        noun="file",
-    )
-    click.echo(text, nl=False)
-    return checked.findings
-
-
-def _at_least(findings: Iterable[Finding], severity: str) -> bool:
-    order = ("error", "warning", "note")
-    failing = order[: order.index(severity) + 1]
-    return any(finding.severity.value in failing for finding in findings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 
     from trainwright.api import Repository
     from trainwright.datatypes.layout import JobFile
+    from trainwright.datatypes.model import Finding
     from trainwright.files.tree import Tree
     from trainwright.render.build import Build, BuildOptions
 
 OK, FINDINGS, CANNOT, BUG = 0, 1, 2, 3
+FORMATS = ("text", "json", "sarif", "github", "junit", "markdown")
+SEVERITIES = ("error", "warning", "note")
+VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # kube.VERSIONS, which costs an import
 TODAY = "TRAINWRIGHT_TODAY"  # not SOURCE_DATE_EPOCH: builds set that to the day of a commit
 
 
@@ -120,9 +124,28 @@ def output_format(formats: Sequence[str], of: str) -> Callable[[FC], FC]:
     )
 
 
+report_format = output_format(FORMATS, "report")
 answer_format = output_format(("text", "json"), "answer")
 helm_binary = click.option(
     "--helm", metavar="BINARY", help="Render with this helm binary instead of the embedded Helm."
+)
+fail_on = click.option(
+    "--fail-on",
+    type=Choice(SEVERITIES),
+    default="error",
+    show_default=True,
+    help="The least severity that makes the exit code 1.",
+)
+kubernetes_version = click.option(
+    "--kubernetes-version",
+    "kubernetes",
+    type=Choice(VERSIONS),
+    help="Check for this version of Kubernetes instead of the environment's own.",
+)
+crds = click.option(
+    "--crds",
+    type=click.Path(path_type=Path, exists=True),
+    help="CustomResourceDefinitions, as files: hold objects against them, too.",
 )
 
 
@@ -236,6 +259,12 @@ def report(context: Context, plan: Build, output: str, selections: tuple[str, ..
     return reports.write(
         plan.findings, plan.sources, output, checked=checked, command=command, color=context.color
     )
+
+
+def at_least(findings: Iterable[Finding], severity: str) -> bool:
+    """Whether a finding is of this severity or a higher one."""
+    failing = SEVERITIES[: SEVERITIES.index(severity) + 1]
+    return any(finding.severity.value in failing for finding in findings)
 
 
 def chosen_by(

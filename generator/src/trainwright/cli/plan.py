@@ -12,6 +12,7 @@ from trainwright.cli.common import (
     FINDINGS,
     OK,
     Context,
+    crds,
     errors,
     github_link,
     helm_binary,
@@ -35,11 +36,7 @@ FORMATS = ("text", "json", "markdown", "html")
 @click.option(
     "--head", metavar="REF", help="The commit to merge. By default what is in the working tree."
 )
-@click.option(
-    "--crds",
-    type=click.Path(path_type=Path, exists=True),
-    help="CustomResourceDefinitions, as files: hold what changes against their rules, too.",
-)
+@crds
 @output_format(FORMATS, "plan")
 @click.option(
     "--link",

@@ -167,7 +167,7 @@ def _about(
 _ENVELOPE = ("apiVersion", "kind")
 # Files that no cluster ever sees; `builtin` are the transformers of kustomize itself.
 FOR_TOOLS = ("kustomize.config.k8s.io", "builtin", "trainwright.io")
-_SHAPE_REMEDY = "Point --manifests at Kubernetes manifests only, and start each with both."
+_SHAPE_REMEDY = "Name Kubernetes manifests only, and start each with both."
 
 
 def _shapeless(body: Data) -> str:

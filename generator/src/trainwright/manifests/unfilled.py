@@ -81,6 +81,6 @@ def _note(left_out: Sequence[Finding], variables: Sequence[Finding]) -> Finding:
     message += f"; {plural(len(left_out), 'finding')} left out" if left_out else ""
     remedy = "Write the values, and check again."
     if all(map(of_shell, names)):
-        remedy = "Check what is applied: `envsubst < FILE | trainwright check --manifests -`."
+        remedy = "Check what is applied: `envsubst < FILE | trainwright validate -`."
     first = min(found, key=lambda finding: (finding.place.line, finding.place.column))
     return replace(dx.SHAPE.at(first.place, message, remedy=remedy), severity=Severity.NOTE)

@@ -39,7 +39,7 @@ class Whole:
 
     def remedy(self) -> str:
         """How its manifests are checked."""
-        return f"Check its manifests: `{self.command} | trainwright check --manifests -`."
+        return f"Check its manifests: `{self.command} | trainwright validate -`."
 
 
 @dataclass(frozen=True, slots=True)

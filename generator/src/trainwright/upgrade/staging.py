@@ -233,7 +233,7 @@ def manifest_findings(
     for name in environments:
         rendered = folder_of(name)
         if (copy / rendered).is_dir():
-            words = ("-C", str(copy), "check", "--manifests", rendered, "--env", name)
+            words = ("-C", str(copy), "validate", rendered, "--env", name)
             yield from _report(installed, installed.run(copy, *words, "-o", "json"))
 
 
