@@ -54,7 +54,7 @@ def in_lines(lines: Iterable[tuple[Location, str]], subject: str = "") -> Iterat
 def elsewhere(
     lines: Iterable[tuple[Location, str]], findings: Iterable[Finding], subject: str = ""
 ) -> Iterator[Finding]:
-    """The same, but for lines of values in which it was found already."""
+    """What hides in lines of files, but for those in which a value was found to hide it."""
     said = {(f.place.file, f.place.line) for f in findings if f.rule == deceptive_text.id}
     left = (line for line in lines if (line[0].file, line[0].line) not in said)
     return in_lines(left, subject)

@@ -8,13 +8,16 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from trainwright.datatypes import quantity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import integer, sequence, text
+from trainwright.objects import forms
 from trainwright.objects.forms import Form, is_template, key_problem
+from trainwright.specs.upstream import numbers, upstream
 
 Problem = tuple[Pointer, str]  # where in the mapping, and what is wrong there
 Check = Callable[[Mapping[str, Data]], Iterator[Problem]]
@@ -234,14 +237,20 @@ def _upwards(path: str) -> str:
     return "has a step upwards (..)" if ".." in path.split("/") else ""
 
 
-def address(field: str, *, strict: bool, others: tuple[str, ...] = ()) -> Check:
-    """An IP address, or each in a list. Where it is not `strict`, numbers may begin with zeros."""
+def addresses(field: str, *others: str) -> Callable[[int], Check]:
+    """An IP address, or each in a list, by the minor version: earlier ones take zeros in front."""
 
-    def problem(value: str) -> str:
-        known = value in others or _is_address(value if strict else _unpadded(value))
-        return "" if known else "is not an IP address"
+    def check(minor: int) -> Check:
+        def problem(value: str) -> str:
+            known = value in others or _is_address(value if minor >= _STRICT else _unpadded(value))
+            return "" if known else "is not an IP address"
 
-    return _each(field, problem)
+        return _each(field, problem)
+
+    return check
+
+
+_STRICT = numbers(upstream("kubernetes/strict-addresses").since)[1]
 
 
 def _unpadded(address: str) -> str:
@@ -293,3 +302,25 @@ def distinct(field: str, key: str) -> Check:
             seen.add(value)
 
     return check
+
+
+_MAKERS: Mapping[str, Callable[..., Check]] = {
+    "needed_where": partial(only_where, needed=True),
+    "one_word": partial(one_word, empty=False),
+    "one_word_or_none": one_word,
+    "formed": lambda field, form: formed(field, getattr(forms, form)),
+    **{
+        make.__name__: make
+        for make in (
+            *(absolute, at_most, at_most_one, between, distinct, each_between, exactly_one),
+            *(file_inside, filled, label_key, needed, not_negative, not_upwards, only_where),
+            *(relative, trimmed),
+        )
+    },
+}
+
+
+def made(row: Sequence[Data]) -> Check:
+    """The check that a row of data has: its kind, a field, and what that kind takes further."""
+    kind, *arguments = row
+    return _MAKERS[kind](*arguments)

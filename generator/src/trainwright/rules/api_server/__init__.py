@@ -1,15 +1,18 @@
 """What the API server's own validation refuses and the schemas of Kubernetes do not say.
 
 The facts are those of validation.go of each API group, and a check here refuses nothing that it
-accepts: https://github.com/kubernetes/kubernetes/tree/master/pkg/apis. Tables of checks by type
-are in `pods`, `volumes` and `objects`; what holds for every type is here.
+accepts: https://github.com/kubernetes/kubernetes/tree/master/pkg/apis. Checks of single
+fields are rows of field_checks.json; those of several are in `pods`, `volumes` and `objects`, by
+type; what holds for every type is here.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 
 from trainwright.datatypes.frozen import cached_property, dataclass
 from trainwright.datatypes.model import Data
@@ -17,10 +20,11 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import mapping
 from trainwright.objects.forms import is_template
 from trainwright.rules.api_server import objects, pods, volumes
-from trainwright.rules.field_checks import Check, Problem, about, filled, is_about, unwrapped
+from trainwright.rules.field_checks import Check, Problem, about, filled, is_about, made, unwrapped
 from trainwright.validation import kubernetes_schemas
 
 _TABLES = (pods, volumes, objects)
+_OF_FIELDS = Path(__file__).with_name("field_checks.json")
 _CORE = "io.k8s.api.core.v1."
 # Required, and empty all the same.
 _MAY_BE_EMPTY = {"HTTPHeader": ("value",), "Sysctl": ("value",)}
@@ -115,11 +119,19 @@ def _type(definition: str, cluster: Cluster) -> _Type:
 def _checks(definition: str, cluster: Cluster) -> tuple[Check, ...]:
     minor = int(cluster.version.partition(".")[2])
     name = _short(definition)
-    found = [check for table in _TABLES for check in table.CHECKS.get(name, ())]
+    found = [made(row) for row in _of_fields().get(name, ())]
+    found += [check for table in _TABLES for check in table.CHECKS.get(name, ())]
     found += [make(minor) for table in _TABLES for make in table.CHECKS_BY_MINOR.get(name, ())]
     required = _required(definition, cluster.version)
     words = {} if cluster.worded else _words(definition, cluster.version)
     return (*([filled(*required)] if required else ()), *([_among(words)] if words else ()), *found)
+
+
+@cache
+def _of_fields() -> Mapping[str, Sequence[Sequence[Data]]]:
+    """The checks of single fields, by the type that has them."""
+    rows: Mapping[str, Sequence[Sequence[Data]]] = json.loads(_OF_FIELDS.read_text("utf-8"))
+    return rows
 
 
 def _short(definition: str) -> str:

@@ -18,19 +18,9 @@ from trainwright.objects.forms import is_template
 from trainwright.rules.field_checks import (
     Check,
     Problem,
-    address,
-    at_most,
-    between,
-    distinct,
-    exactly_one,
-    filled,
-    formed,
-    label_key,
+    addresses,
     one_word,
-    only_where,
-    trimmed,
 )
-from trainwright.specs.upstream import numbers, upstream
 
 # --- Jobs ----------------------------------------------------------------------------------------
 
@@ -158,14 +148,6 @@ def _job_of_a_schedule(body: Mapping[str, Data]) -> Iterator[Problem]:
     for field in ("selector", "manualSelector"):
         if dig(body, "jobTemplate", "spec", field):
             yield at / field, f"{field} is made for each Job, and cannot be set"
-
-
-_COUNTS = ("parallelism", "completions", "backoffLimit", "backoffLimitPerIndex")
-_SECONDS = ("activeDeadlineSeconds", "ttlSecondsAfterFinished")
-
-
-def _counts(*fields: str) -> tuple[Check, ...]:
-    return tuple(between(field, 0) for field in fields)
 
 
 # --- Services ------------------------------------------------------------------------------------
@@ -328,69 +310,15 @@ def _quota(body: Mapping[str, Data]) -> Iterator[Problem]:
             yield Pointer("/scopes"), f"{' and '.join(sorted(pair))} exclude each other"
 
 
-_STRICT = numbers(upstream("kubernetes/strict-addresses").since)[1]
-
-
-def _address(field: str) -> Callable[[int], Check]:
-    return lambda minor: address(field, strict=minor >= _STRICT)
-
-
 CHECKS: Mapping[str, tuple[Check, ...]] = {
-    "JobSpec": (
-        *_counts(*_COUNTS, *_SECONDS, "maxFailedIndexes"),
-        formed("managedBy", forms.DOMAIN_PATH),
-        _indexed,
-        _failed_indexes,
-        _failure_policy,
-        _success_policy,
-    ),
-    "PodFailurePolicy": (at_most("rules", 20),),
-    "PodFailurePolicyRule": (
-        exactly_one("onExitCodes", "onPodConditions"),
-        at_most("onPodConditions", 20),
-    ),
-    "PodFailurePolicyOnExitCodesRequirement": (
-        filled("values"),
-        at_most("values", 255),
-        _exit_codes,
-    ),
-    "PodFailurePolicyOnPodConditionsPattern": (label_key("type"),),
-    "SuccessPolicy": (filled("rules"), at_most("rules", 20)),
-    "SuccessPolicyRule": (between("succeededCount", 0),),
-    "CronJobSpec": (
-        _schedule,
-        filled("timeZone"),
-        trimmed("timeZone"),
-        *_counts("startingDeadlineSeconds"),
-        *_counts("successfulJobsHistoryLimit", "failedJobsHistoryLimit"),
-        _job_of_a_schedule,
-    ),
-    "ServiceSpec": (
-        _ports,
-        distinct("ports", "name"),
-        _addresses_of_a_service,
-        _load_balancer,
-        _selector,
-        one_word("ipFamilies", "IPv4 IPv6", empty=False),
-        _external_name,
-    ),
-    "ServicePort": (
-        between("port", 1, 65535),
-        between("nodePort", 0, 65535),
-        formed("name", forms.LABEL),
-        label_key("appProtocol"),
-    ),
-    "ClientIPConfig": (between("timeoutSeconds", 1, 86400),),
+    "JobSpec": (_indexed, _failed_indexes, _failure_policy, _success_policy),
+    "PodFailurePolicyOnExitCodesRequirement": (_exit_codes,),
+    "CronJobSpec": (_schedule, _job_of_a_schedule),
+    "ServiceSpec": (_ports, _addresses_of_a_service, _load_balancer, _selector, _external_name),
     "ConfigMap": (_keys("data", "binaryData"), _config),
     "Secret": (_keys("data", "stringData"), _secret),
     "ResourceQuotaSpec": (one_word("scopes", " ".join(_SCOPES), empty=False), _quota),
-    "ScopedResourceSelectorRequirement": (
-        only_where("values", "operator", "In", "NotIn", needed=True),
-    ),
 }
 CHECKS_BY_MINOR: Mapping[str, tuple[Callable[[int], Check], ...]] = {
-    "ServiceSpec": (
-        _address("externalIPs"),
-        lambda minor: address("clusterIPs", strict=minor >= _STRICT, others=("None",)),
-    ),
+    "ServiceSpec": (addresses("externalIPs"), addresses("clusterIPs", "None")),
 }

@@ -19,27 +19,11 @@ from trainwright.rules.field_checks import (
     Check,
     Problem,
     about,
-    address,
-    at_most,
-    at_most_one,
-    between,
-    distinct,
-    each_between,
-    exactly_one,
-    filled,
+    addresses,
     formed,
-    label_key,
-    needed,
-    not_upwards,
     one_word,
-    only_where,
-    relative,
-    trimmed,
 )
 from trainwright.specs.upstream import numbers, upstream
-
-_LAST = 2**31 - 1
-
 
 _PROFILE = Form(
     "a seccomp profile",
@@ -435,12 +419,9 @@ def _variable(field: str) -> Callable[[int], Check]:
     return lambda minor: formed(field, forms.ANY_VARIABLE if minor >= _RELAXED else forms.VARIABLE)
 
 
-_MODE = between("defaultMode", 0, 0o777)
-_FILE_MODE = between("mode", 0, 0o777)
 _RULES = numbers(upstream("kubernetes/container-restart-rules").since)[1]
 _REQUIRED = numbers(upstream("kubernetes/values-of-required-node-affinity").since)[1]
 _WHOLE_POD = numbers(upstream("kubernetes/resources-of-pods").since)[1]
-_STRICT = numbers(upstream("kubernetes/strict-addresses").since)[1]
 
 
 def _from(first: int, check: Check) -> Callable[[int], Check]:
@@ -455,20 +436,9 @@ def _nothing(_body: Mapping[str, Data]) -> Iterator[Problem]:
     return iter(())
 
 
-def _address(field: str) -> Callable[[int], Check]:
-    return lambda minor: address(field, strict=minor >= _STRICT)
-
-
-_IDS = (between("runAsUser", 0, _LAST), between("runAsGroup", 0, _LAST))
-_KEYS = (needed("name"), formed("name", forms.SUBDOMAIN), formed("key", forms.CONFIG_KEY))
-_WHOLE = (needed("name"), formed("name", forms.SUBDOMAIN))
-_TOKEN = 2**32  # seconds
-
 CHECKS: Mapping[str, tuple[Check, ...]] = {
     "PodSpec": (
         _has_containers,
-        between("activeDeadlineSeconds", 1, _LAST),
-        formed("nodeName", forms.SUBDOMAIN),
         _host_namespaces,
         _host_ports,
         _block_devices,
@@ -478,118 +448,28 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
         _of_windows,
         _gated,
     ),
-    "PodSchedulingGroup": (filled("podGroupName"), formed("podGroupName", forms.SUBDOMAIN)),
-    "PodOS": (one_word("name", "linux windows"),),
-    "PodSecurityContext": (
-        *_IDS,
-        between("fsGroup", 0, _LAST),
-        each_between("supplementalGroups", 0, _LAST),
-        one_word("fsGroupChangePolicy", "Always OnRootMismatch", empty=False),
-        one_word("supplementalGroupsPolicy", "Merge Strict", empty=False),
-        one_word("seLinuxChangePolicy", "MountOption Recursive", empty=False),
-        distinct("sysctls", "name"),
-    ),
-    "SecurityContext": (*_IDS, _escalation),
-    "SeccompProfile": (
-        only_where("localhostProfile", "type", "Localhost", needed=True),
-        relative("localhostProfile"),
-    ),
-    "AppArmorProfile": (
-        only_where("localhostProfile", "type", "Localhost", needed=True),
-        filled("localhostProfile"),
-        trimmed("localhostProfile"),
-    ),
-    "Sysctl": (formed("name", forms.SYSCTL),),
-    "Toleration": (
-        label_key("key"),
-        only_where("tolerationSeconds", "effect", "NoExecute"),
-        _toleration,
-    ),
-    "HostAlias": (formed("hostnames", forms.SUBDOMAIN),),
-    "PodDNSConfig": (
-        at_most("nameservers", 3),
-        at_most("searches", 32),
-        formed("searches", forms.SEARCH),
-        _search_list,
-    ),
-    "PodDNSConfigOption": (needed("name"),),
-    "PodReadinessGate": (label_key("conditionType"),),
-    "PodSchedulingGate": (label_key("name"),),
-    "PodResourceClaim": (
-        formed("name", forms.LABEL),
-        exactly_one("resourceClaimName", "resourceClaimTemplateName"),
-        formed("resourceClaimName", forms.SUBDOMAIN),
-        formed("resourceClaimTemplateName", forms.SUBDOMAIN),
-    ),
-    # affinity and spreading
-    "TopologySpreadConstraint": (
-        between("maxSkew", 1),
-        between("minDomains", 1),
-        only_where("minDomains", "whenUnsatisfiable", "DoNotSchedule"),
-        label_key("matchLabelKeys"),
-        _match_label_keys,
-    ),
-    "NodeSelector": (filled("nodeSelectorTerms"),),
+    "SecurityContext": (_escalation,),
+    "Toleration": (_toleration,),
+    "PodDNSConfig": (_search_list,),
+    "TopologySpreadConstraint": (_match_label_keys,),
     "NodeSelectorTerm": (_match_fields,),
-    "NodeSelectorRequirement": (label_key("key"), _requirement),
+    "NodeSelectorRequirement": (_requirement,),
     "LabelSelector": (_match_labels,),
-    "LabelSelectorRequirement": (
-        label_key("key"),
-        formed("values", forms.VALUE),
-        _requirement,
-    ),
-    "PreferredSchedulingTerm": (between("weight", 1, 100),),
-    "WeightedPodAffinityTerm": (between("weight", 1, 100),),
-    "PodAffinityTerm": (
-        label_key("topologyKey"),
-        label_key("matchLabelKeys"),
-        label_key("mismatchLabelKeys"),
-        _match_label_keys,
-        formed("namespaces", forms.LABEL),
-    ),
-    # containers
-    "Container": (
-        distinct("ports", "name"),
-        _devices,
-        _propagation,
-        trimmed("image"),
-        at_most("restartPolicyRules", 20),
-        _restart_rules,
-    ),
-    "ContainerRestartRule": (needed("exitCodes"),),
-    "HTTPHeader": (formed("name", forms.HEADER),),
+    "LabelSelectorRequirement": (_requirement,),
+    "PodAffinityTerm": (_match_label_keys,),
+    "Container": (_devices, _propagation, _restart_rules),
     "EnvVar": (_value_once,),
-    "ContainerPort": (between("containerPort", 1, 65535), between("hostPort", 0, 65535)),
     "ResourceRequirements": (_resources,),
-    "EnvVarSource": (
-        exactly_one(
-            "fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"
-        ),
-        field_of(*IN_ENV),
-    ),
+    "EnvVarSource": (field_of(*IN_ENV),),
     "ResourceFieldSelector": (resource_field,),
-    "ConfigMapKeySelector": _KEYS,
-    "SecretKeySelector": _KEYS,
-    "EnvFromSource": (exactly_one("configMapRef", "secretRef"),),
-    "ConfigMapEnvSource": _WHOLE,
-    "SecretEnvSource": _WHOLE,
-    "VolumeMount": (
-        relative("subPath"),
-        relative("subPathExpr"),
-        at_most_one("subPath", "subPathExpr"),
-        _read_only,
-    ),
-    "VolumeDevice": (not_upwards("devicePath"),),
+    "VolumeMount": (_read_only,),
 }
 CHECKS_BY_MINOR: Mapping[str, tuple[Callable[[int], Check], ...]] = {
     "Container": (_from(_RULES, one_word("restartPolicy", "Always Never OnFailure", empty=False)),),
     "EnvVar": (_variable("name"),),
     "EnvFromSource": (_variable("prefix"),),
-    "HostAlias": (_address("ip"),),
+    "HostAlias": (addresses("ip"),),
     "NodeAffinity": (_from(_REQUIRED, _required_values),),
-    "PodDNSConfig": (_address("nameservers"),),
-    "PodSpec": (
-        _until(_RULES, _container_restarts),
-        _from(_WHOLE_POD, _whole_pod),
-    ),
+    "PodDNSConfig": (addresses("nameservers"),),
+    "PodSpec": (_until(_RULES, _container_restarts), _from(_WHOLE_POD, _whole_pod)),
 }

@@ -15,18 +15,6 @@ from trainwright.rules.api_server.references import IN_FILES, field_of
 from trainwright.rules.field_checks import (
     Check,
     Problem,
-    absolute,
-    at_most_one,
-    between,
-    exactly_one,
-    file_inside,
-    filled,
-    formed,
-    needed,
-    not_negative,
-    not_upwards,
-    one_word,
-    relative,
 )
 
 
@@ -162,95 +150,18 @@ def _named_secret(field: str) -> Check:
     return check
 
 
-_MODE = between("defaultMode", 0, 0o777)
-_FILE_MODE = between("mode", 0, 0o777)
-_TOKEN = 2**32  # seconds
-
 CHECKS: Mapping[str, tuple[Check, ...]] = {
-    "HostPathVolumeSource": (not_upwards("path"),),
-    "NFSVolumeSource": (absolute("path"),),
-    "ConfigMapVolumeSource": (needed("name"), _MODE),
-    "SecretVolumeSource": (needed("secretName"), _MODE),
-    "KeyToPath": (file_inside("path"), _FILE_MODE),
-    "DownwardAPIVolumeSource": (_MODE,),
-    "DownwardAPIVolumeFile": (
-        file_inside("path"),
-        exactly_one("fieldRef", "resourceFieldRef"),
-        field_of(*IN_FILES),
-        _file_of_pod,
-        _FILE_MODE,
-    ),
-    "ProjectedVolumeSource": (_MODE, _projected),
-    "VolumeProjection": (
-        at_most_one(
-            *("secret", "configMap", "downwardAPI", "serviceAccountToken"),
-            *("clusterTrustBundle", "podCertificate"),
-        ),
-    ),
-    "ConfigMapProjection": (needed("name"),),
-    "SecretProjection": (needed("name"),),
-    "ServiceAccountTokenProjection": (
-        between("expirationSeconds", 600, _TOKEN),
-        file_inside("path"),
-    ),
-    "ClusterTrustBundleProjection": (
-        exactly_one("name", "signerName"),
-        formed("signerName", forms.SIGNER),
-        file_inside("path"),
-        _named_bundle,
-    ),
-    "EmptyDirVolumeSource": (not_negative("sizeLimit"),),
-    "EphemeralVolumeSource": (needed("volumeClaimTemplate"),),
-    "PersistentVolumeClaimSpec": (
-        one_word(
-            "accessModes",
-            "ReadWriteOnce ReadOnlyMany ReadWriteMany ReadWriteOncePod",
-            empty=False,
-        ),
-        formed("storageClassName", forms.SUBDOMAIN),
-        formed("volumeAttributesClassName", forms.SUBDOMAIN),
-        _claims,
-        _sources,
-    ),
+    "DownwardAPIVolumeFile": (field_of(*IN_FILES), _file_of_pod),
+    "ProjectedVolumeSource": (_projected,),
+    "ClusterTrustBundleProjection": (_named_bundle,),
+    "PersistentVolumeClaimSpec": (_claims, _sources),
     "PersistentVolumeClaimTemplate": (_only_described,),
-    "TypedLocalObjectReference": (formed("apiGroup", forms.SUBDOMAIN),),
-    "TypedObjectReference": (
-        formed("apiGroup", forms.SUBDOMAIN),
-        formed("namespace", forms.LABEL),
-    ),
-    "CSIVolumeSource": (formed("driver", forms.DRIVER), _named_secret("nodePublishSecretRef")),
-    "ImageVolumeSource": (
-        needed("reference"),
-        one_word("pullPolicy", "Always IfNotPresent Never"),
-    ),
-    "GitRepoVolumeSource": (relative("directory"),),
-    "AzureDiskVolumeSource": (
-        one_word("cachingMode", "None ReadOnly ReadWrite", empty=False),
-        one_word("kind", "Dedicated Managed Shared", empty=False),
-        _disk_uri,
-    ),
-    "GCEPersistentDiskVolumeSource": (between("partition", 0, 255),),
-    "AWSElasticBlockStoreVolumeSource": (between("partition", 0, 255),),
-    "CephFSVolumeSource": (filled("monitors"),),
-    "FCVolumeSource": (exactly_one("targetWWNs", "wwids"), _fibre_channel, between("lun", 0, 255)),
+    "CSIVolumeSource": (_named_secret("nodePublishSecretRef"),),
+    "AzureDiskVolumeSource": (_disk_uri,),
+    "FCVolumeSource": (_fibre_channel,),
     "FlexVolumeSource": (_options,),
-    "FlockerVolumeSource": (
-        exactly_one("datasetName", "datasetUUID"),
-        formed("datasetName", forms.WITHOUT_SLASH),
-    ),
-    "ISCSIVolumeSource": (
-        between("lun", 0, 255),
-        formed("iqn", forms.ISCSI),
-        formed("initiatorName", forms.ISCSI),
-        _chap,
-    ),
-    "PodCertificateProjection": (
-        formed("signerName", forms.SIGNER),
-        *(file_inside(field) for field in _CERTIFICATE_FILES),
-        _certificate,
-    ),
+    "ISCSIVolumeSource": (_chap,),
+    "PodCertificateProjection": (_certificate,),
     "QuobyteVolumeSource": (_registry,),
-    "RBDVolumeSource": (filled("monitors"),),
-    "ScaleIOVolumeSource": (needed("volumeName"),),
 }
 CHECKS_BY_MINOR: Mapping[str, tuple[Callable[[int], Check], ...]] = {}
