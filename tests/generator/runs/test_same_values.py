@@ -10,7 +10,7 @@ import yaml
 from git_repository import ENVIRONMENT, commit, init
 from repository import Repository
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.tolerant import identical
+from trainwright.datatypes.same import identical
 from trainwright.files.tree import Folder
 from trainwright.runs.decision import Step
 from trainwright.runs.workspace import Workspace

@@ -6,12 +6,12 @@ nothing of what finds it out is imported.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from trainwright.datatypes.same import digest
 from trainwright.files import memory
 from trainwright.files.memory import EMBEDDED, Kept
 from trainwright.files.tracked import Tracked
@@ -44,7 +44,7 @@ class Memory:
         engine: str = EMBEDDED,
     ):
         self._tree = Tracked(Folder(root))
-        name = hashlib.sha256(json.dumps(selections).encode()).hexdigest()[:16]
+        name = digest(json.dumps(selections).encode())[:16]
         # No environment, which have files beside this one, has a name with an underscore.
         path = memory.location(root, f"_{verb}-{name}")
         mark = {**settings, "program": memory.fingerprint(engine)}

@@ -669,7 +669,7 @@ class Volume:
 
     @property
     def places(self) -> tuple[tuple[Pointer, Mount], ...]:
-        """The same, each with where it is written."""
+        """The mounts, each with where it is written."""
         at = Pointer.of("volumes", self.name)
         first = (at,) if self.mount_path else ()
         further = (at / "mounts" / index for index in range(len(self.mounts)))

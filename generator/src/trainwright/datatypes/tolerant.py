@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-_SCALARS = frozenset({str, int, bool, float, type(None)})
 ACCELERATORS = ("gpu", "gaudi", "tpu", "neuron", "nvidia.com/mig")
 
 
@@ -24,24 +23,6 @@ def sequence(value: Any) -> Sequence[Any]:
 def mappings(value: Any) -> list[Mapping[str, Any]]:
     """The items of a list, each as a mapping, so that indexes stay what they are."""
     return [mapping(item) for item in sequence(value)]
-
-
-def identical(one: Any, other: Any) -> bool:
-    """Return whether two values are the same data. To Python 1, 1.0 and true are equal."""
-    if isinstance(one, (dict, Mapping)) and isinstance(other, (dict, Mapping)):
-        if one.keys() != other.keys():
-            return False
-        for key, value in one.items():
-            there = other[key]
-            if type(value) not in _SCALARS:
-                if not identical(value, there):
-                    return False
-            elif type(value) is not type(there) or value != there:  # most are decided here
-                return False
-        return True
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(one) == len(other) and all(map(identical, one, other))
-    return type(one) is type(other) and bool(one == other)
 
 
 def text(value: Any) -> str:

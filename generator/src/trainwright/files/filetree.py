@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from trainwright.datatypes import same
 from trainwright.datatypes.frozen import dataclass
 from trainwright.errors import OutputError
 from trainwright.files.tree import SCRATCH, read_regular
@@ -49,7 +49,7 @@ def digest_of(raw: bytes) -> str:
 
     Git converts them to CRLF in a working tree (core.autocrlf), which is not an edit by hand.
     """
-    return hashlib.sha256(raw.replace(b"\r\n", b"\n")).hexdigest()
+    return same.digest(raw.replace(b"\r\n", b"\n"))
 
 
 def listing(folder: Path) -> tuple[str, ...]:

@@ -392,7 +392,7 @@ def find(folder: Path) -> tuple[Repository, str]:
 
 
 def around(folder: Path) -> tuple[Repository, str]:
-    """The same, where git was used there already."""
+    """The same as `find`, for a folder that git has been asked about before."""
     top = git_command.top(folder)
     if top is None:
         raise GitError(f"{folder} is not in a git repository: run `git init` there, and commit")

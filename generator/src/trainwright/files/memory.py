@@ -6,7 +6,6 @@ It lies outside the repository and may be deleted at any time.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import sys
@@ -16,6 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from trainwright.datatypes.same import digest
+
 EMBEDDED = "embedded"
 _PACKAGE = Path(__file__).parents[1]
 _Value = TypeVar("_Value")
@@ -24,7 +25,7 @@ _LIBRARIES = ("helm_python", "jsonschema_rs", "yaml")
 
 def location(root: Path, name: str) -> Path:
     """Where something about a repository is kept ($XDG_CACHE_HOME/trainwright/…)."""
-    key = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:16]
+    key = digest(os.fsencode(root.resolve()))[:16]
     return _base() / "trainwright" / key / f"{name}.json"
 
 
@@ -60,7 +61,7 @@ def fingerprint(engine: str) -> str:
         if spec and spec.origin:
             parts.append(f"{spec.origin} {Path(spec.origin).stat().st_mtime_ns}")
     parts += _states(os.fspath(_PACKAGE))
-    return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()
+    return digest("\n".join(sorted(parts)).encode())
 
 
 def _states(folder: str) -> Iterator[str]:

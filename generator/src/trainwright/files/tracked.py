@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias, cast
 
+from trainwright.datatypes.same import digest
 from trainwright.errors import TrainwrightError
 from trainwright.files import filetree
 from trainwright.files.entry import Entry, Kind, above, is_ignore_file
@@ -229,7 +229,7 @@ def _in_short(question: Question, answer: Any) -> str:
     elif question != "read":
         answer = "\0".join(sorted(answer))
     raw = answer if question == "read" else answer.encode("utf-8", "backslashreplace")
-    return hashlib.sha256(raw).hexdigest()
+    return digest(raw)
 
 
 def _files(tree: Tree, folder: str) -> tuple[str, ...]:

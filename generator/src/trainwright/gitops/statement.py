@@ -6,13 +6,13 @@ https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 
 from trainwright import __version__
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
+from trainwright.datatypes.same import digest
 from trainwright.helm import own_chart
 
 # Beside published files. GitOps engines take what ends in .json, .yaml or .yml for manifests.
@@ -49,7 +49,7 @@ def text(rendered: RenderedSet) -> str:
 def subjects(rendered: RenderedSet) -> list[Data]:
     """The files, by path from the top and digest."""
     return [
-        {"name": name, "digest": {"sha256": sum_of(raw)}}
+        {"name": name, "digest": {"sha256": digest(raw)}}
         for name, raw in sorted(rendered.files.items())
     ]
 
@@ -74,17 +74,12 @@ def predicate(rendered: RenderedSet) -> dict[str, Data]:
 def for_signing(rendered: RenderedSet) -> dict[str, str]:
     """The same in the forms that tools take: whole, and predicate and subjects apart."""
     name = rendered.environment
-    sums = (f"{sum_of(raw)}  {path}\n" for path, raw in sorted(rendered.files.items()))
+    sums = (f"{digest(raw)}  {path}\n" for path, raw in sorted(rendered.files.items()))
     return {
         f"{name}.intoto.json": text(rendered),
         f"{name}.predicate.json": _json(predicate(rendered)),
         f"{name}.sha256": "".join(sums),
     }
-
-
-def sum_of(raw: bytes) -> str:
-    """The digest of bytes as git holds them."""
-    return hashlib.sha256(raw).hexdigest()
 
 
 def _commit(commit: str) -> dict[str, Data]:

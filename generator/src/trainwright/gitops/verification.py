@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile, environment_path
 from trainwright.datatypes.model import Data, Finding
+from trainwright.datatypes.same import digest
 from trainwright.errors import SelectionError, SourceError
 from trainwright.files import lineage
 from trainwright.files.git import Repository
@@ -141,7 +142,7 @@ def _compared(
     whole = named.pop(folder, None)  # then none of its files has a reason of its own
     none = {folder} if whole else set()
     for path in sorted({*files, *named} or none):
-        sha256 = statement.sum_of(files[path]) if path in files else ""
+        sha256 = digest(files[path]) if path in files else ""
         found = named.get(path, whole)
         if found is None:
             yield Compared(path=path, sha256=sha256)
@@ -162,7 +163,7 @@ def _changed_beside(tree: Tree, found: Finding) -> Compared:
     return Compared(
         path=place.file,
         verdict="different",
-        sha256=statement.sum_of(tree.read(place.file)) if is_file else "",
+        sha256=digest(tree.read(place.file)) if is_file else "",
         why=found.message,
         line=place.line,
     )
@@ -241,7 +242,7 @@ def _of_published(
     if statement.subjects(rendered) != stated.subjects:
         lists = "lists other files than there are"
         bad[stated.path] = Compared(path=stated.path, verdict="different", why=lists)
-    sums = {path: statement.sum_of(raw) for path, raw in present.items()}
+    sums = {path: digest(raw) for path, raw in present.items()}
     files = (bad.get(p, Compared(path=p, sha256=sums.get(p, ""))) for p in sorted({*sums, *bad}))
     return ComparedSet(environment=stated.environment, files=tuple(files), rendered=rendered)
 
@@ -275,7 +276,7 @@ def _held_against(
     limits: str,
 ) -> Compared:
     raw = present.get(path)
-    sha256 = "" if raw is None else statement.sum_of(raw)
+    sha256 = "" if raw is None else digest(raw)
     if unproved:
         return Compared(path=path, verdict="unproved", sha256=sha256, why=unproved)
     if raw == expected.get(path):

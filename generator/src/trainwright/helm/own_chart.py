@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import cache
 from pathlib import Path
 
 from trainwright.datatypes.model import Data
+from trainwright.datatypes.same import digest
 from trainwright.documents import yamlio
 from trainwright.validation import schema
 
@@ -41,8 +41,8 @@ def dir_hash() -> str:
         *FOLDER.glob("templates/*"),
     )
     files = {path.relative_to(FOLDER).as_posix(): path.read_bytes() for path in paths}
-    sums = (f"{hashlib.sha256(raw).hexdigest()}  {name}\n" for name, raw in sorted(files.items()))
-    return hashlib.sha256("".join(sums).encode()).hexdigest()
+    sums = (f"{digest(raw)}  {name}\n" for name, raw in sorted(files.items()))
+    return digest("".join(sums).encode())
 
 
 def archive(folder: Path, target: str) -> bytes:

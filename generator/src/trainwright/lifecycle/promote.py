@@ -8,7 +8,8 @@ from functools import reduce
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile, environment_path
 from trainwright.datatypes.model import Data
-from trainwright.datatypes.pointer import Pointer, leaves, lookup
+from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.datatypes.same import differences
 from trainwright.documents import editing
 from trainwright.documents.editing import EditError
 from trainwright.documents.yamlio import Document
@@ -150,17 +151,11 @@ def _own(subject: Subject, at: Pointer) -> Data:
 def _differences(source: Subject, target: Subject) -> Iterator[str]:
     """What the environments have differently after the promotion, a line each."""
     here, there = source.file.environment, target.file.environment
-    pointers = dict.fromkeys(
-        pointer
-        for subject in (source, target)
-        for pointer, _ in leaves(subject.spec.data)
-        if pointer.parts[0] not in _OF_THE_FILE
-    )
-    for pointer in sorted(pointers):
-        one, other = (lookup(subject.spec.data, pointer) for subject in (source, target))
-        if one != other and not isinstance(one, dict) and not isinstance(other, dict):
-            shown = (_shown(pointer, one), _shown(pointer, other))
-            yield f"{pointer.dotted}: {shown[0]} in {here}, {shown[1]} in {there}"
+    for path, one, other in sorted(differences(source.spec.data, target.spec.data)):
+        about_values = not isinstance(one, dict) and not isinstance(other, dict)
+        if about_values and one != other and path.parts[0] not in _OF_THE_FILE:
+            shown = (_shown(path, one), _shown(path, other))
+            yield f"{path.dotted}: {shown[0]} in {here}, {shown[1]} in {there}"
 
 
 def _shown(pointer: Pointer, value: Data) -> str:

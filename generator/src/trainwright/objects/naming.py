@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from trainwright.datatypes.model import Environment
+from trainwright.datatypes.same import digest
 
 LABEL = 63  # an ApplicationSet's name becomes a label of its Applications
 
@@ -13,8 +12,7 @@ def bounded(name: str, limit: int = LABEL) -> str:
     """The name, or its beginning and eight digits of its hash where it is too long."""
     if len(name) <= limit:
         return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-    return f"{name[: limit - 9].rstrip('-.')}-{digest}"
+    return f"{name[: limit - 9].rstrip('-.')}-{digest(name.encode())[:8]}"
 
 
 def wiring(environment: Environment) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.datatypes.model import ORDERED, Location
-from trainwright.datatypes.pointer import Pointer, leaves, lookup
-from trainwright.datatypes.tolerant import identical
+from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.datatypes.same import ORDER, differences, identical
 from trainwright.documents.yamlio import Document
 from trainwright.plan.model import Cause
 from trainwright.runs import meaning
@@ -31,15 +31,15 @@ _META = frozenset({"/apiVersion", "/kind", "/extends"})
 
 def of_specs(before: Layered, after: Layered) -> Iterator[Cause]:
     """Each leaf of the effective spec that differs, in the order of the new one."""
-    old, new = dict(leaves(before.data)), dict(leaves(after.data))
-    for pointer in (*new, *(p for p in old if p not in new)):
-        was, now = lookup(before.data, pointer), lookup(after.data, pointer)
-        if not identical(was, now) and pointer not in _META:
-            yield Cause(pointer, was, now, _changed(before, after, pointer))
-    for key in sorted(ORDERED):
-        was, now = (list(spec.data.get(key) or ()) for spec in (before, after))
-        if meaning.is_reordered(was, now):
-            yield Cause(Pointer.of(key), was, now, _reordered(before, after, key))
+    reordered = []
+    for path, was, now in differences(before.data, after.data, ORDERED):
+        if path.last == ORDER:
+            if meaning.is_reordered(was or (), now or ()):
+                place = _reordered(before, after, path.parts[0])
+                reordered.append(Cause(path.parent, was, now, place))
+        elif not identical(was, now) and path not in _META:
+            yield Cause(path, was, now, _changed(before, after, path))
+    yield from sorted(reordered, key=lambda cause: cause.pointer)
 
 
 def _reordered(before: Layered, after: Layered, key: str) -> Location:
@@ -54,7 +54,7 @@ def _reordered(before: Layered, after: Layered, key: str) -> Location:
 def of_record(record: Record, now: Layered) -> Iterator[Cause]:
     """Each value with which a run began and that is another one now, whenever it changed."""
     for path, was, value in meaning.held(record, now.data):
-        at = Pointer.of(*(path[:-1] if path[-1] == meaning.ORDER else path))
+        at = path.parent if path.last == ORDER else path
         yield Cause(at, was, value, files.decided_by(now, at) or now.authored(at))
 
 
@@ -85,10 +85,8 @@ def of_environments(before: Document, after: Document, pool: str) -> Iterator[Ca
     """Each fact of environment.yaml that differs and matters to a job in this pool."""
     watched = (*_FACTS, Pointer.of("pools", pool)) if pool else _FACTS
     layer = Pointer.of("pools", pool, "defaults")  # in the effective spec, and causes there
-    old, new = dict(leaves(before.data)), dict(leaves(after.data))
-    for pointer in (*new, *(p for p in old if p not in new)):
-        inside = any(pointer.within(fact) for fact in watched) and not pointer.within(layer)
-        was, now = old.get(pointer), new.get(pointer)
+    for path, was, now in differences(before.data, after.data):
+        inside = any(path.within(fact) for fact in watched) and not path.within(layer)
         if inside and not identical(was, now):
-            place = (after if pointer in new else before).place(pointer)
-            yield Cause(pointer, was, now, place)
+            place = (after if path in after.places else before).place(path)
+            yield Cause(path, was, now, place)

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainwright.datatypes import same
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ENVIRONMENTS, JobFile
 from trainwright.datatypes.model import Finding, Location, Severity
@@ -27,7 +28,6 @@ from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, Record, Recorded
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import own_objects
-from trainwright.specs.load import state_of
 from trainwright.specs.select import Selection, select
 from trainwright.tasks import progress
 
@@ -297,7 +297,7 @@ class _Work:
             if rendered.begins:
                 self._begun.append(rendered.record)
             if self._options.writes and rendered.is_checked:
-                written = {records.path(self.name, job): state_of(text.encode())}
+                written = {records.path(self.name, job): same.digest(text.encode())}
                 self._kept.keep(job, outcome, {**inputs, **written})
         self._texts |= {f"{job}/{name}": text for name, text in rendered.files.items()}
 

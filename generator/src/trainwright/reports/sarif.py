@@ -5,12 +5,12 @@ https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from urllib.parse import quote
 
 from trainwright import __version__
 from trainwright.datatypes.model import Data, Finding, Location, Severity
+from trainwright.datatypes.same import digest
 from trainwright.reports.report import HOME, Format, Report, dump, help_uri, rule
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
@@ -95,7 +95,7 @@ def _hash(report: Report, finding: Finding, ordinals: Counter[str]) -> str:
     """Stays the same when lines above are added or removed, so that alerts are not reopened."""
     line = (report.line(finding.place) or "").strip()
     text = f"{finding.rule}\0{finding.place.file}\0{line}"
-    key = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+    key = digest(text.encode(errors="replace"))[:16]
     ordinals[key] += 1
     return f"{key}:{ordinals[key]}"
 

@@ -10,14 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Environment, Job
+from trainwright.datatypes.model import ORDERED, Data, Environment, Job
 from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.datatypes.same import differences
 from trainwright.documents import editing, yamlio
 from trainwright.files.filetree import digest
 from trainwright.helm.engines import ChartRefusal
 from trainwright.kinds import ADOPTED
 from trainwright.kinds.capabilities import unsupported
-from trainwright.runs import identity, meaning, threeway
+from trainwright.runs import identity, threeway
 from trainwright.runs.decision import Sources
 from trainwright.runs.record import VALUES_FILE
 from trainwright.runs.recorded_job import CannotAdjust, RecordedJob, edited_job, edited_operation
@@ -85,8 +86,8 @@ class Adjusting:
             if problem not in known:
                 raise CannotAdjust(problem.message)
         was, now = (identity.facts(one, today) for one in (job, edited))
-        for path, _, _ in meaning.differences(was, now):
-            raise CannotAdjust(f"{'.'.join(path)} of environment.yaml would change with it")
+        for path, _, _ in differences(was, now, ORDERED):
+            raise CannotAdjust(f"{path.dotted} of environment.yaml would change with it")
         texts = self._laid(edited)
         if why := self.untaken(self.texts, texts):
             raise CannotAdjust(why)
@@ -126,10 +127,10 @@ def _laid_onto_adopted(file: str, recorded: str, before: str, after: str) -> str
     return merged
 
 
-def _between(before: str, after: str) -> dict[tuple[str, ...], tuple[Data, Data]]:
-    """The values that differ between the first objects of two texts, by their keys."""
+def _between(before: str, after: str) -> dict[Pointer, tuple[Data, Data]]:
+    """The values that differ between the first objects of two texts, by their pointers."""
     was, now = yamlio.load_rendered(before)[0], yamlio.load_rendered(after)[0]
-    return {path: (old, new) for path, old, new in meaning.differences(was, now)}
+    return {path: (old, new) for path, old, new in differences(was, now, ORDERED)}
 
 
 def _laid(file: str, recorded: str, before: str, after: str) -> str:
@@ -144,14 +145,13 @@ def _laid(file: str, recorded: str, before: str, after: str) -> str:
 
 
 def _edited(file: str, recorded: str, before: str, after: str) -> str | None:
-    """The same by keys, wherever their lines are now."""
+    """What differs between two texts, in a third one by keys, wherever their lines are now."""
     was, now = yamlio.load_rendered(before), yamlio.load_rendered(after)
     if len(was) != 1 or len(now) != 1:
         return None
     raw = recorded.encode()
     try:
-        for path, _, value in meaning.differences(was[0], now[0]):
-            pointer = Pointer.of(*path)
+        for pointer, _, value in differences(was[0], now[0], ORDERED):
             if value is not None:
                 raw = editing.put(file, raw, pointer, value)
             elif lookup(yamlio.load_rendered(raw.decode())[0], pointer) is not None:

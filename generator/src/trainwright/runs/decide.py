@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from trainwright.datatypes.model import Data, Held, Job, Location
+from trainwright.datatypes.model import ORDERED, Data, Held, Job, Location
 from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.datatypes.same import ORDER, differences
 from trainwright.runs import identity, meaning
 from trainwright.runs.decision import Decision, Sources, Step
 from trainwright.runs.fields import is_trained, operated, operation, with_operation
@@ -119,8 +120,8 @@ def asks(sources: Sources, record: Record) -> bool:
         return True
     if sources.environment.shared_changes == "hold":
         return False
-    paths = (held.path.parts for held in _held(sources, record))
-    return any(is_trained(path) and path[0] != _APPLYING for path in paths)
+    paths = (held.path for held in _held(sources, record))
+    return any(is_trained(path) and path.parts[0] != _APPLYING for path in paths)
 
 
 def overtakes(sources: Sources, record: Record) -> bool:
@@ -169,7 +170,7 @@ def _behind(sources: Sources, record: Record, untaken: Mapping[str, str]) -> tup
     """What a run is behind, without what its job's own file changed of operation and it takes."""
     edited = meaning.operated(record, sources.own)
     names = {path: operation(path) for path in edited}
-    held = ((names.get(one.path.parts, ""), one) for one in _held(sources, record))
+    held = ((names.get(one.path, ""), one) for one in _held(sources, record))
     return tuple(
         replace(one, why=untaken[name]) if name else one
         for name, one in held
@@ -185,19 +186,17 @@ def _held(sources: Sources, record: Record) -> Iterator[Held]:
     for path, before, after in differing:
         if (same and is_trained(path)) or operation(path) in alike:
             continue
-        if path[-1] == meaning.ORDER:
-            at = Pointer.of(*path[:-1])
+        if path.last == ORDER:
+            at = path.parent
             yield Held(at, before, after, _ordered(sources, record, at))
         else:
-            at = Pointer.of(*path)
-            yield Held(at, before, after, files.decided_by(spec, at) or spec.authored(at))
+            yield Held(path, before, after, files.decided_by(spec, path) or spec.authored(path))
     then, now = _facts(sources, record)
     pool, pool_now = (list(facts.get("pools", {}).values()) for facts in (then, now))
     if pool and pool == pool_now:
         then = {**then, "pools": now["pools"]}  # at most the name is another
-    for path, before, after in meaning.differences(then, now):
-        at = Pointer.of(*path)
-        yield Held(at, before, after, _stated(sources, at))
+    for path, before, after in differences(then, now, ORDERED):
+        yield Held(path, before, after, _stated(sources, path))
 
 
 def _operated_alike(sources: Sources, record: Record) -> frozenset[str]:

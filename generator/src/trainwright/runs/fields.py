@@ -6,13 +6,14 @@ docs/fields.md is this table. A row stands for all that is below its field.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields, replace
 from functools import reduce
 from typing import Any
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import JOB_FIELDS, Job, spelled
+from trainwright.datatypes.pointer import Pointer
 
 
 class Effect(enum.StrEnum):
@@ -96,18 +97,19 @@ JOB = tuple(_job())
 # What a file says about itself, or about its findings: nothing of it reaches a run.
 ABOUT_THE_FILE = frozenset(row.name for row in JOB if row.own is Effect.NONE) | {"name"}
 STATE = "state"
-_PATHS = {tuple(row.name.split(".")): row.name for row in JOB if row.own is Effect.OPERATION}
-OPERATION = tuple(_PATHS.values())
+OPERATION = {
+    row.name: Pointer.of(*row.name.split(".")) for row in JOB if row.own is Effect.OPERATION
+}
 
 
-def operation(path: Sequence[str]) -> str:
+def operation(path: Pointer) -> str:
     """Return the field of operation that a path is of, or nothing for a field of training."""
-    return next((name for at, name in _PATHS.items() if tuple(path[: len(at)]) == at), "")
+    return next((name for name, at in OPERATION.items() if path.within(at)), "")
 
 
-def is_trained(path: Sequence[str]) -> bool:
+def is_trained(path: Pointer) -> bool:
     """Return whether a path is of a field that decides what is trained."""
-    return path[0] != STATE and not operation(path)
+    return not path.within(f"/{STATE}") and not operation(path)
 
 
 def operated(job: Job) -> dict[str, Any]:
@@ -126,7 +128,9 @@ def with_operation(job: Job, values: Mapping[str, Any]) -> Job:
 
 
 _NAMES = {spelled(field.name): field.name for field in fields(Job)}
-_ATTRIBUTES = {name: tuple(_NAMES.get(key, key) for key in at) for at, name in _PATHS.items()}
+_ATTRIBUTES = {
+    name: tuple(_NAMES.get(key, key) for key in at.parts) for name, at in OPERATION.items()
+}
 
 
 def _default(name: str) -> Any:

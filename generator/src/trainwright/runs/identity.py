@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import is_dataclass
 from typing import Any
 
 from trainwright.datatypes import quantity
 from trainwright.datatypes.model import ChartSource, Data, Environment, Job
+from trainwright.datatypes.same import digest_of_data
 from trainwright.kinds import TARGETS
 from trainwright.kinds.target import POOL, Fact
 from trainwright.pods.flags import flag_arguments
@@ -34,7 +33,7 @@ def spec_hash(job: Job, environment: Environment, replaced: str = "") -> str:
     canonical["environment"] = {k: v for k, v in decisive.items() if k != "pools"}
     if replaced:
         canonical["replaced"] = replaced
-    return _digest(canonical)
+    return digest_of_data(canonical)
 
 
 def object_name(job: Job, digest: str) -> str:
@@ -165,11 +164,6 @@ def _chart(chart: ChartSource) -> dict[str, Data]:
     revision = chart.revision if chart.pinned else ""
     named = {"oci": chart.oci, "version": chart.version, "url": chart.url, "path": chart.path}
     return {key: value for key, value in {**named, "revision": revision}.items() if value}
-
-
-def _digest(canonical: dict[str, Data]) -> str:
-    text = json.dumps(canonical, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _canonical(value: Any, skip: frozenset[str]) -> dict[str, Data]:

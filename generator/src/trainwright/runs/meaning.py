@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from trainwright.datatypes.model import ORDERED, Data
-from trainwright.datatypes.tolerant import identical
+from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.same import ORDER, Difference, differences, digest_of_data, identical
 from trainwright.runs.fields import ABOUT_THE_FILE, OPERATION, STATE, is_trained, operation
 from trainwright.runs.record import Record
 
-Path: TypeAlias = tuple[str, ...]  # a key per step
 Spec: TypeAlias = Mapping[str, Data]
 Same: TypeAlias = Callable[[Spec, Spec], bool]  # whether two effective specs train the same
 
 _ABSENT = object()
-ORDER = "(order)"  # the last step of a path: the order of the keys of a mapping
+_BASES = (Pointer("/extends"), Pointer("/pool"))  # lines that choose layers
 
 
 def recorded(data: Spec) -> dict[str, Data]:
@@ -39,22 +37,22 @@ def asked(record: Record, own: Spec, chosen: Mapping[str, Spec], spec: Spec, sam
     base as it is, or a base under another name asks for nothing.
     """
     changed = _changed(record.job, recorded(own))
-    for key in ("extends", "pool"):  # a base may choose the pool
-        if (key,) in changed:
-            brought = dict(_leaves(recorded(chosen[key]), ()))
+    for line in _BASES:  # a base may choose the pool
+        if line in changed:
+            brought = _changed({}, recorded(chosen[line.last]))
             changed += [
                 path
                 for path in _changed(recorded(record.spec), recorded(spec))
                 if path in brought or _at(spec, path) is _ABSENT
             ]
-    changed = [path for path in changed if is_trained(path) and path[0] != "extends"]
+    changed = [path for path in changed if is_trained(path) and not path.within("/extends")]
     wanted = _taken(record.spec, spec, changed)
     if wanted is record.spec:
         return False
     return bool(_changed(record.spec, wanted)) and not same(record.spec, wanted)
 
 
-def operated(record: Record, own: Spec) -> tuple[Path, ...]:
+def operated(record: Record, own: Spec) -> tuple[Pointer, ...]:
     """Return the paths of operation at which the job's own file differs from that of its run."""
     return tuple(path for path in _changed(record.job, recorded(own)) if operation(path))
 
@@ -65,40 +63,31 @@ def with_operation(record: Record, own: Spec, spec: Spec, names: Collection[str]
     return _taken(record.spec, spec, paths)
 
 
-def _taken(run: Spec, spec: Spec, paths: Iterable[Path]) -> Spec:
+def _taken(run: Spec, spec: Spec, paths: Iterable[Pointer]) -> Spec:
     """The spec of a run with the effective values at some paths."""
     wanted: Data = run
     for path in paths:
         value = _at(spec, path)
         if not (isinstance(value, Mapping) and isinstance(_at(run, path), Mapping)):
-            wanted = _with(wanted, path, value)
+            wanted = _with(wanted, path.parts, value)
     found: Spec = wanted
     return found
 
 
-def held(record: Record, spec: Spec) -> Iterator[tuple[Path, Data, Data]]:
-    """Each effective value, by path, that is another than the run's: before and after.
-
-    None stands for a value that is not there.
-    """
-    for path, before, after in differences(recorded(record.spec), recorded(spec)):
-        if path[0] in ("extends", STATE):
+def held(record: Record, spec: Spec) -> Iterator[Difference]:
+    """Each effective value that is another than the run's."""
+    for found in differences(recorded(record.spec), recorded(spec), ORDERED):
+        if found.path.parts[0] in ("extends", STATE):
             continue
-        if path[-1] == ORDER and not is_reordered(before or (), after or ()):
+        if found.path.last == ORDER and not is_reordered(found.before or (), found.after or ()):
             continue  # one is added, or gone, which is a difference of its own
-        yield path, before, after
+        yield found
 
 
 def is_reordered(before: Iterable[str], after: Iterable[str]) -> bool:
     """Whether keys that are in both mappings stand in another order."""
     old, new = dict.fromkeys(before), dict.fromkeys(after)
     return [key for key in old if key in new] != [key for key in new if key in old]
-
-
-def differences(old: Spec, new: Spec) -> Iterator[tuple[Path, Data, Data]]:
-    """Each value, by path, that differs between two mappings: before and after."""
-    for path in _changed(old, new):
-        yield path, _plain(_at(old, path)), _plain(_at(new, path))
 
 
 def says_the_same(one: Spec, other: Spec) -> bool:
@@ -114,18 +103,17 @@ def digest(own: Spec, run: int) -> str:
     State and operation are left out: what has finished stays so, whatever is written of them.
     """
     written: Data = {key: value for key, value in recorded(own).items() if key != STATE}
-    for name in OPERATION:
-        written = _without(written, tuple(name.split(".")))
+    for path in OPERATION.values():
+        written = _without(written, path)
     data: dict[str, Data] = {"job": written, "run": run}
     order = {
         key: list(written[key])
         for key in ORDERED & written.keys()
-        if _has_order((key,), written[key])
+        if isinstance(written[key], Mapping) and len(written[key]) > 1
     }
     if order:
         data["order"] = order
-    text = json.dumps(data, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return digest_of_data(data)
 
 
 def attributed(
@@ -139,64 +127,43 @@ def attributed(
     """
     job: Data = recorded(own)
     for name in held:
-        at = tuple(name.split("."))
+        at = OPERATION[name]
         was = _at(record.job, at)
-        job = _without(job, at) if was is _ABSENT else _with(job, at, was)
+        job = _without(job, at) if was is _ABSENT else _with(job, at.parts, was)
     inherited: Data = record.inherited
     for path in _changed(record.job, job):
-        if path[-1] == ORDER:
+        if path.last == ORDER:
             continue
         in_place = not is_trained(path)
         if in_place and _at(job, path) is not _ABSENT:
             continue  # what lies below it decides nothing, and is there again when it goes
         value = _at(spec if in_place else record.spec, path)
         if not isinstance(value, Mapping):
-            inherited = _with(inherited, path, value)
+            inherited = _with(inherited, path.parts, value)
     return job, inherited
 
 
-def _changed(old: Spec, new: Spec) -> list[Path]:
+def _changed(old: Spec, new: Spec) -> list[Pointer]:
     """Where two specs differ, in the order of the new one."""
-    was, now = dict(_leaves(old, ())), dict(_leaves(new, ()))
-    paths = (*now, *(path for path in was if path not in now))
-    return [path for path in paths if not identical(was.get(path, _ABSENT), now.get(path, _ABSENT))]
+    return [found.path for found in differences(old, new, ORDERED)]
 
 
-def _leaves(data: Data, path: Path) -> Iterator[tuple[Path, Data]]:
-    if isinstance(data, Mapping) and (data or not path):
-        for key, value in data.items():
-            yield from _leaves(value, (*path, key))
-        if _has_order(path, data):
-            yield (*path, ORDER), list(data)
-    else:
-        yield path, data
-
-
-def _has_order(path: Path, data: Data) -> bool:
-    """Whether the order of the keys of a mapping means something."""
-    return len(path) == 1 and path[0] in ORDERED and isinstance(data, Mapping) and len(data) > 1
-
-
-def _at(data: Data, path: Path) -> Data:
-    for index, key in enumerate(path):
-        if key == ORDER and _has_order(path[:index], data):
-            return list(data)
+def _at(data: Data, path: Pointer) -> Data:
+    for index, key in enumerate(path.parts):
+        if key == ORDER and index == 1 and path.parts[0] in ORDERED:
+            return list(data) if isinstance(data, Mapping) and len(data) > 1 else _ABSENT
         if not isinstance(data, Mapping) or key not in data:
             return _ABSENT
         data = data[key]
     return data
 
 
-def _plain(value: Data) -> Data:
-    return None if value is _ABSENT else value
-
-
-def _without(data: Data, path: Path) -> Data:
+def _without(data: Data, path: Pointer) -> Data:
     """The data without a path, if it is there."""
-    return data if _at(data, path) is _ABSENT else _with(data, path, _ABSENT)
+    return data if _at(data, path) is _ABSENT else _with(data, path.parts, _ABSENT)
 
 
-def _with(data: Data, path: Path, value: Data) -> Data:
+def _with(data: Data, path: tuple[str, ...], value: Data) -> Data:
     """The data with a value at a path, or without it where the value is absent, and without what is
     empty then: a container without an image is none.
     """

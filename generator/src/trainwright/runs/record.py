@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import field, replace
@@ -11,6 +10,7 @@ from typing import Literal
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED
 from trainwright.datatypes.model import ORDERED, Data, Manifest
+from trainwright.datatypes.same import digest_of_data
 from trainwright.files.tree import Tree
 from trainwright.runs import identity
 from trainwright.specs.merge import merge
@@ -156,7 +156,7 @@ def text(source: str, record: Record) -> str:
         "objects": list(record.objects),
         "files": dict(sorted(record.files.items())),
     }
-    return json.dumps({**data, "digest": _digest(data)}, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps({**data, "digest": digest_of_data(data)}, indent=2, ensure_ascii=False) + "\n"
 
 
 def _sorted(data: Data, ordered: Container[str] = ()) -> Data:
@@ -173,12 +173,6 @@ def _sorted(data: Data, ordered: Container[str] = ()) -> Data:
     return [_sorted(item) for item in data] if isinstance(data, list | tuple) else data
 
 
-def _digest(data: Mapping[str, Data]) -> str:
-    """SHA-256, in hex, of a record without its digest, however it is laid out."""
-    canonical = json.dumps(data, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
-
-
 def parse(raw: bytes) -> Record | None:
     """The record in a file; None when it is not what was written there.
 
@@ -192,7 +186,7 @@ def parse(raw: bytes) -> Record | None:
         if not schema.run_record().accepts(data):
             return None
         digest = data.pop("digest")
-        return _record(data) if digest == _digest(data) else None
+        return _record(data) if digest == digest_of_data(data) else None
     except (ValueError, RecursionError):
         return None
 

@@ -9,7 +9,7 @@ from trainwright import values
 from trainwright.datatypes import quantity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data, Environment, Job
-from trainwright.datatypes.tolerant import identical
+from trainwright.datatypes.same import identical
 from trainwright.pods.flags import spelled_as
 from trainwright.runs import identity
 from trainwright.runs.fields import operated, with_operation

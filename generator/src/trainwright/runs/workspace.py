@@ -11,7 +11,7 @@ from operator import eq
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Data, Environment, Finding, Held, Job
-from trainwright.datatypes.tolerant import identical
+from trainwright.datatypes.same import identical
 from trainwright.documents.yamlio import Document
 from trainwright.errors import SelectionError
 from trainwright.files.tracked import Tracked

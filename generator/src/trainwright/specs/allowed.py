@@ -66,7 +66,7 @@ def opens_the_api(volume: Mapping[str, Data]) -> bool:
 
 
 def _uses_of_patch(data: Mapping[str, Data]) -> Iterator[tuple[str, Pointer]]:
-    """The same in the words of a pod: a patch is no way around the others."""
+    """What a patch of the pod uses that needs permission, by its position."""
     spec = _PATCH / "spec"
     fields = {
         **{name: name for name in _HOST},

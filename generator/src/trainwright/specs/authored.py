@@ -22,7 +22,7 @@ def of_pod(at: Pointer, pod: Mapping[str, Data]) -> Pointer:
 
 
 def of_training(at: Pointer, container: Mapping[str, Data]) -> Pointer:
-    """The same of a position in the container that trains."""
+    """Where a job has what is at a position in the container that trains."""
     if at.within("/resources/claims"):
         return Pointer("/resourceClaims")
     return _field(at, container, CONTAINER)

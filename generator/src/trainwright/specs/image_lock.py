@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import re
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.datatypes.layout import ENVIRONMENTS
+from trainwright.datatypes.model import file_digest
 from trainwright.documents.yamlio import Document
 from trainwright.errors import TrainwrightError
 from trainwright.files.tree import Tree
@@ -114,7 +114,7 @@ def _digest(named: str, answer: Any) -> str:
         raise ImageError(f"{named}: the registry answers {answer.status_code} {answer.reason}")
     digest = str(answer.headers.get("Docker-Content-Digest", ""))
     if answer.content:
-        computed = f"sha256:{hashlib.sha256(answer.content).hexdigest()}"
+        computed = file_digest(answer.content)
         if digest not in ("", computed):
             raise ImageError(f"{named}: the registry says {digest}, but sends {computed}")
         digest = computed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +26,7 @@ from trainwright.datatypes.layout import (
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.model import Data, Finding, Location
 from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.datatypes.same import digest
 from trainwright.documents.yamlio import Document, parse
 from trainwright.errors import SelectionError, SourceError
 from trainwright.files.tracked import Tracked
@@ -267,11 +267,6 @@ def _numbers(value: Data, pointer: Pointer, written: Mapping[str, str]) -> Data:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def state_of(raw: bytes) -> str:
-    """The state of a file with these bytes (see `Reader.state`)."""
-    return hashlib.sha256(raw).hexdigest()
-
-
 _LEFT_BEHIND = frozenset({"__pycache__", ".ipynb_checkpoints", ".DS_Store", ".git"})
 
 
@@ -342,9 +337,9 @@ class Reader(Owner):
         """SHA-256 of a file's bytes, or why there are none: what a reader makes of it follows."""
         raw = self.raw(path)
         if not isinstance(raw, Finding):
-            return state_of(raw)
+            return digest(raw)
         names = self.repository_folder(path)
-        return raw.message if names is None else state_of("\0".join(names).encode())
+        return raw.message if names is None else digest("\0".join(names).encode())
 
     def is_as(self, states: Mapping[str, str]) -> bool:
         """Whether files have the states that they had, by path."""

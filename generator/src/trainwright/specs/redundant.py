@@ -15,7 +15,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.model import DERIVED, PATCH, Data, Environment, Finding, Job, Related
 from trainwright.datatypes.pointer import Pointer, leaves
-from trainwright.datatypes.tolerant import identical
+from trainwright.datatypes.same import identical
 from trainwright.documents.yaml_syntax import missing_space
 from trainwright.findings import diagnostics as dx
 from trainwright.specs import resolve

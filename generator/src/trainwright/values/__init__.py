@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections import Counter
@@ -12,6 +11,7 @@ from posixpath import join
 
 from trainwright.datatypes.model import GIVEN, Data, Environment, File, Job, Volume
 from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.same import digest
 from trainwright.documents.yamlio import Block
 from trainwright.kinds import TARGETS, indexed, queueing
 from trainwright.kinds.capabilities import left_to_flavor
@@ -405,7 +405,7 @@ def _config_keys(paths: Collection[str]) -> dict[str, str]:
     for path, name in names.items():
         # A script is main.py whatever else there is.
         if (name in several or len(name) > _LONGEST_KEY) and path != command.SCRIPT_PATH:
-            mark = hashlib.sha256(path.encode()).hexdigest()[:8]
+            mark = digest(path.encode())[:8]
             names[path] = f"{mark}-{name[-200:]}"
     return names
 

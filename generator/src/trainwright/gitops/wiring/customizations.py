@@ -59,5 +59,5 @@ def config_map(settings: dict[str, Data]) -> dict[str, Data]:
 
 
 def helm_values(settings: dict[str, Data]) -> dict[str, Data]:
-    """The same as values of the argo-cd chart."""
+    """Return settings of Argo CD as values of the argo-cd chart."""
     return {"configs": {"cm": settings}}

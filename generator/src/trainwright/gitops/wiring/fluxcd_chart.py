@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 
 from trainwright.datatypes.model import ChartSource, Data
 from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.same import digest
 from trainwright.gitops.wiring import charts, fluxcd, kinds
 from trainwright.gitops.wiring.wiring import (
     Files,
@@ -75,8 +75,7 @@ def _source_name(site: Site, chart: ChartSource) -> str:
     A name that moved to another version would upgrade every release that still refers to it.
     """
     identity = "\n".join((chart.oci, chart.version, chart.url, chart.revision, chart.path))
-    digest = hashlib.sha256(identity.encode()).hexdigest()[:8]
-    return bounded(f"{site.name}-chart-{digest}")
+    return bounded(f"{site.name}-chart-{digest(identity.encode())[:8]}")
 
 
 def _release(site: Site, namespace: str, run: WiredRun) -> dict[str, Data]:
