@@ -31,10 +31,9 @@ from trainwright.files.tree import Folder, Tree
 from trainwright.helm import engines
 from trainwright.memo import Cell
 from trainwright.plan.comparison import PlanOptions
-from trainwright.plan.format import Style
-from trainwright.plan.formats import FORMATS
 from trainwright.plan.session import PlanSession
 from trainwright.render import build as plan
+from trainwright.reports.style import Style, written
 
 _HEAD = "apiVersion: trainwright.io/v1alpha1\nkind: "
 _OPTIONS = plan.BuildOptions(today="2026-06-01")
@@ -360,7 +359,7 @@ def _findings(session: Session, changed: Collection[str]) -> list[Finding]:
 
 def _answer(plans: PlanSession, changed: Collection[str]) -> str:
     try:
-        return FORMATS["json"].render(plans.plan(changed), _STYLE)
+        return written("plan", "json", plans.plan(changed), _STYLE)
     except TrainwrightError as error:
         return str(error)
 

@@ -17,9 +17,9 @@ import git_repository
 from credential_examples import SECRETS as SECRET_FORMS
 from repository import Copied, Repository
 from trainwright.cli.common import FORMATS
+from trainwright.cli.plan import FORMATS as PLAN_FORMATS
 from trainwright.findings.credentials import HIDDEN, RANDOM, kind, named, redact, shows, suspicious
 from trainwright.findings.redaction import redact_lines, unified_diff
-from trainwright.plan.formats import FORMATS as PLAN_FORMATS
 
 # Built from parts, so that this file does not look like what it tests.
 CANARY = "ghp_" + "Ab3dEf6hIj9lMn2pQr5tUv8x" * 2

@@ -13,8 +13,8 @@ from markdown_it import MarkdownIt
 import git_repository
 from repository import Copied, Repository
 from trainwright.cli.common import FORMATS
+from trainwright.cli.plan import FORMATS as PLAN_FORMATS
 from trainwright.findings.visibility import hidden, visible
-from trainwright.plan.formats import FORMATS as PLAN_FORMATS
 
 # What no terminal, log, page or comment may be given as it is.
 UNSEEN = {

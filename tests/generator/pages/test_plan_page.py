@@ -17,7 +17,6 @@ from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Finding, Location, Severity
 from trainwright.datatypes.pointer import Pointer
 from trainwright.plan import html
-from trainwright.plan.format import Style
 from trainwright.plan.model import (
     Action,
     Cause,
@@ -28,6 +27,7 @@ from trainwright.plan.model import (
     SharedFileImpact,
     Use,
 )
+from trainwright.reports.style import Style
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
 

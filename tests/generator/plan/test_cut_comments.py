@@ -18,7 +18,6 @@ from trainwright.datatypes.model import Finding, Location, Severity
 from trainwright.datatypes.pointer import Pointer
 from trainwright.plan import markdown
 from trainwright.plan.alike import alike
-from trainwright.plan.format import Style
 from trainwright.plan.model import (
     Action,
     Cause,
@@ -33,6 +32,7 @@ from trainwright.plan.model import (
 from trainwright.reports import FORMATS
 from trainwright.reports.comment import LIMIT
 from trainwright.reports.report import Report
+from trainwright.reports.style import Style
 from trainwright.specs.demand import Demand, Range
 
 STYLE = Style(

@@ -21,9 +21,8 @@ from trainwright.errors import TrainwrightError
 from trainwright.files.git import Repository as Clone
 from trainwright.plan.comparison import PlanOptions
 from trainwright.plan.earlier import Earlier
-from trainwright.plan.format import Style
-from trainwright.plan.formats import FORMATS
 from trainwright.plan.session import PlanSession
+from trainwright.reports.style import Style, written
 from trainwright.runs import record as records
 
 OPTIONS = PlanOptions(against="main", head=None, today="2026-06-01")
@@ -257,7 +256,7 @@ def answer(session: PlanSession, edits: set[str]) -> tuple[object, ...]:
     except TrainwrightError as error:
         return (str(error),)
     return (
-        *(FORMATS[name].render(found, STYLE) for name in ("text", "json", "html")),
+        *(written("plan", name, found, STYLE) for name in ("text", "json", "html")),
         found.blocked,
     )
 

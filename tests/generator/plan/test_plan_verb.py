@@ -20,7 +20,6 @@ from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.model import Finding, Location, Severity
 from trainwright.datatypes.pointer import Pointer
 from trainwright.plan import markdown
-from trainwright.plan.format import Style
 from trainwright.plan.model import (
     Action,
     Cause,
@@ -31,6 +30,7 @@ from trainwright.plan.model import (
     SharedFileImpact,
 )
 from trainwright.reports.comment import LIMIT, cell
+from trainwright.reports.style import Style
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
 from trainwright.validation import schema

@@ -12,10 +12,10 @@ from trainwright.datatypes.model import Finding, Location, Severity
 from trainwright.datatypes.pointer import Pointer
 from trainwright.plan import headline, markdown, text, words
 from trainwright.plan.alike import alike
-from trainwright.plan.format import Style
 from trainwright.plan.model import Action, Cause, EnvironmentPlan, JobChange, Plan, PlannedRun
 from trainwright.plan.table import table
 from trainwright.plan.uses import uses
+from trainwright.reports.style import Style
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range, total
 

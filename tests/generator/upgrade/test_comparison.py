@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from trainwright.datatypes.model import Location, Severity
+from trainwright.cli.upgrade import FORMATS
+from trainwright.datatypes.model import Finding, Location, Severity
+from trainwright.reports.style import Style, written
 from trainwright.upgrade.comparison import Environments, compare
-from trainwright.upgrade.format import Style
-from trainwright.upgrade.formats import FORMATS
-from trainwright.upgrade.model import Outcome, Release, Reported, Upgrade
+from trainwright.upgrade.model import Outcome, Release, Upgrade
 
 FILE = "environments/prod/jobs/llm.yaml"
 OLD, NEW = Release("1.0.0"), Release("2.0.0")
@@ -23,6 +23,9 @@ def manifest(job: str, digits: str, more: str = "") -> str:
         f"kind: Job\nmetadata: {{name: {job}-{digits}}}\n"
         f"spec:\n  host: {job}-{digits}-0.{job}-{digits}\n{more}  last: line\n"
     )
+
+
+STYLE = Style(command="trainwright admin upgrade")
 
 
 def outcome(release: Release, **given: object) -> Outcome:
@@ -43,9 +46,14 @@ def upgrade(
     return compare(present or {}, before, after, Environments(**given))  # type: ignore[arg-type]
 
 
-def finding(severity: Severity = Severity.WARNING, **given: object) -> Reported:
-    plain = Reported(
-        rule="TW704", severity=severity, place=Location(FILE, 3, 1), message="m", subject="prod/llm"
+def finding(severity: Severity = Severity.WARNING, **given: object) -> Finding:
+    plain = Finding(
+        rule="TW704",
+        severity=severity,
+        place=Location(FILE, 3, 1),
+        message="m",
+        subject="prod/llm",
+        remedy="r",
     )
     return replace(plain, **given)  # type: ignore[arg-type]
 
@@ -98,8 +106,8 @@ def test_no_diff_shows_a_credential() -> None:
     before = {"prod/llm": {"job.yaml": "env:\n- name: HF_TOKEN\n  value: one\n"}}
     after = {"prod/llm": {"job.yaml": "env:\n- name: HF_TOKEN\n  value: " + secret + "\n"}}
     found = upgrade(outcome(OLD, next_runs=before), outcome(NEW, next_runs=after))
-    for render in FORMATS.values():
-        assert secret not in render(found, Style(command="trainwright admin upgrade"))
+    for name in FORMATS:
+        assert secret not in written("upgrade", name, found, STYLE)
 
 
 def test_runs_by_what_becomes_of_them() -> None:
@@ -123,8 +131,8 @@ FINDINGS = {
     "the same": ((finding(),), (finding(),), []),
     "other words": ((finding(),), (finding(message="n"),), []),
     "a line further, at the same field": (
-        (finding(path="nodes"),),
-        (finding(path="nodes", place=Location(FILE, 4, 1)),),
+        (finding(pointer="nodes"),),
+        (finding(pointer="nodes", place=Location(FILE, 4, 1)),),
         [],
     ),
     "new": ((), (finding(),), [(None, "warning")]),
@@ -167,7 +175,7 @@ def test_what_breaks_blocks(case: str) -> None:
     found = upgrade(outcome(OLD, **before), outcome(NEW, **after))
     assert found.blocked is blocked
     words = "breaks" if blocked else "No run changes"
-    assert words in FORMATS["text"](found, Style(command="trainwright admin upgrade"))
+    assert words in written("upgrade", "text", found, STYLE)
 
 
 def test_a_comment_fits_whatever_is_in_it() -> None:
@@ -177,7 +185,7 @@ def test_a_comment_fits_whatever_is_in_it() -> None:
     }
     before = {job: {"job.yaml": "a: b\n"} for job in jobs}
     found = upgrade(outcome(OLD, next_runs=before), outcome(NEW, next_runs=after))
-    comment = FORMATS["markdown"](found, Style(command="trainwright admin upgrade"))
+    comment = written("upgrade", "markdown", found, STYLE)
     assert len(comment) <= 65_536
     assert "Left out to fit a comment" in comment
     assert "\n`````diff\n" in comment
@@ -187,7 +195,7 @@ def test_a_comment_fits_whatever_is_in_it() -> None:
 def test_a_reason_of_several_lines_is_shown_as_lines(form: str) -> None:
     reason = "error[TW001]: first\nerror[TW002]: second \x1b[2J"
     found = upgrade(outcome(OLD), outcome(NEW, refused={"prod": reason}))
-    message = FORMATS[form](found, Style(command="trainwright admin upgrade"))
+    message = written("upgrade", form, found, STYLE)
     assert "x0a" not in message
     (first,) = (line for line in message.splitlines() if "TW001" in line)
     assert "not rendered: " in first

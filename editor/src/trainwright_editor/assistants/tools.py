@@ -147,8 +147,8 @@ class Tools:
     def _planned(
         self, against: str, selections: list[str] | None, edits: Mapping[str, str]
     ) -> dict[str, Data]:
-        from trainwright.plan.format import Style
         from trainwright.plan.json import render
+        from trainwright.reports.style import Style
 
         plan = self._repository.plan(*(selections or ()), against=against, edits=edits)
         found: dict[str, Data] = json.loads(render(plan, Style(against=against, command="plan")))

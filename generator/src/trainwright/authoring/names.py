@@ -98,12 +98,12 @@ def declared(session: Session, environment: str, key: str) -> Iterator[Name]:
 
 def describe(key: str, name: str, value: Data) -> str:
     """What is known of something that an environment declares."""
-    known = value if isinstance(value, Mapping) else {}
-    lines = [str(known["description"])] if known.get("description") else []
+    declared = value if isinstance(value, Mapping) else {}
+    lines = [str(declared["description"])] if declared.get("description") else []
     if key == "targets" and name in TARGETS:
         lines.append(TARGETS[name].summary)
     facts = ("resource", "fabric", "gpusPerNode", "capacity", "pricePerGpuHour", "quota", "version")
-    lines += [f"{fact}: {known[fact]}" for fact in facts if fact in known]
+    lines += [f"{fact}: {declared[fact]}" for fact in facts if fact in declared]
     return "\n\n".join(lines)
 
 

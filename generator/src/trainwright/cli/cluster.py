@@ -162,16 +162,14 @@ def _status(
 ) -> tuple[str, list[Unread]]:
     from trainwright.cluster import intent, text
     from trainwright.cluster import status as asking
-    from trainwright.reports import terminal
+    from trainwright.reports import style
 
     found = [place for place in intent.desired_states(context.root, selections) if place.kinds]
     single = sum(len(place.intents) for place in found) == 1 and not found[0].whole
     readings, unread = reach.read(found)
     runs = [run for reading in readings for run in reading.runs]
     if output == "json":
-        return terminal.as_json(
-            "Status", text.items(runs), unread=text.unread_items(unread)
-        ), unread
+        return style.listing("Status", text.items(runs), unread=text.unread_items(unread)), unread
     if not single:
         return text.table(runs, color=context.color), unread
     last = asking.LastLines()

@@ -1,4 +1,4 @@
-"""`crds pull`: the definitions of a cluster, as files that `check --crds` reads."""
+"""`crds pull`: the definitions of a cluster, as files that `validate --crds` reads."""
 
 from __future__ import annotations
 

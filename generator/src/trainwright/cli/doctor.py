@@ -29,13 +29,13 @@ def doctor(context: Context, output: str, *, live: bool) -> None:
 
     Looks at this machine, the specs, the clone and the workflows; uses no network without --live.
     """
-    from trainwright.reports import terminal
+    from trainwright.reports import style
     from trainwright.setup.doctor.examination import examine
 
     with errors():
         found = examine(context.root, planning(helm=None, no_cache=False), live=live)
         if output == "json":
-            click.echo(terminal.as_json("Diagnoses", [_item(d) for d in found]), nl=False)
+            click.echo(style.listing("Diagnoses", [_item(d) for d in found]), nl=False)
         else:
             click.echo("\n".join(_text(context, found)))
         sys.exit(FINDINGS if any(d.state == "error" for d in found) else OK)

@@ -56,7 +56,7 @@ def explain(context: Context, job: str, path: str, output: str) -> None:
     Of a RULE, such as TW718, it shows what holds, why, what to do, and a sample that fails and one
     that passes.
     """
-    from trainwright.reports import terminal
+    from trainwright.reports import style, terminal
 
     with errors():
         if "/" not in job and (shown := _rule(job, output)):
@@ -67,18 +67,18 @@ def explain(context: Context, job: str, path: str, output: str) -> None:
         found = context.repository.explain(job, path)
         if output == "json":
             items = terminal.explanation_items(found)
-            click.echo(terminal.as_json("Explanation", items), nl=False)
+            click.echo(style.listing("Explanation", items), nl=False)
         else:
             click.echo(terminal.explanation(found), nl=False)
 
 
 def _rule(word: str, output: str) -> str:
     """What a rule is about, or nothing for a word that is not one."""
-    from trainwright.reports import rule_text, terminal
+    from trainwright.reports import rule_text, style
 
     rule = rule_text.named(word)
     if rule and output == "json":
-        return terminal.as_json("Rule", [rule_text.item(rule)])
+        return style.listing("Rule", [rule_text.item(rule)])
     return rule_text.text(rule) if rule else ""
 
 
@@ -108,11 +108,11 @@ def list_(context: Context, what: str, output: str, no_cache: bool) -> None:
 
 def _listed(context: Context, what: str, output: str, files: Callable[[], Tree]) -> str:
     from trainwright.lifecycle import listing
-    from trainwright.reports import terminal
+    from trainwright.reports import style, terminal
 
     headers, rows = listing.LISTINGS[what](files)
     if output == "json":
         items = [dict(zip(headers, map(terminal.item, row), strict=True)) for row in rows]
-        return terminal.as_json("List", items)
+        return style.listing("List", items)
     cells = [[terminal.cell(value) for value in row] for row in rows]
     return terminal.table(headers, cells, color=context.color)

@@ -78,9 +78,9 @@ def plan(  # noqa: PLR0913 - an option each
 
     Exits with 1 when the API server would refuse a change or a job cannot be rendered.
     """
-    from trainwright.plan import formats, session
+    from trainwright.plan import session
     from trainwright.plan.comparison import PlanOptions
-    from trainwright.plan.format import Style
+    from trainwright.reports.style import Style, written
 
     with errors():
         words = ["trainwright", "plan", *selections, "--against", against]
@@ -107,8 +107,8 @@ def plan(  # noqa: PLR0913 - an option each
                 else:
                     review = watched.plan(edits, today())
             if page is not None:
-                _write(page, formats.FORMATS["html"].render(review, style))
-            return formats.FORMATS[output].render(review, style), review.blocked
+                _write(page, written("plan", "html", review, style))
+            return written("plan", output, review, style), review.blocked
 
         if watch:
             from trainwright.cli.watch import again

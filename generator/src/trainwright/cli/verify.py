@@ -91,9 +91,9 @@ def _text(found: Verification) -> str:
 
 def _json(found: Verification) -> str:
     from trainwright.findings import credentials
-    from trainwright.reports import terminal
+    from trainwright.reports import style
 
-    return terminal.as_json(
+    return style.listing(
         "Verification",
         [
             {

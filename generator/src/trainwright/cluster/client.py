@@ -107,7 +107,7 @@ class Cluster:
     def all_at(
         self, resource: Resource, namespace: str, **selectors: str
     ) -> tuple[list[Data], str]:
-        """The same, and the version of the list, from which `watch` goes on."""
+        """All objects that match, and the version of the list, from which `watch` goes on."""
         items: list[Data] = []
         page: Data = {}
         path, more = resource.path(namespace), ""

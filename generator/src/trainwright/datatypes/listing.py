@@ -8,10 +8,15 @@ from typing import TypeVar
 _Item = TypeVar("_Item")
 
 
+def more(count: int, what: str = "") -> str:
+    """How many are left out: "and 4 more", "and 4 more fields"."""
+    return f"and {count:,} more {what}".rstrip()
+
+
 def listed(names: Sequence[str], most: int = 3) -> str:
     """The first `most` of some names: "a, b, c and 4 more"."""
     left = len(names) - most
-    return ", ".join(names[:most]) + (f" and {left:,} more" if left > 0 else "")
+    return ", ".join(names[:most]) + (f" {more(left)}" if left > 0 else "")
 
 
 def first(
@@ -20,9 +25,9 @@ def first(
     """The first `most` of some items as they are shown, and then how many more there are."""
     yield from map(shown, items[:most])
     if len(items) > most:
-        yield f"and {len(items) - most:,} more {what}".rstrip()
+        yield more(len(items) - most, what)
 
 
-def plural(count: int, noun: str) -> str:
-    """As "1 job" and "3,007 jobs"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def plural(count: int, noun: str, many: str = "") -> str:
+    """As "1 job" and "3,007 jobs"; `many` is the plural of a noun that does not take an s."""
+    return f"{count:,} {noun if count == 1 else many or f'{noun}s'}"

@@ -123,7 +123,7 @@ def changed(before: NormalForm, after: NormalForm) -> list[Pointer]:
 
 
 def _changed(before: Data, after: Data, path: Pointer) -> Iterator[Pointer]:
-    """The same without a walk through what is equal: nearly everything, in an import."""
+    """Where two values differ. What is equal is not walked through: nearly all, in an import."""
     if before == after:
         return
     alike = type(before) is type(after)

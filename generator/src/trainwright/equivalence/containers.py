@@ -189,7 +189,7 @@ def files(pod: Pod, configs: Configs) -> Iterator[tuple[str, str]]:
 
 
 def contents(pod: Pod, configs: Configs) -> Iterator[tuple[str, str | bytes]]:
-    """The same with the bytes of what is no text."""
+    """The files of configs among the manifests, by path: their text, or else their bytes."""
     return ((path, found) for path, found, _ in _mounted(pod, configs))
 
 

@@ -97,7 +97,7 @@ def check_text(chunk: Chunk, setting: CheckContext) -> CheckedText:
 
 
 def check_text_exactly(chunk: Chunk, setting: CheckContext) -> CheckedText:
-    """The same, with the position of everything read along."""
+    """Check a text like `check_text`, with the position of everything read along."""
     result = CheckedText([], [], [])
     for index, document in enumerate(reading.documents(chunk)):
         if isinstance(document, tuple):

@@ -83,7 +83,7 @@ def _job(
 
 
 def with_goodput(found: Overview, reports: Sequence[RunGoodput]) -> Overview:
-    """The same with each report at the one job that has had its run."""
+    """Return the overview with each report at the one job that has had its run."""
     runs = {job.file: {job.run.object, *(one.object for one in job.finished)} for job in found.jobs}
     for event in found.events:
         runs[event.file].add(event.object)

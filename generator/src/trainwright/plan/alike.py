@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.listing import listed
 from trainwright.plan import words
 from trainwright.plan.model import JobChange
 from trainwright.specs.demand import Demand, total
@@ -25,8 +26,7 @@ class Alike:
     @property
     def name(self) -> str:
         """The first job, and how many more there are."""
-        more = len(self.changes) - 1
-        return f"{self.first.file} and {more:,} more" if more else str(self.first.file)
+        return listed([str(change.file) for change in self.changes], 1)
 
     @property
     def others(self) -> tuple[str, ...]:

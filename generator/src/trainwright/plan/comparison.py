@@ -337,7 +337,7 @@ class Comparison(Owner):
 
     @tracked()
     def _underived(self) -> tuple[Underived, ...]:
-        """The same of all environments."""
+        """The rendered files that no source renders, of all environments."""
         proof = self._proof.get()
         found = [it for name in self._selected().names for it in proof.underived(name)]
         return (*found, *(proof.orphans() if not self._patterns else ()))

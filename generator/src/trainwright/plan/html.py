@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from trainwright.datatypes.model import Data
 from trainwright.plan import headline, table, words
 from trainwright.plan.alike import alike
-from trainwright.plan.format import Format, Style
 from trainwright.plan.model import (
     Action,
     Cause,
@@ -19,6 +18,7 @@ from trainwright.plan.model import (
 )
 from trainwright.reports.page import AuthoredLines, document, finding_data, placed
 from trainwright.reports.report import by_weight
+from trainwright.reports.style import Style
 
 # All diffs of a page together, in characters: compressed they are a tenth of it.
 _DIFFS = 4_000_000
@@ -145,8 +145,3 @@ def _shared(review: Plan, file: SharedFileImpact, lines: AuthoredLines) -> Data:
         "reach": "; ".join(filter(None, (words.reach(file), kept))),
         "causes": [cause_data(cause, lines) for cause in file.causes],
     }
-
-
-FORMAT = Format(
-    "html", "for a browser: one file with diffs, capacity and findings, offline", render
-)

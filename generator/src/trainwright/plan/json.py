@@ -5,7 +5,6 @@ from __future__ import annotations
 from trainwright.datatypes.model import Data
 from trainwright.findings.credentials import redact
 from trainwright.plan import headline, words
-from trainwright.plan.format import Format, Style
 from trainwright.plan.model import (
     Cause,
     Ending,
@@ -18,19 +17,15 @@ from trainwright.plan.model import (
 )
 from trainwright.plan.running import Running, running
 from trainwright.reports.json import finding_data, place_of
-from trainwright.reports.report import dump
+from trainwright.reports.style import Style, document
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
 
-SCHEMA = "https://trainwright.io/schemas/v1alpha1/plan.schema.json"
-
 
 def render(review: Plan, style: Style) -> str:
-    data = {
-        "$schema": SCHEMA,
-        "apiVersion": "trainwright.io/v1alpha1",
-        "kind": "Plan",
-        "plan": {
+    return document(
+        "Plan",
+        {
             "command": style.command,
             "against": style.against,
             "base": review.base,
@@ -46,8 +41,7 @@ def render(review: Plan, style: Style) -> str:
             "sharedFiles": [_shared_file(found) for found in review.blast],
             "findings": [finding_data(finding) for finding in review.findings],
         },
-    }
-    return dump(data)
+    )
 
 
 def _change(change: JobChange) -> Data:
@@ -169,6 +163,3 @@ def _shared_file(blast: SharedFileImpact) -> Data:
         "causes": [_cause(cause) for cause in blast.causes],
         "jobs": [str(file) for file in blast.jobs],
     }
-
-
-FORMAT = Format("json", "for programs: a versioned envelope with every change", render)

@@ -17,7 +17,6 @@ from trainwright.datatypes.model import Finding, Location
 from trainwright.plan import headline, words
 from trainwright.plan import table as uses
 from trainwright.plan.alike import Alike, alike
-from trainwright.plan.format import Format, Style
 from trainwright.plan.model import Action, Cause, JobChange, Plan
 from trainwright.reports.comment import (
     ICONS,
@@ -25,12 +24,15 @@ from trainwright.reports.comment import (
     by_turns,
     cell,
     code,
+    details,
     fenced,
     fitting,
     html,
-    shortened,
+    left_out,
+    some,
 )
 from trainwright.reports.report import by_weight, fairly, help_uri
+from trainwright.reports.style import Style
 
 _ICONS = {
     "rejected": "⛔",
@@ -50,7 +52,6 @@ _ICONS = {
     "outdated": "⏳",
 }
 _ROOM = 600  # characters kept free for what was left out, and for the address of the page
-_DIFF = 10_000  # characters of one job's diff
 _NAMES = 12_000  # characters of the names of jobs without a row
 _STARTED = 8_000  # characters of what these start that was not there before
 _KEPT = 6_000  # characters of the names of jobs that keep an old value
@@ -81,7 +82,7 @@ def render(review: Plan, style: Style) -> str:
     table, rows = _table(groups, review, style, room * 7 // 10 if findings else room)
     cut = _named(groups[rows:]) + _started(groups[rows:])
     room -= len(table) + len(cut)
-    found, left_out = _findings(review, findings, style, room)
+    found, hidden = _findings(review, findings, style, room)
     room -= len(found)
     shown, used = fitting(facts, room)
     room -= used
@@ -95,9 +96,9 @@ def render(review: Plan, style: Style) -> str:
             break
         folded.append(part)
         room -= len(part)
-    left = _left(
+    left = left_out(
         (len(groups) - rows, "row", "rows of the table"),
-        (sum(left_out.values()), "finding", f"findings ({_rules(left_out)})"),
+        (sum(hidden.values()), "finding", f"findings ({_rules(hidden)})"),
         (len(facts) - len(shown), "paragraph", "paragraphs on shared files"),
         (len(groups) - len(folded), "diff", "diffs"),
     )
@@ -128,10 +129,8 @@ def _uses(review: Plan) -> str:
         _line(tuple(f"⚠️ {text}" if short and not index else text for index, text in enumerate(row)))
         for row, short in zip((tuple(map(cell, row)) for row in used.rows), used.short, strict=True)
     ]
-    shown, _ = fitting(rows, _USES)
-    more = len(rows) - len(shown)
-    rest = f"\n_and {more:,} more rows_\n" if more else ""
-    return "".join(("\n", _heading(used.heads), *shown, rest)) if rows else ""
+    shown = some(rows, _USES, "rows", "\n_{}_\n")
+    return f"\n{_heading(used.heads)}{shown}" if rows else ""
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -188,15 +187,11 @@ def _started(groups: Sequence[Alike]) -> str:
 
 
 def _owners(groups: Sequence[Alike]) -> str:
-    count = sum(len(group.changes) for group in groups)
-    name = cell(str(groups[0].first.file), _NAME)
-    return f"{name} and {count - 1:,} more" if count > 1 else name
+    return listed([cell(str(one.file), _NAME) for group in groups for one in group.changes], 1)
 
 
 def _listed(names: Sequence[str], room: int, what: str = "") -> str:
-    shown, _ = fitting([f"{name}, " for name in names], room)
-    more = f"and {len(names) - len(shown):,} more {what}".rstrip()
-    return f"{''.join(shown)}{more}" if len(shown) < len(names) else ", ".join(names)
+    return some([f"{name}, " for name in names], room, what).removesuffix(", ")
 
 
 def _kept(review: Plan) -> str:
@@ -211,23 +206,21 @@ def _kept(review: Plan) -> str:
         return ""
     jobs = "1 job keeps its" if count == 1 else f"{count:,} jobs keep their"
     lines = [f"- {cell(field)}: {_listed(fields[field], _KEPT // 2)}\n" for field in fields]
-    listed, _ = fitting(lines, _KEPT)
-    more = f"- and {len(lines) - len(listed):,} more fields\n" if len(listed) < len(lines) else ""
     summary = f"{jobs} old values until the next run"
-    return f"\n<details><summary>{summary}</summary>\n\n{''.join(listed)}{more}\n</details>\n"
+    return details(summary, some(lines, _KEPT, "fields", "- {}\n"))
 
 
 def _forged(review: Plan) -> str:
     """What no source renders, above all that may be cut, of each folder some."""
     turns = by_turns(review.underived, lambda finding: finding.place.file.rpartition("/")[0])
     lines = [f"- ⛔ {cell(words.forged(one), _TEXT)}\n" for one in turns]
-    return _items(lines, _FORGED, "⛔ and {:,} more")
+    return _items(lines, _FORGED, rest="- ⛔ {}\n")
 
 
 def _otherwise(review: Plan) -> str:
     """Runs that begin otherwise than the sources that reviewers read, as far as there is room."""
     lines = [f"- ⚠️ {cell(line, _TEXT)}\n" for line in words.otherwise(review)]
-    return _items(lines, _FORGED, "⚠️ and {:,} more")
+    return _items(lines, _FORGED, rest="- ⚠️ {}\n")
 
 
 def _objects(review: Plan, style: Style) -> str:
@@ -237,23 +230,13 @@ def _objects(review: Plan, style: Style) -> str:
         f"{cell(one.environment, _NAME)}\n"
         for one in by_turns(review.objects, lambda one: one.object.partition("/")[0])
     ]
-    items = _items(lines, _OBJECTS, "and {:,} more objects")
+    items = _items(lines, _OBJECTS, "objects")
     return f"\nAdditional objects:\n{items}" if items else ""
 
 
-def _items(lines: Sequence[str], room: int, rest: str) -> str:
+def _items(lines: Sequence[str], room: int, what: str = "", rest: str = "- {}\n") -> str:
     """Items of a list as far as there is room, and how many more there are."""
-    shown, _ = fitting(lines, room)
-    more = len(lines) - len(shown)
-    last = f"- {rest.format(more)}\n" if more else ""
-    return "".join(("\n", *shown, last)) if lines else ""
-
-
-def _left(*dropped: tuple[int, str, str]) -> str:
-    parts = [
-        f"{count:,} {one if count == 1 else many}" for count, one, many in dropped if count > 0
-    ]
-    return f"\n_Left out to fit a comment: {', '.join(parts)}._\n" if parts else ""
+    return f"\n{some(lines, room, what, rest)}" if lines else ""
 
 
 def _row(group: Alike, style: Style, currency: str) -> tuple[str, ...]:
@@ -323,21 +306,7 @@ def _details(group: Alike, style: Style) -> str:
     others = _listed([*map(cell, group.others)], _KEPT)
     same = f"The same for {others}.\n\n" if others else ""
     causes = "".join(f"- {line}\n" for line in _causes(change.causes, _MORE_CAUSES, style))
-    inside = f"{same}{causes}\n{_fenced(change)}"
-    return f"\n<details><summary>{summary}</summary>\n\n{inside}\n</details>\n"
-
-
-def _fenced(change: JobChange) -> str:
-    """The diff of the manifests, as far as there is room; nothing where they are the same."""
-    lines, size = [], 0
-    for line in words.diff(change):
-        shown = shortened(line, _TEXT)
-        size += len(shown) + 1
-        if size > _DIFF:
-            lines.append("... and more: run the command below")
-            break
-        lines.append(shown)
-    return fenced("\n".join(lines)) if lines else ""
+    return details(summary, f"{same}{causes}\n{fenced(words.diff(change))}")
 
 
 def _foot(review: Plan, style: Style) -> str:
@@ -347,6 +316,3 @@ def _foot(review: Plan, style: Style) -> str:
         f"\n_Base_ `{review.base[:12]}` _of_ `{code(style.against)}`{behind}_, head_ {head}. "
         f"_Reproduce with_ `{code(style.command)}`\n"
     )
-
-
-FORMAT = Format("markdown", "for pull requests: verdict, table, findings, folded diffs", render)

@@ -65,14 +65,14 @@ def _at_once(use: Use, fit: CapacityCheck | None) -> str:
     gpus = bool(use.before.gpus or use.after.gpus)
     before, after = (it.gpus if gpus else it.nodes for it in (use.before, use.after))
     shown = _changed(before, after, fit)
-    return f"{shown} {'GPUs' if gpus else 'nodes'}{_short(fit)}" if shown else ""
+    return f"{shown} {'GPUs' if gpus else 'nodes'}{words.short(fit)}" if shown else ""
 
 
 def _hours(use: Use, fit: CapacityCheck | None) -> str:
     shown = _changed(use.before.hours, use.after.hours, fit)
     jobs = use.after.unbounded
     unbounded = f"{plural(jobs, 'job')} without maxDuration" if jobs else ""
-    return " and ".join(filter(None, (shown + _short(fit), unbounded)))
+    return " and ".join(filter(None, (shown + words.short(fit), unbounded)))
 
 
 def _changed(before: Range, after: Range, fit: CapacityCheck | None, currency: str = "") -> str:
@@ -82,14 +82,7 @@ def _changed(before: Range, after: Range, fit: CapacityCheck | None, currency: s
     sides = [words.money(it, currency) if currency else words.span(it) for it in (before, after)]
     has = Range(fit.has, fit.has) if fit else None
     limit = f" of {words.money(has, currency) if currency else words.span(has)}" if has else ""
-    return f"{' → '.join(dict.fromkeys(sides))}{limit}{_short(fit) if currency else ''}"
-
-
-def _short(fit: CapacityCheck | None) -> str:
-    if not fit or not fit.short:
-        return ""
-    before = f" ({words.number(fit.short_before)} before)" if fit.short_before else ""
-    return f": {words.number(fit.short)} too few{before}"
+    return f"{' → '.join(dict.fromkeys(sides))}{limit}{words.short(fit) if currency else ''}"
 
 
 def _again(use: Use, currency: str) -> str:

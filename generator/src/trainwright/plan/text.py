@@ -11,8 +11,8 @@ from trainwright.findings.visibility import visible
 from trainwright.plan import headline, words
 from trainwright.plan import table as uses
 from trainwright.plan.alike import Alike, alike
-from trainwright.plan.format import Format, Style
 from trainwright.plan.model import Cause, Plan
+from trainwright.reports.style import Style, finding_line
 from trainwright.reports.terminal import table
 
 _COLORS = {
@@ -51,12 +51,7 @@ def _lines(review: Plan, style: Style) -> Iterator[str]:
     findings = [finding for finding in review.findings if _is_shown(finding)]
     if findings:
         yield ""
-    for finding in findings:
-        severity = finding.severity.value
-        rule = style.paint(
-            f"{severity}[{finding.rule}]", "red" if severity == "error" else "yellow"
-        )
-        yield f"{rule}: {visible(f'{finding.message}  ({finding.place})')}"
+    yield from (finding_line(finding, style) for finding in findings)
     if review.blast:
         yield ""
         for blast in review.blast:
@@ -112,5 +107,3 @@ def _causes(causes: Sequence[Cause]) -> Iterator[str]:
 
 
 _MOST = 8  # causes shown of one job or file
-
-FORMAT = Format("text", "for people at a terminal", render)

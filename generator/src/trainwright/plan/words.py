@@ -110,11 +110,18 @@ def fitting(fit: CapacityCheck) -> str:
     unknown = f" and {fit.unknown} of unknown length" if fit.unknown else ""
     message = f"{need} of {number(fit.has)} {fit.unit}{unknown}"
     if fit.short:
-        before = f", {number(fit.short_before)} before" if fit.short_before else ""
-        return f"{message}: {number(fit.short)} too few{before}"
+        return f"{message}{short(fit)}"
     if fit.most > fit.has:
         return f"{message}: elastic jobs get less than they could use"
     return f"{message}: unknown whether that fits" if fit.unknown else f"{message}: fits"
+
+
+def short(fit: CapacityCheck | None) -> str:
+    """How many are too few, behind what there is; nothing where all fit."""
+    if not fit or not fit.short:
+        return ""
+    before = f" ({number(fit.short_before)} before)" if fit.short_before else ""
+    return f": {number(fit.short)} too few{before}"
 
 
 def bar(fit: CapacityCheck) -> Data:

@@ -166,7 +166,7 @@ def variables(container: Container, fields: Mapping[str, str]) -> tuple[EnvVar, 
 def variables_with(
     known: Sequence[EnvVar], container: Container, fields: Mapping[str, str]
 ) -> tuple[EnvVar, ...]:
-    """The same of another pod of a template, as its fields are; others stay as they are known."""
+    """The entries of a container's env in a pod with these fields; others stay as known."""
     found = list(known)
     for at, variable in enumerate(known):
         if variable.origin and _field(variable) in fields:

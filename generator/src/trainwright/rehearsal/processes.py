@@ -197,13 +197,14 @@ class _Stage:
         self._tell()
 
     def _is_due(self, pod: str) -> bool:
-        """Roles start at once, and what trains after them."""
+        """Whether a pod may start: one of a role at once, others after the roles they await."""
         return pod in self._awaited or all(
             not awaited or other in (self._ready if awaited == "ready" else self._gone)
             for other, awaited in self._awaited.items()
         )
 
     def _start(self, process: LocalProcess) -> None:
+        """Start a process, follow what it prints, and probe it where its pod is awaited."""
         try:
             started = _Child(process)
         except OSError as error:

@@ -547,7 +547,7 @@ def _found(
 
 
 def _group_of(pointer: str, job: Job) -> Role | None:
-    """The role whose pods a pointer is in; None for those that train, and for what is none's."""
+    """Return the role whose pods a pointer is in, or None outside of the pods of any role."""
     serving = TARGETS[job.target].serving
     for index, role in enumerate(job.roles):
         if serving and any(

@@ -8,11 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from trainwright.datatypes.listing import more, plural
 from trainwright.findings.visibility import visible
 
 _Item = TypeVar("_Item")
 
 LIMIT = 65_536  # characters of a GitHub comment
+_DIFF = 10_000  # characters of one diff
+_TEXT = 600  # characters of one of its lines
 ICONS = {"error": "❌", "warning": "⚠️", "note": "💬"}  # by severity
 
 
@@ -24,6 +27,24 @@ def fitting(parts: Sequence[str], room: int) -> tuple[Sequence[str], int]:
             return parts[:index], used
         used += len(part)
     return parts, used
+
+
+def some(parts: Sequence[str], room: int, what: str = "", rest: str = "{}") -> str:
+    """The first parts that fit, and `rest` with how many more there are."""
+    shown, _ = fitting(parts, room)
+    left = len(parts) - len(shown)
+    return "".join((*shown, *([rest.format(more(left, what))] if left else [])))
+
+
+def left_out(*dropped: tuple[int, str, str]) -> str:
+    """What a comment has no room for: how many, and what one and many of them are called."""
+    parts = [plural(count, one, many) for count, one, many in dropped if count > 0]
+    return f"\n_Left out to fit a comment: {', '.join(parts)}._\n" if parts else ""
+
+
+def details(summary: str, inside: str) -> str:
+    """Text that folds away."""
+    return f"\n<details><summary>{summary}</summary>\n\n{inside}\n</details>\n"
 
 
 def by_turns(items: Iterable[_Item], whose: Callable[[_Item], object]) -> list[_Item]:
@@ -61,11 +82,19 @@ def cell(text: str, most: int = 1000) -> str:
     return unlinked.replace("$", "&#36;")  # of mathematics, in which a % hides what follows
 
 
-def fenced(diff: str) -> str:
-    """A diff between fences that nothing in it can close."""
-    longest = max((len(run) for run in re.findall(r"`+", diff)), default=0)
+def fenced(diff: Iterable[str]) -> str:
+    """A diff, as far as there is room, between fences that nothing in it can close."""
+    lines, size = list[str](), 0
+    for line in diff:
+        shown = shortened(line, _TEXT)
+        size += len(shown) + 1
+        if size > _DIFF:
+            lines.append("... and more: run the command below")
+            break
+        lines.append(shown)
+    longest = max((len(run) for run in re.findall(r"`+", "\n".join(lines))), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}diff\n{diff}\n{fence}\n"
+    return "\n".join((f"{fence}diff", *lines, f"{fence}\n")) if lines else ""
 
 
 def html(text: str) -> str:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from trainwright.datatypes.model import Data, Finding, Location, Severity
-from trainwright.reports.report import Format, Report, dump, help_uri, rule
-
-SCHEMA = "https://trainwright.io/schemas/v1alpha1/report.schema.json"
+from trainwright.reports.report import Format, Report, help_uri, rule
+from trainwright.reports.style import document
 
 
 def render(report: Report) -> str:
-    data = {
-        "$schema": SCHEMA,
-        "apiVersion": "trainwright.io/v1alpha1",
-        "kind": "Report",
-        "report": {
+    return document(
+        "Report",
+        {
             "reporter": "trainwright check",
             "command": report.command,
             "checked": list(report.checked),
             "summary": {f"{severity.value}s": report.count(severity) for severity in _COUNTED},
             "results": [finding_data(finding) for finding in report.findings],
         },
-    }
-    return dump(data)
+    )
 
 
 _COUNTED = (Severity.ERROR, Severity.WARNING, Severity.NOTE)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     AnyRule = Rule | EditRule | Diagnostic
 
 HOME = "https://github.com/trainwright/trainwright"
+COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "blue"}
 WEIGHT = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
 

@@ -14,15 +14,9 @@ from trainwright.findings import redaction
 from trainwright.findings.credentials import HIDDEN, named, redact
 from trainwright.findings.visibility import visible
 from trainwright.reports.json import place_of
-from trainwright.reports.report import cells, dump
+from trainwright.reports.report import cells
 from trainwright.specs.explain import Explanation, Setting
 from trainwright.validation.violation import show
-
-
-def as_json(kind: str, items: Sequence[Data], **more: Data) -> str:
-    """A versioned envelope around a list."""
-    data = {"apiVersion": "trainwright.io/v1alpha1", "kind": kind, "items": items, **more}
-    return dump(data)
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, color: bool) -> str:
@@ -52,7 +46,7 @@ def cell(value: str | Sequence[Held]) -> str:
 
 
 def item(value: str | Sequence[Held]) -> Data:
-    """The same value as data."""
+    """A value in a list, as data."""
     return value if isinstance(value, str) else outdated_items(value)
 
 
@@ -76,7 +70,7 @@ def _shown(path: Pointer, value: Data) -> str:
 
 
 def outdated_items(held: Sequence[Held]) -> list[Data]:
-    """The same as data; null is a value that is not there."""
+    """The values that outdate a run, as data; null is a value that is not there."""
     return [
         {
             "path": one.path.dotted,

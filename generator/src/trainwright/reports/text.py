@@ -7,11 +7,10 @@ from collections.abc import Iterator
 import click
 
 from trainwright.datatypes.listing import listed
-from trainwright.datatypes.model import Finding, Location, Severity
+from trainwright.datatypes.model import Finding, Location
 from trainwright.findings.visibility import visible
-from trainwright.reports.report import Format, Report, cells
+from trainwright.reports.report import COLORS, Format, Report, cells
 
-_COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "blue"}
 _WIDEST = 120  # characters of a source line that are shown
 _MARGIN = 40  # of which so many before the column, when the line is longer
 
@@ -36,7 +35,7 @@ def _folded(findings: tuple[Finding, ...]) -> Iterator[tuple[Finding, list[str]]
 
 
 def _finding(report: Report, finding: Finding, others: list[str]) -> Iterator[str]:
-    color = _COLORS[finding.severity]
+    color = COLORS[finding.severity]
     title = _style(report, f"{finding.severity.value}[{finding.rule}]", fg=color, bold=True)
     yield f"{title}: {visible(finding.message)}"
     width = len(str(finding.place.line))

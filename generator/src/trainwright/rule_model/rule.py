@@ -99,7 +99,7 @@ def defined_in(module: Mapping[str, object]) -> tuple[Rule, ...]:
 
 
 def united(rules: Iterable[Rule]) -> dict[str, Rule]:
-    """Rules by their ids; of one that has parts in several kinds, each part looks at its own."""
+    """Return rules by their ids. The parts that one has in several kinds become a single rule."""
     parts: dict[str, list[Rule]] = {}
     for rule in rules:
         parts.setdefault(rule.id, []).append(rule)

@@ -9,14 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import Location
+from trainwright.datatypes.model import Finding, Location
 from trainwright.documents import yamlio
 from trainwright.findings import diagnostics as dx
 from trainwright.helm.engines import ChartRefusal, OtherChart
 from trainwright.runs.folder import folder_of
 from trainwright.runs.record import VALUES_FILE
 from trainwright.upgrade import staging
-from trainwright.upgrade.model import Files, Outcome, Release, Reported
+from trainwright.upgrade.model import Files, Outcome, Release
 from trainwright.upgrade.versions import Installed
 
 _TOP = re.compile(r"\A(?:#.*\n)+")
@@ -67,8 +67,8 @@ def _rendered(chart: OtherChart, files: Files, name: str, namespace: str) -> Fil
     return {VALUES_FILE: files[VALUES_FILE], **chart.render(values, name, namespace)}
 
 
-def _refused(file: JobFile, reason: str) -> Reported:
-    return Reported(
+def _refused(file: JobFile, reason: str) -> Finding:
+    return Finding(
         rule=dx.CHART.id,
         severity=dx.CHART.severity,
         place=Location(file.path),

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.model import Finding
 from trainwright.findings.redaction import unified_diff
 from trainwright.runs.record import VALUES_FILE
 from trainwright.upgrade.model import (
@@ -17,7 +18,6 @@ from trainwright.upgrade.model import (
     Jobs,
     Outcome,
     Release,
-    Reported,
     Runs,
     Upgrade,
 )
@@ -162,21 +162,21 @@ def _unnamed(job: str, lines: Iterable[str]) -> tuple[str, ...]:
 # --- findings ------------------------------------------------------------------------------------
 
 
-def _findings(before: Iterable[Reported], after: Iterable[Reported]) -> list[FindingChange]:
+def _findings(before: Iterable[Finding], after: Iterable[Finding]) -> list[FindingChange]:
     """New and gone findings, and those of another severity; another wording is no change."""
-    places: defaultdict[tuple[str, ...], tuple[list[Reported], list[Reported]]]
+    places: defaultdict[tuple[str, ...], tuple[list[Finding], list[Finding]]]
     places = defaultdict(lambda: ([], []))
     for side, findings in enumerate((before, after)):
         for finding in findings:
             place = finding.place
-            at = finding.path or f"{place.line}:{place.column}"
+            at = finding.pointer or f"{place.line}:{place.column}"
             key = (finding.rule, finding.subject, place.file, at)
             places[key][side].append(finding)
     changes = (change for old, new in places.values() for change in _paired(old, new))
     return sorted(changes, key=lambda change: change.order)
 
 
-def _paired(old: list[Reported], new: list[Reported]) -> Iterator[FindingChange]:
+def _paired(old: list[Finding], new: list[Finding]) -> Iterator[FindingChange]:
     """Changes among findings of one rule at one place: those of the same words belong together."""
     new_messages = {finding.message for finding in new}
     old = sorted(old, key=lambda finding: (finding.message not in new_messages, finding.message))

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from trainwright.datatypes.model import Data
 from trainwright.reports.json import place_of
-from trainwright.reports.report import dump
-from trainwright.upgrade.format import Style
+from trainwright.reports.style import Style, document
 from trainwright.upgrade.model import FindingChange, Release, Upgrade
-
-SCHEMA = "https://trainwright.io/schemas/v1alpha1/upgrade.schema.json"
 
 
 def render(upgrade: Upgrade, style: Style) -> str:
     runs = upgrade.runs
-    data = {
-        "$schema": SCHEMA,
-        "apiVersion": "trainwright.io/v1alpha1",
-        "kind": "Upgrade",
-        "upgrade": {
+    return document(
+        "Upgrade",
+        {
             "command": style.command,
             "from": _release(upgrade.before),
             "to": _release(upgrade.after),
@@ -40,8 +35,7 @@ def render(upgrade: Upgrade, style: Style) -> str:
             },
             "findings": [_finding(change) for change in upgrade.findings],
         },
-    }
-    return dump(data)
+    )
 
 
 def _release(release: Release) -> Data:
@@ -57,7 +51,7 @@ def _finding(change: FindingChange) -> Data:
         "after": change.after.value if change.after else None,
         "subject": finding.subject,
         "place": place_of(finding.place),
-        "path": finding.path,
+        "path": finding.pointer,
         "message": finding.message,
         "remedy": finding.remedy,
     }

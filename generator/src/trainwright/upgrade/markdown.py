@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from trainwright.datatypes.listing import plural
-from trainwright.findings.visibility import visible
-from trainwright.reports.comment import ICONS, LIMIT, cell, code, fenced, fitting, html
-from trainwright.upgrade import format as words
-from trainwright.upgrade.format import Style
+from trainwright.reports.comment import (
+    ICONS,
+    LIMIT,
+    cell,
+    code,
+    details,
+    fenced,
+    fitting,
+    html,
+    left_out,
+)
+from trainwright.reports.style import Style
+from trainwright.upgrade import words
 from trainwright.upgrade.model import Difference, FindingChange, Upgrade
 
 _ROOM = 300  # characters kept free for saying what was left out
-_DIFF = 10_000  # characters of one diff
 
 
 def render(upgrade: Upgrade, style: Style) -> str:
@@ -30,9 +38,8 @@ def render(upgrade: Upgrade, style: Style) -> str:
     diffs = [_details(difference) for difference in upgrade.differences]
     parts = ["\n", *touched, *findings, *diffs]
     shown, _ = fitting(parts, room)
-    left = len(parts) - len(shown)
-    dropped = f"\n_Left out to fit a comment: {plural(left, 'entry')}._\n" if left else ""
-    return "".join((head, *shown, dropped, foot))
+    left = left_out((len(parts) - len(shown), "entry", "entries"))
+    return "".join((head, *shown, left, foot))
 
 
 def _finding(change: FindingChange) -> str:
@@ -45,12 +52,4 @@ def _finding(change: FindingChange) -> str:
 def _details(difference: Difference) -> str:
     jobs = html(", ".join(difference.jobs))
     summary = f"{plural(len(difference.jobs), 'job')}: {jobs}"
-    return f"\n<details><summary>{summary}</summary>\n\n{_fenced(difference)}\n</details>\n"
-
-
-def _fenced(difference: Difference) -> str:
-    """The diff, as far as there is room."""
-    text = "\n".join(visible(line) for line in difference.diff)
-    if len(text) > _DIFF:
-        text = text[:_DIFF].rpartition("\n")[0] + "\n... and more"
-    return fenced(text)
+    return details(summary, fenced(difference.diff))

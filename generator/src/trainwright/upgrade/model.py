@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Location, Severity
+from trainwright.datatypes.model import Finding, Severity
 from trainwright.reports.report import WEIGHT
 
 Files = Mapping[str, str]  # texts, or SHA-256 sums, by file name
@@ -25,31 +25,19 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reported:
-    """A finding as a version reports it."""
-
-    rule: str
-    severity: Severity
-    place: Location
-    message: str
-    remedy: str = ""
-    subject: str = ""  # "env/job" or an environment
-    path: str = ""  # in the spec, else in the manifest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What one version makes of a repository.
 
     `runs` are SHA-256 sums of the files that it leaves of the runs that there are, `next_runs` the
     texts that it renders where there is none yet, values among them. `refused` says per environment
-    why it renders nothing over the runs that there are.
+    why it renders nothing over the runs that there are. A finding has its path as `pointer`, as the
+    version wrote it.
     """
 
     release: Release
     runs: Jobs
     next_runs: Jobs
-    findings: tuple[Reported, ...]
+    findings: tuple[Finding, ...]
     refused: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -89,7 +77,7 @@ class Difference:
 class FindingChange:
     """A finding that is new, gone, or of another severity, by the two severities."""
 
-    finding: Reported
+    finding: Finding
     before: Severity | None
     after: Severity | None
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from trainwright.datatypes.layout import DEFAULTS, ENVIRONMENTS, environment_path
-from trainwright.datatypes.model import Data, Location, Severity
+from trainwright.datatypes.model import Data, Finding, Location, Severity
 from trainwright.datatypes.pointer import lookup
 from trainwright.documents.yamlio import Document
 from trainwright.files.tree import SCRATCH, Folder, Tree
@@ -16,7 +16,7 @@ from trainwright.runs.folder import RenderedFolder, folder_of
 from trainwright.specs import files
 from trainwright.specs.load import Reader
 from trainwright.specs.select import Selection
-from trainwright.upgrade.model import Jobs, Outcome, Release, Reported
+from trainwright.upgrade.model import Jobs, Outcome, Release
 from trainwright.upgrade.versions import CommandResult, Installed, UpgradeError
 
 _AT_ONCE = 500  # jobs that one command line names
@@ -162,12 +162,12 @@ def _words(selected: Iterable[Selection]) -> list[str]:
     return words
 
 
-def _check(installed: Installed, selected: tuple[Selection, ...], copy: Path) -> Iterator[Reported]:
+def _check(installed: Installed, selected: tuple[Selection, ...], copy: Path) -> Iterator[Finding]:
     words = ("-C", str(copy), "check", *_words(selected), "-o", "json")
     return _report(installed, installed.run(copy, *words))
 
 
-def _report(installed: Installed, done: CommandResult) -> Iterator[Reported]:
+def _report(installed: Installed, done: CommandResult) -> Iterator[Finding]:
     try:
         results: Data = json.loads(done.out)["report"]["results"]
         for result in results:
@@ -177,16 +177,16 @@ def _report(installed: Installed, done: CommandResult) -> Iterator[Reported]:
         raise UpgradeError(message) from error
 
 
-def _reported(result: Data) -> Reported:
+def _reported(result: Data) -> Finding:
     place = result["place"]
-    return Reported(
+    return Finding(
         rule=str(result["rule"]),
         severity=Severity(result["severity"]),
         place=Location(str(place["file"]), int(place["line"]), int(place["column"])),
         message=str(result["message"]),
         remedy=str(result.get("remedy", "")),
         subject=str(result.get("subject", "")),
-        path=str(result.get("path") or result.get("pointer", "")),
+        pointer=str(result.get("path") or result.get("pointer", "")),
     )
 
 
@@ -194,7 +194,7 @@ def _next_runs(
     installed: Installed,
     selected: tuple[Selection, ...],
     copy: Path,
-    findings: tuple[Reported, ...],
+    findings: tuple[Finding, ...],
 ) -> None:
     """Render whatever has no errors."""
     failing = {finding.subject for finding in findings if finding.severity is Severity.ERROR}
@@ -228,7 +228,7 @@ def rendered_sums(root: Path, environments: Iterable[str]) -> Jobs:
 
 def manifest_findings(
     installed: Installed, copy: Path, environments: Iterable[str]
-) -> Iterator[Reported]:
+) -> Iterator[Finding]:
     """What a version finds in the manifests of a copy, whatever rendered them."""
     for name in environments:
         rendered = folder_of(name)

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from trainwright.datatypes.listing import listed, plural
 from trainwright.findings.visibility import visible
-from trainwright.upgrade import format as words
-from trainwright.upgrade.format import Style
-from trainwright.upgrade.model import FindingChange, Upgrade
+from trainwright.reports.style import Style, finding_line
+from trainwright.upgrade import words
+from trainwright.upgrade.model import Upgrade
 
 _SHOWN = 5  # jobs that a line names
-_COLORS = {"error": "red", "warning": "yellow"}
 
 
 def render(upgrade: Upgrade, style: Style) -> str:
@@ -40,17 +39,11 @@ def _lines(upgrade: Upgrade, style: Style) -> Iterator[str]:
         yield ""
     yield f"Findings: {words.findings(upgrade)}"
     for change in upgrade.findings:
-        yield f"  {_finding(change, style)}"
+        label = f"{change.kind} "
+        yield f"  {finding_line(change.finding, style, label, words.severity(change))}"
     yield ""
     yield words.verdict(upgrade)
 
 
 def _named(jobs: Sequence[str]) -> str:
     return visible(listed(jobs, _SHOWN))
-
-
-def _finding(change: FindingChange, style: Style) -> str:
-    finding = change.finding
-    color = _COLORS.get(change.after.value, "") if change.after else ""
-    rule = style.paint(f"{change.kind} {words.severity(change)}[{finding.rule}]", color)
-    return f"{rule}: {visible(finding.message)}  ({visible(str(finding.place))})"

@@ -98,7 +98,7 @@ def _excerpt(complaint: bytes) -> str:
 
 def running(environment: Mapping[str, str], scratch: Path) -> Installed:
     """The version that runs this code."""
-    return _asked(_module(Path(trainwright.__file__).parents[1], environment), "", scratch)
+    return _with_version(_module(Path(trainwright.__file__).parents[1], environment), "", scratch)
 
 
 def find(path: Path, environment: Mapping[str, str], scratch: Path) -> Installed:
@@ -109,16 +109,16 @@ def find(path: Path, environment: Mapping[str, str], scratch: Path) -> Installed
     and runs with the libraries of this version.
     """
     if path.suffix == ".whl":
-        return _asked(_module(_unpacked(path, scratch), environment), str(path), scratch)
+        return _with_version(_module(_unpacked(path, scratch), environment), str(path), scratch)
     if path.is_dir():
-        return _asked(_in_folder(path, environment), str(path), scratch)
+        return _with_version(_in_folder(path, environment), str(path), scratch)
     if not path.is_file():
         raise UpgradeError(f"{path} does not exist: name a virtual environment, or a wheel")
     if not os.access(path, os.X_OK):
         raise UpgradeError(f"{path} is not executable: name a virtual environment, or a wheel")
     start = _START if path.name.startswith(("python", "pypy")) else ()
     command = (str(path.absolute()), *start)
-    return _asked(Installed(command, environment=environment), str(path), scratch)
+    return _with_version(Installed(command, environment=environment), str(path), scratch)
 
 
 def _in_folder(folder: Path, environment: Mapping[str, str]) -> Installed:
@@ -170,8 +170,8 @@ def _refuse_hazard(wheel: Path, member: zipfile.ZipInfo) -> None:
         )
 
 
-def _asked(found: Installed, name: str, scratch: Path) -> Installed:
-    """The same with the version that it is by its own word."""
+def _with_version(found: Installed, name: str, scratch: Path) -> Installed:
+    """Return the installation with the version that it prints. Raises UpgradeError for none."""
     name = name or found.command[0]
     try:
         done = found.run(scratch, "--version", timeout=_ASKED)

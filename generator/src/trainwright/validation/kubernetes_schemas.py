@@ -136,7 +136,7 @@ def when_kind(api_version: str, kind: str, version: str) -> str:
 
 
 def when_core(type_: str, name: str, version: str) -> str:
-    """The same of a field of a type of pods."""
+    """When a field of a type of pods came or went; empty when no version knows it."""
     return when_field(f"{_CORE}{type_}", name, version)
 
 

@@ -212,7 +212,7 @@ def _name(pointer: Pointer) -> str:
 
 
 def _shown(pointer: Pointer, value: Data) -> str:
-    """The same, unless the name of the field says that it holds a credential."""
+    """A value as it was written, unless the name of its field says that it holds a credential."""
     return credentials.HIDDEN if credentials.named(pointer.last, str(value)) else show(value)
 
 

@@ -35,7 +35,7 @@ def kueue(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
 
 
 def compared_kueue(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
-    """The same, compared: what cannot be read hides no other environment."""
+    """Compare each environment with its cluster: what cannot be read hides no other environment."""
     workspace = Workspace(Folder(root))
     found = _queueing(workspace)
     if not found:

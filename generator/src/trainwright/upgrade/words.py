@@ -1,30 +1,11 @@
-"""The type of a format, and the words that formats share."""
+"""The words that all formats of an upgrade share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.listing import plural
 from trainwright.upgrade.model import FindingChange, Upgrade
-
-
-def _plain(text: str, _color: str = "") -> str:
-    return text
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Style:
-    """What a format is told besides the upgrade: the command that gives the same report again, and
-    how to colour words and the lines of a diff.
-    """
-
-    command: str
-    paint: Callable[[str, str], str] = _plain
-    differing: Callable[[str], str] = _plain
-
-
-Format = Callable[[Upgrade, Style], str]
 
 
 def title(upgrade: Upgrade) -> str:
