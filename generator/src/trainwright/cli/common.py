@@ -186,6 +186,16 @@ class Context:
         colors = {"+": "green", "-": "red", "@": "cyan"}
         return self.paint(line, colors[line[0]]) if line[0] in colors else line
 
+    def difference(self, path: str, before: bytes, after: bytes) -> Iterator[str]:
+        """The lines of a unified diff of a file, in their colours and without credentials."""
+        from trainwright.findings.redaction import unified_diff
+
+        old, new = (text.decode().splitlines(keepends=True) for text in (before, after))
+        name = f"a/{path}" if before else "/dev/null"
+        for line in unified_diff(old, new, old=name, new=f"b/{path}"):
+            ended = line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+            yield self.differing(ended)
+
     @property
     def repository(self) -> Repository:
         """The repository as the Python API has it."""

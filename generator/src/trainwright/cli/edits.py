@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -88,8 +88,9 @@ def carry_out(
                 click.echo(line, err=True)
         if not outcome.files:
             return
-        for line in _diff(context, outcome):
-            click.echo(line, nl=False, color=context.color)
+        for path, raw in sorted(outcome.files.items()):
+            for line in context.difference(path, outcome.before.get(path, b""), raw):
+                click.echo(line, nl=False, color=context.color)
         if committing:
             with committing.undone_unless_committed(outcome, environments):
                 _write(context, outcome, environments)
@@ -144,19 +145,3 @@ def _rendered(context: Context, outcome: Outcome, options: Writing) -> tuple[Env
         for environment in plan.environments
         if options.render or session.is_rendered(context.root, environment.name)
     )
-
-
-def _diff(context: Context, outcome: Outcome) -> Iterator[str]:
-    from trainwright.findings.redaction import unified_diff
-
-    for path, raw in sorted(outcome.files.items()):
-        old = outcome.before.get(path, b"").decode()
-        lines = unified_diff(
-            old.splitlines(keepends=True),
-            raw.decode().splitlines(keepends=True),
-            old=f"a/{path}" if old else "/dev/null",
-            new=f"b/{path}",
-        )
-        for line in lines:
-            ended = line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-            yield context.differing(ended)

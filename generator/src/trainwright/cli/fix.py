@@ -16,7 +16,6 @@ def fix(context: Context, selections: tuple[str, ...], *, yes: bool) -> None:
     from trainwright.authoring.session import Session
     from trainwright.datatypes.layout import ENVIRONMENTS
     from trainwright.files import filetree
-    from trainwright.findings.redaction import unified_diff
 
     session = Session(context.root)
     found = fixed(session, today(), chosen_by(session.workspace.survey.jobs, selections))
@@ -24,11 +23,8 @@ def fix(context: Context, selections: tuple[str, ...], *, yes: bool) -> None:
         click.echo("nothing to fix by itself", err=True)
         return
     for path, raw in sorted(found.files.items()):
-        before, after = (
-            text.decode().splitlines(keepends=True) for text in (found.before[path], raw)
-        )
-        for line in unified_diff(before, after, old=f"a/{path}", new=f"b/{path}"):
-            click.echo(context.differing(line), nl=not line.endswith("\n"), color=context.color)
+        for line in context.difference(path, found.before[path], raw):
+            click.echo(line, nl=False, color=context.color)
     rules = ", ".join(sorted({finding.rule for finding in found.findings}))
     count = len(found.findings)
     message = f"{plural(count, 'finding')} ({rules})"

@@ -62,18 +62,11 @@ def _write(root: Path, found: list[Migration]) -> None:
 
 
 def _say(context: Context, migrated: Migration) -> None:
-    from trainwright.findings.redaction import unified_diff
-
     if migrated.refused:
         label = context.paint("refused", "red")
         click.echo(f"{migrated.file}: {label}: {migrated.refused}", err=True)
         return
-    for line in unified_diff(
-        migrated.before.decode().splitlines(keepends=True),
-        migrated.after.decode().splitlines(keepends=True),
-        old=f"a/{migrated.file.path}",
-        new=f"b/{migrated.file.path}",
-    ):
-        click.echo(line if line.endswith("\n") else f"{line}\n", nl=False)
+    for line in context.difference(migrated.file.path, migrated.before, migrated.after):
+        click.echo(line, nl=False, color=context.color)
     for change in migrated.changes:
         click.echo(f"{migrated.file}: {change}", err=True)
