@@ -17,6 +17,7 @@ from containers import TIMEOUT, Entrypoint, clean_environment, finish
 
 from trainwright_runtime import causes, cgroup, exit_codes, failure
 from trainwright_runtime.causes import CAUSES, Evidence, recognise
+from trainwright_runtime.elastic.errors import DiffersFromAll, NoMajority
 from trainwright_runtime.failure import Failure, Node, Record
 from trainwright_runtime.journal import Event, read
 from trainwright_runtime.machine import free_port
@@ -123,6 +124,9 @@ WORDS = {
     "torch.AcceleratorError: CUDA error: uncorrectable NVLink error detected during the "
     "execution": "gpu-fault",
     "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable": "gpu-fault",
+    # The runtime's own.
+    str(DiffersFromAll(7, ["w1"])): "parameters-differ",
+    str(NoMajority(7, ["w0", "w1"])): "parameters-differ",
     "RuntimeError: CUDA error: device-side assert triggered": "cuda-error",
     "torch.AcceleratorError: CUDA error: an illegal memory access was encountered": "cuda-error",
     "RuntimeError: CUDA error: no kernel image is available for execution on the device": (

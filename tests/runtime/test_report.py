@@ -87,6 +87,19 @@ written        {tmp_path}/rank-0.png
     assert _size(tmp_path / "rank-0.png") == (1200, 750)
 
 
+def test_workers_that_were_slow_for_long_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow = [
+        Event(time=START + at, name="slow", fields={"worker": who})
+        for at, who in enumerate(("w2", "w1", "w2"))
+    ]
+    run = _write(tmp_path / "w0.jsonl", [_event(0, "start"), *slow, _steps(4, 10)])
+    assert main([str(run)]) == 0
+    out, _ = capsys.readouterr()
+    assert "slow           w1, named 1 time\nslow           w2, named 2 times\n" in out
+
+
 def test_the_throughputs_of_workers_add_up(tmp_path: Path) -> None:
     files = [_write(tmp_path / f"rank-{i}.jsonl", KILLED) for i in range(3)]
     job = Job(workers=tuple(map(load, files)))

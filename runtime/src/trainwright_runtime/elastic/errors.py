@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from trainwright_runtime import errors, exit_codes
@@ -65,6 +65,33 @@ class NotFinite(errors.RuntimeFailure):
         super().__init__(
             f"the loss of step {step} is not finite on {workers} of the workers: training ends "
             'before its update, by non_finite="stop"; the last checkpoint is from before it'
+        )
+
+
+class DiffersFromAll(errors.RuntimeFailure):
+    """The parameters of this worker are others than those of most workers after the same steps."""
+
+    exit_code = exit_codes.NODE_FAULT
+
+    def __init__(self, step: int, workers: Sequence[str]) -> None:
+        super().__init__(
+            f"step {step}: the parameters of {' and '.join(workers)} are not those of the other "
+            "workers after the same updates: this node computes wrongly, or the program changes "
+            "parameters outside of updates; it leaves and takes the state of the others"
+        )
+
+
+class NoMajority(errors.RuntimeFailure):
+    """Workers hold different parameters after the same steps, and none are those of most."""
+
+    exit_code = exit_codes.FAILED
+
+    def __init__(self, step: int, workers: Sequence[str]) -> None:
+        super().__init__(
+            f"step {step}: the parameters of {', '.join(workers)} differ after the same updates, "
+            "and those of no majority agree: a node computes wrongly, or the program changes "
+            "parameters outside of updates. Train on from a checkpoint of before the last "
+            "comparison, on other nodes"
         )
 
 

@@ -26,6 +26,7 @@ from trainwright_runtime.checkpoint import STOPPED, Checkpoints, RngState, StopS
 from trainwright_runtime.coordination import ending
 from trainwright_runtime.coordination.ending import Life, Stage
 from trainwright_runtime.elastic.audit import AuditLog
+from trainwright_runtime.elastic.comparison import VARIABLE, Comparison, steps_between
 from trainwright_runtime.elastic.cursor import Sampler, cursors
 from trainwright_runtime.elastic.declared import declared
 from trainwright_runtime.elastic.errors import StoppedWaiting, TrainingOver
@@ -44,6 +45,7 @@ from trainwright_runtime.elastic.membership import (
 from trainwright_runtime.elastic.progress import Progress
 from trainwright_runtime.elastic.shards import mesh_of, prepare, refuse
 from trainwright_runtime.elastic.source import NOTHING, Batching, Collate, Piece, Share, Source
+from trainwright_runtime.errors import EnvironmentMistake
 from trainwright_runtime.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -196,8 +198,17 @@ def training(  # noqa: PLR0913 - the whole of what there is to choose
         for source in sources.values():
             resources.callback(source.close)
         progress = Progress({name: sources[name] for name in given}, totals)
-        losses = Losses(non_finite)
-        yield Training(learner, progress, steps, resources, losses, synchronize, mesh)
+        losses, comparison = Losses(non_finite), _comparison(synchronize)
+        yield Training(learner, progress, steps, resources, losses, comparison, synchronize, mesh)
+
+
+def _comparison(synchronize: LocalSGD | DiLoCo | None) -> Comparison:
+    """Raises EnvironmentMistake where workers are to differ from each other."""
+    every = steps_between(os.environ)
+    if every and synchronize is not None:
+        expected = "0 with synchronize=, by which workers hold parameters of their own"
+        raise EnvironmentMistake(VARIABLE, str(every), expected)
+    return Comparison(every)
 
 
 def _require_unwrapped(model: torch.nn.Module) -> None:
@@ -237,11 +248,12 @@ class Training:
         steps: Steps,
         resources: ExitStack,
         losses: Losses,
+        comparison: Comparison,
         synchronize: LocalSGD | DiLoCo | None = None,
         mesh: DeviceMesh | None = None,
     ) -> None:
         self._learner, self._progress, self._steps = learner, progress, steps
-        self._losses = losses
+        self._losses, self._comparison = losses, comparison
         self._before: list[torch.Tensor] = []  # averages, where a step may be left out
         self._trained = next(iter(progress.sources))
         self._epoch = -1  # that the program is in; the training may be further
@@ -300,6 +312,7 @@ class Training:
             "synchronize": local and f"{type(local).__name__} every {local.every}",
             "totals": [*self._progress.totals(self._trained)],
             "non_finite": self._losses.policy,
+            VARIABLE: self._comparison.every,
         }
 
     @property
@@ -394,7 +407,7 @@ class Training:
         began = time.perf_counter()
         self._audit.share(self.step, members, share)
         yield from self._offer(pieces, batch)
-        if not self._finish(name, members, share):
+        if not self._finish(name, members, share, began):
             self._uncommitted = requested
             return
         if name == self._trained:
@@ -541,17 +554,18 @@ class Training:
         self._local = _LocalSteps()
         self._sums = dict.fromkeys(self._sums, 0.0)
 
-    def _finish(self, name: str, members: Members, share: Share) -> bool:
+    def _finish(self, name: str, members: Members, share: Share, began: float) -> bool:
         """Whether the step was committed, and with it the update, the position and the sums."""
         source, trained = self._progress.sources[name], name == self._trained
+        sample = self._sample(members, began) if trained else []
         # All reduce the same in the same order, those without records too.
         if trained:
             self._gradients.finish()
             self._averages.exchange(len(share))
         numbers: list[Sequence[float]] = [source.report(members, share), [*self._sums.values()]]
-        numbers += [[not self._settled]]
+        numbers += [[not self._settled], sample]
         numbers += [self._gradients.used(), [not self._losses.finite]] if trained else []
-        reports, sums, (unsettled,), *learned = self._sum(numbers)
+        reports, sums, (unsettled,), sampled, *learned = self._sum(numbers)
         if not self._group.commit():
             return False
         takes = trained and self._losses.judge(self.step + 1, int(learned[1][0]))
@@ -564,9 +578,28 @@ class Training:
             self._averages.restore(self._before)
         self._audit.commit(line)
         self._group.updated()
-        if not unsettled and self._progress.dataset == name:
+        same = self._judge(members, sampled)
+        if same and not unsettled and self._progress.dataset == name:
             self._group.settle()
         return True
+
+    def _sample(self, members: Members, began: float) -> list[float]:
+        """What members compare after this step, if they do: before any of them waits for others."""
+        if not self._comparison.due(self.step, members):
+            return []
+        if torch.accelerator.is_available():
+            torch.accelerator.synchronize()
+        seconds = time.perf_counter() - began
+        return self._comparison.sample(members, self._learner.model.parameters(), seconds)
+
+    def _judge(self, members: Members, sampled: Sequence[float]) -> bool:
+        """Whether all members hold the same. Raises what ends one that does not."""
+        if not sampled:
+            return True
+        found = self._comparison.judge(self.step, members, sampled)
+        for worker in found.slow if members.rank == 0 else ():
+            self._metrics.event("slow", worker=worker)
+        return not found.wrong
 
     @property
     def _settled(self) -> bool:

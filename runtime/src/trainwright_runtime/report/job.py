@@ -9,6 +9,7 @@ import math
 import os
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -252,6 +253,12 @@ class Job:
             if event.name == "failure"
         ]
         return tuple(sorted(found, key=lambda item: item[1].time))
+
+    @cached_property
+    def slow(self) -> Mapping[str, int]:
+        """How often each worker was found to be slower than the others for long."""
+        events = chain.from_iterable(worker.events for worker in self.workers)
+        return Counter(str(e.fields.get("worker")) for e in events if e.name == "slow")
 
     @cached_property
     def begin(self) -> float:

@@ -49,6 +49,8 @@ def summary(job: Job) -> Iterator[tuple[str, str]]:
         yield "trained again", f"{duration(seconds - useful)} of steps that restarts took back"
     yield "goodput", f"{job.goodput:.3f}"
     yield from _goodput(job)
+    for name, count in sorted(job.slow.items()):
+        yield "slow", f"{name}, named {plural(count, 'time')}"
     for worker, event in job.failures:
         at = duration(max(0.0, event.time - job.begin))
         yield (
