@@ -266,6 +266,8 @@ class Row:
     nodes: int
     start: Cost
     """All join at once."""
+    bulk: Cost | None
+    """All but those of a step under way join that at once."""
     step: Cost
     """Nothing has changed."""
     beats: Cost
@@ -274,6 +276,8 @@ class Row:
     newcomer: Cost
     lost: Cost
     rack: Cost | None
+    back: Cost | None
+    """The rack, at once."""
     upgrade: Cost
     """1 % of the nodes, one at least, are replaced: they go, and come back as others."""
     hour: float
@@ -289,17 +293,26 @@ def measured(nodes: int) -> Row:
         reports = _cost(simulation, simulation.report, steps=0)
         newcomer = _cost(simulation, lambda: simulation.join(1))
         lost = _cost(simulation, lambda: simulation.lose(simulation.some(1)))
-        rack = None
+        rack = back = None
         if nodes > 2 * RACK:
             rack = _cost(simulation, lambda: simulation.lose(simulation.some(RACK)))
-            simulation.join(RACK)
-            simulation.step()
+            back = _cost(simulation, lambda: simulation.join(RACK))
         upgrade = _cost(simulation, lambda: _replace(simulation, max(nodes // 100, 1)))
     hour = nodes / 100 * (lost.waited + newcomer.waited) / 3600
     return Row(
-        nodes=nodes, start=start, step=step, beats=beats, reports=reports, newcomer=newcomer,
-        lost=lost, rack=rack, upgrade=upgrade, hour=hour,
+        nodes=nodes, start=start, bulk=_joined_in_bulk(nodes), step=step, beats=beats,
+        reports=reports, newcomer=newcomer, lost=lost, rack=rack, back=back, upgrade=upgrade,
+        hour=hour,
     )  # fmt: skip
+
+
+def _joined_in_bulk(nodes: int) -> Cost | None:
+    if nodes <= SPEAKERS:
+        return None
+    with closing(Simulation()) as simulation:
+        simulation.join(SPEAKERS)
+        simulation.step()
+        return _cost(simulation, lambda: simulation.join(nodes - SPEAKERS))
 
 
 def _replace(simulation: Simulation, count: int) -> None:
@@ -317,8 +330,8 @@ def _cost(simulation: Simulation, change: Callable[[], object] = bool, steps: in
     return cost
 
 
-_HEAD = ("nodes", "start", "step", "sign of life", "report", "one more", "one lost", "a rack lost",
-         "1 % replaced", "next step", "1 % per hour")  # fmt: skip
+_HEAD = ("nodes", "start", "join three", "step", "sign of life", "report", "one more", "one lost",
+         "a rack lost", "and back", "1 % replaced", "next step", "1 % per hour")  # fmt: skip
 
 
 def shown(row: Row) -> list[str]:
@@ -327,9 +340,10 @@ def shown(row: Row) -> list[str]:
             return "-"
         return f"{_bytes(cost.sent / row.nodes)}, {cost.seconds * 1000:.3g} ms"
 
-    costs = [row.start, row.step, row.beats, row.reports, row.newcomer, row.lost, row.rack]
+    costs = [row.start, row.bulk, row.step, row.beats, row.reports, row.newcomer, row.lost]
+    costs += [row.rack, row.back, row.upgrade]
     times = [f"{row.lost.waited:.2g} s", f"{row.hour:.2%}"]
-    return [str(row.nodes), *map(each, costs), each(row.upgrade), *times]
+    return [str(row.nodes), *map(each, costs), *times]
 
 
 def _bytes(count: float) -> str:

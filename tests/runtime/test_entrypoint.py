@@ -358,7 +358,7 @@ def test_a_signal_reaches_the_processes_and_they_may_finish(
     (entrypoint.folder / "may-save").touch()
     done = finish(process)
     assert done.returncode == exit_code, done.stderr
-    assert done.stdout.count("saved") == 2
+    assert done.stdout.count("saved") == 2, f"{done.stdout}\n{done.stderr}"
     assert done.stderr.count("passing it on") == 1
 
 

@@ -61,7 +61,10 @@ TABLE = (
         "172", PREFLIGHT, "A check before training found this node unfit; nothing was started."
     ),
     ExitCode(
-        "173", NODE_FAULT, "The GPU or the network of this node failed: another node can help."
+        "173",
+        NODE_FAULT,
+        "The GPU or the network of this node failed, or it computes wrongly: another node can "
+        "help.",
     ),
     ExitCode(
         "174",

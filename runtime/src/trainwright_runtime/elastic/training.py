@@ -557,7 +557,7 @@ class Training:
     def _finish(self, name: str, members: Members, share: Share, began: float) -> bool:
         """Whether the step was committed, and with it the update, the position and the sums."""
         source, trained = self._progress.sources[name], name == self._trained
-        sample = self._sample(members, began) if trained else []
+        sample = self._sample(members, began)
         # All reduce the same in the same order, those without records too.
         if trained:
             self._gradients.finish()
