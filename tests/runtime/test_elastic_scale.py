@@ -125,6 +125,12 @@ def test_who_is_told_the_news_knows_what_one_knows_who_is_told_all(
             assert now[name] == {field: member[field] for field in view.COMPARED}
 
 
+def test_what_a_newcomer_has_in_common_with_most_is_not_told_again() -> None:
+    members = {name: _member(name, View(), declared="long") for name in "abc"}
+    now = view.of({**members, "d": _member("d", View(), declared="long", step=0)}, View())
+    assert view.news(View(), now)["otherwise"] == {"d": {"step": 0}}
+
+
 def test_news_of_something_else_are_refused() -> None:
     first = view.of({"a": _member("a", View())}, View())
     with pytest.raises(ValueError, match="news since 1, known is 0"):

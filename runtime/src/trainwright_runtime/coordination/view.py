@@ -69,8 +69,8 @@ def news(known: View, now: View) -> dict[str, Any]:
     found: dict[str, Any] = {
         "view": now.number,
         "since": known.number,
-        "common": {k: v for k, v in now.common.items() if known.common.get(k) != v},
-        "otherwise": now.otherwise,
+        "common": _changed(known.common, now.common),
+        "otherwise": {name: _changed(now.common, own) for name, own in now.otherwise.items()},
     }
     if known.places is not now.places:
         there = known.places
@@ -90,10 +90,15 @@ def updated(known: View, news: Mapping[str, Any]) -> View:
         left = {*news["left"]}
         places = {name: at for name, at in places.items() if name not in left} | news["places"]
         names = tuple(sorted(places))
+    common = {**known.common, **news["common"]}
     return View(
         number=int(news["view"]),
-        common={**known.common, **news["common"]},
-        otherwise=news["otherwise"],
+        common=common,
+        otherwise={name: {**common, **own} for name, own in news["otherwise"].items()},
         places=places,
         names=names,
     )
+
+
+def _changed(before: Fields, now: Fields) -> Fields:
+    return {name: value for name, value in now.items() if before.get(name) != value}
