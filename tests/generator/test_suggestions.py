@@ -8,6 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from repository import Repository
 from trainwright.cli import main
 
 
@@ -37,6 +38,12 @@ def test_the_nearest_is_named(command: tuple[str, ...], nearest: str) -> None:
     assert done.exit_code == 2
     assert "id you mean" in done.stderr
     assert f"'{nearest}'" in done.stderr.partition("id you mean")[2]
+
+
+def test_manifests_have_a_verb_of_their_own(repository: Repository) -> None:
+    done = repository.run("check", "deploy/job.yaml")
+    assert done.exit_code == 2
+    assert "`trainwright validate deploy/job.yaml`" in done.stderr
 
 
 def test_nothing_is_invented() -> None:

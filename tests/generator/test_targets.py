@@ -169,6 +169,8 @@ def test_the_only_target_of_an_environment_is_that_of_its_jobs(
     assert f'target: "{target}"' in done.stdout
     if target != "pytorchjob":  # which is built in
         assert "only target: environments/all/environment.yaml:5:" in done.stdout
+    _render(repository, "chosen", f"{script}target: {target}\n", only)
+    assert "TW060" not in repository.run("check", "all/chosen").stdout
 
 
 def test_a_target_is_chosen_among_several_or_asked_for(repository: Repository) -> None:

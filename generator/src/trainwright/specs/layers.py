@@ -29,6 +29,7 @@ from trainwright.specs.merge import (
     DEFAULTS,
     ENVIRONMENT,
     JOB,
+    ONLY_TARGET,
     Layer,
     Layered,
     merge,
@@ -60,9 +61,7 @@ def _only_target(environment: Document | None) -> Iterator[Layer]:
     targets = environment.data.get("targets") if environment else None
     if environment and isinstance(targets, Mapping) and len(targets) == 1:
         (name,) = targets
-        yield Layer(
-            "only target", _target(str(name)), by=(environment, Pointer.of("targets", name))
-        )
+        yield Layer(ONLY_TARGET, _target(str(name)), by=(environment, Pointer.of("targets", name)))
 
 
 @cache

@@ -23,6 +23,7 @@ DIRECTIVE = "$patch"
 ROLES = "roles"
 # Labels of layers, lowest first: see `layers`. That of a pool and of its fabric has its name.
 BUILT_IN = "built-in"  # which no repository has
+ONLY_TARGET = "only target"  # what people wrote is the target, and not that jobs have it
 DEFAULTS, ENVIRONMENT, BASE, JOB = "defaults", "environment", "base", "job"
 
 

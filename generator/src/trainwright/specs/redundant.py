@@ -2,7 +2,8 @@
 
 All of them but the dropped items of lists prove themselves: without the key, the effective spec
 (or at least the job that it describes, and so every rendered byte) is the same. Trainwright's own
-defaults count as nothing inherited: writing one of them down keeps it when the tool's changes.
+defaults count as nothing inherited: writing one of them down keeps it when the tool's changes. So
+does the only target of an environment, which a second one changes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,15 @@ from trainwright.datatypes.same import identical
 from trainwright.documents.yaml_syntax import missing_space
 from trainwright.findings import diagnostics as dx
 from trainwright.specs import resolve
-from trainwright.specs.merge import BUILT_IN, ROLES, Layer, Layered, merge, without_nulls
+from trainwright.specs.merge import (
+    BUILT_IN,
+    ONLY_TARGET,
+    ROLES,
+    Layer,
+    Layered,
+    merge,
+    without_nulls,
+)
 from trainwright.validation import schema
 
 # What a file says of itself, and not of the job.
@@ -74,7 +83,7 @@ def read(spec: Layered) -> tuple[_Written, ...]:
     mappings: dict[Pointer, Layer] = {}  # where one of them has a mapping
     written: list[_Written] = []
     for layer in spec.layers:
-        if layer.label != BUILT_IN:
+        if layer.label not in (BUILT_IN, ONLY_TARGET):
             for pointer, value in _leaves(layer):
                 one = _over(current, mappings, _Written(layer, pointer, value))
                 if pointer.parts[0] != "files" or layer.wrote(pointer):  # else a folder's

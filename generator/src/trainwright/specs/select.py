@@ -77,10 +77,15 @@ def environments(
     return tuple(selection.environment for selection in chosen)
 
 
+_MANIFESTS = re.compile(r"\.(ya?ml|json)$|^-$")
+
+
 def _nothing(pattern: str, available: Mapping[str, tuple[JobFile, ...]]) -> str:
     every = [job for jobs in available.values() for job in jobs]
     near = _nearest(pattern, [*available, *map(str, every)])
     hint = f"did you mean {' or '.join(near)}?" if near else "see `trainwright list jobs`"
+    if not near and _MANIFESTS.search(pattern):
+        hint += f", or check manifests with `trainwright validate {pattern}`"
     return f'nothing matches "{pattern}"; {hint}'
 
 
