@@ -29,7 +29,8 @@ from trainwright.equivalence.comparison import values
 from trainwright.errors import TrainwrightError
 from trainwright.files.tree import Folder
 from trainwright.findings import credentials
-from trainwright.importing import ImportInput, text
+from trainwright.importing import ImportInput, accounting, text
+from trainwright.importing.accounting import Account
 from trainwright.importing.batch import ImportBatch, ImportOptions, run
 from trainwright.importing.convert import Imported
 from trainwright.importing.trial import ImportContext
@@ -143,6 +144,30 @@ def test_it_is_the_same_run_or_says_where_it_is_not(case: str, index: int) -> No
     differing = {k for k in {**values(before), **values(after)} if values(before).get(k) != values(after).get(k)}  # fmt: skip
     for account in imported.accounts:
         assert set(account.changed) <= differing, account.pointer
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "jobset-every-field-of-a-pod",
+        "pytorchjob-fsdp-with-efa",
+        "pytorchjob-volumes-and-secrets",
+        "pytorchjob-workers-that-differ",
+    ],
+)
+def test_what_is_changed_at_once_has_the_fate_that_it_has_alone(
+    case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported = _imported(case)[0][0]
+    rendered = _place(case, imported).run(imported.spec)
+    assert isinstance(rendered, NormalForm)
+    monkeypatch.setattr(accounting, "_TOO_FEW", 1_000_000)
+    alone = accounting.accounts(imported.source, values(rendered))
+    assert [_fate(one) for one in imported.accounts] == [_fate(one) for one in alone]
+
+
+def _fate(account: Account) -> tuple[object, ...]:
+    return (account.part, account.pointer, account.fate == "left", account.changed)
 
 
 @pytest.mark.parametrize(("case", "index"), SPECS)
