@@ -219,7 +219,7 @@ def _commits(folder: Path) -> str:
     (folder / "src").mkdir()
     (folder / "src/train.py").write_text("import os, part; print(part.NAME, os.getcwd())\n")
     (folder / "src/part.py").write_text("NAME = 'the commit'\n")
-    commit = git.commit(folder)
+    commit = git.committed(folder)
     (folder / "src/part.py").write_text("NAME = 'something else'\n")
     git.commit(folder)
     return commit

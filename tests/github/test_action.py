@@ -45,7 +45,7 @@ class Pull:
         self.files.environment("dev")
         self.files.job("dev/mnist")
         self.render()
-        self.opened_on = git.commit(self.origin, "Start")
+        self.opened_on = git.committed(self.origin, "Start")
 
     def render(self) -> None:
         done = self.files.run("render", "--no-cache")
@@ -56,7 +56,7 @@ class Pull:
         if rendered:
             self.render()
         git.git(self.origin, "switch", "--quiet", "--create", "topic")
-        self.head = git.commit(self.origin, "Propose")
+        self.head = git.committed(self.origin, "Propose")
         git.git(self.origin, "switch", "--quiet", "main")
         self.files.environment("prod")
         self.files.job("prod/theirs")
@@ -67,7 +67,7 @@ class Pull:
     def go_on(self) -> None:
         """Another commit on `topic`, of what `change` did there."""
         self.render()
-        self.head = git.commit(self.origin, "Go on")
+        self.head = git.committed(self.origin, "Go on")
         self.merge()
 
     def merge(self) -> None:

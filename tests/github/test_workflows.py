@@ -204,7 +204,7 @@ def test_pre_commit_installs_the_hooks_from_the_top_of_a_clone(tmp_path: Path) -
         shutil.copy(ROOT / name, clone)
     hooks_of = {
         "repo": str(clone),
-        "rev": git.commit(clone),
+        "rev": git.committed(clone),
         "hooks": [{"id": "trainwright-check"}, {"id": "trainwright-render-check"}],
     }
     config = tmp_path / "pre-commit.yaml"
