@@ -24,10 +24,6 @@ pytest_plugins = ["continuous_integration", "longest_first", "opened_page"]
 # Settings of pip that change what is installed. Its index, proxy and certificates stay the user's.
 _PIP = "BUILD_CONSTRAINT CONSTRAINT NO_BINARY NO_DEPS ONLY_BINARY PREFIX REQUIREMENT TARGET USER"
 
-# In a container the checkout is often another user's. No repository lives for as long as a process
-# that each commit starts would be of use to it.
-_OF_GIT = {"safe.directory": "*", "maintenance.auto": "false"}
-
 # Where data of other projects is: beside the repository, or where scripts/fetch_upstream.py puts
 # what is pinned in upstream.toml, which is all that has a public source.
 _UPSTREAM = (
@@ -98,10 +94,10 @@ def _no_user_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator
         for name, value in git_repository.ENVIRONMENT.items():
             if not name.endswith("_DATE"):
                 patch.setenv(name, value)
-        for number, (key, value) in enumerate(_OF_GIT.items()):
-            patch.setenv(f"GIT_CONFIG_KEY_{number}", key)
-            patch.setenv(f"GIT_CONFIG_VALUE_{number}", value)
-        patch.setenv("GIT_CONFIG_COUNT", str(len(_OF_GIT)))
+        # In a container the checkout is often another user's.
+        patch.setenv("GIT_CONFIG_COUNT", "1")
+        patch.setenv("GIT_CONFIG_KEY_0", "safe.directory")
+        patch.setenv("GIT_CONFIG_VALUE_0", "*")
         patch.setenv("PIP_CONSTRAINT", os.devnull)  # an empty value would leave pip.conf's
         helm = tmp_path_factory.mktemp("helm")
         for name in ("CACHE", "CONFIG", "DATA"):

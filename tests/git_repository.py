@@ -40,9 +40,10 @@ def init(folder: Path) -> Path:
 
 
 def commit(folder: Path, message: str = "Change") -> None:
-    """Everything in the folder as a commit."""
+    """Everything in the folder as a commit, without a process that tidies up after it."""
     git(folder, "add", "--all")
-    git(folder, "commit", "--quiet", "--allow-empty", "--message", message)
+    without = ("-c", "maintenance.auto=false")
+    git(folder, *without, "commit", "--quiet", "--allow-empty", "--message", message)
 
 
 def committed(folder: Path, message: str = "Change") -> str:
