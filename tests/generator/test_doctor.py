@@ -81,6 +81,76 @@ def test_nothing_is_wrong(healthy: Repository) -> None:
     assert states(healthy) == {}
 
 
+URL = "https://git.example.com/ml/training.git"
+
+
+@pytest.mark.parametrize(
+    ("url", "revision", "made", "state", "message"),
+    [
+        (URL, "main", (), "ok", "dev: Flux follows main"),
+        (URL, "master", (), "warning", "follows master, which is not a branch here: there is main"),
+        (URL, "environments/dev", (), "warning", "follows environments/dev, which is not a branch"),
+        (URL, "environments/dev", ("environments/dev",), "ok", "Flux follows environments/dev"),
+        ("https://git.example.com/ml/other.git", "master", (), "ok", ""),  # which is not this one
+        (URL, "refs/tags/v1", (), "ok", ""),
+        (URL, "a" * 40, (), "ok", ""),
+        ("oci://registry.example.com/ml/rendered", "latest", (), "ok", ""),
+        ("ssh://git@git.example.com/ml/training", "master", (), "warning", "follows master"),
+    ],
+)
+def test_the_branch_that_an_engine_follows(
+    url: str, revision: str, made: tuple[str, ...], state: str, message: str, healthy: Repository
+) -> None:
+    git.git(healthy.root, "remote", "add", "origin", "git@git.example.com:ml/training.git")
+    for name in made:
+        git.git(healthy.root, "branch", name)
+    wired = f'engine: flux, repository: {{url: "{url}", revision: "{revision}"}}'
+    healthy.environment("dev", f"gitops: {{{wired}}}\n")
+    healthy.run("render")
+    assert states(healthy) == ({} if state == "ok" else {"branch": state})
+    done = healthy.run("doctor")
+    assert message in done.stdout
+    if state == "warning":
+        assert "Set `gitops.repository.revision: main` in environment.yaml" in done.stdout
+
+
+def test_the_branch_that_pull_requests_go_into(healthy: Repository) -> None:
+    git.git(healthy.root, "branch", "master")
+    git.git(healthy.root, "remote", "add", "origin", URL)
+    git.git(healthy.root, "update-ref", "refs/remotes/origin/main", "HEAD")
+    git.git(healthy.root, "symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main")
+    healthy.environment(
+        "dev", f'gitops: {{engine: argocd, repository: {{url: "{URL}", revision: master}}}}\n'
+    )
+    healthy.run("render")
+    assert states(healthy) == {"branch": "warning"}
+    assert "follows master, and pull requests go into main" in healthy.run("doctor").stdout
+
+
+def test_a_clone_of_one_branch_knows_of_no_other(healthy: Repository) -> None:
+    git.git(healthy.root, "remote", "add", "-t", "main", "origin", URL)
+    healthy.environment(
+        "dev", f'gitops: {{engine: argocd, repository: {{url: "{URL}", revision: release}}}}\n'
+    )
+    healthy.run("render")
+    workflow(healthy, WORKFLOW.replace("pull_request: {}", "pull_request: {branches: [release]}"))
+    assert states(healthy) == {}
+
+
+@pytest.mark.parametrize(
+    ("branches", "state"),
+    [("[main]", ""), ("[master]", "warning"), ("['release/**']", ""), ("[master, main]", "")],
+)
+def test_the_branches_that_a_workflow_runs_for(
+    branches: str, state: str, healthy: Repository
+) -> None:
+    workflow(
+        healthy, WORKFLOW.replace("pull_request: {}", f"pull_request: {{branches: {branches}}}")
+    )
+    assert states(healthy) == ({"workflow": state} if state else {})
+    assert ("it runs for master: there is main" in healthy.run("doctor").stdout) == bool(state)
+
+
 CHART = "gitops: {mode: chart, chart: {CHART}}\n"
 OCI = "oci: oci://registry.example.com/charts/training-job, version"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -297,6 +298,27 @@ def test_the_branch_that_git_init_will_make(
     assert f"git init -b {branch} && " in done.stderr
     text = (folder / "environments/dev/environment.yaml").read_text()
     assert ('revision: "master"' in text) == (branch == "master")
+
+
+@pytest.mark.parametrize(("configured", "branch"), [("trunk", "trunk"), ("", "master")])
+def test_the_branch_that_an_older_git_init_will_make(
+    tmp_path: Path, configured: str, branch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = tmp_path / "bin" / "git"
+    older.parent.mkdir()
+    program = shutil.which("git")
+    older.write_text(
+        "#!/bin/sh\n"  # without the variable, as git 2.34 of Ubuntu 22.04
+        'for word; do case "$word" in var) echo "usage: git var" >&2; exit 129;; esac; done\n'
+        f'exec "{program}" "$@"\n'
+    )
+    older.chmod(0o755)
+    config = tmp_path / "gitconfig"
+    config.write_text(f"[init]\ndefaultBranch = {configured}\n" if configured else "")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
+    monkeypatch.setenv("PATH", f"{older.parent}{os.pathsep}{os.environ['PATH']}")
+    done = init(tmp_path / "training", "--repository", URL, engine="argocd")
+    assert f"git init -b {branch} && " in done.stderr
 
 
 @pytest.mark.parametrize("target", ["trainjob", "compose"])

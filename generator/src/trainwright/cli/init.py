@@ -123,11 +123,12 @@ def _branch(folder: Path) -> str:
         ("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD"),
         ("symbolic-ref", "--quiet", "HEAD"),
         ("var", "GIT_DEFAULT_BRANCH"),
+        ("config", "--get", "init.defaultBranch"),  # before git 2.35, which has no such variable
     ):
         with suppress(git.GitError):
             name = repository.line(*command)
             return name.removeprefix("refs/remotes/origin/").removeprefix("refs/heads/")
-    return "main"
+    return "master"
 
 
 def _nearest(folder: Path) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from trainwright.errors import TrainwrightError
 from trainwright.render.build import BuildOptions
+from trainwright.setup.doctor import branches
 from trainwright.setup.doctor.charts import chart_sources
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
 from trainwright.setup.doctor.engines import engines
@@ -23,6 +24,7 @@ CHECKS: dict[str, Callable[[Path, BuildOptions], Iterator[Diagnosis]]] = {
     "environments": environments,
     "chart": chart_sources,
     "engine": engines,
+    "branch": branches.followed,
     "sources": sources,
     "clone": clone,
     "hooks": hooks,

@@ -7,18 +7,22 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.listing import listed
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import lookup
 from trainwright.datatypes.tolerant import mapping
 from trainwright.documents.yamlio import Document, parse
 from trainwright.files import git
 from trainwright.render.build import BuildOptions
+from trainwright.setup.doctor.branches import Branches
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
 from trainwright.setup.init.repository import SOURCE
 
 WORKFLOWS = ".github/workflows"
 _ACTION = re.compile(r"(?P<name>[\w.-]+/trainwright)@(?P<ref>.+)")
 _RELEASE = re.compile(r"v\d+\.\d+\.\d+")
+# https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-syntax#filter-pattern-cheat-sheet
+_PATTERN = frozenset("*?+[]!")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -36,6 +40,7 @@ def workflows(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
             remedy="Use the action trainwright/trainwright on pull_request: docs/ci.md.",
         )  # fmt: skip
     complaints = [complaint for use in uses for complaint in _complaints(use)]
+    complaints += _for_no_branch(reviews, Branches.of(repository))
     yield from complaints
     if reviews and not complaints:
         yield Diagnosis(about="workflow", state=State.OK, message=reviews[0].file)
@@ -126,6 +131,22 @@ def _complaints(use: _Use) -> Iterator[Diagnosis]:
             "security-events: write}`.",
             place=use.document.place(use.job),
         )  # fmt: skip
+
+
+def _for_no_branch(uses: list[_Use], branches: Branches) -> Iterator[Diagnosis]:
+    """Reviews of pull requests into branches of which there is none; a pattern may be for any."""
+    for use in uses:
+        event = "/on/pull_request/branches"
+        wanted = lookup(use.document.data, event)
+        names = [str(name) for name in (wanted if isinstance(wanted, list) else [wanted]) if name]
+        if names and not _PATTERN.intersection("".join(names)) and branches.lacks(names):
+            yield Diagnosis(
+                about="workflow", state=State.WARNING,
+                message=f"it runs for {listed(names)}: there is {listed(sorted(branches.names))}",
+                effect="No pull request is checked.",
+                remedy="Name the branch that pull requests go into, or leave `branches` out.",
+                place=use.document.place(event),
+            )  # fmt: skip
 
 
 def _fetches_enough(use: _Use) -> bool:

@@ -1,0 +1,125 @@
+"""The branches of the repository: those that an engine and workflows name have to be among them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.listing import listed
+from trainwright.datatypes.model import GitOps, Repository
+from trainwright.files import git
+from trainwright.files.tree import Folder
+from trainwright.gitops.wiring.wiring import ENGINES, Site
+from trainwright.render.build import BuildOptions
+from trainwright.runs.workspace import Workspace
+from trainwright.setup.doctor.diagnosis import Diagnosis, State
+from trainwright.setup.init.repository import address
+
+_ABOUT = "branch"
+_LOCAL, _REMOTE = "refs/heads/", "refs/remotes/origin/"
+_EVERY = f"+{_LOCAL}*:{_REMOTE}*"  # what a clone fetches that knows all branches
+_USUAL = frozenset({"main", "master"})  # of which a repository has one by default
+_NO_BRANCH = re.compile(r"[0-9a-f]{40}|refs/tags/.+|HEAD")
+
+
+@dataclass(frozen=True, slots=True)
+class Branches:
+    """The branches that a clone knows, the one that others are merged into, if it knows that, and
+    where the remote is. One that fetches some of them only, as CI does, is not `complete`.
+    """
+
+    names: frozenset[str]
+    default: str
+    url: str
+    complete: bool
+
+    @classmethod
+    def of(cls, repository: git.Repository) -> Branches:
+        def line(*arguments: str) -> str:
+            with suppress(git.GitError):
+                return repository.line(*arguments)
+            return ""
+
+        references = line("for-each-ref", "--format=%(refname)", _LOCAL, _REMOTE).splitlines()
+        current = line("symbolic-ref", "--quiet", "HEAD")  # also one that has no commit yet
+        url = line("remote", "get-url", "origin")
+        fetched = line("config", "--get-all", "remote.origin.fetch").splitlines()
+        return cls(
+            names=frozenset(_short(name) for name in filter(None, (*references, current))),
+            default=_short(line("symbolic-ref", "--quiet", f"{_REMOTE}HEAD")),
+            url=address(url) or url,
+            complete=not url or _EVERY in fetched,
+        )
+
+    def lacks(self, names: Iterable[str]) -> bool:
+        """Whether the repository is known to have none of them."""
+        return self.complete and bool(self.names) and self.names.isdisjoint(names)
+
+
+def _short(reference: str) -> str:
+    return reference.removeprefix(_LOCAL).removeprefix(_REMOTE)
+
+
+def followed(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
+    """Whether the branch that an engine follows is there, and is the one that is merged into."""
+    environments = Workspace(Folder(root)).environments.values()
+    sites = [Site(environment=each) for each in environments if _follows(each.gitops)]
+    found = list(_of_sites(sites, Branches.of(git.find(root)[0]))) if sites else []
+    message = "no engine follows one of this repository"
+    yield from found or [Diagnosis(about=_ABOUT, state=State.OK, message=message)]
+
+
+def _of_sites(sites: Iterable[Site], branches: Branches) -> Iterator[Diagnosis]:
+    for site in sites:
+        if _is_here(site.gitops.repository, branches):
+            yield _of_site(site, branches)
+
+
+def _follows(gitops: GitOps) -> bool:
+    """Whether an engine reads a branch of a git repository."""
+    source = gitops.repository
+    known = gitops.engine in ENGINES and bool(source.url) and not source.url.startswith("oci://")
+    return known and not _NO_BRANCH.fullmatch(source.revision)
+
+
+def _is_here(source: Repository, branches: Branches) -> bool:
+    """Whether it is this repository, as far as that is known."""
+    return not branches.url or _place(source.url) == _place(branches.url)
+
+
+def _place(url: str) -> str:
+    """A URL by its host and path: the same repository over SSH and HTTPS."""
+    return url.partition("://")[2].rpartition("@")[2].removesuffix("/").removesuffix(".git")
+
+
+def _of_site(site: Site, branches: Branches) -> Diagnosis:
+    engine, revision = ENGINES[site.gitops.engine], site.gitops.repository.revision
+    message, default = f"{site.environment.name}: {engine} follows {revision}", branches.default
+    if branches.lacks({revision}):
+        usual = default or min(branches.names & _USUAL or branches.names)
+        return _astray(
+            site,
+            f"{message}, which is not a branch here: there is {listed(sorted(branches.names))}",
+            "The engine finds no commit, and applies nothing.",
+            f"{_setting(usual)}; or make the branch that it follows.",
+        )
+    if {revision, default} == _USUAL:
+        message += f", and pull requests go into {default}"
+        return _astray(site, message, "What is merged is not applied.", f"{_setting(default)}.")
+    return Diagnosis(about=_ABOUT, state=State.OK, message=message)
+
+
+def _setting(branch: str) -> str:
+    wired = "`trainwright gitops wire --out wiring`"
+    return f"Set `gitops.repository.revision: {branch}` in environment.yaml, and run {wired}"
+
+
+def _astray(site: Site, message: str, effect: str, remedy: str) -> Diagnosis:
+    place = site.environment.place
+    return Diagnosis(
+        about=_ABOUT, state=State.WARNING, place=place, message=message, effect=effect,
+        remedy=remedy,
+    )  # fmt: skip
