@@ -64,3 +64,31 @@ def test_a_rule_has_no_paths(repository: Repository) -> None:
     done = repository.run("explain", "TW718", "image")
     assert done.exit_code == 2
     assert "leave out 'image'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["job"], "procsPerNode  "),
+        (["job", "checkpoint"], "resumeFrom  Folder inside the volume"),
+        (["job", "sidecars.x"], "imagePullPolicy"),
+        (["job", "target"], "One of: "),
+        (["environment", "pools"], "gpusPerNode"),
+        (["defaults"], "gitops"),
+    ],
+)
+def test_the_fields_of_a_file_are_listed(
+    words: list[str], shown: str, repository: Repository
+) -> None:
+    done = repository.run("explain", *words)
+    assert done.exit_code == 0, done.output
+    assert shown in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 120
+    listed = json.loads(repository.run("explain", *words, "-o", "json").stdout)["items"]
+    assert all(f"\n{item['field']} " in f"\n{done.stdout}" for item in listed)
+
+
+def test_a_field_that_a_file_does_not_have_names_the_nearest(repository: Repository) -> None:
+    done = repository.run("explain", "job", "checkpoint.pth")
+    assert done.exit_code == 2
+    assert 'there is no field "pth" in checkpoint of job. Known keys: every' in done.stderr

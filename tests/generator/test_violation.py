@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from click.testing import CliRunner
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
+from trainwright.cli import main
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.validation import schema
@@ -188,20 +191,60 @@ def test_what_is_begun_is_named_by_what_it_lacks(text: str, message: str, remedy
 @pytest.mark.parametrize(
     ("text", "key", "refused"),
     [
-        ("pools: {p: {defaults: {foo: 1}}}", "foo", {"name", "pool", "run", "state"}),
-        ("defaults: {foo: 1}", "foo", {"name", "extends"}),
+        ("pools: {p: {defaults: {pooling: 1}}}", "pooling", "pool"),
+        ("pools: {p: {defaults: {state_nodes: 1}}}", "state_nodes", "state"),
+        ("defaults: {names_nodes: 1}", "names_nodes", "name"),
     ],
 )
-def test_keys_that_a_mapping_refuses_are_not_offered(
-    text: str, key: str, refused: set[str]
-) -> None:
-    data = {"apiVersion": "trainwright.io/v1alpha1", "kind": "Environment", "namespace": "a"}
+def test_keys_that_a_mapping_refuses_are_not_offered(text: str, key: str, refused: str) -> None:
+    data: dict[str, Data] = {
+        "apiVersion": "trainwright.io/v1alpha1",
+        "kind": "Environment",
+        "namespace": "a",
+    }
     data |= {"kubernetes": {"version": "1.34"}, "targets": {"job": {}}, **yaml.safe_load(text)}
     (found,) = schema.environment_file().explain(data)
-    offered = set(found.remedy.removeprefix("Known keys: ").rstrip(".").split(", "))
     assert found.key == key
-    assert "nodes" in offered
-    assert not refused & offered
+    assert "`trainwright explain job` lists all keys." in found.remedy
+    assert refused not in re.findall(r"\w+", found.remedy.partition(";")[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("callbacks: [a]", "`trainwright explain job` lists all keys. Options of the program are "
+         "written in flags."),
+        ("warmup: 5", "`trainwright explain job` lists all keys. If it is an option of the "
+         "program, write `flags: {warmup: 5}`."),
+        ("batch: [8]", "The nearest known key is podPatch; `trainwright explain job` lists all "
+         "keys. Options of the program are written in flags."),
+        ("security: {foo: 1}", "`trainwright explain job security` lists all keys."),
+        ("gitops: {foo: 1}", "`trainwright explain environment gitops` lists all keys."),
+        ("metrics: {foo: 1}", "Known keys: port."),
+        ("image: {repository: a, tag: b, nodes: 3}", "Write `nodes: 3`."),
+        ("resources: {envFrom: [{secretRef: {name: a}}]}",
+         "Write envFrom at the top: it is of the whole job."),
+    ],
+)  # fmt: skip
+def test_of_many_keys_the_nearest_are_named(text: str, remedy: str) -> None:
+    of_job: dict[str, Data] = {
+        "apiVersion": "trainwright.io/v1alpha1",
+        "kind": "JobSpec",
+        "name": "a",
+    }
+    of_environment: dict[str, Data] = {
+        "apiVersion": "trainwright.io/v1alpha1",
+        "kind": "Environment",
+        "namespace": "a",
+        "kubernetes": {"version": "1.34"},
+        "targets": {"job": {}},
+    }
+    written = yaml.safe_load(text)
+    file = schema.environment_file() if "gitops" in written else schema.job_file()
+    found = file.explain({**(of_environment if "gitops" in written else of_job), **written})
+    assert [one.remedy for one in found if one.key] == [remedy]
+    (command,) = re.findall("`trainwright ([^`]+)`", remedy) or ["explain job"]
+    assert CliRunner().invoke(main, command.split()).exit_code == 0
 
 
 @pytest.mark.parametrize(

@@ -186,8 +186,9 @@ def _leaves(
     """What is to be set, by its place in the file. Raises _TakenError."""
     above, root = entry.pointer.parent, spec_root(path, entry.pointer) or Pointer()
     first, kind = next(iter(fields)), kind_of(path)
-    inside = first == entry.pointer.last or first not in field_of(kind, root).keys
-    inside = inside or first in field_of(kind, above).keys
+    here = field_of(kind, above)
+    known = bool(here.below(first).parts) if first == entry.pointer.last else first in here.keys
+    inside = known or first not in field_of(kind, root).keys
     for key, value in fields.items():
         at = (above if inside else root) / key
         yield from _unset(_value(session, path, at), at, value, entry)

@@ -43,18 +43,21 @@ def _complete_path(
 
 
 @click.command()
-@click.argument("job", metavar="ENV/JOB|RULE", shell_complete=complete)
+@click.argument("job", metavar="ENV/JOB|RULE|job|environment|defaults", shell_complete=complete)
 @click.argument("path", default="", shell_complete=_complete_path)
 @answer_format
 @click.pass_obj
 def explain(context: Context, job: str, path: str, output: str) -> None:
-    """Show a job's effective spec, or one PATH of it, and which file set each value.
+    """Show a job's effective spec, a rule, or the fields that a file may have.
+
+    Of a job, or of one PATH of it, it shows which file set each value.
 
     PATH is dotted: image.tag, volumes.data.claim. A key that has dots itself is quoted, as
     'labels["example.com/team"]', or written plainly where that can mean nothing else.
 
     Of a RULE, such as TW718, it shows what holds, why, what to do, and a sample that fails and one
-    that passes.
+    that passes. Of `job`, `environment` or `defaults` it shows the fields that such a file may
+    have, or those below PATH: `explain job checkpoint`.
     """
     from trainwright.reports import style, terminal
 
@@ -62,6 +65,9 @@ def explain(context: Context, job: str, path: str, output: str) -> None:
         if "/" not in job and (shown := _rule(job, output)):
             if path:
                 raise click.UsageError(f"{job} is a rule, which has no paths: leave out {path!r}")
+            click.echo(shown, nl=False)
+            return
+        if shown := _fields(job, path, output):
             click.echo(shown, nl=False)
             return
         found = context.repository.explain(job, path)
@@ -80,6 +86,17 @@ def _rule(word: str, output: str) -> str:
     if rule and output == "json":
         return style.listing("Rule", [rule_text.item(rule)])
     return rule_text.text(rule) if rule else ""
+
+
+def _fields(kind: str, path: str, output: str) -> str:
+    """The fields of a kind of file, or nothing for a word that is not one."""
+    from trainwright.reports import field_text, terminal
+
+    if kind not in field_text.KINDS:
+        return ""
+    if output == "json":
+        return terminal.as_json("Fields", field_text.items(kind, path))
+    return field_text.text(kind, path)
 
 
 LISTS = ("jobs", "environments", "objects", "targets", "fabrics", "rules", "formats", "wirings")

@@ -248,7 +248,10 @@ def toleration(value: Data) -> Fields | None:
 
 
 def host_aliases(value: Data) -> Fields | None:
-    """Addresses by host name."""
+    """Addresses by host name, or a list of both in one text, as Compose has them."""
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        pairs = [re.split("[:=]", one, maxsplit=1) for one in value]
+        value = dict(pairs) if all(len(pair) > 1 for pair in pairs) else None
     if not isinstance(value, Mapping) or not all(isinstance(ip, str) for ip in value.values()):
         return None
     return {"hostAliases": [{"ip": ip, "hostnames": [name]} for name, ip in value.items()]}
@@ -537,6 +540,25 @@ def _fields(field: str, value: Data) -> Fields | None:
     return {key: item for key, item in found.items() if key != "namespace"} or None
 
 
+def _processes(field: str, value: Data) -> Fields | None:
+    """A number, or one per accelerator of the node, as torchrun calls it."""
+    return at(field, "auto") if value in ("gpu", "gpus", "cpu") else _scalar(field, value)
+
+
+def _capabilities(field: str, value: Data) -> Fields | None:
+    """Those that a container of Kubernetes adds, or a list of them."""
+    added = mapping(value).get("add", value)
+    return at(field, added) if isinstance(added, list) else None
+
+
+def security(value: Data) -> Fields | None:
+    """What a securityContext sets, without the capabilities that it drops: all others are."""
+    found = dict(mapping(value))
+    if isinstance(added := mapping(found.get("capabilities")).get("add"), list):
+        found["capabilities"] = added
+    return {"security": found} if found else None
+
+
 def _whole(form: Callable[[Data], Fields | None]) -> Form:
     """A form that decides itself which fields its value is."""
     return lambda field, value: form(value)
@@ -544,6 +566,7 @@ def _whole(form: Callable[[Data], Fields | None]) -> Form:
 
 FORMS: Mapping[str, Form] = {
     "arguments": _whole(arguments),
+    "capabilities": _capabilities,
     "container": _whole(container),
     "cores": _cores,
     "duration": _duration,
@@ -555,16 +578,19 @@ FORMS: Mapping[str, Form] = {
     "gpus": _gpus,
     "image": _whole(image),
     "host": _host,
+    "hosts": _whole(host_aliases),
     "mapping": _mapping,
     "megabytes": _megabytes,
     "minutes": _minutes,
     "names": _names,
     "number": _number,
     "perNode": _per_node,
+    "processes": _processes,
     "resources": _whole(resources),
     "scalar": _scalar,
     "seconds": _seconds,
     "size": _size,
+    "security": _whole(security),
     "suspended": _suspended,
     "text": _text,
     "tolerations": _tolerations,

@@ -427,8 +427,29 @@ def _meant(pointer: Pointer, value: Data, known: list[str]) -> str:
         return f'Did you mean "{near}"?'
     if {*re.findall(r"\w+", other)} & {*known} or (other and "configMap" in known):
         return f"Write {other}."
-    keys = f"Known keys: {', '.join(sorted(known))}."
-    return f"{keys} Options of the program are written in flags." if of_job else keys
+    option = translation.as_flag(key, value) if of_job else ""
+    keys = f"{known_keys(key, known, pointer.parent)} {option}".strip()
+    return translation.of_elsewhere(pointer, value) or keys
+
+
+_FEW_KEYS = 8  # which one line names
+
+
+def known_keys(key: str, known: Iterable[str], pointer: Pointer, kind: str = "") -> str:
+    """The keys of a mapping, or where these are many the nearest, and what lists all of them."""
+    from difflib import get_close_matches  # only mistakes need it
+
+    names = sorted(known)
+    if len(names) <= _FEW_KEYS:
+        return f"Known keys: {', '.join(names)}."
+    of_job = bool(pointer) and pointer.parts[0] in JOB_FIELDS
+    if not of_job and _OF_JOBS.issubset(names):  # defaults, by the whole path of an environment
+        pointer, of_job = Pointer(), True
+    kind = kind or ("job" if of_job else "environment")
+    near = get_close_matches(key, names, n=3, cutoff=0.6)
+    which = f"The nearest known {'key is' if len(near) == 1 else 'keys are'} {', '.join(near)}; "
+    at = f" {pointer.dotted}" if pointer else ""
+    return f"{which if near else ''}`trainwright explain {kind}{at}` lists all keys."
 
 
 def _nearest(word: str, known: list[str], cutoff: float) -> str:

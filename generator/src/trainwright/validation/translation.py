@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.model import JOB_FIELDS, Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import mapping
 from trainwright.findings import credentials
@@ -63,7 +63,10 @@ def _short_forms(pointer: Pointer, value: Data) -> Iterator[Fields]:
     if isinstance(value, str):
         yield from _of_text(field, value)
     if isinstance(value, list) and field in _HANDLERS:
-        yield {field: {"exec": {"command": value}}}
+        alone = value[0] if len(value) == 1 and isinstance(value[0], Mapping) else None
+        yield {field: alone or {"exec": {"command": value}}}
+    if isinstance(value, Mapping) and len(value) == 1:
+        yield {field: next(iter(value.values()))}
     if isinstance(value, list) and field == "dnsConfig":
         yield {field: {"nameservers": value}}
 
@@ -123,6 +126,8 @@ def _as_in_a_pod(key: str, value: Data) -> Fields | None:
     """A field of a pod where a job has it."""
     place = kubernetes_fields.of_job(key)
     path = place.fields[0] if place and place.fields else "<"
+    if path == "security":
+        return forms.security(value)
     as_list = path == "topologySpread" and isinstance(value, Mapping)
     return None if "<" in path else at(path, [value] if as_list else value)
 
@@ -172,14 +177,21 @@ def _fields_of_part(pointer: Pointer, key: str, value: Data) -> Iterable[Fields 
         yield forms.image(value)
     if above == "resources" and key == "image_id":  # of SkyPilot
         yield forms.image(str(value).removeprefix("docker:"))
-    if above == "entrypoint" and key in ("command", "cmd"):
-        yield forms.entrypoint(value)
-    if above == "entrypoint" and key in ("file", "path", "program"):
-        yield {"entrypoint": {"script": value}}
+    if above in (*_HANDLERS, "entrypoint"):
+        yield _of_command(above, key, value)
     if pointer == "/gitops" and key in _OF_ARGO_CD:
         yield {"gitops": {"repository": {_OF_ARGO_CD[key]: value}}}
     if pointer.parent == "/flags" and not isinstance(value, dict | list):
         yield {"flags": {f"{above}.{key}": value}}
+
+
+def _of_command(above: str, key: str, value: Data) -> Fields | None:
+    """What is started, by another name, in a probe or in the entrypoint."""
+    if above in _HANDLERS:
+        return {above: {"exec": {"command": value}}} if key == "command" else None
+    if key in ("command", "cmd"):
+        return forms.entrypoint(value)
+    return {"entrypoint": {"script": value}} if key in ("file", "path", "program") else None
 
 
 def _in_defaults(key: str, value: Data) -> Fields | None:
@@ -189,6 +201,23 @@ def _in_defaults(key: str, value: Data) -> Fields | None:
     row = of_job(key)
     fields = row.written(value) if row else None
     return {"defaults": fields} if fields else None
+
+
+def of_elsewhere(pointer: Pointer, value: Data) -> str:
+    """Return what to do with a key that a job has, and not the mapping that it is in, or ""."""
+    if len(pointer.parts) != 2 or pointer.parts[0] not in JOB_FIELDS:
+        return ""
+    key = pointer.last
+    fields = _first_valid([{key: value}]) if key in JOB_FIELDS else None
+    top = f"Write {key} at the top: it is of the whole job." if key in JOB_FIELDS else ""
+    return written(fields) or top or of_key(key, value, {})
+
+
+def as_flag(key: str, value: Data) -> str:
+    """Return how an option of the program is written, where a key may be one."""
+    if isinstance(value, dict | list) or value is None or credentials.named(key, str(value)):
+        return "Options of the program are written in flags."
+    return f"If it is an option of the program, write `flags: {_inline({key: value})}`."
 
 
 _GPU = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
