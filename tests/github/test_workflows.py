@@ -87,7 +87,7 @@ def test_a_release_is_tested_and_attested_before_it_is_published() -> None:
 
     assert jobs["test"]["uses"] == "./.github/workflows/check.yaml"
     publishing = {name for name, job in jobs.items() if "packages" in job.get("permissions", {})}
-    assert publishing == {"chart", "image", "image-tag"}
+    assert publishing == {"chart", "image", "ci-image", "image-tag"}
     for job in (*publishing, "python", "release"):
         assert {"test", "build", "attest"} <= before(job), job
 
