@@ -90,12 +90,12 @@ def _rule(word: str, output: str) -> str:
 
 def _fields(kind: str, path: str, output: str) -> str:
     """The fields of a kind of file, or nothing for a word that is not one."""
-    from trainwright.reports import field_text, terminal
+    from trainwright.reports import field_text, style
 
     if kind not in field_text.KINDS:
         return ""
     if output == "json":
-        return terminal.as_json("Fields", field_text.items(kind, path))
+        return style.listing("Fields", field_text.items(kind, path))
     return field_text.text(kind, path)
 
 
