@@ -206,8 +206,8 @@ def foreseen(run: Run, pod: Pod, real: Data) -> Data:
         "pull_secrets": list(pod.pull_secrets),
         "placement": dict(pod.placement),
         "service_account": pod.service_account,
-        "token": pod.token,
-        "declines_token": not pod.token,
+        "token": pod.has_token,
+        "declines_token": not pod.has_token,
         # Pods of a PyTorchJob are reached by the Services of their names.
         "address": "" if run.target == "pytorchjob" else pod.hostname,
         "restart_policy": _restart_policy(run),

@@ -40,6 +40,7 @@ ASSEMBLED = {
     "manifests/webhooks.py": "names of fields",
     "plan/alike.py": "names of jobs and runs",
     "pods/flags.py": "one of two quotes",
+    "rules/roles.py": "names of pods",
     "pods/launchers.py": "names of options",
     "pods/mounted.py": "paths of mounts",
     "rehearsal/names.py": "names of pods",

@@ -83,8 +83,8 @@ def test_an_example_is_valid(block: Block) -> None:
             schema = _part("environment.schema.json")
         elif _of_a_job(data):
             schema = _part("job.schema.json")
-        else:  # a Kubernetes object, a workflow or a settings file
-            assert {"apiVersion", "jobs", "repos"} & set(data), block.place
+        else:  # a Kubernetes object, a workflow, a settings file or a job of GitLab
+            assert {"apiVersion", "jobs", "repos", "plan"} & set(data), block.place
             continue
         problems = _problems(schema, data)
         assert problems == [], block.place

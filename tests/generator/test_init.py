@@ -205,7 +205,7 @@ def test_links_lead_nowhere_else(tmp_path: Path) -> None:
         (("--env", "dev", "--env", "dev"), "named twice"),
         (("--repository", "https://x y"), "gitops.repository.url"),
         (("--kubernetes-version", "1.2"), "kubernetes.version"),
-        (("--kubernetes-version", '1.34"}\nx: {a: "'), "kubernetes"),
+        (("--kubernetes-version", '1.34"}\nx: {a: "'), 'unknown key "x"'),
         (("--action", "trainwright"), "write owner/name@ref"),
         (("--action", "a/b@c\n  d"), "write owner/name@ref"),
     ],

@@ -242,9 +242,8 @@ CAUSES = (
         name="parameters-differ",
         title="workers hold different parameters after the same steps",
         signs="`TRAINWRIGHT_COMPARE_EVERY` found that parameters of a worker `are not those of the "
-        "other workers`, or `differ after the same updates`",
-        pattern=r"the parameters of .{1,4000}? (are not those of the other workers"
-        r"|differ after the same updates)",
+        "other workers after the same updates`, or `differ after the same updates`",
+        pattern="(are not those of the other workers|differ) after the same updates",
         exit_code=None,
         remedy="where one node is named again, cordon it and test its processor, GPUs and memory; "
         "where all are, the program changes parameters outside of updates",

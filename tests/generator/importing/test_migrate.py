@@ -74,7 +74,7 @@ def test_an_elastic_job_is_refused_by_name_and_left_alone(place: Repository) -> 
     assert path.read_bytes() == before
     assert b"target: trainjob" in other.read_bytes()
     assert "prod/elastic: refused: trainjob: nodes may come and go" in done.stderr
-    assert "Use target pytorchjob or trainingjob" in done.stderr
+    assert "Use target pytorchjob, or set nodes instead of elastic" in done.stderr
 
 
 def test_an_elastic_job_of_one_size_has_that_many_nodes(place: Repository) -> None:

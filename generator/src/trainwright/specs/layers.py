@@ -53,14 +53,16 @@ def of_environment(
     """What lies below each job of an environment; a file may be missing or not usable."""
     files = {DEFAULTS: defaults, ENVIRONMENT: environment}
     written = (Layer(name, found, _PARTIAL) for name, found in files.items() if found)
-    return (built_in, *_only_target(environment), *written)
+    return (built_in, *_only_target(environment, built_in), *written)
 
 
-def _only_target(environment: Document | None) -> Iterator[Layer]:
+def _only_target(environment: Document | None, built_in: Layer) -> Iterator[Layer]:
     """A job of an environment with one target becomes that, unless something says otherwise."""
     targets = environment.data.get("targets") if environment else None
     if environment and isinstance(targets, Mapping) and len(targets) == 1:
         (name,) = targets
+        if name == built_in.data["target"]:
+            return
         yield Layer(ONLY_TARGET, _target(str(name)), by=(environment, Pointer.of("targets", name)))
 
 
