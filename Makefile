@@ -39,6 +39,9 @@ test-slow: $(VENV)/.dev ## run the rest: real trainings, image, packaging, fuzzi
 test-nightly: $(VENV)/.dev ## the same, and every property with as many examples as a night holds
 	$(PYTEST) -n 6 -m "slow or hypothesis" --hypothesis-profile=nightly
 
+code-server: $(VENV)/.dev ## a Visual Studio Code in which the extension is tested
+	scripts/code_server.sh
+
 # What is not given is the kubeconfig that kubectl would use. See docs/conformance.md.
 KUBECONFIG ?= $(HOME)/.kube/config
 e2e: $(VENV)/.dev ## try the life of runs on a live cluster: make e2e KUBECONFIG=FILE E2E="--help"
@@ -108,4 +111,4 @@ bench: $(VENV)/.dev ## measure against floors and peers; prints ratios
 	$(BIN)/python benchmarks/checkpoint.py
 	$(BIN)/python benchmarks/makespan.py
 
-.PHONY: help render clean constraints test test-slow test-nightly e2e collect check docs format golden bench
+.PHONY: help render clean constraints test test-slow test-nightly code-server e2e collect check docs format golden bench

@@ -13,6 +13,7 @@ import pytest
 # Why a test may be skipped even there: the machine cannot do what it takes.
 TAKES_ROOT = "this takes root"
 TAKES_GPU = "this takes a GPU"
+TAKES_CODE_SERVER = "this takes code-server"  # 330 MB of npm, which nights fetch
 # Where `--without-recordings` says so: there is nowhere to fetch the data from.
 NOT_PUBLIC = "this data has no public source"
 
@@ -86,7 +87,7 @@ def _refuse_skips(report: pytest.TestReport | pytest.CollectReport, config: pyte
         return
     path, line, reason = report.longrepr
     reason = reason.removeprefix("Skipped: ")
-    excuses: tuple[str, ...] = (TAKES_ROOT, TAKES_GPU)
+    excuses: tuple[str, ...] = (TAKES_ROOT, TAKES_GPU, TAKES_CODE_SERVER)
     if config.getoption("--without-recordings"):
         excuses = (*excuses, NOT_PUBLIC)
     if not reason.startswith(excuses):

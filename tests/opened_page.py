@@ -31,12 +31,18 @@ class Opened:
 Visit = Callable[..., Opened]
 
 
-@pytest.fixture(scope="module")  # while it is open, no other event loop runs in this thread
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+def installed_browser() -> str:
+    """The path of a Chromium; the test is skipped where there is none."""
     found = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
     if found is None:
         pytest.skip("no Chromium: apt-get install chromium")
+    return found
+
+
+@pytest.fixture(scope="module")  # while it is open, no other event loop runs in this thread
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    found = installed_browser()
     with playwright.sync_playwright() as driver:
         # Its own sandbox takes user namespaces, which containers often do not give.
         launched = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])

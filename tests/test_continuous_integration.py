@@ -103,7 +103,7 @@ def test_the_workflow_runs_every_proof() -> None:
     assert (test, slow) == ("make test", "make test-slow")
     nightly = yaml.safe_load((ROOT / ".github/workflows/nightly.yaml").read_text())
     steps = [step["run"] for step in nightly["jobs"]["test"]["steps"] if "run" in step]
-    assert steps == [*prepared, "make test test-nightly CONSTRAINTS="]
+    assert steps == [*prepared, "make code-server test test-nightly CONSTRAINTS="]
     assert "CI" not in {
         name for part in (workflow, job, *job["steps"]) for name in part.get("env", ())
     }

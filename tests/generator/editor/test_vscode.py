@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import git_repository
+from packaged_extension import run
 from repository import Repository
 
 ROOT = Path(__file__).parents[3]
@@ -97,30 +98,12 @@ def test_the_plan_is_a_task_whose_terminal_stays(
 
 
 @pytest.mark.slow
-def test_its_own_tool_packages_it(tmp_path: Path) -> None:
-    ignore = shutil.ignore_patterns(
-        "dist", "node_modules", "schemas", "*.vsix", "package-lock.json"
-    )
-    folder = tmp_path / "editor" / "vscode"
-    shutil.copytree(EXTENSION, folder, ignore=ignore)
-    shutil.copytree(ROOT / "schemas", tmp_path / "schemas")
-    beside = Path(sys.executable).parent
-    environment = {**os.environ, "PATH": f"{beside}{os.pathsep}{os.environ['PATH']}"}
-
-    def run(*command: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-        )
-
-    installed = run("npm", "install", "--no-audit", "--no-fund", "--dry-run=false")
-    if installed.returncode:
-        pytest.skip(f"npm cannot bring what the extension needs: {installed.stderr.strip()}")
-    packaged = run("npx", "vsce", "package", "--out", "extension.vsix")
-    assert packaged.returncode == 0, packaged.stdout + packaged.stderr
-    checked = run("npm", "run", "check")
+def test_its_own_tool_packages_it(vsix: Callable[[], Path]) -> None:
+    made = vsix()
+    checked = run(made.parent, "npm", "run", "check")
     assert checked.returncode == 0, checked.stdout
-    assert run("node", "--check", "dist/extension.js").returncode == 0
-    with zipfile.ZipFile(folder / "extension.vsix") as package:
+    assert run(made.parent, "node", "--check", "dist/extension.js").returncode == 0
+    with zipfile.ZipFile(made) as package:
         names = set(package.namelist())
         shipped = package.read("extension/schemas/job.schema.json")
     assert shipped == (ROOT / "schemas" / "job.schema.json").read_bytes()
