@@ -75,7 +75,7 @@ REMEDIES = (
         "Remove labels.team",
         "# 🚂\nlabels: {a: b} # 🚂\n",
     ),
-    ("nodse: 2\n", "Replace nodse by nodes", "nodes: 2\n"),
+    ("poool: h100\n", "Replace poool by pool", "pool: h100\n"),
     ("pool: h10\n", "Replace h10 by h100", "pool: h100\n"),
     ("state: activ\n", "Replace activ by active", "state: active\n"),
     ("pool:h100\n", "Write pool: h100", "pool: h100\n"),
@@ -102,6 +102,20 @@ async def test_a_mechanical_remedy_is_one_edit(written: Repository) -> None:
         editor.type(PATH, misnamed)
         (edit,) = (await offered(editor, 4))["Set name: train"].edit.changes[editor.uri(PATH)]
         assert applied(misnamed, [edit]) == TEXT
+
+
+async def test_a_name_that_is_there_already_is_not_offered(written: Repository) -> None:
+    async with editing(written) as editor:
+        editor.open(PATH)
+        assert "Replace poool by pool" in await _offered_for(editor, "poool: h100\n")
+        for typed in ("poool: h100\npool: h100\n", "nodse: 2\n"):  # there are nodes in it
+            titles = await _offered_for(editor, typed)
+            assert not [title for title in titles if title.startswith("Replace")], titles
+
+
+async def _offered_for(editor: Editor, typed: str) -> list[str]:
+    editor.type(PATH, TEXT + typed)
+    return list(await offered(editor, 10))
 
 
 async def test_a_waiver_is_for_the_job_and_ends(

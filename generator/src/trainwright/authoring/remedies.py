@@ -117,6 +117,8 @@ def _replaced(
     path = finding.place.file
     start = Position(finding.place.line - 1, finding.place.column - 1)
     on_key = entry.key is not None and entry.key.start == start
+    if on_key and any(e.pointer == entry.pointer.parent / name for e in session.text(path).entries):
+        return  # the same key twice
     span = entry.key if on_key and entry.key else entry.value
     was = session.text(path).written(span)
     if entry.shape == "scalar" or on_key:
