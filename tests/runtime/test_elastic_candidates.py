@@ -80,15 +80,22 @@ class Nodes:
         """The node whose candidate serves."""
         return _until(lambda: next((n for n in range(NODES) if self._serves(n)), None))
 
-    def committed(self) -> int:
+    def commits(self) -> list[dict[str, int]]:
         files = (self.folder / "audit").glob("*.jsonl")
         lines = [line for file in files for line in file.read_bytes().split(b"\n")[:-1]]
-        commits = [json.loads(line) for line in lines if b'"kind":"commit"' in line]
-        return max((int(commit["step"]) for commit in commits), default=-1)
+        return [json.loads(line) for line in lines if b'"kind":"commit"' in line]
 
     def goes_on(self, steps: int = 5) -> None:
-        before = self.committed()
-        _until(lambda: self.committed() >= before + steps or None)
+        """All nodes train together: what one did alone would be lost with it, and rightly."""
+        before = max((commit["step"] for commit in self.commits()), default=-1)
+        _until(lambda: self._together(before) >= steps or None)
+
+    def _together(self, before: int) -> int:
+        """How many steps of all running nodes came after one."""
+        world = len(self.running)
+        return len(
+            {c["step"] for c in self.commits() if c["step"] > before and c["world"] == world}
+        )
 
     def _serves(self, node: int) -> bool:
         try:
