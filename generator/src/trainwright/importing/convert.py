@@ -152,7 +152,7 @@ def _best(
             why = why or made
             continue
         found = equivalence.differences(run, made.run)
-        lost = (reasons.devices_lost(found), len(found), len(made.refused))
+        lost = (differing.devices_lost(found), len(found), len(made.refused))
         if best is None or lost < best[0]:
             best = (lost, made)
         if not any(lost):

@@ -122,6 +122,13 @@ _HARMLESS_ADDITIONS = (
 _RIGHTS = tuple(f"/pods/*/{holder}security/allowPrivilegeEscalation" for holder in _HOLDERS)
 _GRACE = "/pods/*/grace_period"
 _RANK = "/pods/*/processes/*/rank"
+_DEVICE = "/pods/*/resources/*/*~1*"  # extended resources have a domain in their names
+
+
+def devices_lost(differences: Iterable[Difference]) -> int:
+    """How many requests for GPUs, or other devices of a node, are not there any more."""
+    gone = (in_group(one.path) for one in differences if one.right is None)
+    return sum(path.matches(_DEVICE) for path in gone)
 
 
 def reported(added: Iterable[Difference]) -> Iterator[Differing]:

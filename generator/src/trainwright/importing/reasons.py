@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import CONFIGMAP
 from trainwright.datatypes.model import CONTAINER_FIELDS, POD_FIELDS, Data, Manifest, spelled
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.equivalence.comparison import Difference, in_every_pod
+from trainwright.equivalence.comparison import in_every_pod
 from trainwright.equivalence.containers import places
 from trainwright.findings import credentials
 from trainwright.importing import generated
@@ -320,13 +320,6 @@ NEEDED = re.compile(
     r"|rest/pod/(hostNetwork|hostIPC|hostPID|resourceClaims)"
     r"|rest/container/(claims|workingDir|volumeDevices)|env_from|(init|sidecars)/[^/]*/(?!security/))"
 )
-
-_DEVICE = re.compile(r"(?:/roles/[^/]+)?/pods/[^/]+/resources/\w+/[^/]+~1[^/]+")
-
-
-def devices_lost(differences: Iterable[Difference]) -> int:
-    """How many requests for GPUs, or other devices of a node, are not there any more."""
-    return sum(one.right is None and _DEVICE.fullmatch(one.path) is not None for one in differences)
 
 
 def _is_of_sidecar(account: Account) -> bool:
