@@ -314,6 +314,7 @@ def _shorter(kind: Any, argument: Any) -> Any:
 
 
 _REPEATS = (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT)
+_KNOWN = (*_REPEATS, op.AT, op.BRANCH, op.SUBPATTERN, op.ASSERT, op.ASSERT_NOT, op.ATOMIC_GROUP)
 
 
 # --- texts that make a pattern go back -----------------------------------------------------------
@@ -332,7 +333,7 @@ def growth(pattern: re.Pattern[Any], way: str) -> tuple[float, str]:
         return worst  # as many steps from each letter, however long the text is
     for choice in _choices(tree):
         steps = Steps(choice, pattern.flags, way)
-        for pump in _pumps(steps):
+        for pump in filter(_endless(steps), _pumps(steps)):
             if _grown(steps, pump) > max(worst[0], _LINEAR):
                 before, word, after = pump
                 named = f"{before!r} + {word!r} * n + {after!r}"
@@ -340,11 +341,30 @@ def growth(pattern: re.Pattern[Any], way: str) -> tuple[float, str]:
     return worst
 
 
+def _endless(steps: Steps) -> Callable[[tuple[str, str, str]], bool]:
+    """Whether a repetition without end takes a pump's word; else each takes but a part of it.
+
+    Of what is not in the pattern, as a group that is referred to, everything may be taken.
+    """
+    repeated = [[*_all(node[1][-1])] for node in _all(steps.tree) if _is_endless(node)]
+    known = all(_is_single(node) or node[0] in _KNOWN for node in _all(steps.tree))
+    classes = [[steps.taken(node) for node in inner if _is_single(node)] for inner in repeated]
+
+    def endless(pump: tuple[str, str, str]) -> bool:
+        return not known or any(
+            all(any(taken[letter] for taken in each) for letter in pump[1]) for each in classes
+        )
+
+    return endless
+
+
 def _repeats_without_end(tree: list[Node]) -> bool:
-    return any(
-        kind is op.GROUPREF_EXISTS or (kind in _REPEATS and argument[1] > _BOUND)
-        for kind, argument in _all(tree)
-    )
+    return any(map(_is_endless, _all(tree)))
+
+
+def _is_endless(node: Node) -> bool:
+    kind, argument = node
+    return kind is op.GROUPREF_EXISTS or (kind in _REPEATS and argument[1] > _BOUND)
 
 
 def _choices(tree: list[Node]) -> Iterator[list[Node]]:

@@ -208,6 +208,8 @@ def test_patterns_that_are_put_together_are_known() -> None:
         (r"a{1,9000}b", "search", False),
         (r"(a)?(?(1)a*|b)c", "search", False),
         (r"(?=a*b)a", "search", False),
+        (r"x(?:a+-b+-)*y", "search", True),
+        (r"(?:a+-b+-)*y", "search", False),
         (r"(?P<q>['\"]).*?(?P=q)", "search", False),
     ],
 )
