@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -48,9 +48,9 @@ class Feature:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A column of a table: a target as one cluster has it."""
+    """A column of a table: a target as one cluster has it. Two tables have one in common."""
 
-    title: str
+    title: str = field(compare=False)
     target: str
     options: str = "{}"
 
