@@ -91,7 +91,7 @@ def test_the_wheel_renders_a_new_folder_in_an_empty_environment(
     (wheel,) = distributions.glob("*.whl")
     venv.create(tmp_path / "venv", with_pip=True)
     python = tmp_path / "venv/bin/python"
-    _run(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
+    _run(python, "-m", "pip", "install", "--quiet", "--no-compile", wheel, cwd=tmp_path)
     folder = tmp_path / "elsewhere"
     repository = Repository(folder)
     repository.environment("prod")
@@ -150,7 +150,7 @@ def test_the_servers_are_a_distribution_above_the_tool(
     venv.create(tmp_path / "venv", with_pip=True)
     python = tmp_path / "venv/bin/python"
     (tool,) = distributions.glob("*.whl")
-    _run(python, "-m", "pip", "install", "--quiet", tool, wheel, cwd=tmp_path)
+    _run(python, "-m", "pip", "install", "--quiet", "--no-compile", tool, wheel, cwd=tmp_path)
     shown = _run(tmp_path / "venv/bin/trainwright", "editor", "lsp", "--help", cwd=tmp_path)
     assert "--stdio" in shown
     done = subprocess.run(

@@ -406,9 +406,9 @@ def test_the_same_source_gives_the_same_wheel(wheels: Path, tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_the_wheel_alone_says_its_contract_and_how_it_is_used(wheels: Path, tmp_path: Path) -> None:
-    venv.create(tmp_path, with_pip=True)
+    _base(tmp_path, "pip")
     (wheel,) = wheels.glob("*.whl")
-    python = tmp_path / "bin/python"
+    python = tmp_path / "base/bin/python"
     _ok(_shell(f"{python} -m pip install --no-deps --no-index {wheel}", {}, {}))
     contract = "import trainwright_runtime as r; print(r.__version__, r.CONTRACT)"
     message = _ok(_shell(f'{python} -c "{contract}"', {}, {}))
