@@ -208,7 +208,7 @@ def _its_run_is_the_one_that_is_named(folder: Path) -> None:
     record = folder / "training/environments/prod/rendered/resnet/run.lock"
     name = json.loads(record.read_text(encoding="utf-8"))["object"]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"  {name} begins\n" in readme
+    assert f"  {name} will start\n" in readme
     assert f"named `{name}`" in readme
 
 

@@ -101,7 +101,7 @@ def add(line: str) -> Callable[[Repository], None]:
         (
             job("nodes: 2", "nodes: 3"),
             "new run",
-            "which keeps training until `kubectl --namespace training delete pytorchjob/llm-",
+            " keeps training beside it until `kubectl --namespace training delete pytorchjob/llm-",
             "nodes",
             8,
         ),
@@ -183,7 +183,7 @@ def test_an_edit_that_the_api_server_refuses_waits_for_the_next_run(cloned: Repo
 def test_without_confirmation_a_running_object_goes_at_once(cloned: Repository) -> None:
     _running(cloned, "gitops: {prune: immediate}\n")
     job("state: active", "state: cancelled")(cloned)
-    assert "deleted at the next sync" in changed(cloned)["why"]
+    assert "the next sync that prunes deletes the object" in changed(cloned)["why"]
 
 
 def test_a_run_leaves_as_it_was_applied(cloned: Repository) -> None:
@@ -258,7 +258,10 @@ def test_what_flux_leaves_running_is_not_credited(
     assert only["action"] == action
     assert only["requests"]["gpus"] == {"low": gpus, "high": gpus}
     if action == "new run":
-        assert "keeps training (8 GPUs) until `kubectl --namespace training delete" in only["why"]
+        assert (
+            "keeps training (8 GPUs) beside it until `kubectl --namespace training delete"
+            in only["why"]
+        )
     elif action == "left running":
         assert "it stays in the cluster" in only["why"]
     (environment,) = found["environments"]
@@ -701,7 +704,7 @@ def test_a_comment_names_jobs_that_keep_an_old_value(cloned: Repository) -> None
 def test_a_plan_says_that_nothing_happens_before_the_render_is_committed(
     cloned: Repository,
 ) -> None:
-    unrendered = "for prod/llm is not up to date: nothing of this happens until"
+    unrendered = "of prod/llm are not up to date: nothing of this happens until"
     job('tag: "1.0"', 'tag: "1.1"')(cloned)
     git_repository.commit(cloned.root)
     for output in ("text", "markdown"):
@@ -863,20 +866,19 @@ SAVED = {
     "in a folder of the run": (
         CLAIM + "checkpoint: {volume: out, path: runs}\n",
         "",
-        "starts from scratch, and the checkpoints stay in /out/runs/NAME on claim ckpt "
-        "(`checkpoint.resumeFrom: runs/NAME` resumes from them)",
+        "starts from scratch (`checkpoint.resumeFrom: runs/NAME` would resume)",
     ),
     "in a folder of the run that is read": (
         CLAIM,
         "checkpoint: {volume: out, path: runs, resumeFrom: runs/NAME}\n",
-        "resumes from its checkpoints in /out/runs/NAME on claim ckpt",
+        "resumes from the checkpoints in /out/runs/NAME on claim ckpt",
     ),
     "in the same folder": (
         CLAIM + "flags: {output_dir: /out/llm}\n",
         "",
         "saves to the same folder, /out/llm on claim ckpt",
     ),
-    "nowhere": ("", "", "its progress is lost: no setting of it saves checkpoints"),
+    "nowhere": ("", "", "its progress is lost: no variable or flag makes it save checkpoints"),
     "in the container": (
         "flags: {output_dir: /tmp/llm}\n",
         "",

@@ -59,33 +59,34 @@ class Merge:
 MERGES = {
     "it stops, and its progress is lost": Merge(
         "Replaces 1 running job · 1 job loses its progress",
-        "new run: replaces OLD: its training stops (16 GPUs); its progress is lost: no setting of "
-        "it saves checkpoints; NEW starts from scratch",
+        "new run: the merge stops OLD (16 GPUs), and its progress is lost: no variable or flag mak"
+        "es it save checkpoints; NEW starts from scratch",
         gitops=AT_ONCE,
     ),
     "it stops, and another saves to its folder": Merge(
         "Replaces 1 running job · +",
-        "new run: replaces OLD: its training stops (16 GPUs); NEW saves to the same folder, "
-        "/out/llm on claim ckpt",
+        "new run: the merge stops OLD (16 GPUs), and its checkpoints stay in /out/llm on claim ckpt; "
+        "NEW saves to the same folder, /out/llm on claim ckpt",
         gitops=AT_ONCE,
         saves=SAVES_THERE,
     ),
     "it stops, and its checkpoints stay": Merge(
         "Replaces 1 running job · +",
-        "new run: replaces OLD: its training stops (16 GPUs); NEW starts from scratch, and the checkpoints "
-        "stay in /out/runs/OLD on claim ckpt (`checkpoint.resumeFrom: runs/OLD` resumes from them)",
+        "new run: the merge stops OLD (16 GPUs), and its checkpoints stay in /out/runs/OLD on claim "
+        "ckpt; NEW starts from scratch (`checkpoint.resumeFrom: runs/OLD` would resume)",
         gitops=AT_ONCE,
         saves=SAVES,
     ),
     "it keeps training until it is deleted": Merge(
-        "Replaces 1 running job · +",
-        f"new run: replaces OLD, which keeps training (16 GPUs) until `{DELETION}`; its progress is "
-        "lost: no setting of it saves checkpoints; NEW starts from scratch",
+        "Replaces 1 running job · 1 old run trains on · +",
+        "new run: after the merge NEW starts from scratch, and OLD keeps training (16 GPUs) beside "
+        f"it until `{DELETION}`; after that its progress is lost: "
+        "no variable or flag makes it save checkpoints",
     ),
     "its spec is gone, and it with it": Merge(
         "Deletes 1 running job · 1 job loses its progress",
-        "deleted: its spec is gone; OLD: the object is deleted at the next sync that prunes, and "
-        "what it runs with it; its progress is lost: no setting of it saves checkpoints",
+        "deleted: its spec is gone; OLD: the next sync that prunes deletes the object and stops "
+        "what it runs; its progress is lost: no variable or flag makes it save checkpoints",
         gitops=AT_ONCE,
         new=GONE,
     ),
@@ -98,8 +99,8 @@ MERGES = {
     ),
     "it is cancelled, and what is saved elsewhere stays": Merge(
         "Cancels 1 running job · -",
-        "cancelled: OLD: the object is deleted at the next sync that prunes, and what it runs with "
-        "it; its checkpoints stay in s3://models/llm",
+        "cancelled: OLD: the next sync that prunes deletes the object and stops what it runs; its "
+        "checkpoints stay in s3://models/llm",
         gitops=AT_ONCE,
         saves=SAVES_REMOTELY,
         old="state: active",
@@ -107,8 +108,8 @@ MERGES = {
     ),
     "it is suspended": Merge(
         "Suspends 1 job · 1 job loses its progress",
-        "suspends: the pods of OLD are deleted, the object stays; its progress is lost: no setting "
-        "of it saves checkpoints",
+        "suspends: the pods of OLD are deleted, the object stays; its progress is lost: "
+        "no variable or flag makes it save checkpoints",
         old="state: active",
         new="state: suspended",
     ),
@@ -204,8 +205,8 @@ def test_programs_read_the_same_of_it(merge: Merge, repository: Repository) -> N
     assert plan["losesProgress"] == (int(lost[1]) if lost else 0)
     endings = [change["ending"] for change in plan["changes"] if change["ending"]]
     waits = DELETION in merge.happens
-    ends = waits or "its training stops" in merge.happens or "are deleted" in merge.happens
-    assert len(endings) == (ends or "is deleted" in merge.happens)
+    ends = waits or "the merge stops" in merge.happens or "are deleted" in merge.happens
+    assert len(endings) == (ends or "deletes the object" in merge.happens)
     for ending in endings:
         assert ending == {
             "object": old,

@@ -30,15 +30,15 @@ _OF_A_POD = frozenset({"emptyDir", "ephemeral"})
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A folder into which a run saves, and the volume that holds it."""
+    """A folder or an address into which a run saves, and the volume that holds it."""
 
     folder: str
-    volume: str  # "claim ckpt"
+    volume: str = ""  # "claim ckpt"
     resumed: str = ""  # what checkpoint.resumeFrom of another run says to go on from there
 
     @property
     def where(self) -> str:
-        return f"{self.folder} on {self.volume}"
+        return f"{self.folder} on {self.volume}" if self.volume else self.folder
 
 
 def replacement(
@@ -48,25 +48,24 @@ def replacement(
     new: tuple[Manifest, ...],
     environment: Environment | None,
 ) -> str:
-    """Return in one sentence what ends, and what is lost with it.
+    """Return what the merge starts and stops, what it does not stop, and what is lost with it.
 
     `old` and `new` are the objects of both runs.
     """
-    end = _end(before, old, environment)
-    return f"replaces {before.object}{end}; {_progress(before, after, old, new)}"
-
-
-def _end(run: PlannedRun, objects: tuple[Manifest, ...], environment: Environment | None) -> str:
-    """Return how the replaced run ends, and the command where only that ends it."""
-    workload = next((m for m in objects if m.name == run.object and _trains(run, m)), None)
+    start = f"{after.object} {_start(before, after, old, new)}"
+    workload = next((m for m in old if m.name == before.object and _trains(before, m)), None)
     if workload is None:
-        return ""
-    gpus = _gpus(run.demand.gpus)
-    end = stays_until(workload, environment)
-    if not end:
-        return f": its training stops{gpus}" if run.state == "active" else ", which is deleted"
-    goes_on = f"keeps training{gpus}" if run.state == "active" else f"stays {run.state}"
-    return f", which {goes_on} until {end}"
+        return f"the merge replaces {before.object}; {start}"
+    gpus, progress = _gpus(before.demand.gpus), progress_of(before, old)
+    active, end = before.state == "active", stays_until(workload, environment)
+    if end and active:
+        goes_on = f"keeps training{gpus} beside it until {end}; after that {progress}"
+        return f"after the merge {start}, and {before.object} {goes_on}"
+    if end:
+        return f"after the merge {start}, and {before.object} stays {before.state} until {end}"
+    if active:
+        return f"the merge stops {before.object}{gpus}, and {progress}; {start}"
+    return f"the merge deletes {before.object}, which is {before.state}; {start}"
 
 
 def _trains(run: PlannedRun, manifest: Manifest) -> bool:
@@ -80,7 +79,7 @@ def _gpus(gpus: Range) -> str:
     return f" ({' to '.join(f'{end:g}' for end in ends)} GPU{'' if ends == [1] else 's'})"
 
 
-def _progress(
+def _start(
     before: PlannedRun,
     after: PlannedRun,
     old: tuple[Manifest, ...],
@@ -88,30 +87,29 @@ def _progress(
 ) -> str:
     """Return where the new run begins, by the folders into which both save."""
     kept = tuple(_saved(before, old))
-    if not kept:
-        return f"{progress_of(before, old)}; {after.object} starts from scratch"
     read = {
         setting.value for container in _training(after, new) for setting in read_from(container)
     }
     again = {place.folder for place in _saved(after, new)}
-    place = next((place for place in kept if place.folder in read | again), kept[0])
-    if place.folder in read:
-        return f"{after.object} resumes from its checkpoints in {place.where}"
-    if place.folder in again:
-        return f"{after.object} saves to the same folder, {place.where}"
-    how = f" (`checkpoint.resumeFrom: {place.resumed}` resumes from them)" if place.resumed else ""
-    return f"{after.object} starts from scratch, and the checkpoints stay in {place.where}{how}"
+    place = next((place for place in kept if place.folder in read | again), None)
+    if place and place.folder in read:
+        return f"resumes from the checkpoints in {place.where}"
+    if place:
+        return f"saves to the same folder, {place.where}"
+    resumed = next((place.resumed for place in kept if place.resumed), "")
+    how = f" (`checkpoint.resumeFrom: {resumed}` would resume)" if resumed else ""
+    return f"starts from scratch{how}"
 
 
 def progress_of(run: PlannedRun, objects: tuple[Manifest, ...]) -> str:
     """Return what becomes of the progress of a run whose pods end, by what its settings say."""
-    if where := _kept_in(run, objects):
-        return f"its checkpoints stay in {where}"
+    if place := next(_saved(run, objects), None):
+        return f"its checkpoints stay in {place.where}"
     if folder := next((one for it in _training(run, objects) for one in saved(it)), None):
         return f"its progress is lost: {folder.value} is on no volume"
     if any(map(saves, _templates(run, objects))):
-        return "its progress is lost, unless it saves to where no setting names a folder"
-    return "its progress is lost: no setting of it saves checkpoints"
+        return "its progress is lost, unless it saves to a folder that no variable or flag names"
+    return "its progress is lost: no variable or flag makes it save checkpoints"
 
 
 def ending_of(
@@ -124,18 +122,10 @@ def ending_of(
     workload = next((m for m in objects if m.name == run.object and _trains(run, m)), None)
     if run.state != "active" or workload is None:
         return None
-    loses = not _kept_in(run, objects)
+    loses = next(_saved(run, objects), None) is None
     if stays or not stays_until(workload, environment):
         return Ending(run.object, loses)
     return Ending(run.object, loses, waits=True, command=ended_by(workload, environment))
-
-
-def _kept_in(run: PlannedRun, objects: tuple[Manifest, ...]) -> str:
-    """Return where the checkpoints of a run stay when its pods end; empty where they do not."""
-    if place := next(_saved(run, objects), None):
-        return place.where
-    containers = _training(run, objects)
-    return next((one.value for it in containers for one in saved_remotely(it)), "")
 
 
 def _templates(run: PlannedRun, objects: tuple[Manifest, ...]) -> Iterator[PodTemplate]:
@@ -151,9 +141,11 @@ def _training(run: PlannedRun, objects: tuple[Manifest, ...]) -> Iterator[Contai
 
 
 def _saved(run: PlannedRun, objects: tuple[Manifest, ...]) -> Iterator[Saved]:
+    """Where the checkpoints of a run stay when its pods end."""
     for template in _templates(run, objects):
         for container in template.trains:
             yield from _saved_by(container, template)
+            yield from (Saved(setting.value) for setting in saved_remotely(container))
 
 
 def _saved_by(container: Container, template: PodTemplate) -> Iterator[Saved]:

@@ -218,8 +218,8 @@ def unrendered(review: Plan) -> Iterator[str]:
     names = [str(change.file) for change in review.changes if change.unrendered]
     if names:
         yield (
-            f"What is rendered for {listed(names, 1)} is not up to date: nothing of this happens "
-            "until what `trainwright render` writes is committed."
+            f"The rendered files of {listed(names, 1)} are not up to date: nothing of this happens "
+            "until you commit what `trainwright render` writes."
         )
 
 

@@ -30,7 +30,7 @@ def _begun(environment: EnvironmentBuild) -> str:
     lines = first(
         runs,
         _MOST,
-        lambda run: f"{run.object} {f'replaces {run.replaces}' if run.replaces else 'begins'}",
+        lambda run: f"{run.object} will {f'replace {run.replaces}' if run.replaces else 'start'}",
     )
     return "".join(f"  {line}\n" for line in lines)
 

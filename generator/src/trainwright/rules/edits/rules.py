@@ -56,8 +56,9 @@ def _kept(manifest: Manifest, environment: Environment | None) -> str:
 def _deleted(manifest: Manifest, environment: Environment | None) -> str:
     if manifest.group_kind not in _LASTING or _kept(manifest, environment):
         return ""
-    what = "the data in it" if manifest.group_kind == PERSISTENTVOLUMECLAIM else "what it runs"
-    return f"the object is deleted at the next sync that prunes, and {what} with it"
+    claim = manifest.group_kind == PERSISTENTVOLUMECLAIM
+    what = "the data in it" if claim else "stops what it runs"
+    return f"the next sync that prunes deletes the object and {what}"
 
 
 DELETED = EditRule(
