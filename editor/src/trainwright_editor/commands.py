@@ -25,7 +25,11 @@ def editor() -> None:
 
 
 @editor.command()
-@click.option("--stdio", is_flag=True, help="What it does anyway; editors add it.")
+@click.option(
+    "--stdio",
+    is_flag=True,
+    help="Accepted because editors add it: standard input and output are always used.",
+)
 @click.pass_obj
 def lsp(context: Context, stdio: bool) -> None:
     """Serve an editor: findings while typing, explanations, completion and remedies.

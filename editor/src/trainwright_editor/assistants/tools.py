@@ -179,7 +179,7 @@ class Tools:
             int, Field(description="So many last lines of each pod.", ge=1, le=_MOST_LINES)
         ] = 100,
         previous: Annotated[
-            bool, Field(description="Of the containers before their last restart.")
+            bool, Field(description="Show the logs of the containers before their last restart.")
         ] = False,
     ) -> list[str]:
         """The last lines that the ranks of a job's run wrote, each after its rank; of a failed run

@@ -225,7 +225,7 @@ def _compared(context: Context, build: Build, reach: Reach) -> Iterator[tuple[Jo
     "--role",
     metavar="ROLE",
     default="",
-    help="Of the pods of a role, or of `all`; otherwise of those that train.",
+    help="Show the pods of this role, or of `all` roles; by default those that train.",
 )
 @click.option(
     "--rank",
@@ -235,11 +235,18 @@ def _compared(context: Context, build: Build, reach: Reach) -> Iterator[tuple[Jo
 @click.option(
     "--follow", "-f", is_flag=True, help="Go on as they are written, until the run is over."
 )
-@click.option("--previous", "-p", is_flag=True, help="Of the containers before their last restart.")
+@click.option(
+    "--previous",
+    "-p",
+    is_flag=True,
+    help="Show the logs of the containers before their last restart.",
+)
 @click.option(
     "--since", callback=_seconds, metavar="DURATION", help="Only what is newer, such as 10m."
 )
-@click.option("--tail", type=click.IntRange(min=0), help="Only so many last lines of each pod.")
+@click.option(
+    "--tail", type=click.IntRange(min=0), help="Show only this many of the last lines of each pod."
+)
 @click.option("--run", "object_", metavar="NAME", help="An older run, by its name in the cluster.")
 @click.pass_obj
 def logs(  # noqa: PLR0913 - an option each

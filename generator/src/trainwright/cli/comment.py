@@ -15,7 +15,12 @@ _ADDRESS = re.compile(r"https?://[^\s()<>\"']+")  # what Markdown takes between 
 
 @click.command(cls=Command)
 @click.argument("file", type=click.File(encoding="utf-8"))
-@click.option("--pull-request", type=click.IntRange(min=1), required=True, help="Its number.")
+@click.option(
+    "--pull-request",
+    type=click.IntRange(min=1),
+    required=True,
+    help="The number of the pull request.",
+)
 @click.option(
     "--repository",
     metavar="OWNER/NAME",
@@ -38,12 +43,12 @@ _ADDRESS = re.compile(r"https?://[^\s()<>\"']+")  # what Markdown takes between 
     metavar="LOGIN",
     default="github-actions[bot]",
     show_default=True,
-    help="Who posts: the user of the token.",
+    help="The user that the token belongs to, who posts the comment.",
 )
 @click.option(
     "--page-url",
     metavar="URL",
-    help="Where the same plan is as a page: the comment ends with a link.",
+    help="The URL of the same plan as a page; the comment ends with a link to it.",
 )
 def comment(
     file: IO[str],

@@ -109,7 +109,9 @@ FC = TypeVar("FC", bound=Callable[..., Any] | click.Command)  # what an option d
 selections = click.argument(
     "selections", nargs=-1, metavar="[ENV|ENV/JOB]...", shell_complete=complete
 )
-no_cache = click.option("--no-cache", is_flag=True, help="Forget what the last run found out.")
+no_cache = click.option(
+    "--no-cache", is_flag=True, help="Use no cached results of earlier commands."
+)
 
 
 def output_format(formats: Sequence[str], of: str) -> Callable[[FC], FC]:
@@ -145,7 +147,7 @@ kubernetes_version = click.option(
 crds = click.option(
     "--crds",
     type=click.Path(path_type=Path, exists=True),
-    help="CustomResourceDefinitions, as files: hold objects against them, too.",
+    help="Files of CustomResourceDefinitions: check objects against their schemas and rules as well.",
 )
 
 

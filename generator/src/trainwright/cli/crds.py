@@ -12,7 +12,7 @@ from trainwright.cli.suggestions import Group
 
 @click.group(cls=Group)
 def crds() -> None:
-    """Fetch the CustomResourceDefinitions that manifests are held against."""
+    """Fetch the CustomResourceDefinitions that manifests are checked against."""
 
 
 @crds.command()

@@ -46,10 +46,14 @@ def _refuse_others(context: click.Context) -> None:
     help="A command line, instead of a file.",
 )
 @click.option(
-    "--entrypoint", metavar="TEXT", help="What the image starts, where a manifest has no command."
+    "--entrypoint",
+    metavar="TEXT",
+    help="The command that the image starts, for a manifest that has none.",
 )
 @click.option(
-    "--image", metavar="IMAGE", help="The image, where a manifest has none, such as a runtime's."
+    "--image",
+    metavar="IMAGE",
+    help="The image, for a manifest that has none, such as a TrainJob without its runtime.",
 )
 @click.option(
     "--set",

@@ -62,7 +62,12 @@ class _Target(click.types.StringParamType):
     metavar="URL",
     help="Where the engine will find the repository. By default the remote origin.",
 )
-@click.option("--kubernetes-version", default="1.34", show_default=True, help="The clusters'.")
+@click.option(
+    "--kubernetes-version",
+    default="1.34",
+    show_default=True,
+    help="The version of Kubernetes that the clusters run.",
+)
 @click.option(
     "--action",
     metavar="OWNER/NAME@REF",

@@ -34,7 +34,7 @@ def _day(_context: click.Context, _option: click.Parameter, written: str) -> str
 @writes
 @click.pass_obj
 def suspend(context: Context, /, selections: tuple[str, ...], **options: Any) -> None:
-    """Hold the pods of jobs back; their objects and checkpoints stay.
+    """Stop the pods of jobs; their objects and checkpoints stay.
 
     In a queue of Kueue, which owns the field, a job is held by its Workload instead.
     """
@@ -178,7 +178,7 @@ def _known_environment(context: Context, name: str) -> None:
 
 @click.command()
 @jobs
-@click.option("--digest", metavar="IMAGE", help="Take this one: [repository[:tag]@]sha256:…")
+@click.option("--digest", metavar="IMAGE", help="Use this digest: [repository[:tag]@]sha256:…")
 @click.option("--from-lock", is_flag=True, help="Read environments/images.lock.yaml, offline.")
 @click.option("--record", is_flag=True, help="Write what is found into that file, too.")
 @click.option("--update", is_flag=True, help="Look up again what is pinned already.")
@@ -264,8 +264,8 @@ def _one_repository(context: Context, selections: tuple[str, ...], given: str) -
     show_default=True,
     help="How the run ended.",
 )
-@click.option("--reason", default="", help="Why, in the cluster's words.")
-@click.option("--note", default="", help="What people should know of it.")
+@click.option("--reason", default="", help="Why it ended, as the cluster reports it.")
+@click.option("--note", default="", help="A note for people who read the ledger.")
 @click.option(
     "--finished",
     callback=_day,

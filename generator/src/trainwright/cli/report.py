@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, exists=True),
     metavar="PATH",
     help="Show the goodput of runs: a report of `python -m trainwright_runtime report --json`, or a"
-    " folder of such .json files. Repeatable.",
+    " folder of such .json files.",
 )
 @click.option(
     "--link",
     metavar="URL",
-    help="What paths are added to in links. In GitHub Actions: this repository at this commit.",
+    help="The URL that links to files begin with. In GitHub Actions: this repository at this commit.",
 )
 @no_cache
 @helm_binary

@@ -34,7 +34,11 @@ from trainwright.cli.common import (
     default="",
     help="Also check what happens to live objects that change since REF.",
 )
-@click.option("--need-schemas", is_flag=True, help="A kind without a schema is an error, no note.")
+@click.option(
+    "--need-schemas",
+    is_flag=True,
+    help="Report a kind without a schema as an error instead of a note.",
+)
 @click.pass_obj
 def validate(  # noqa: PLR0913 - an option each
     context: Context,

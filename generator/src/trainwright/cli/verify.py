@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "--against",
     metavar="REF",
     default="",
-    help="Believe what this earlier commit holds, and follow only the commits after it.",
+    help="Trust this earlier commit, and verify only the commits after it.",
 )
 @click.option(
     "--statements",
