@@ -147,7 +147,7 @@ kubernetes_version = click.option(
 crds = click.option(
     "--crds",
     type=click.Path(path_type=Path, exists=True),
-    help="Files of CustomResourceDefinitions: check objects against their schemas and rules as well.",
+    help="Files of CustomResourceDefinitions: check objects against their schemas and rules, too.",
 )
 
 

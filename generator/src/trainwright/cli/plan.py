@@ -41,7 +41,7 @@ FORMATS = ("text", "json", "markdown", "html")
 @click.option(
     "--link",
     metavar="URL",
-    help="The URL that links to files begin with. In GitHub Actions: this repository at this commit.",
+    help="The URL before paths in links. In GitHub Actions: this repository at this commit.",
 )
 @click.option(
     "--page",

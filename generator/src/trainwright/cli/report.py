@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @click.option(
     "--link",
     metavar="URL",
-    help="The URL that links to files begin with. In GitHub Actions: this repository at this commit.",
+    help="The URL before paths in links. In GitHub Actions: this repository at this commit.",
 )
 @no_cache
 @helm_binary

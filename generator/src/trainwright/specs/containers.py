@@ -158,7 +158,9 @@ def _repeated(
         path = mount.mount_path.rstrip("/") or "/"
         if path in seen:
             message = f"{what.dotted} and {seen[path]} are both mounted at {path}"
-            yield spec.finding(dx.CONTRADICTION, where / "mountPath", message)
+            shm = "Remove this mount: `shm: 16Gi` sets the size of /dev/shm."
+            remedy = shm if seen[path] == "shm" else ""
+            yield spec.finding(dx.CONTRADICTION, where / "mountPath", message, remedy=remedy)
         seen[path] = what.dotted
         if mount.sub_path and mount.sub_path_expr:
             message = "subPath and subPathExpr exclude each other"
