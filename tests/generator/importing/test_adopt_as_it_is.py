@@ -122,7 +122,10 @@ def test_a_target_that_is_rendered_begins_a_run_of_ours(team: Repository) -> Non
     assert team.run("render").exit_code == 0
     assert planned(team, "HEAD") == {JOB: "new run"}
     why = team.run("plan", "--against", "HEAD").output
-    assert "keeps training (16 GPUs) beside it until `kubectl --namespace training delete mpijob/" in why
+    assert (
+        "keeps training (16 GPUs) beside it until `kubectl --namespace training delete mpijob/"
+        in why
+    )
 
 
 def test_it_is_suspended_and_resumed(team: Repository) -> None:
