@@ -162,7 +162,7 @@ def test_what_is_changed_at_once_has_the_fate_that_it_has_alone(
     rendered = _place(case, imported).run(imported.spec)
     assert isinstance(rendered, NormalForm)
     monkeypatch.setattr(accounting, "_TOO_FEW", 1_000_000)
-    alone = accounting.accounts(imported.source, values(rendered))
+    alone = accounting.accounts(imported.source, imported.source.run(), rendered)
     assert [_fate(one) for one in imported.accounts] == [_fate(one) for one in alone]
 
 

@@ -526,6 +526,15 @@ _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./@-]*")
 _WORDS = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"])
 
 
+def plain(data: Data) -> Data:
+    """Values whose texts are nothing but texts: a compiled schema takes no class made of `str`."""
+    if isinstance(data, Mapping):
+        return {str(key): plain(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [plain(value) for value in data]
+    return str(data) if isinstance(data, str) else data
+
+
 class Block(str):
     """Text of several lines that people read where it stands: written as a literal block."""
 

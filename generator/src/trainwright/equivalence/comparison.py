@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import is_dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
@@ -54,23 +54,28 @@ def differences(
 
     Paths in `without` are left out, by the numbers of their pods.
     """
-    before, after = values(left), values(right)
-    found = [
-        Difference(path, before.get(path), after.get(path))
-        for path in sorted((before.keys() | after.keys()) - without)
-        if before.get(path) != after.get(path)
-    ]
-    return tuple(_together(found, before.keys() | after.keys()))
+    found = [one for one in _differing(left, right, Pointer()) if one.path not in without]
+    found.sort(key=lambda one: one.path)
+    return tuple(_together(found, _sizes(left, right)))
 
 
-def _together(found: list[Difference], known: Collection[Pointer]) -> Iterator[Difference]:
-    """What differs alike in all pods of a group is said once; `known` are all paths of a form."""
-    matches = filter(None, map(_POD.match, known))
-    pods = Counter(group for _, group in {(match[0], match[1]) for match in matches})
-    alike = Counter(replace(one, path=in_every_pod(one.path)) for one in found)
+def _sizes(*runs: NormalForm) -> Mapping[str | None, int]:
+    """How many pods there are that train, and of each role."""
+    found: dict[str | None, int] = {}
+    for run in runs:
+        found[None] = max(found.get(None, 0), len(run.pods))
+        for name, role in run.roles.items():
+            group = str(Pointer.of("roles", name))
+            found[group] = max(found.get(group, 0), len(role.pods))
+    return found
+
+
+def _together(found: list[Difference], pods: Mapping[str | None, int]) -> Iterator[Difference]:
+    """What differs alike in all pods of a group, of which there are so many, is said once."""
+    alike = Counter(map(_everywhere, found))
     reported = set()
     for difference in found:
-        everywhere = replace(difference, path=in_every_pod(difference.path))
+        everywhere = _everywhere(difference)
         match = _POD.match(difference.path)
         if match and pods[match[1]] == alike[everywhere] > 1:
             if everywhere not in reported:
@@ -78,6 +83,10 @@ def _together(found: list[Difference], known: Collection[Pointer]) -> Iterator[D
                 yield everywhere
         else:
             yield difference
+
+
+def _everywhere(difference: Difference) -> Difference:
+    return Difference(in_every_pod(difference.path), difference.left, difference.right)
 
 
 def in_every_pod(path: Pointer) -> Pointer:
@@ -117,27 +126,47 @@ def _take(found: dict[Pointer, Data], value: Data, path: Pointer) -> None:
         found[path] = value
 
 
+def value_at(run: NormalForm, path: Pointer) -> Data:
+    """The value that `values` of a form has at a position; None where it has none."""
+    holder: Data = run
+    at = Pointer()
+    for part in path.parts:
+        if is_dataclass(holder):
+            holder = getattr(holder, part, None)
+        elif isinstance(holder, tuple) and part.isdecimal():
+            holder = holder[int(part)] if int(part) < len(holder) else None
+        else:
+            break
+        at = at / part
+    return _taken(holder, at).get(path)
+
+
+def is_same_run(before: NormalForm, after: NormalForm) -> bool:
+    """Whether `values` of two forms are the same."""
+    return before is after or next(_differing(before, after, Pointer()), None) is None
+
+
 def changed(before: NormalForm, after: NormalForm) -> list[Pointer]:
     """The positions at which `values` of two forms differ, in order."""
-    return sorted(_changed(before, after, Pointer()))
+    return sorted(one.path for one in _differing(before, after, Pointer()))
 
 
-def _changed(before: Data, after: Data, path: Pointer) -> Iterator[Pointer]:
+def _differing(before: Data, after: Data, path: Pointer) -> Iterator[Difference]:
     """Where two values differ. What is equal is not walked through: nearly all, in an import."""
     if before == after:
         return
     alike = type(before) is type(after)
     if alike and is_dataclass(before):
         for name in before.__dataclass_fields__:
-            yield from _changed(getattr(before, name), getattr(after, name), path / name)
+            yield from _differing(getattr(before, name), getattr(after, name), path / name)
     elif alike and isinstance(before, tuple) and len(before) == len(after):
         for index, (was, now) in enumerate(zip(before, after, strict=True)):
-            yield from _changed(was, now, path / index)
+            yield from _differing(was, now, path / index)
     elif alike and isinstance(before, dict) and before and after:
         for key in before.keys() | after.keys():
             was, now = before.get(key, _ABSENT), after.get(key, _ABSENT)
             if isinstance(was, dict) and was and isinstance(now, dict) and now:
-                yield from _changed(was, now, path / str(key))
+                yield from _differing(was, now, path / str(key))
             elif was != now:
                 yield from _unlike(_item(key, was, path), _item(key, now, path))
     else:
@@ -160,8 +189,10 @@ def _taken(value: Data, path: Pointer) -> dict[Pointer, Data]:
     return found
 
 
-def _unlike(before: Mapping[Pointer, Data], after: Mapping[Pointer, Data]) -> Iterator[Pointer]:
-    return (path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
+def _unlike(before: Mapping[Pointer, Data], after: Mapping[Pointer, Data]) -> Iterator[Difference]:
+    for path in before.keys() | after.keys():
+        if before.get(path) != after.get(path):
+            yield Difference(path, before.get(path), after.get(path))
 
 
 def _take_items(found: dict[Pointer, Data], value: Mapping[str, Data], path: Pointer) -> None:

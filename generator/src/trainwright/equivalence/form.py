@@ -20,6 +20,7 @@ from trainwright.equivalence import containers, others, programs
 from trainwright.equivalence.programs import Process, Program
 from trainwright.kinds import operators
 from trainwright.objects.kueue import GROUP, PRIORITY_LABEL, QUEUE_LABEL
+from trainwright.pods.groups import Pods
 from trainwright.pods.pod import Awaited, Configs, Workload
 from trainwright.pods.pod import Pod as OperatedPod
 
@@ -193,7 +194,7 @@ def of_workload(
 
 def _by_roles(workload: Workload) -> Workload:
     """A workload whose pods find those that serve them by role and number, on every target."""
-    serving = [pod for pod in workload.pods if pod.role in workload.serving]
+    serving = workload.pods.where(workload.serving.__contains__)
     if not serving:
         return workload
     named = ((name, pod) for pod in reversed(serving) for name in (*pod.aliases, pod.hostname))
@@ -210,7 +211,7 @@ def _by_roles(workload: Workload) -> Workload:
         )
         return replace(pod, command=tuple(map(plain, pod.command)), declared=declared)
 
-    return replace(workload, pods=tuple(map(by_role, workload.pods)))
+    return replace(workload, pods=workload.pods.mapped(by_role))
 
 
 def called(name: str) -> str:
@@ -227,7 +228,8 @@ def called(name: str) -> str:
 def _role(workload: Workload, name: str, configs: Configs) -> Role:
     """A role, each of whose pods serves by itself."""
     pods = workload.of_role(name)
-    places = [programs.processes((pod,), (pod,), elastic=False).get(pod.name, ()) for pod in pods]
+    alone = ((pod, Pods.of((pod,))) for pod in pods)
+    places = [programs.processes(it, (pod,), elastic=False).get(pod.name, ()) for pod, it in alone]
     return Role(
         nodes=len(pods),
         awaited=workload.serving[name],
@@ -243,7 +245,8 @@ def every(workload: Workload) -> tuple[int, ...]:
 def sample(workload: Workload) -> tuple[int, ...]:
     """Pods that stand for all: those of one role have the same template, and differ by number."""
     numbers = every(workload)
-    others = {pod.role for pod in workload.training[1:]}
+    groups = workload.training.groups
+    others = {group.role for group in groups[len(groups[0].names) == 1 :]}
     return (*numbers[:2], numbers[-1]) if len(others) == 1 and len(numbers) > 3 else numbers
 
 
@@ -364,7 +367,7 @@ def _ranges(codes: list[int]) -> str:
 def _success(workload: Workload) -> Literal["all", "any", "rank 0", "some"]:
     if workload.needs == "any":
         return "any"
-    trains = [pod.name for pod in workload.training]
+    trains = workload.training.names
     if len(workload.deciding) == len(trains):
         return "all"
     return "rank 0" if workload.deciding == (trains[0],) else "some"
@@ -373,7 +376,8 @@ def _success(workload: Workload) -> Literal["all", "any", "rank 0", "some"]:
 def _beside(
     manifest: Manifest, manifests: tuple[Manifest, ...], workload: Workload
 ) -> Iterator[tuple[str, Data]]:
-    pods = (workload.training[0], *(pod for pod in workload.pods if pod.role in workload.serving))
+    serving = workload.pods.where(workload.serving.__contains__)
+    pods = (workload.training[0], *serving.first_of_each)
     mounted = {text(dig(m.source, "configMap", "name")) for pod in pods for m in pod.mounts}
     for other in manifests:
         shown = other.group_kind == CONFIGMAP and other.name in mounted

@@ -10,6 +10,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.pods import command as commands
 from trainwright.pods import rank_prediction
 from trainwright.pods.flags import Mention, parse_arguments
+from trainwright.pods.groups import Pods
 from trainwright.pods.pod import Pod
 
 
@@ -79,7 +80,7 @@ _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 def program(pod: Pod) -> Program:
     """What the pod's command starts."""
-    argv, env = pod.resolve({})
+    argv, env = pod.resolved
     command = commands.parse(argv)
     always = bool(env.get(_UNBUFFERED))
     if pod.starts_image:
@@ -120,7 +121,7 @@ def _options(command: commands.Command, env: Mapping[str, str]) -> Iterator[tupl
 
 
 def processes(
-    pods: tuple[Pod, ...], shown: tuple[Pod, ...], *, elastic: bool
+    pods: Pods, shown: tuple[Pod, ...], *, elastic: bool
 ) -> dict[str, tuple[Process, ...]]:
     """The places of the processes of some of the pods that train together, by the pod's name.
 
@@ -139,9 +140,9 @@ def processes(
     return found
 
 
-def _address(pod: Pod, pods: tuple[Pod, ...]) -> str:
+def _address(pod: Pod, pods: Pods) -> str:
     """Where the processes look for the others: rank 0, if that is what the address leads to."""
-    first = pods[0].hostname
+    first = pods.hostnames[0]
     written = _written_address(pod)
     if len(pods) == 1 and written in _LOCAL:
         return "rank 0"
@@ -152,7 +153,7 @@ def _address(pod: Pod, pods: tuple[Pod, ...]) -> str:
 
 
 def _written_address(pod: Pod) -> str:
-    argv, env = pod.resolve({})
+    argv, env = pod.resolved
     if pod.agent:
         return {variable.name: variable.value for variable in pod.agent[0]}["MASTER_ADDR"]
     command = commands.parse(argv)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
+from trainwright.documents import yamlio
 from trainwright.errors import EngineError
 from trainwright.files.git_command import absolute_path
 from trainwright.files.tree import read_given
@@ -77,7 +78,7 @@ class Embedded:
         return self._of_target[target]
 
     def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
-        plain = _plain(values)
+        plain = yamlio.plain(values)
         with _failures():
             valid = schema.chart_values().accepts(plain)
             chart = self._bare(values["target"]) if valid else self._whole
@@ -110,20 +111,11 @@ class OtherChart:
         return str(self._whole.version)
 
     def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
-        plain = _plain(values)
+        plain = yamlio.plain(values)
         with _failures():
             bare = self._bare if self._bare and self._bare.schema.accepts(plain) else None
             chart = bare.chart if bare else self._whole
             return _texts(chart.render(plain, name=release, namespace=namespace))
-
-
-def _plain(data: Data) -> Data:
-    """Values whose texts are nothing but texts: a compiled schema takes no class made of `str`."""
-    if isinstance(data, Mapping):
-        return {str(key): _plain(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [_plain(value) for value in data]
-    return str(data) if isinstance(data, str) else data
 
 
 @dataclass(frozen=True, slots=True)

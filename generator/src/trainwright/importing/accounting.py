@@ -13,7 +13,7 @@ mark is changed alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
@@ -23,9 +23,11 @@ from trainwright.datatypes.pointer import Pointer, lookup, scalars, with_value, 
 from trainwright.equivalence import comparison, form
 from trainwright.equivalence.comparison import in_every_pod, values
 from trainwright.equivalence.form import NormalForm
-from trainwright.importing.source import Source, read
-from trainwright.kinds.reading import ImportingError
+from trainwright.importing.source import Source, naming, read
+from trainwright.kinds import operators
+from trainwright.kinds.reading import ImportingError, SourceObject
 from trainwright.kinds.target import in_group
+from trainwright.pods.pod import Workload
 
 Fate = Literal["carried", "default", "left"]
 
@@ -46,20 +48,31 @@ class Account:
     changed: tuple[Pointer, ...] = ()
 
 
-def accounts(source: Source, rendered: Mapping[Pointer, Data]) -> tuple[Account, ...]:
-    """Every value of the input with its fate, given the rendered run's normal form."""
-    numbers = form.sample(source.workload())
-    of_all = values(source.run())
-    run = read(source.manifests(), source.title, sampled=True)
-    before, after = _sampled(of_all, numbers), _sampled(rendered, numbers)
+def accounts(source: Source, of_all: NormalForm, rendered: NormalForm) -> tuple[Account, ...]:
+    """Every value of the input with its fate, by its normal form and that of what is rendered."""
+    manifests, workload = source.manifests(), source.workload()
+    numbers = form.sample(workload)
+    run = read(manifests, workload, sampled=True)
+    before, after = values(run), values(_sampled(rendered, numbers))
+    differing = frozenset(comparison.changed(of_all, rendered))
     found: list[Account] = []
     touched: list[_Touched] = []
-    whole = _Before(source, run, before)
+    _, manifest = operators.find(manifests)
+    whole = _Before(source, workload, manifest.metadata, numbers, run, before)
     carried = frozenset(_carried_together(whole, after))
     for index, part in enumerate(source.parts):
+        removals = dict(_removals(whole, index, carried))
+        quiet = [pointer for pointer, paths in removals.items() if paths == ()]
+        unread = frozenset(_unread(whole, index, quiet))
         for pointer, value in scalars(part.body):
-            known = (index, pointer) in carried
-            fate, sets = ("carried", ()) if known else _fate(whole, index, pointer, after)
+            fate: Fate
+            sets: _Touched
+            if pointer not in removals:
+                fate, sets = "carried", ()
+            elif pointer in unread:
+                fate, sets = ("default" if value in ({}, []) else "left"), ()
+            else:
+                fate, sets = _fate(whole, index, pointer, removals[pointer], after)
             changed = tuple(dict.fromkeys(path for paths in sets for path in paths))
             changed = tuple(p for p in changed if before.get(p) != after.get(p))
             found.append(
@@ -67,38 +80,25 @@ def accounts(source: Source, rendered: Mapping[Pointer, Data]) -> tuple[Account,
             )
             touched.append(sets)
     return tuple(
-        replace(account, changed=tuple(_differing(account.changed, numbers, of_all, rendered)))
+        replace(account, changed=tuple(_in_each(account.changed, numbers, differing)))
         for account in _blamed(found, touched, after)
     )
 
 
-def _differing(
-    paths: tuple[Pointer, ...],
-    numbers: tuple[int, ...],
-    before: Mapping[Pointer, Data],
-    rendered: Mapping[Pointer, Data],
+def _in_each(
+    paths: tuple[Pointer, ...], numbers: tuple[int, ...], differing: frozenset[Pointer]
 ) -> Iterator[Pointer]:
     """Paths of the sample in all pods that they stand for, where these came out otherwise."""
     for path in paths:
-        for everywhere in _in_all(path, numbers):
-            if before.get(everywhere) != rendered.get(everywhere):
-                yield everywhere
+        yield from (found for found in _in_all(path, numbers) if found in differing)
 
 
 _NUMBERED = re.compile(r"/pods/(\d+)(/.*)", re.DOTALL)
 
 
-def _sampled(known: Mapping[Pointer, Data], numbers: tuple[int, ...]) -> dict[Pointer, Data]:
-    """The values of the pods that stand for all, by their places in the sample."""
-    at = {str(number): place for place, number in enumerate(numbers)}
-    found = {}
-    for path, value in known.items():
-        match = _NUMBERED.fullmatch(path)
-        if match is None:
-            found[path] = value
-        elif match[1] in at:
-            found[Pointer(f"/pods/{at[match[1]]}{match[2]}")] = value
-    return found
+def _sampled(run: NormalForm, numbers: tuple[int, ...]) -> NormalForm:
+    """A run with the pods alone that stand for all."""
+    return replace(run, pods=tuple(run.pods[at] for at in numbers if at < len(run.pods)))
 
 
 def _in_all(path: Pointer, numbers: tuple[int, ...]) -> Iterator[Pointer]:
@@ -153,6 +153,9 @@ class _Before:
     """What is imported as it is: the normal form of a sample of its pods, and its values."""
 
     source: Source
+    workload: Workload
+    metadata: Mapping[str, Data]  # of the object that pods are made of
+    numbers: tuple[int, ...]  # of the sample
     run: NormalForm
     values: Mapping[Pointer, Data]
 
@@ -189,8 +192,11 @@ def _marked(
         marked = values(after)
         marks = {p: set(_MARK.findall(f"{p} {marked.get(p, '')}")) for p in paths}
         lost = [p for p in paths if whole.values.get(p) != rendered.get(p)]
+        seen = set().union(*marks.values())
+        if not seen:  # names of volumes, say: nothing of them is told apart in any number
+            return
         if all(marks[path] for path in lost):
-            seen = set().union(*marks.values()).difference(*(marks[path] for path in lost))
+            seen.difference_update(*(marks[path] for path in lost))
             yield from (places[int(number)] for number in seen)
             return
     middle = len(places) // 2
@@ -201,26 +207,68 @@ def _marked(
 _TOO_FEW = 3  # to be worth it
 
 
+_Paths: TypeAlias = tuple[Pointer, ...] | None  # None where the object is none any more
+
+
+def _removals(
+    whole: _Before, index: int, carried: frozenset[_Place]
+) -> Iterator[tuple[Pointer, _Paths]]:
+    """What changes without each value of a part of which it is not known yet that it is carried."""
+    body = whole.source.parts[index].body
+    for pointer, _ in scalars(body):
+        if (index, pointer) not in carried and pointer not in _IDENTITY:
+            yield pointer, _paths(whole, index, without_value(body, pointer))
+
+
+def _unread(whole: _Before, index: int, pointers: Sequence[Pointer]) -> Iterator[Pointer]:
+    """Those of the values that mean nothing that may be any other too, tried together first.
+
+    They are texts: of anything else there are few others.
+    """
+    body = whole.source.parts[index].body
+    pointers = [pointer for pointer in pointers if isinstance(lookup(body, pointer), str)]
+    if not pointers:
+        return
+    if all(_paths(whole, index, body) == () for body in _all_otherwise(whole, index, pointers)):
+        yield from pointers
+    elif len(pointers) > 1:
+        middle = len(pointers) // 2
+        yield from _unread(whole, index, pointers[:middle])
+        yield from _unread(whole, index, pointers[middle:])
+
+
+def _all_otherwise(whole: _Before, index: int, pointers: Sequence[Pointer]) -> Iterator[Data]:
+    """A part with all of the values otherwise, in as many ways as there are."""
+    body = whole.source.parts[index].body
+    others = [(pointer, _others(lookup(body, pointer))) for pointer in pointers]
+    for ways in zip(*(found for _, found in others), strict=True):
+        changed = body
+        for (pointer, _), other in zip(others, ways, strict=True):
+            changed = with_value(changed, pointer, other)
+        yield changed
+
+
 def _fate(
-    whole: _Before, index: int, pointer: Pointer, rendered: Mapping[Pointer, Data]
+    whole: _Before,
+    index: int,
+    pointer: Pointer,
+    removal: _Paths,
+    rendered: Mapping[Pointer, Data],
 ) -> tuple[Fate, _Touched]:
     """The fate of a value, and what of the normal form it touches when it is left."""
-    source, before = whole.source, whole.values
-    value = lookup(source.parts[index].body, pointer)
-    if pointer in _IDENTITY:
-        return "carried", ()
-    body = source.parts[index].body
+    before, body = whole.values, whole.source.parts[index].body
+    value = lookup(body, pointer)
 
-    def touches(body: Data) -> tuple[Pointer, ...] | None:
-        paths = _own(_paths(whole, index, body), before, rendered)
+    def touched_of(found: _Paths) -> _Paths:
+        paths = _own(found, before, rendered)
         return paths if paths is None else _without_kept(paths, pointer)
 
-    without = touches(without_value(body, pointer))
+    without = touched_of(removal)
     if without and _agree(without, before, rendered):
         return "carried", ()
     touched = [without]
     for other in _others(value):
-        paths = touches(with_value(body, pointer, other))
+        paths = touched_of(_paths(whole, index, with_value(body, pointer, other)))
         # One way to change it that only touches what comes out the same is enough.
         if paths and _agree(paths, before, rendered):
             return ("default" if without == () else "carried"), ()
@@ -267,9 +315,31 @@ def _form_with(whole: _Before, index: int, body: Data) -> NormalForm | None:
     )
     manifests = (*(Manifest(body=part.body) for part in parts), *source.assumed)
     try:
-        return read(manifests, source.title, sampled=True)
+        with naming(source.title):
+            workload = operators.workload(manifests)
+            if _is_like(whole, manifests, workload, parts[index]):
+                return whole.run
+            return read(manifests, workload, sampled=True)
     except ImportingError:
         return None
+
+
+def _is_like(
+    whole: _Before, manifests: tuple[Manifest, ...], workload: Workload, other: SourceObject
+) -> bool:
+    """Whether an operator makes the same pods of another body of its object, which is otherwise
+    said to nobody.
+    """
+    was = whole.workload
+    operator, manifest = operators.find(manifests)
+    if manifest.body is not other.body or operator.configs(manifest) or was.serving:
+        return False
+    return (
+        manifest.metadata == whole.metadata
+        and workload.pods.names == was.pods.names
+        and replace(workload, pods=was.pods) == was
+        and all(workload.pods[number] == was.pods[number] for number in whole.numbers)
+    )
 
 
 def _changed(whole: _Before, after: NormalForm) -> tuple[Pointer, ...]:

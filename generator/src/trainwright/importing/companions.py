@@ -22,6 +22,7 @@ from trainwright.importing.fetched import Fetched
 from trainwright.importing.names import Names, anonymous
 from trainwright.kinds import operators
 from trainwright.pods.command import SCRIPT_PATH
+from trainwright.pods.groups import Pods
 from trainwright.pods.pod import Mount, Pod, Workload
 
 SCRIPT = SCRIPT_PATH  # where a script that the spec holds is rendered to
@@ -251,7 +252,7 @@ def _pod(
 def _as_spec_fields(
     manifests: Sequence[Manifest],
     workload: Manifest,
-    pods: Sequence[Pod],
+    pods: Pods,
     used: frozenset[tuple[str, str]],
 ) -> Iterator[tuple[str, Data]]:
     """Each object by its kind; of a second one what differs, as there is one in a rendered run."""
@@ -260,11 +261,12 @@ def _as_spec_fields(
         kind, body = manifest.identity[:2], manifest.body
         rest: dict[str, Data] = {}
         if kind == _MONITOR:
-            rest = monitors.remainder(body, pods, workload)
+            rest = monitors.remainder(body, pods.first_of_each, workload)
         elif kind == _FETCHED:
             rest = fetched.remainder(body, used)
         elif kind == _CONFIG and _is_script(manifest, pods[0]):
-            mounts = [mount for pod in pods for mount in pod.mounts if is_of_script(mount, pod)]
+            of_each = pods.first_of_each
+            mounts = [mount for pod in of_each for mount in pod.mounts if is_of_script(mount, pod)]
             locked = all(mount.read_only for mount in mounts)
             rest = {"immutable": body.get("immutable"), "readOnly": locked}
         if rest:

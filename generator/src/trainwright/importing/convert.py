@@ -11,7 +11,6 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, leaves
 from trainwright.equivalence import Difference, NormalForm
-from trainwright.equivalence.comparison import values
 from trainwright.importing import accounting, candidate, companions, differing, reasons, shortest
 from trainwright.importing.accounting import Account
 from trainwright.importing.choice import choices
@@ -74,13 +73,16 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
         # A command that is kept whole would look for its script where none is any more.
         whole = not companions.script(run)
         specs = (candidate.spec(source, run, place, c) for c in ways if c.apart or whole)
-        best = _best(specs, run, place)
+        best = _best(specs, run, source.run(sampled=True), place)
     if isinstance(best, Unsupported):
         raise ImportingError(f"{source.place}: {source.title}: {_why_unsupported(best)}")
     inherited = place.inherited_in(best.spec.get("pool") or "")
     spec = shortest.shorten(best.spec, inherited, partial(place.run, sampled=True))
-    rendered = values(best.run)
-    accounts = accounting.accounts(source, rendered)
+    with naming(f"{source.place}: {source.title}"):
+        place.refuse_unreadable(spec)
+    rendered = place.run(best.spec)
+    assert isinstance(rendered, NormalForm), "its sample was one"
+    accounts = accounting.accounts(source, run, rendered)
     explain = reasons.Reasons(
         source=source,
         rendered=rendered,
@@ -102,7 +104,7 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
             *staying_names,
             *missing_nodes(source, run),
         ),
-        added=equivalence.differences(run, best.run, changed),
+        added=equivalence.differences(run, rendered, changed),
         notes=tuple(_notes(source, spec)),
         accounts=accounts,
     )
@@ -141,17 +143,26 @@ class _Attempt:
 
 
 def _best(
-    specs: Iterable[dict[str, Data]], run: NormalForm, place: ImportContext
+    specs: Iterable[dict[str, Data]], run: NormalForm, sample: NormalForm, place: ImportContext
 ) -> _Attempt | Unsupported:
-    """The first attempt of those that come nearest to a run, or why the first one renders not."""
+    """The first attempt of those that come nearest to a run, or why the first one renders not.
+
+    Where a sample of its pods stands for all, they are compared by theirs.
+    """
+    last, others = len(sample.pods) - 1, len(run.pods) - len(sample.pods)
     best: tuple[tuple[int, int, int], _Attempt] | None = None
     why: Unsupported | None = None
+    tried: list[dict[str, Data]] = []
     for spec in specs:
-        made = _attempt(spec, place)
+        if spec in tried:  # such as a command that cannot be taken apart
+            continue
+        tried.append(spec)
+        made = _attempt(spec, place, sampled=others > 0)
         if isinstance(made, Unsupported):
             why = why or made
             continue
-        found = equivalence.differences(run, made.run)
+        found = list(equivalence.differences(sample, made.run))
+        found += others * [one for one in found if one.path.startswith(f"/pods/{last}/")]
         lost = (differing.devices_lost(found), len(found), len(made.refused))
         if best is None or lost < best[0]:
             best = (lost, made)
@@ -166,13 +177,15 @@ def _best(
 _MOST_REFUSALS = 200
 
 
-def _attempt(spec: dict[str, Data], place: ImportContext) -> _Attempt | Unsupported:
+def _attempt(
+    spec: dict[str, Data], place: ImportContext, *, sampled: bool
+) -> _Attempt | Unsupported:
     """A candidate without what the environment or the target refuses."""
     refused: dict[Pointer, str] = {}
     spec = candidate.complete(spec, place)
     refusal: Unsupported | None = None
     for _ in range(_MOST_REFUSALS):
-        found = place.run(spec)
+        found = place.run(spec, sampled=sampled)
         if isinstance(found, NormalForm):
             return _Attempt(spec, found, refused)
         refusal = found

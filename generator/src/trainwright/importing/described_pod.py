@@ -18,7 +18,7 @@ def described_pod(workload: Workload) -> Pod:
     would otherwise make all of them as small as itself.
     """
     first = workload.training[0]
-    of_roles = {pod.role: pod for pod in reversed(workload.training)}
+    of_roles = {pod.role: pod for pod in reversed(workload.training.first_of_each)}
     if len(of_roles) == 1:
         return first
     pods = (first, *(pod for role, pod in of_roles.items() if role != first.role))

@@ -60,7 +60,9 @@ def staying(
 
 def _composed(workload: Workload) -> Iterator[re.Pattern[str]]:
     """Names of pods that a shell or the kubelet puts together: $JOB-worker-0, ${JOB}-node-0-0."""
-    roles = "|".join(re.escape(role) for role in {pod.role for pod in workload.pods} if role)
+    roles = "|".join(
+        re.escape(role) for role in {group.role for group in workload.pods.groups} if role
+    )
     if roles:
         yield re.compile(r"\$(?:\w+|\{\w+\}|\(\w+\))-(?:" + roles + r")(?:-0)?-\d+(?![\w-])")
 

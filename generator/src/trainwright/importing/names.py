@@ -44,7 +44,7 @@ class Names:
     @classmethod
     def of(cls, workload: Workload, name: str = "") -> Names:
         """Those of a workload; where its object has a `name` of its own, "run" stands for it."""
-        hosts = tuple(pod.hostname for pod in workload.training)
+        hosts = workload.training.hostnames
         if name:
             return cls(tuple(host.replace(name, "run") for host in hosts))
         domain = hosts[0].partition(".")[2]

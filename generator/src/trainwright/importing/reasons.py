@@ -10,7 +10,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import CONFIGMAP
 from trainwright.datatypes.model import CONTAINER_FIELDS, POD_FIELDS, Data, Manifest, spelled
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.equivalence.comparison import in_every_pod
+from trainwright.equivalence.comparison import in_every_pod, value_at
 from trainwright.equivalence.containers import places
 from trainwright.findings import credentials
 from trainwright.importing import generated
@@ -18,6 +18,7 @@ from trainwright.kinds.reading import Loss, NotImported, Reason, mapping, shown
 from trainwright.kinds.target import Deviation, in_group
 
 if TYPE_CHECKING:
+    from trainwright.equivalence.form import NormalForm
     from trainwright.importing.accounting import Account
     from trainwright.importing.source import Source
 
@@ -175,7 +176,7 @@ class Reasons:
     """
 
     source: Source
-    rendered: Mapping[Pointer, Data]
+    rendered: NormalForm
     refused: Mapping[Pointer, str]
     deviations: tuple[Deviation, ...]
     namespace: str
@@ -220,7 +221,7 @@ class Reasons:
         yield from _generated(at)
         yield from self._emptied(changed)
         yield from self._restarts(changed)
-        if changed == ("/suspended",) and self.rendered.get(Pointer("/queue")):
+        if changed == ("/suspended",) and self.rendered.queue:
             yield Reason("", "Kueue admits what waits in its queues", Loss.COSMETIC)
         if not changed and (_OF_VOLUMES.match(at) or self._is_of_config(account)):
             yield Reason("", "no container mounts it", Loss.COSMETIC)
@@ -244,7 +245,7 @@ class Reasons:
     def _emptied(self, changed: tuple[Pointer, ...]) -> Iterator[Reason]:
         """Volumes that a container found again, and that are empty in a new pod."""
         kept = [path for path in changed if "/restart/keeps" in path]
-        if kept and not any(self.rendered.get(path) for path in kept):
+        if kept and not any(value_at(self.rendered, path) for path in kept):
             why = (
                 "a container that failed was started again in its pod, and found its emptyDir as "
                 "it was; here a new pod begins with an empty one"
@@ -253,7 +254,9 @@ class Reasons:
 
     def _restarts(self, changed: tuple[Pointer, ...]) -> Iterator[Reason]:
         """Restarts that went on for ever have a limit in a spec."""
-        limits = {self.rendered.get(path) for path in changed if path.endswith("/restart/limit")}
+        limits = {
+            value_at(self.rendered, path) for path in changed if path.endswith("/restart/limit")
+        }
         bounded = [limit for limit in limits if isinstance(limit, int) and limit > 0]
         if bounded and all(path.endswith("/restart/limit") for path in changed):
             why = f"restarts have a limit in a spec: retries is {bounded[0]} here"
@@ -269,11 +272,11 @@ class Reasons:
     def _found(self, path: Pointer) -> bool:
         """Whether a path is the folder of what an image starts, which is in the image's own."""
         program = Pointer(path.replace(_FOLDER, "/program/launcher"))
-        return path.endswith(_FOLDER) and self.rendered.get(program) == "image"
+        return path.endswith(_FOLDER) and value_at(self.rendered, program) == "image"
 
     def _meets(self, path: Pointer) -> bool:
         """Whether a path is where processes meet, which wherever it was is the same for them."""
-        return in_group(path).matches(_MEETS) and self.rendered.get(path) == "rank 0"
+        return in_group(path).matches(_MEETS) and value_at(self.rendered, path) == "rank 0"
 
     def _is_of_config(self, account: Account) -> bool:
         """Whether a value is a key of a ConfigMap that is there for its other keys."""
@@ -302,7 +305,7 @@ class Reasons:
         if not changed:
             return _UNREAD
         path = changed[0]
-        value = self.rendered.get(path)
+        value = value_at(self.rendered, path)
         state = "is not there" if value is None else f"is {shown(path.last, value)}"
         if value is None and path.parent.endswith("/resources/limits") and "/" in path.last:
             state += ": name a pool that has it with --pool"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from trainwright.equivalence.form import called
+from trainwright.pods.groups import Pods
 from trainwright.pods.pod import Pod, Workload
 
 
@@ -42,7 +43,7 @@ def port_of(pod: Pod) -> int | None:
     return asked if isinstance(asked, int) else named.get(str(asked), first)
 
 
-def _references(role: str, pods: tuple[Pod, ...]) -> Iterator[tuple[re.Pattern[str], str]]:
+def _references(role: str, pods: Pods) -> Iterator[tuple[re.Pattern[str], str]]:
     """What to look for in a text, the longest first, and the reference to write in its place."""
     if len({pod.hostname for pod in pods}) < len(pods):
         return  # one name leads to all of them, to another one each time

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from trainwright.datatypes.model import Data
-from trainwright.equivalence.comparison import values
+from trainwright.equivalence.comparison import is_same_run
 from trainwright.equivalence.form import NormalForm
 from trainwright.kinds.target import Unsupported
 
@@ -50,11 +50,10 @@ def shorten(
     """
     done = render(spec)
     assert isinstance(done, NormalForm), "only a spec that renders is shortened"
-    wanted = values(done)
 
     def is_same(shorter: Mapping[str, Data]) -> bool:
         found = render(shorter)
-        return found is done or (isinstance(found, NormalForm) and values(found) == wanted)
+        return isinstance(found, NormalForm) and is_same_run(found, done)
 
     paths = list(_paths(spec, inherited))
     likely = [path for path in paths if _is_likely(spec, inherited, path)]

@@ -58,11 +58,15 @@ class Source:
     def manifests(self) -> tuple[Manifest, ...]:
         return (*(Manifest(body=part.body) for part in self.parts), *self.assumed)
 
-    def run(self) -> NormalForm:
-        """The normal form of it. Raises ImportingError when nothing can be made of it."""
+    def run(self, *, sampled: bool = False) -> NormalForm:
+        """The normal form of it, or of a sample of its pods.
+
+        Raises ImportingError when nothing can be made of it.
+        """
         title = f"{self.place}: {self.title}"
         _refuse_millions(self.manifests(), title)
-        return read(self.manifests(), title)
+        with naming(title):
+            return read(self.manifests(), operators.workload(self.manifests()), sampled=sampled)
 
     def check(self, kubernetes: str) -> None:
         """Hold the objects against the schemas of their kinds, and raise what is no such value.
@@ -129,9 +133,7 @@ def _refuse_many(data: Data, title: str) -> None:
             _refuse_many(value, title)
 
 
-def read(manifests: tuple[Manifest, ...], title: str, *, sampled: bool = False) -> NormalForm:
-    """The normal form of objects that may be malformed in any way, or of a sample of its pods."""
-    with naming(title):
-        workload = operators.workload(manifests)
-        run = form.of_workload(workload, manifests, sampled=sampled)
-        return companions.in_spec_terms(run, workload, manifests)
+def read(manifests: tuple[Manifest, ...], workload: Workload, *, sampled: bool) -> NormalForm:
+    """The normal form of a workload and its objects, which may be malformed in any way."""
+    run = form.of_workload(workload, manifests, sampled=sampled)
+    return companions.in_spec_terms(run, workload, manifests)

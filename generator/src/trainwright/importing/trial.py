@@ -79,13 +79,18 @@ class ImportContext:
         return Workspace(Edited(self.tree, {file.path: raw})).spec(file)
 
     def layered(self, spec: Mapping[str, Data]) -> Layered:
-        """A spec with all that it inherits."""
-        file = JobFile(self.name, spec["name"])
-        document = read_spec(file.path, yamlio.dump(dict(spec)).encode())
-        if not isinstance(document, Document):  # of a manifest that is as large as a spec may be
+        """A spec with all that it inherits, as if it had been read from its file."""
+        path = JobFile(self.name, spec["name"]).path
+        document = Document(path, yamlio.plain(spec), places={}, keys={})
+        return layers.stacked(self._layers, layers.of_job([document]))
+
+    def refuse_unreadable(self, spec: Mapping[str, Data]) -> None:
+        """Raise ImportingError for a spec of a manifest that is as large as a spec may be."""
+        path = JobFile(self.name, spec["name"]).path
+        document = read_spec(path, yamlio.dump(dict(spec)).encode())
+        if not isinstance(document, Document):
             why = "; ".join(finding.message for finding in document)
             raise ImportingError(f"its spec would be refused: {why}")
-        return layers.stacked(self._layers, layers.of_job([document]))
 
     def run(self, spec: Mapping[str, Data], *, sampled: bool = False) -> NormalForm | Unsupported:
         """The normal form of what a spec renders to, or the first thing that keeps it from that.

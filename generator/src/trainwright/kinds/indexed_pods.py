@@ -19,6 +19,7 @@ from trainwright.kinds.indexed_pod_templates import (
     replicated_jobs,
 )
 from trainwright.pods import build
+from trainwright.pods.groups import PodGroup, Pods
 from trainwright.pods.pod import Awaited, Deadline, EnvVar, Gang, Pod, Restart, Workload
 from trainwright.pods.template import Container, PodTemplate
 
@@ -34,7 +35,7 @@ def job_pods(
     restart: Restart,
     subdomain: str = "",
     given: Mapping[str, str] | None = None,
-) -> tuple[Pod, ...]:
+) -> PodGroup:
     """A Job's pods, each by the name without the random letters that end it.
 
     `given` are labels that the owner of the Job adds.
@@ -71,7 +72,9 @@ def job_pods(
             },
         )
 
-    return tuple(pod(index) for index in range(completions(spec)))
+    names = tuple(f"{name}-{index}" for index in range(completions(spec)))
+    hosts = tuple(f"{one}.{domain}" for one in names) if domain else names
+    return PodGroup(role, names, hosts, pod)
 
 
 def _fields(index: int) -> dict[str, str]:
@@ -116,15 +119,15 @@ def replicated_workload(name: str, spec: Mapping[str, Data]) -> Workload:
     """A JobSet's pods: those of each of its Jobs, in the order of the JobSet."""
     subdomain = text(dig(spec, "network", "subdomain")) or name
     jobs = tuple(replicated_jobs(spec, "/spec"))
-    groups = {job.name: tuple(_group(name, spec, job, subdomain)) for job in jobs}
+    groups = {job.name: Pods(_group(name, spec, job, subdomain)) for job in jobs}
     policy = mapping(spec.get("successPolicy"))
     named = [text(target) for target in sequence(policy.get("targetReplicatedJobs"))]
     targets = [target for target in named if target in groups] or [*groups]
     # Any of the Jobs, each of which needs all its pods.
     several = sum(job.replicas for job in jobs if job.name in targets) > 1
     return Workload(
-        pods=tuple(pod for pods in groups.values() for pod in pods),
-        deciding=tuple(pod.name for target in targets for pod in groups[target]),
+        pods=Pods(group for pods in groups.values() for group in pods.groups),
+        deciding=tuple(called for target in targets for called in groups[target].names),
         serving={name: _awaited(spec, name, targets) for name in groups if name not in targets},
         needs="any" if policy.get("operator") == "Any" and several else "all",
         deadline=_attempt(spec, jobs),
@@ -162,7 +165,7 @@ GROUP_ANNOTATION = "scheduling.k8s.io/group-name"  # annotation of Volcano
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"  # label of scheduler-plugins
 
 
-def pod_group(pods: tuple[Pod, ...], together: Sequence[Manifest]) -> Gang | None:
+def pod_group(pods: Pods, together: Sequence[Manifest]) -> Gang | None:
     """The PodGroup that the pods say they belong to, if it is among the manifests."""
     named = {
         PODGROUP_OF_VOLCANO: [pod.annotations.get(GROUP_ANNOTATION) for pod in pods[:1]],
@@ -177,12 +180,12 @@ def pod_group(pods: tuple[Pod, ...], together: Sequence[Manifest]) -> Gang | Non
 
 def _group(
     name: str, spec: Mapping[str, Data], group: ReplicatedJob, subdomain: str
-) -> Iterator[Pod]:
+) -> Iterator[PodGroup]:
     # The webhook makes every Job of a JobSet an Indexed one.
     job = {"completionMode": "Indexed", **group.spec}
     restart = _gang(spec, job_restart(job))
     for replica in range(group.replicas):
-        yield from job_pods(
+        yield job_pods(
             f"{name}-{group.name}-{replica}",
             job,
             group.template,

@@ -11,6 +11,7 @@ from trainwright.datatypes.groupkind import CONFIGMAP, SERVICEACCOUNT
 from trainwright.datatypes.model import Manifest
 from trainwright.datatypes.tolerant import texts
 from trainwright.kinds import KINDS
+from trainwright.pods.groups import Pods
 from trainwright.pods.pod import Configs, ManifestError, Operator, Pod, Workload
 
 OPERATORS: dict[tuple[str, str], Operator] = {
@@ -50,7 +51,7 @@ def workload(manifests: tuple[Manifest, ...], size: int | None = None) -> Worklo
     without = {a.name for a in accounts if a.body.get("automountServiceAccountToken") is False}
     if not without:
         return made
-    return replace(made, pods=tuple(_without_token(pod, without) for pod in made.pods))
+    return replace(made, pods=made.pods.mapped(lambda pod: _without_token(pod, without)))
 
 
 def _without_token(pod: Pod, accounts: Set[str]) -> Pod:
@@ -62,7 +63,7 @@ def _without_token(pod: Pod, accounts: Set[str]) -> Pod:
     return replace(pod, token=False) if takes else pod
 
 
-def pods(manifests: tuple[Manifest, ...], size: int | None = None) -> tuple[Pod, ...]:
+def pods(manifests: tuple[Manifest, ...], size: int | None = None) -> Pods:
     """The pods alone."""
     return workload(manifests, size).pods
 

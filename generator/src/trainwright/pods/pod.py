@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Literal, TypeAlias
 
-from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.frozen import cached_property, dataclass
 from trainwright.datatypes.model import Data, Manifest
 from trainwright.datatypes.tolerant import dig, text
 from trainwright.errors import TrainwrightError
+from trainwright.pods.groups import Pods
 from trainwright.pods.template import Container
 
 
@@ -90,7 +91,7 @@ class Restart:
 PERMANENT = frozenset(range(1, 128))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Pod:
     """One pod and its training container, as the kubelet starts it.
 
@@ -150,12 +151,17 @@ class Pod:
     @property
     def env(self) -> tuple[tuple[str, str], ...]:
         """Names and values in the process, except for those that only the cluster knows."""
-        return tuple(self.resolve({})[1].items())
+        return tuple(self.resolved[1].items())
 
     @property
     def argv(self) -> tuple[str, ...]:
         """The words of the command, with $(VAR) replaced as far as the values are known."""
-        return self.resolve({})[0]
+        return self.resolved[0]
+
+    @cached_property
+    def resolved(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
+        """argv and env, as far as the values are known."""
+        return self.resolve({})
 
     @property
     def unresolved(self) -> tuple[EnvVar, ...]:
@@ -223,7 +229,7 @@ class Workload:
     operator has, but for their defaults.
     """
 
-    pods: tuple[Pod, ...]
+    pods: Pods
     deciding: tuple[str, ...]  # names of pods
     needs: Literal["all", "any"] = "all"
     serving: Mapping[str, Awaited] = field(default_factory=dict)
@@ -235,13 +241,13 @@ class Workload:
     own: Mapping[str, Data] = field(default_factory=dict)
 
     @property
-    def training(self) -> tuple[Pod, ...]:
+    def training(self) -> Pods:
         """The pods that train together."""
-        return tuple(pod for pod in self.pods if pod.role not in self.serving)
+        return self.pods.where(lambda role: role not in self.serving) if self.serving else self.pods
 
-    def of_role(self, role: str) -> tuple[Pod, ...]:
+    def of_role(self, role: str) -> Pods:
         """The pods of one role."""
-        return tuple(pod for pod in self.pods if pod.role == role)
+        return self.pods.where(role.__eq__)
 
     def succeeded(self, codes: Mapping[str, int]) -> bool:
         """Whether the operator calls the object succeeded, by exit codes of pods that ended."""

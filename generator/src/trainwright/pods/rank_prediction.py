@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.pods import command as commands
 from trainwright.pods.command import Command
+from trainwright.pods.groups import Pods
 from trainwright.pods.pod import Pod
 
 _STATIC = ("", "static")  # rendezvous backends under which a node knows its rank beforehand
@@ -28,10 +29,10 @@ class Process:
     node_rank: int | None
 
 
-def predict(pods: tuple[Pod, ...], shown: tuple[Pod, ...] | None = None) -> tuple[Process, ...]:
+def predict(pods: Pods, shown: Iterable[Pod] | None = None) -> tuple[Process, ...]:
     """The processes of all pods, pod by pod; only those of some if asked for."""
     of_command = cache(_trains)
-    count = sum(of_command(pod.command) for pod in pods)
+    count = sum(len(g.names) for g in pods.groups if of_command(g.pod(0).command))
     training = [pod for pod in shown or pods if of_command(pod.command)]
     return tuple(process for pod in training for process in _of_pod(pod, count))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from trainwright.pods.pod import Pod
 from trainwright.rehearsal import RehearsalError
@@ -27,7 +27,7 @@ class Names:
 
     def __init__(
         self,
-        pods: tuple[Pod, ...],
+        pods: Sequence[Pod],
         machine: str,
         free_port: Callable[[], int],
         serving: Collection[str] = (),  # roles, whose own port may be any word of their command

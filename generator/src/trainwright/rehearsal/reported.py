@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
@@ -24,7 +24,7 @@ class Comparison:
     differences: tuple[str, ...]
 
 
-def compare(pods: tuple[Pod, ...], foreseen: tuple[Process, ...], work: Path) -> Comparison:
+def compare(pods: Sequence[Pod], foreseen: tuple[Process, ...], work: Path) -> Comparison:
     """Read the reports below `work` and compare them.
 
     Nothing is wrong with no report at all: only launchers that know of it write any.

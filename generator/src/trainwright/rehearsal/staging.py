@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -183,7 +183,7 @@ def _distinct(items: Iterable[_Item]) -> tuple[_Item, ...]:
     return tuple(dict.fromkeys(items))
 
 
-def _secrets(pods: tuple[Pod, ...], given: Mapping[str, str]) -> Iterator[str]:
+def _secrets(pods: Sequence[Pod], given: Mapping[str, str]) -> Iterator[str]:
     """Values from the command line that git does not hold, or that are named like credentials."""
     private = {variable.name for pod in pods for variable in pod.unresolved}
     for name, value in given.items():

@@ -45,7 +45,7 @@ def introduction(rehearsal: Rehearsal, *, color: bool) -> str:
     return _hide("\n".join(lines), rehearsal.staging.secrets) + "\n"
 
 
-def _commands(pods: tuple[Pod, ...]) -> Iterator[str]:
+def _commands(pods: Sequence[Pod]) -> Iterator[str]:
     """The command lines as on the cluster; pods that differ do so by their own rank mostly."""
     first, *others = dict.fromkeys(redact(shlex.join(pod.argv)) for pod in pods)
     yield f"$ {first}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from trainwright.datatypes.frozen import dataclass
@@ -35,7 +35,7 @@ class Volumes:
     def __init__(
         self,
         base: Path,
-        pods: tuple[Pod, ...],
+        pods: Sequence[Pod],
         configs: Configs,
         stand_ins: Mapping[tuple[str, str], Path] | None = None,
         files: Path | None = None,  # for those of the run; people's folders are for their volumes

@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from trainwright.datatypes.model import Data, Manifest
 from trainwright.datatypes.tolerant import amount, dig, mapping, mappings, sequence, text
 from trainwright.kinds.compose import notation
+from trainwright.pods.groups import Pods
 from trainwright.pods.pod import (
     Awaited,
     EnvVar,
@@ -40,14 +41,14 @@ def _pods(manifest: Manifest, _: Sequence[Manifest], __: int | None) -> Workload
         raise ManifestError("the compose file has no services")
     serving = dict(_serving(services))
     # With `replicas: 0` there is a service that is not started yet: one pod, once it is.
-    pods = tuple(
+    pods = Pods.of(
         _pod(file, name, service, index, serves=_role(name, service) in serving)
         for name, service in services.items()
         for index in range(_replicas(service) or 1)
     )
     return Workload(
         pods=pods,
-        deciding=tuple(pod.name for pod in pods if pod.role not in serving),
+        deciding=pods.where(lambda role: role not in serving).names,
         serving=serving,
         suspended=not any(map(_replicas, services.values())),
         isolated=all(service.get("network_mode") == "none" for service in services.values()),

@@ -8,6 +8,7 @@ from trainwright.datatypes.model import Manifest
 from trainwright.kinds import indexed_pods
 from trainwright.kinds.job.pod_templates import pod_template
 from trainwright.pods import build
+from trainwright.pods.groups import Pods
 from trainwright.pods.pod import Operator, Workload
 
 
@@ -15,10 +16,11 @@ def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Wo
     spec = manifest.spec
     restart = indexed_pods.job_restart(spec)
     template = pod_template(manifest)
-    pods = indexed_pods.job_pods(manifest.name, spec, template, role="node", restart=restart)
+    group = indexed_pods.job_pods(manifest.name, spec, template, role="node", restart=restart)
+    pods = Pods((group,))
     return Workload(
         pods=pods,
-        deciding=tuple(pod.name for pod in pods),
+        deciding=pods.names,
         deadline=build.deadline(spec),
         suspended=spec.get("suspend") is True,
         gang=indexed_pods.pod_group(pods, together),

@@ -15,6 +15,7 @@ from trainwright.datatypes.tolerant import dig, integer, mapping, mappings, text
 from trainwright.kinds.pytorchjob import KIND
 from trainwright.kinds.pytorchjob.pod_templates import pod_templates
 from trainwright.pods import build
+from trainwright.pods.groups import PodGroup, Pods
 from trainwright.pods.pod import (
     PERMANENT,
     EnvVar,
@@ -102,13 +103,11 @@ def _job(manifest: Manifest, size: int | None) -> _Job:
 
 def _pods(manifest: Manifest, _: Sequence[Manifest], size: int | None) -> Workload:
     job = _job(manifest, size)
-    pods = tuple(
-        pod for role, count in job.replicas.items() if count for pod in _of_role(job, role, count)
-    )
-    masters = tuple(pod.name for pod in pods if pod.role == "master")
+    pods = Pods(_of_role(job, role, count) for role, count in job.replicas.items() if count)
+    masters = pods.where("master".__eq__).names
     return Workload(
         pods=pods,
-        deciding=masters or tuple(pod.name for pod in pods),
+        deciding=masters or pods.names,
         needs="any" if job.elastic and not masters else "all",
         sizes=job.sizes,
         deadline=build.deadline(job.policy),
@@ -126,7 +125,7 @@ def _gang(job: _Job) -> Gang | None:
     return Gang(members, text(asked.get("queue")))
 
 
-def _of_role(job: _Job, role: str, count: int) -> Iterator[Pod]:
+def _of_role(job: _Job, role: str, count: int) -> PodGroup:
     """The pods of a role, which have one template, of which little depends on the index."""
     container = job.container(role)
     waits = role == _WORKER and _MASTER in job.replicas
@@ -140,12 +139,14 @@ def _of_role(job: _Job, role: str, count: int) -> Iterator[Pod]:
         fields={},
     )
     added, ports = (_wait_for_master(job),) if waits else (), job.ports(role)
-    for index in range(count):
-        name = f"{job.name}-{role.lower()}-{index}"
-        declared = first.declared
-        if any(one.origin for one in declared):
+    names = tuple(f"{job.name}-{role.lower()}-{index}" for index in range(count))
+    has_fields = any(one.origin for one in first.declared)
+
+    def pod(index: int) -> Pod:
+        name, declared = names[index], first.declared
+        if has_fields:
             declared = build.variables_with(declared, container, {"metadata.name": name})
-        yield replace(
+        return replace(
             first,
             name=name,
             hostname=name,
@@ -155,6 +156,9 @@ def _of_role(job: _Job, role: str, count: int) -> Iterator[Pod]:
             added=added,
             controller_labels=dict(_labels(job, role, index)),
         )
+
+    pod(0)  # raises here, and not where it is asked for
+    return PodGroup(role.lower(), names, names, pod)
 
 
 def _labels(job: _Job, role: str, index: int) -> Iterator[tuple[str, str]]:

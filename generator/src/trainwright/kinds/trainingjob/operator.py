@@ -13,6 +13,7 @@ from trainwright.datatypes.model import Data, Manifest
 from trainwright.datatypes.tolerant import dig, integer, mapping
 from trainwright.kinds.trainingjob.pod_templates import pod_template
 from trainwright.pods import build
+from trainwright.pods.groups import PodGroup, Pods
 from trainwright.pods.pod import PERMANENT, EnvVar, ManifestError, Operator, Pod, Restart, Workload
 from trainwright.pods.template import Container, PodTemplate
 
@@ -33,10 +34,15 @@ def _pods(manifest: Manifest, _: Sequence[Manifest], size: int | None) -> Worklo
     if not low <= chosen <= high:
         raise ManifestError(f"TrainingJob {manifest.name} runs on {low} to {high} pods, not {size}")
     template = pod_template(manifest)
-    pods = tuple(_pod(manifest.name, spec, template, index, chosen) for index in range(chosen))
+    names = tuple(f"{manifest.name}-worker-{index}" for index in range(chosen))
+    _container(manifest.name, spec, template)  # raises before there are pods
+
+    def pod(index: int) -> Pod:
+        return _pod(manifest.name, spec, template, index, chosen)
+
     return Workload(
-        pods=pods,
-        deciding=tuple(pod.name for pod in pods),
+        pods=Pods((PodGroup("worker", names, names, pod),)),
+        deciding=names,
         sizes=None if low == high else (low, high),
         deadline=build.deadline(mapping(spec.get("runPolicy"))),
         own={
@@ -52,11 +58,7 @@ _OWN = {"framework": "pytorch", "priority": 0}
 
 
 def _pod(job: str, spec: Mapping[str, Data], template: PodTemplate, index: int, size: int) -> Pod:
-    # The operator touches containers[0] only.
-    container = build.main_container(template)
-    injects = bool(spec.get("injectLattice"))
-    if injects and not container.body.get("command"):
-        raise ManifestError(f"TrainingJob {job}: injectLattice needs an explicit command")
+    container, injects = _container(job, spec, template), bool(spec.get("injectLattice"))
     name = f"{job}-worker-{index}"
     pod = build.pod(
         template,
@@ -69,6 +71,14 @@ def _pod(job: str, spec: Mapping[str, Data], template: PodTemplate, index: int, 
         injected=_for_the_agent(spec) if injects else (),
     )
     return replace(pod, agent=_by_the_agent(job, container, index, size)) if injects else pod
+
+
+def _container(job: str, spec: Mapping[str, Data], template: PodTemplate) -> Container:
+    """The container that the operator touches, containers[0] only."""
+    container = build.main_container(template)
+    if spec.get("injectLattice") and not container.body.get("command"):
+        raise ManifestError(f"TrainingJob {job}: injectLattice needs an explicit command")
+    return container
 
 
 def _for_the_agent(spec: Mapping[str, Data]) -> tuple[EnvVar, ...]:

@@ -7,6 +7,7 @@ from trainwright.datatypes.tolerant import amount, dig
 from trainwright.kinds import indexed_pods
 from trainwright.kinds.toy import KIND
 from trainwright.kinds.toy.pod_templates import pod_template
+from trainwright.pods.groups import Pods
 from trainwright.pods.pod import Operator, Restart, Workload
 
 
@@ -14,8 +15,10 @@ def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Wo
     job = {"completions": amount(dig(manifest.body, "spec", "size")), "completionMode": "Indexed"}
     template = pod_template(manifest)
     restart = Restart(limit=0)
-    pods = indexed_pods.job_pods(manifest.name, job, template, role=KIND.container, restart=restart)
-    return Workload(pods=pods, deciding=tuple(pod.name for pod in pods))
+    group = indexed_pods.job_pods(
+        manifest.name, job, template, role=KIND.container, restart=restart
+    )
+    return Workload(pods=Pods((group,)), deciding=group.names)
 
 
 OPERATOR = Operator(name="toy controller", pods=_pods)
