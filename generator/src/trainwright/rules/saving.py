@@ -185,6 +185,39 @@ def _is_empty(template: PodTemplate, mount: Mapping[str, Data]) -> bool:
     return "emptyDir" in volume_of(template, mount) and not filled
 
 
+# What a hub is asked for: the names of options and variables, and how its names are formed.
+_FROM_HUB = re.compile(r"(?:^|_)(?:model|dataset)(?:_name|_id|_name_or_path)?$")
+_OF_HUB = re.compile(
+    r"(?!(?:models?|data|datasets?|checkpoints?|outputs?)/)[A-Za-z0-9][\w.-]*/[\w.-]+"
+)
+_FILE = re.compile(r"\.(?:py|ya?ml|json|jsonl|txt|csv|pth?|bin|ckpt|safetensors)")
+
+
+@warning("TW773", about=("hf_home", "hub_cache", "transformers_cache"), spec=Pointer("/volumes"))
+def downloads_into_the_container(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates:
+        again = subject.pods > 1 or template.retried is True
+        if template.partial or template.serves or template.claimed or not again:
+            continue
+        for container in template.trains:
+            model = next(_downloaded(container), None)
+            homes = (s for s in settings(container) if s.name in _HOMES and s.value[:1] == "/")
+            for home in () if model is None or _is_offline(container) else homes:
+                if mount_at(container, home.value) is None:
+                    message = (
+                        f"{home.shown} is {home.value}, on no volume, and {model} is downloaded"
+                    )
+                    yield Hit(home.pointer, message)
+
+
+def _downloaded(container: Container) -> Iterator[str]:
+    """What is named as a hub names models and data sets: `owner/name`, and no file or folder."""
+    for setting in settings(container):
+        value = setting.value
+        if _FROM_HUB.search(setting.name) and _OF_HUB.fullmatch(value) and not _FILE.search(value):
+            yield value
+
+
 # Families whose files a hub gives to those alone who have accepted a licence.
 _GATED = re.compile(
     r"(?:meta-llama/|google/(?:gemma|paligemma|medgemma)|stabilityai/stable-diffusion-3|"
