@@ -293,3 +293,60 @@ def test_an_image_is_asked_for_and_never_made_up(repository: Repository, tmp_pat
     )
     assert named.exit_code == 0, named.stderr
     assert "repository: registry.example.com/a" in named.stdout
+
+
+RESOURCE = {"action": "create", "manifest": yaml.safe_dump(PYTORCHJOB)}
+TRAIN = {"container": {"image": "registry.example.com/a:1", "command": ["torchrun", "a.py"]}}
+
+
+def workflow(kind: str, template: dict[str, Any]) -> dict[str, Any]:
+    spec = {"templates": [{"name": "prepare", "container": {"image": "a"}}, {"name": "train", **template}]}  # fmt: skip
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": "nightly"},
+        "spec": {"workflowSpec": spec} if kind == "CronWorkflow" else spec,
+    }
+
+
+@pytest.mark.parametrize("kind", ["Workflow", "CronWorkflow", "WorkflowTemplate"])
+@pytest.mark.parametrize(
+    ("template", "what"),
+    [
+        ({"resource": RESOURCE}, "a PyTorchJob. Write the text of resource.manifest"),
+        (
+            {"resource": {**RESOURCE, "manifest": f"{RESOURCE['manifest']}x: {{{{inputs.a}}}}\n"}},
+            "a PyTorchJob. Write the text of resource.manifest",
+        ),
+        (TRAIN, "a launcher of training. Write the container into a Job"),
+        (
+            {"script": {"image": "a", "command": ["bash"], "source": "set -e\ntorchrun a.py"}},
+            "a launcher of training. Write the script into a Job",
+        ),
+    ],
+)
+def test_training_of_a_workflow_is_named_with_what_to_take_out(
+    kind: str, template: dict[str, Any], what: str, tmp_path: Path
+) -> None:
+    found, _ = imported(tmp_path, workflow(kind, template), PYTORCHJOB)
+    (problem,) = found.problems
+    assert f'{kind}/nightly (argoproj.io): its template "train" starts {what}' in problem
+    assert [source.name for source in found.sources] == ["inner"]
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        {"container": {"image": "a", "command": ["python", "report.py"]}},
+        {"resource": {"action": "get", "manifest": RESOURCE["manifest"]}},
+        {"resource": {"action": "create", "manifest": "kind: ConfigMap\napiVersion: v1"}},
+        {"resource": {"action": "create", "manifest": "a: [b"}},
+        {"resource": 5, "container": "a", "script": {"source": 7}},
+    ],
+)
+def test_a_workflow_that_trains_nothing_stands_beside(
+    template: dict[str, Any], tmp_path: Path
+) -> None:
+    found, _ = imported(tmp_path, workflow("Workflow", template), PYTORCHJOB)
+    assert found.problems == []
+    assert [left.field for left in found.beside] == ["Workflow/nightly"]

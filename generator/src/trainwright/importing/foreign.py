@@ -13,6 +13,7 @@ from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.model import Data, Location, Manifest
 from trainwright.datatypes.pointer import Pointer, scalars
 from trainwright.datatypes.tolerant import mappings
+from trainwright.importing import workflows
 from trainwright.kinds import SERVED
 from trainwright.kinds.pytorchjob import KIND as PYTORCHJOB
 from trainwright.kinds.reading import (
@@ -361,4 +362,5 @@ _READERS: Mapping[GroupKind, Callable[[SourceObject], tuple[SourceObject, ...]]]
     _APPWRAPPER: _of_appwrapper,
     _HYPERPOD: _of_hyperpod,
     _VOLCANO: _of_volcano,
+    **dict.fromkeys(workflows.KINDS, workflows.refuse_training),
 }
