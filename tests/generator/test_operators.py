@@ -15,6 +15,7 @@ from trainwright.documents import yamlio
 from trainwright.kinds import TARGETS, operators
 from trainwright.pods import command as commands
 from trainwright.pods import rank_prediction
+from trainwright.pods.groups import Pods
 from trainwright.pods.pod import Deadline, EnvVar, Gang, ManifestError, Pod, Restart, expand
 from trainwright.pods.template import ROLE_LABEL
 
@@ -35,7 +36,7 @@ def manifests(*texts: str) -> tuple[Manifest, ...]:
     return tuple(Manifest(body=yaml.safe_load(text)) for text in texts)
 
 
-def pods(*texts: str, size: int | None = None) -> tuple[Pod, ...]:
+def pods(*texts: str, size: int | None = None) -> Pods:
     return operators.pods(manifests(*texts), size)
 
 
@@ -722,7 +723,7 @@ def test_every_rendered_job_counts_its_ranks_from_zero(folder: Path) -> None:
     assert workload.pods
     assert len({pod.name for pod in workload.pods}) == len(workload.pods)
     serving = {pod.name for pod in workload.pods if ROLE_LABEL in pod.labels}
-    made = tuple(pod for pod in workload.pods if pod.name not in serving)
+    made = Pods.of(pod for pod in workload.pods if pod.name not in serving)
     foreseen = rank_prediction.predict(made)
     reported = [process.rank for process in foreseen if process.rank is not None]
     if reported:
