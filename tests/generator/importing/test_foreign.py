@@ -350,3 +350,38 @@ def test_a_workflow_that_trains_nothing_stands_beside(
     found, _ = imported(tmp_path, workflow("Workflow", template), PYTORCHJOB)
     assert found.problems == []
     assert [left.field for left in found.beside] == ["Workflow/nightly"]
+
+
+LAPTOP = """\
+apiVersion: trainwright.io/v1alpha1
+kind: Environment
+namespace: lab
+kubernetes: {version: "1.34"}
+targets: {compose: {}}
+podSecurity: baseline
+"""
+POOL = "pools: {gpu: {resource: nvidia.com/gpu, gpusPerNode: 1}}\n"
+
+
+@pytest.mark.parametrize(("pools", "severity"), [("", Loss.CANNOT_RUN), (POOL, Loss.COSMETIC)])
+def test_gpus_of_a_service_are_those_of_a_pool(pools: str, severity: Loss, tmp_path: Path) -> None:
+    place = tmp_path / "environments/laptop/environment.yaml"
+    place.parent.mkdir(parents=True)
+    place.write_text(LAPTOP + pools)
+    device = {"driver": "nvidia", "count": 1, "capabilities": ["gpu"]}
+    service = {
+        "image": "registry.example.com/a:1",
+        "command": ["torchrun", "--nproc-per-node=1", "a.py"],
+        "stop_grace_period": "60s",
+        "deploy": {"resources": {"reservations": {"devices": [device]}}},
+    }
+    (tmp_path / "compose.yaml").write_text(yaml.safe_dump({"services": {"train": service}}))
+    found = ImportInput()
+    found.files((str(tmp_path / "compose.yaml"),))
+    done = run(tmp_path, found, ImportOptions(environment="laptop", write=False))
+    ((one, _),) = done.imported
+    assert max((one.severity or Loss.COSMETIC, Loss.COSMETIC), key=lambda s: s.weight) is severity
+    assert bool(done.broken) is not bool(pools)
+    texts = [left.why for left in one.left if left.severity is Loss.CANNOT_RUN]
+    assert all("no nvidia.com/gpu without a pool" in why for why in texts)
+    assert bool(texts) is not bool(pools)

@@ -10,6 +10,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import CONFIGMAP
 from trainwright.datatypes.model import CONTAINER_FIELDS, POD_FIELDS, Data, Manifest, spelled
 from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.datatypes.tolerant import is_accelerator
 from trainwright.equivalence.comparison import in_every_pod, value_at
 from trainwright.equivalence.containers import places
 from trainwright.findings import credentials
@@ -117,6 +118,10 @@ _BY_POINTER = (
     Reason("/spec/data/*/**", "a spec fetches the keys of its variables, each by key and property"),
 )
 _CREDENTIAL = "a credential is never copied: keep it in a Secret, and name that under secrets"
+_POOL = (
+    "its pods have no {0} without a pool: write one into environment.yaml, such as `pools: {{gpus: "
+    "{{resource: {0}, gpusPerNode: 8}}}}`, and import it again"
+)
 _UNREAD = "a job spec has no field for it"
 _PLACING = "the launcher and the target set it"
 _OF_VOLUMES = re.compile(r".*/spec/volumes/\d+(/|$)")
@@ -228,6 +233,8 @@ class Reasons:
         if self._is_partial(account):
             yield Reason("", "all pods of a run are there at once", Loss.BEHAVIOUR)
         yield from _matching(self.source.reasons, at)
+        if lacking := next(filter(self._lacks, changed), None):
+            yield Reason("", _POOL.format(lacking.last), Loss.CANNOT_RUN)
         yield from (Reason("", why) for why in self._of_the_environment(changed))
         if _NAME.fullmatch(at) and not _is_of_sidecar(account):
             yield Reason("", "the target names its container itself", Loss.COSMETIC)
@@ -267,7 +274,12 @@ class Reasons:
         if changed and all(map(self._meets, changed)):
             return Loss.COSMETIC
         needed = any(NEEDED.match(in_group(path)) and not self._found(path) for path in changed)
-        return Loss.CANNOT_RUN if needed else Loss.BEHAVIOUR
+        return Loss.CANNOT_RUN if needed or any(map(self._lacks, changed)) else Loss.BEHAVIOUR
+
+    def _lacks(self, path: Pointer) -> bool:
+        """Whether a path is the number of GPUs of a pod, which has none any more."""
+        counts = in_group(path).matches(_AMOUNT) and is_accelerator(path.last)
+        return counts and value_at(self.rendered, path) is None
 
     def _found(self, path: Pointer) -> bool:
         """Whether a path is the folder of what an image starts, which is in the image's own."""
@@ -316,6 +328,7 @@ class Reasons:
 
 _FOLDER = "/rest/container/workingDir"
 # What a program needs to start and to train the same: everything else is how it is run.
+_AMOUNT = "/pods/*/resources/limits/*"
 _MEETS = "/pods/*/processes/*/meets_at"
 NEEDED = re.compile(
     r"/nodes$|/elastic/|/queue$|/pods/\d+/("
