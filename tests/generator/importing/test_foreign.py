@@ -352,6 +352,37 @@ def test_a_workflow_that_trains_nothing_stands_beside(
     assert [left.field for left in found.beside] == ["Workflow/nightly"]
 
 
+TRAINJOB = {
+    "apiVersion": "trainer.kubeflow.org/v1alpha1",
+    "kind": "TrainJob",
+    "spec": {"runtimeRef": {"name": "torch-distributed"}, "trainer": {"numNodes": 2}},
+}
+MPI = {
+    "apiVersion": "batch.volcano.sh/v1alpha1",
+    "kind": "Job",
+    "spec": {"tasks": [{"name": "mpi", "replicas": 2, "template": TEMPLATE}]},
+}
+
+
+@pytest.mark.parametrize("held", [TRAINJOB, workflow("Workflow", TRAIN)], ids=lambda b: b["kind"])
+def test_an_object_inside_of_another_is_named(held: dict[str, Any], tmp_path: Path) -> None:
+    outer = {
+        "apiVersion": "kubeflow.org/v1beta1",
+        "kind": "Experiment",
+        "metadata": {"name": "sweep"},
+        "spec": {"trialTemplate": {"trialSpec": held}},
+    }
+    (problem,) = imported(tmp_path, outer)[0].problems
+    assert "Experiment/sweep (kubeflow.org) is of a kind that is not read" in problem
+    assert f"It holds a {held['kind']}: import that" in problem
+
+
+def test_a_workflow_that_starts_pods_of_another_operator(tmp_path: Path) -> None:
+    step = {"resource": {"action": "create", "manifest": yaml.safe_dump(MPI)}}
+    (problem,) = imported(tmp_path, workflow("WorkflowTemplate", step))[0].problems
+    assert 'its template "train" starts a Job' in problem
+
+
 LAPTOP = """\
 apiVersion: trainwright.io/v1alpha1
 kind: Environment

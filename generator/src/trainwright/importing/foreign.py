@@ -35,8 +35,6 @@ _APPWRAPPER = GroupKind("workload.codeflare.dev", "AppWrapper")
 _HYPERPOD = GroupKind("sagemaker.amazonaws.com", "HyperPodPyTorchJob")
 # https://volcano.sh/en/docs/user-guide/how_to_use_pytorch_plugin/
 _VOLCANO = GroupKind("batch.volcano.sh", "Job")
-# What keeps pods running for others, and trains nothing.
-_SERVERS = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Pod"})
 _OF_RUNTIMES = frozenset({"TrainingRuntime", "ClusterTrainingRuntime"})
 
 
@@ -55,11 +53,29 @@ def refuse(part: SourceObject, *, servers: bool = False) -> None:
         return
     found = roles({**part.body, "kind": "pods"})
     trains = not part.metadata.get("ownerReferences") and any(map(_launches, found))
-    if found and (kind.kind not in _SERVERS or servers or trains):
+    if found and (kind.kind not in workflows.SERVERS or servers or trains):
         raise ImportingError(
             f"{part.place('')}: {_title(part)} is of a kind that is not read. It holds "
             f"{described(found)}. Write it as one of the kinds that are, or keep applying it"
         )
+    for at, held in () if found else _held(part.body, Pointer()):
+        raise ImportingError(
+            f"{part.place(at)}: {_title(part)} is of a kind that is not read. It holds a {held}: "
+            "import that from a file of its own, or keep applying it"
+        )
+
+
+def _held(body: Data, at: Pointer) -> Iterator[tuple[Pointer, str]]:
+    """The objects of kinds that are read, or of workflows, inside of another."""
+    if isinstance(body, Mapping):
+        kind = Manifest(body=body).group_kind
+        if at and (kind in SERVED or kind in workflows.KINDS):
+            yield at, kind.kind
+        for key, value in body.items():
+            yield from _held(value, at / key)
+    elif isinstance(body, list):
+        for index, value in enumerate(body):
+            yield from _held(value, at / index)
 
 
 def _launches(role: Role) -> bool:

@@ -16,9 +16,12 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.kinds import SERVED
 from trainwright.kinds.reading import ImportingError, SourceObject
+from trainwright.kinds.roles import roles
 from trainwright.pods.launching import launches
 from trainwright.pods.template import Container
 
+# What keeps pods running for others, and trains nothing.
+SERVERS = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Pod"})
 # By kind, where its templates are.
 KINDS: Mapping[GroupKind, tuple[str, ...]] = {
     GroupKind("argoproj.io", kind): at
@@ -56,7 +59,8 @@ _REMEDIES = {
 def _training(template: Mapping[str, Data]) -> Iterator[tuple[str, str]]:
     """What a template starts that trains, by the field that says so."""
     held = _held(text(dig(template, "resource", "manifest")))
-    if held.group_kind in SERVED and text(dig(template, "resource", "action")) in _STARTS:
+    pods = held.group_kind in SERVED or roles({**held.body, "kind": "pods"})
+    if pods and held.kind not in SERVERS and text(dig(template, "resource", "action")) in _STARTS:
         yield "resource", f"a {held.kind}"
     for where in ("container", "script"):
         body = mapping(template.get(where))
