@@ -44,12 +44,18 @@ KINDS = (
     "full",
     "stranger",
     "unreachable",
+    "newcomer",
+    "differs",
+    "stale",
 )
+OBEYED = ("exit", "retry", "error", "slow", "clock")
+"""What a worker does itself."""
 ISOLATED = ("partition", "full", "unreachable")
 """What needs namespaces."""
 APART = 1.5  # seconds without a network
 FULL = 0.2  # seconds without room on the disk
 TIMEOUT = 90.0
+STALE = "stale"
 
 
 @dataclass(frozen=True)
@@ -80,11 +86,20 @@ class Setup:
     candidates: int = 1
     every: int = 0
     """Local steps from one synchronisation to the next; 0 where each step is one."""
+    compares: bool = False
+    """Workers compare themselves, and slow ones leave."""
 
     @classmethod
     def of(cls, seed: int) -> Setup:
         """All of them in turns."""
-        return cls(candidates=1 + 2 * (seed % 2), every=3 * (seed // 2 % 2))
+        every = 3 * (seed // 2 % 2)
+        compares = not every and bool(seed // 4 % 2)
+        return cls(candidates=1 + 2 * (seed % 2), every=every, compares=compares)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        compares = {"TRAINWRIGHT_COMPARE_EVERY": "2", "TRAINWRIGHT_REPLACE_SLOW": "2"}
+        return {"EVERY": str(self.every), **(compares if self.compares else {})}
 
 
 def run(folder: Path, deeds: Sequence[Deed], forks: Forks, setup: Setup) -> None:
@@ -127,6 +142,7 @@ class _Training:
         self._later: list[tuple[float, Callable[[], None]]] = []
         self._codes: dict[int, int] = {}  # of workers that are not started again
         self._ending = False
+        self._next: dict[int, dict[str, str]] = {}  # what the next life of a worker has otherwise
         (folder / "checkpoints").mkdir()
         forks.ask("mount", str(folder / "checkpoints"))
         for index in range(setup.candidates):
@@ -145,17 +161,19 @@ class _Training:
             self._look(0.02)
 
     def do(self, deed: Deed) -> None:
-        pid = self._pids.get(deed.worker)
-        match deed.kind:
-            case "coordinator" | "evict" | "partition" | "full" | "stranger" | "unreachable":
-                getattr(self, f"_{deed.kind}")(deed.worker)
-            case "kill" if pid:
-                self._signal(pid, signal.SIGKILL)
-            case "pause" if pid:
-                self._signal(pid, signal.SIGSTOP)
-                self._in(1.0, lambda: self._signal(pid, signal.SIGCONT))
-            case _ if pid:
-                (self._folder / f"{deed.kind}-{pid}").touch()
+        if deed.kind not in OBEYED:
+            getattr(self, f"_{deed.kind}")(deed.worker)
+        elif pid := self._pids.get(deed.worker):
+            (self._folder / f"{deed.kind}-{pid}").touch()
+
+    def _kill(self, worker: int) -> None:
+        if pid := self._pids.get(worker):
+            self._signal(pid, signal.SIGKILL)
+
+    def _pause(self, worker: int) -> None:
+        if pid := self._pids.get(worker):
+            self._signal(pid, signal.SIGSTOP)
+            self._in(1.0, partial(self._signal, pid, signal.SIGCONT))
 
     def _coordinator(self, _: int) -> None:
         for index, pid in list(self._coordinators.items()):
@@ -181,6 +199,23 @@ class _Training:
         self._forks.ask("fill", ballast)
         self._in(FULL, lambda: self._forks.ask("empty", ballast))
 
+    def _newcomer(self, worker: int) -> None:
+        """It is lost, and once more while it connects, takes the state over or follows."""
+        self._kill(worker)
+        self._in(0.5, lambda: self._kill(worker))
+
+    def _differs(self, worker: int) -> None:
+        """It comes back with another setting, and has the right one after it was refused."""
+        self._next[worker] = {"NON_FINITE": "skip"}
+        self._kill(worker)
+
+    def _stale(self, node: int) -> None:
+        """A worker of an attempt before finds the coordinator of this one at its address."""
+        more = {"TRAINWRIGHT_ATTEMPT": "before", "TRAINWRIGHT_REPLICA": STALE}
+        log = str(self._folder / f"{STALE}.log")
+        pid = self._forks.start(node, log, {**self._environ, **more}, [str(self._folder)])
+        self._in(1.0, lambda: self._signal(pid, signal.SIGKILL))
+
     def _stranger(self, _: int) -> None:
         pids = [*self._pids.values(), *self._coordinators.values()]
         self._forks.ask("stranger", pids, str(self._folder / "let-in"))
@@ -203,6 +238,9 @@ class _Training:
             unsaved = text.rfind(" could not be saved ") > text.rfind(" saved the checkpoint of ")
             if code != int(FAILURE in text or unsaved):
                 yield f"worker {worker} ended with {code}"
+        stale = (self._folder / "audit").glob(f"{STALE}-*")
+        if any('"kind":"share"' in path.read_text() for path in stale):
+            yield "a worker of another attempt took steps"
         if (self._folder / "let-in").exists():
             yield f"a stranger was let in: {(self._folder / 'let-in').read_text()}"
         if self._pids or self._coordinators:
@@ -285,20 +323,28 @@ class _Training:
         environ = {**_TIMEOUTS, "TRAINWRIGHT_GRACE_PERIOD": "2"}
         self._coordinators[index] = self._forks.start(index, log, environ, argv)
 
+    @property
+    def _environ(self) -> dict[str, str]:
+        """Of all workers."""
+        return {
+            **_TIMEOUTS,
+            "TRAINWRIGHT_COORDINATOR": ",".join(self._addresses),
+            "TRAINWRIGHT_AUDIT_DIR": str(self._folder / "audit"),
+            "TRAINWRIGHT_CHECKPOINT_DIR": str(self._folder / "checkpoints"),
+            "TRAINWRIGHT_CHECKPOINT_EVERY": "10",
+            "TRAINWRIGHT_BACKEND": "gloo",
+            **self._setup.environ,
+        }
+
     def _start(self, worker: int) -> None:
         self._lives += 1
         life = self._folder / f"life-{worker}"
         life.unlink(missing_ok=True)
         environ = {
-            **_TIMEOUTS,
-            "TRAINWRIGHT_COORDINATOR": ",".join(self._addresses),
+            **self._environ,
             "TRAINWRIGHT_REPLICA": f"w{worker}",
-            "TRAINWRIGHT_AUDIT_DIR": str(self._folder / "audit"),
-            "TRAINWRIGHT_CHECKPOINT_DIR": str(self._folder / "checkpoints"),
-            "TRAINWRIGHT_CHECKPOINT_EVERY": "10",
-            "TRAINWRIGHT_BACKEND": "gloo",
             "TRAINWRIGHT_LIFE_FILE": str(life),
-            "EVERY": str(self._setup.every),
+            **self._next.pop(worker, {}),
         }
         log = str(self._folder / f"w{worker}-{self._lives}.log")
         self._pids[worker] = self._forks.start(worker, log, environ, [str(self._folder)])
@@ -446,6 +492,7 @@ def train(folder: Path) -> None:
     with elastic.training(
         model, optimizer, data, batch_size=BATCH, epochs=EPOCHS, totals=("loss",),
         synchronize=elastic.LocalSGD(every=every) if every else None,
+        non_finite=os.environ.get("NON_FINITE", "warn"),
     ) as run_:  # fmt: skip
         for epoch in run_.epochs():
             for batch in run_.batches():

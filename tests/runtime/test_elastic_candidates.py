@@ -16,6 +16,7 @@ import pytest
 from containers import Entrypoint, ending
 from test_elastic_lease import free_ports
 
+from trainwright_runtime import exit_codes
 from trainwright_runtime.coordination.channel import connected
 from trainwright_runtime.elastic import audit
 from trainwright_runtime.failure import Node
@@ -23,6 +24,7 @@ from trainwright_runtime.launchers import recognise
 from trainwright_runtime.layout import Machine, resolve
 from trainwright_runtime.options import parse
 from trainwright_runtime.recovery.live import _Candidates, _Child, _Team
+from trainwright_runtime.report import load
 
 NODES = 3
 PROGRAM = """
@@ -31,6 +33,7 @@ import torch
 from trainwright_runtime import elastic
 torch.set_num_threads(1)
 hurry = pathlib.Path("hurry")
+slow = pathlib.Path(f"slow-{os.environ['TRAINWRIGHT_REPLICA']}")
 model = torch.nn.Linear(1, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 data = torch.arange(64.0).reshape(64, 1)
@@ -38,6 +41,7 @@ with elastic.training(model, optimizer, data, batch_size=4, epochs=60) as run:
     for epoch in run.epochs():
         for batch in run.batches():
             run.backward(model(batch).square().mean() * 1e-4)
+            if slow.exists(): time.sleep(0.4)
             end = time.monotonic() + (3 if epoch == 59 else 0.05)  # for a test that is late
             while not hurry.exists() and time.monotonic() < end: time.sleep(0.05)
 if run.rank == 0:
@@ -48,7 +52,8 @@ if run.rank == 0:
 class Nodes:
     """An entrypoint for each node of a JobSet, all on this machine."""
 
-    def __init__(self, entrypoint: Entrypoint) -> None:
+    def __init__(self, entrypoint: Entrypoint, **environ: str) -> None:
+        self._environ = environ
         self.folder = entrypoint.folder
         self._entrypoint = entrypoint
         self._script = entrypoint.script("train.py", PROGRAM)
@@ -65,6 +70,8 @@ class Nodes:
             "TRAINWRIGHT_COORDINATORS": ",".join(self.addresses),
             "TRAINWRIGHT_MIN_REPLICAS": "1",
             "TRAINWRIGHT_AUDIT_DIR": str(self.folder / "audit"),
+            "TRAINWRIGHT_TERMINATION_LOG": str(self.folder / f"termination-{node}"),
+            **self._environ,
         }
         self.running[node] = self._entrypoint.start(*argv, "--", self._script, env=environ)
 
@@ -141,6 +148,46 @@ def test_training_goes_on_without_the_node_of_the_coordinator(entrypoint: Entryp
     assert len((nodes.folder / "ends").read_text().split()) == 1
 
 
+@pytest.mark.slow
+def test_a_node_that_is_slow_leaves_and_is_replaced(entrypoint: Entrypoint) -> None:
+    metrics = entrypoint.folder / "metrics"
+    nodes = Nodes(
+        entrypoint,
+        TRAINWRIGHT_COMPARE_EVERY="2",
+        TRAINWRIGHT_REPLACE_SLOW="1",
+        TRAINWRIGHT_METRICS_DIR=str(metrics),
+    )
+    for node in range(NODES):
+        nodes.start(node)
+    nodes.goes_on()
+    slow = nodes.folder / "slow-node-1-0"
+    slow.touch()
+    left = nodes.running.pop(1)
+    _, log = left.communicate(timeout=120)
+    assert left.returncode == exit_codes.NODE_FAULT, log
+    message = json.loads((nodes.folder / "termination-1").read_text())
+    assert (message["cause"], message["retry"]) == ("node-left-out", True)
+    assert "node-1-0 computes for 0.4" in message["error"]
+    nodes.goes_on()
+    slow.unlink()
+    nodes.start(1)
+    nodes.goes_on()
+    second = nodes.folder / "slow-node-2-0"
+    second.touch()  # it is named, and stays
+    nodes.goes_on(steps=12)
+    second.unlink()
+    (nodes.folder / "hurry").touch()
+    for node in nodes.running.values():
+        _, log = node.communicate(timeout=120)
+        assert node.returncode == 0, log
+    verdict = audit.verify(nodes.folder / "audit")
+    assert not verdict.problems
+    events = [event for path in metrics.iterdir() for event in load(path).events]
+    failures = [event.fields for event in events if event.name == "failure"]
+    assert [(f["node"], f["cause"]) for f in failures] == [("node-1", "node-left-out")]
+    assert {str(e.fields["worker"]) for e in events if e.name == "slow"} >= {"node-2-0"}
+
+
 def test_names_of_the_first_nodes_follow_from_that_of_node_0() -> None:
     jobset = {
         "JOB_COMPLETION_INDEX": "1",
@@ -215,6 +262,22 @@ def test_one_process_of_a_node_runs_its_candidate() -> None:
     ranks = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(4)]
     found = [_own(0, ["a:4000", "b:4000", "c:4000"], **torchrun, **rank) for rank in ranks]
     assert found == [0, None, None, None]
+
+
+@pytest.mark.parametrize("needed", [False, True])
+def test_a_node_at_fault_is_left_unless_the_others_need_it(needed: bool) -> None:
+    """Of one that runs the only coordinator the worker is started again in place."""
+    team = _Team(
+        options=parse(["--", "train.py"], {}),
+        max_restarts=3,
+        node=Node(rank=0, name="node-0"),
+        environ={},
+        needed=needed,
+    )
+    assert team._gives_up(exit_codes.NODE_FAULT, restarts=1) is not needed
+    assert team._gives_up(exit_codes.NODE_FAULT, restarts=4)
+    assert not team._gives_up(exit_codes.STALLED, restarts=1)
+    assert team._gives_up(exit_codes.USAGE, restarts=1)
 
 
 def test_a_node_ends_some_time_after_training_whatever_its_candidate_does(tmp_path: Path) -> None:

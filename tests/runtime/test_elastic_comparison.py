@@ -1,4 +1,4 @@
-"""A worker that computes wrongly leaves, by name; one that is slow is named."""
+"""A worker that computes wrongly leaves, by name; one that is slow is named, and may leave."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from trainwright_runtime import elastic, exit_codes  # noqa: E402
 from trainwright_runtime.elastic.audit import verify  # noqa: E402
 from trainwright_runtime.elastic.comparison import (  # noqa: E402
     Comparison,
+    Found,
+    Policy,
     differing,
     digest,
-    steps_between,
 )
-from trainwright_runtime.elastic.errors import DiffersFromAll, NoMajority  # noqa: E402
+from trainwright_runtime.elastic.errors import DiffersFromAll, NoMajority, Slow  # noqa: E402
 from trainwright_runtime.elastic.members import Members  # noqa: E402
 from trainwright_runtime.errors import EnvironmentMistake  # noqa: E402
 from trainwright_runtime.report import load  # noqa: E402
@@ -80,63 +81,142 @@ def test_those_that_stay_are_most_and_hold_the_same(digests: list[int]) -> None:
         assert 2 * len(stay) > len(digests)
 
 
-def _judged(
-    samples: list[tuple[int, float]], rank: int, by: Comparison | None = None
-) -> tuple[list[str], list[str]]:
-    members = Members(quorum=1, rank=rank, names=NAMES[: len(samples)])
-    flat = [float(number) for sample in samples for number in sample]
-    found = (by or Comparison(1)).judge(6, members, flat)
-    return [*found.wrong], [*found.slow]
+class Together:
+    """What the members of a step find, each by itself, and that they find the same."""
+
+    def __init__(self, names: tuple[str, ...] = NAMES, processes: int = 1, **policy: int) -> None:
+        self._policy = Policy(every=1, **policy)
+        self._processes = processes
+        self._made: dict[str, Comparison] = {}
+        self.names = list(names)
+        self.ended: list[str] = []
+
+    def judge(self, *seconds: float, digests: tuple[int, ...] = ()) -> Found:
+        """They compare themselves; who leaves is gone afterwards."""
+        names = tuple(self.names)
+        each = [
+            Members(quorum=1, rank=rank, names=names, processes=self._processes)
+            for rank in range(len(names))
+        ]
+        made = [self._made.setdefault(name, Comparison(self._policy)) for name in names]
+        samples = [
+            made[rank].sample(each[rank], [torch.full((1,), float(held))], took)
+            for rank, (held, took) in enumerate(
+                zip(digests or (7,) * len(names), seconds, strict=True)
+            )
+        ]
+        summed = [sum(numbers) for numbers in zip(*samples, strict=True)]
+        found = []
+        for rank, name in enumerate(names):
+            try:
+                found.append(made[rank].judge(6, each[rank], summed))
+            except (DiffersFromAll, Slow) as error:
+                self.ended.append(f"{name}: {error}")
+                self.names.remove(name)
+        assert all(one == found[0] for one in found)
+        return found[0]
 
 
 def test_the_one_that_differs_ends_and_the_others_name_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    samples = [(7, 1.0), (8, 1.0), (7, 1.0)]
-    with pytest.raises(DiffersFromAll, match="step 6: the parameters of w1 are not") as ended:
-        _judged(samples, rank=1)
-    assert ended.value.exit_code == exit_codes.NODE_FAULT
-    assert _judged(samples, rank=0) == (["w1"], [])
+    together = Together()
+    assert together.judge(1, 1, 1, digests=(7, 8, 7)).leaving == ["w1"]
+    [ended] = together.ended
+    assert ended.startswith("w1-2f: step 6: the parameters of w1 are not those of the other")
+    assert DiffersFromAll.exit_code == exit_codes.NODE_FAULT
     assert "step 6: the parameters of w1 are not those of the other workers" in caplog.text
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-def test_of_two_both_end_and_both_are_named(rank: int) -> None:
+def test_of_two_both_end_and_both_are_named() -> None:
     with pytest.raises(NoMajority, match="w0, w1 differ"):
-        _judged([(7, 1.0), (8, 1.0)], rank)
+        Together(NAMES[:2]).judge(1, 1, digests=(7, 8))
+
+
+SLOW, CALM = (1.0, 2.5, 1.1), (1.0, 1.0, 1.0)
 
 
 def test_one_that_is_slow_for_long_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
-    comparison = Comparison(1)
-    slow, calm = [(7, 1.0), (7, 2.5), (7, 1.1)], [(7, 1.0), (7, 1.0), (7, 1.0)]
-    seen = [
-        _judged(samples, 0, comparison)[1]
-        for samples in [slow, slow, calm, slow, slow, slow, slow, calm, slow, slow, slow]
-    ]
+    together = Together()
+    times = [SLOW, SLOW, CALM, SLOW, SLOW, SLOW, SLOW, CALM, SLOW, SLOW, SLOW]
+    seen = [[*together.judge(*seconds).slow] for seconds in times]
     assert seen == [[], [], [], [], [], ["w1"], [], [], [], [], ["w1"]]
     assert "w1 computes for 2.5 s, half of the workers for 1.1 s at most" in caplog.text
+    assert not together.ended
+
+
+def test_a_slow_one_leaves_where_it_is_to_be_replaced() -> None:
+    together = Together(replaced=1)
+    assert [[*together.judge(*seconds).leaving] for seconds in (SLOW, SLOW, SLOW)] == [
+        [], [], ["w1"]
+    ]  # fmt: skip
+    [ended] = together.ended
+    assert ended == (
+        "w1-2f: step 6: w1 computes for 2.5 s, half of the workers for 1.1 s at most, and was as "
+        "slow in 3 comparisons in a row: it leaves, so that they need not, and is replaced"
+    )
+    together.names.append("w1-4f")  # it knows nothing, and is as slow
+    assert not any(together.judge(1.0, 1.1, 2.5).leaving for _ in range(9)), "one in all"
+
+
+@pytest.mark.parametrize(
+    ("names", "processes", "least"), [(NAMES, 1, 3), (("n0-1", "n0-1", "n1-2", "n1-2"), 2, 2)]
+)
+def test_none_leaves_where_too_few_would_be_left(
+    names: tuple[str, ...], processes: int, least: int
+) -> None:
+    seconds = [2.5, *[1.0] * (len(names) - 1)]
+    many = Together(names, processes, replaced=9, least=least)
+    assert not any(many.judge(*seconds).leaving for _ in range(9))
+
+
+@given(st.lists(st.lists(st.sampled_from([1.0, 2.5, 4.0]), min_size=5, max_size=5), max_size=30))
+def test_one_at_a_time_the_slowest_and_never_too_many(steps: list[list[float]]) -> None:
+    together = Together(tuple(f"w{n}-f" for n in range(5)), replaced=3, least=3)
+    since = 0
+    for seconds in steps:
+        shown = seconds[: len(together.names)]
+        before = [*together.names]
+        leaving = together.judge(*shown).leaving
+        since += 1
+        if leaving:
+            assert since >= 3, "members get to know each other anew"
+            assert len(leaving) == 1
+            assert shown[before.index(f"{leaving[0]}-f")] == max(shown)
+            since = 0
+    assert len(together.names) >= 3
 
 
 def test_a_sample_is_at_its_place_in_the_sum_of_all() -> None:
     held = [torch.ones(3)]
-    sums = [0.0] * 6
-    for rank in range(3):
-        members = Members(quorum=1, rank=rank, names=NAMES)
-        sample = Comparison(1).sample(members, held, rank + 0.5)
-        sums = [a + b for a, b in zip(sums, sample, strict=True)]
-    assert sums == [digest(held), 0.5, digest(held), 1.5, digest(held), 2.5]
+    members = Members(quorum=1, rank=1, names=NAMES)
+    sample = Comparison(Policy()).sample(members, held, 1.5)
+    assert sample == [*[0.0] * 4, digest(held), 1.5, 0, 0, *[0.0] * 4]
 
 
 def test_every_how_many_steps() -> None:
     many = Members(quorum=1, rank=0, names=NAMES)
-    assert [step for step in range(9) if Comparison(4).due(step, many)] == [0, 4, 8]
-    assert not Comparison(0).due(4, many)
-    assert not Comparison(4).due(4, Members(quorum=1, rank=0, names=NAMES[:1]))
-    assert not Comparison(4).due(4, Members(quorum=1, rank=0, names=NAMES[:2], processes=2))
-    assert steps_between({}) == steps_between({"TRAINWRIGHT_COMPARE_EVERY": "0"}) == 0
-    assert steps_between({"TRAINWRIGHT_COMPARE_EVERY": "100"}) == 100
+    fourth = Comparison(Policy(every=4))
+    assert [step for step in range(9) if fourth.due(step, many)] == [0, 4, 8]
+    assert not Comparison(Policy()).due(4, many)
+    assert not fourth.due(4, Members(quorum=1, rank=0, names=NAMES[:1]))
+    assert not fourth.due(4, Members(quorum=1, rank=0, names=NAMES[:2], processes=2))
+
+
+def test_what_the_environment_sets() -> None:
+    assert Policy.of({}) == Policy.of({"TRAINWRIGHT_COMPARE_EVERY": "0"}) == Policy()
+    given = {
+        "TRAINWRIGHT_COMPARE_EVERY": "100",
+        "TRAINWRIGHT_REPLACE_SLOW": "2",
+        "TRAINWRIGHT_MIN_REPLICAS": "3",
+    }
+    assert Policy.of(given) == Policy(every=100, replaced=2, least=3)
     with pytest.raises(EnvironmentMistake, match="is '1e3', expected a number of steps"):
-        steps_between({"TRAINWRIGHT_COMPARE_EVERY": "1e3"})
+        Policy.of({"TRAINWRIGHT_COMPARE_EVERY": "1e3"})
+    with pytest.raises(EnvironmentMistake, match="is '-1', expected how many slow workers"):
+        Policy.of({"TRAINWRIGHT_REPLACE_SLOW": "-1"})
+    with pytest.raises(EnvironmentMistake, match="expected 0, or TRAINWRIGHT_COMPARE_EVERY"):
+        Policy.of({"TRAINWRIGHT_REPLACE_SLOW": "1"})
 
 
 def test_local_steps_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,6 +141,24 @@ def test_they_go_on_without_it_until_it_can_be_reached(
 
 
 @pytest.mark.slow
+def test_one_that_cannot_be_reached_for_long_leaves(
+    forks: Forks, start: Callable[..., Training]
+) -> None:
+    training = start(TRAINWRIGHT_COLLECTIVE_TIMEOUT="2", TRAINWRIGHT_COORDINATOR_TIMEOUT="4")
+    for worker in range(WORKERS):
+        training.start(worker)
+    training.goes_on(0, 1, 2)
+    forks.ask("cut", 2, [0, 1])
+    training.until(lambda: "cannot connect: it leaves" in training.log(2))
+    training.goes_on(0, 1)
+    forks.ask("join", 2, [0, 1])
+    training.start(2)
+    training.goes_on(0, 1, 2)
+    assert "it leaves" not in training.log(0) + training.log(1)
+    assert not training.problems()
+
+
+@pytest.mark.slow
 def test_the_only_one_that_holds_what_was_trained_goes_on(
     forks: Forks, start: Callable[..., Training]
 ) -> None:

@@ -17,7 +17,7 @@ from containers import TIMEOUT, Entrypoint, clean_environment, finish
 
 from trainwright_runtime import causes, cgroup, exit_codes, failure
 from trainwright_runtime.causes import CAUSES, Evidence, recognise
-from trainwright_runtime.elastic.errors import DiffersFromAll, NoMajority
+from trainwright_runtime.elastic.errors import CutOff, DiffersFromAll, NoMajority, Slow
 from trainwright_runtime.failure import Failure, Node, Record
 from trainwright_runtime.journal import Event, read
 from trainwright_runtime.machine import free_port
@@ -127,6 +127,10 @@ WORDS = {
     # The runtime's own.
     str(DiffersFromAll(7, ["w1"])): "parameters-differ",
     str(NoMajority(7, ["w0", "w1"])): "parameters-differ",
+    str(Slow("step 7: w1 computes for 2 s, and was as slow in 3 comparisons in a row")): (
+        "node-left-out"
+    ),
+    str(CutOff(600)): "node-left-out",
     "RuntimeError: CUDA error: device-side assert triggered": "cuda-error",
     "torch.AcceleratorError: CUDA error: an illegal memory access was encountered": "cuda-error",
     "RuntimeError: CUDA error: no kernel image is available for execution on the device": (

@@ -249,6 +249,16 @@ CAUSES = (
         "where all are, the program changes parameters outside of updates",
     ),
     Cause(
+        name="node-left-out",
+        title="the others went on without this node",
+        signs="`TRAINWRIGHT_REPLACE_SLOW`: a worker `was as slow in 3 comparisons in a row: it "
+        "leaves`; or steps went on without one that others `cannot connect` with",
+        pattern=r"comparisons in a row: it leaves|it and others cannot connect: it leaves",
+        exit_code=exit_codes.NODE_FAULT,
+        remedy="where its replacement gets the same node, cordon that: look at its clocks, "
+        "temperatures and other load, or at its network",
+    ),
+    Cause(
         name="gpu-missing",
         title="no usable GPU",
         signs="`No CUDA GPUs are available`, a driver older than the CUDA of the image, "

@@ -63,8 +63,8 @@ TABLE = (
     ExitCode(
         "173",
         NODE_FAULT,
-        "The GPU or the network of this node failed, or it computes wrongly: another node can "
-        "help.",
+        "The GPU or the network of this node failed, or it computes wrongly or slowly: another "
+        "node can help.",
     ),
     ExitCode(
         "174",

@@ -5,8 +5,8 @@ its gradients are summed into all others from then on. Large trainings meet seve
 (https://arxiv.org/abs/2407.21783, section 3.3.4). Since all members take the same updates of the
 same sums, their parameters are the same to the bit, and a digest that differs is the evidence.
 
-In every so many steps each member adds two numbers to a sum that all of them take anyway: so all
-know them at once, decide alike, and wait for nothing more.
+In every so many steps each member adds some numbers to a sum that all of them take anyway: so all
+know them at once, decide alike who leaves, and wait for nothing more.
 """
 
 from __future__ import annotations
@@ -22,30 +22,22 @@ import torch
 from xxhash import xxh3_64
 
 from trainwright_runtime.coordination.doing import called
-from trainwright_runtime.elastic.errors import DiffersFromAll, NoMajority
+from trainwright_runtime.elastic.errors import DiffersFromAll, NoMajority, Slow
 from trainwright_runtime.elastic.members import Members
 from trainwright_runtime.elastic.shards import local
 from trainwright_runtime.errors import EnvironmentMistake
 
 log = logging.getLogger(__name__)
 
-VARIABLE = "TRAINWRIGHT_COMPARE_EVERY"
+EVERY, REPLACE_SLOW = "TRAINWRIGHT_COMPARE_EVERY", "TRAINWRIGHT_REPLACE_SLOW"
 
 _EXACT = 2**52  # whole numbers that a float64 holds, and a sum of it with zeros
-_SLOW = 2.0  # times as long as the member in the middle
+_NUMBERS = 4  # of each member
+# Times as long as the member in the middle. Of a batch that stays the same, others take over the
+# part of one that leaves: from twice on they are faster without it, of two as well.
+_SLOW = 2.0
 _NOISE = 0.02  # seconds: less is that of any machine
 _IN_A_ROW = 3  # comparisons in which a member is slow before it is named
-
-
-def steps_between(environ: Mapping[str, str]) -> int:
-    """Return how many steps are between two comparisons; 0 for none.
-
-    Raises EnvironmentMistake for what is not a number of steps.
-    """
-    text = environ.get(VARIABLE) or "0"
-    if not text.isdecimal():
-        raise EnvironmentMistake(VARIABLE, text, "a number of steps, 0 to compare nothing")
-    return int(text)
 
 
 def digest(parameters: Iterable[torch.Tensor]) -> int:
@@ -77,37 +69,74 @@ def differing(digests: Sequence[int], processes: int = 1) -> set[int] | None:
 class Found:
     """Members by name."""
 
-    wrong: Sequence[str]
-    """They leave."""
-    slow: Sequence[str]
+    slow: Sequence[str] = ()
     """Since several comparisons; each is named once for it."""
+    leaving: Sequence[str] = ()
+    """Others expect no next step of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How often members compare themselves, and which of them leave."""
+
+    every: int = 0
+    """Steps; 0 to compare nothing."""
+    replaced: int = 0
+    """Slow members that leave, in all."""
+    least: int = 1
+    """Replicas that stay."""
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> Policy:
+        """Raises EnvironmentMistake for what is not a number."""
+        every = _number(environ, EVERY, "a number of steps, 0 to compare nothing")
+        replaced = _number(environ, REPLACE_SLOW, "how many slow workers may leave, 0 for none")
+        if replaced and not every:
+            raise EnvironmentMistake(REPLACE_SLOW, str(replaced), f"0, or {EVERY} beside it")
+        least = int(environ.get("TRAINWRIGHT_MIN_REPLICAS", "1"))
+        return cls(every=every, replaced=replaced, least=least)
+
+
+def _number(environ: Mapping[str, str], name: str, expected: str) -> int:
+    text = environ.get(name) or "0"
+    if not text.isdecimal():
+        raise EnvironmentMistake(name, text, expected)
+    return int(text)
 
 
 class Comparison:
-    """What the members of a step know of each other, every `every` steps."""
+    """What the members of a step know of each other, every so many steps."""
 
-    def __init__(self, every: int) -> None:
-        self.every = every
-        self._slow: Counter[str] = Counter()
-        """In how many comparisons in a row each was slow."""
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self._names: tuple[str, ...] = ()
+        self._in_a_row = 0  # comparisons of the same members in which this one was slow
+        self._replaced = 0
 
     def due(self, step: int, members: Members) -> bool:
         """Return whether members compare what they hold after so many steps; alike in all."""
-        return self.every > 0 and step % self.every == 0 and members.world > members.processes
+        every = self.policy.every
+        return every > 0 and step % every == 0 and members.world > members.processes
 
-    @staticmethod
-    def sample(members: Members, parameters: Iterable[torch.Tensor], seconds: float) -> list[float]:
+    def sample(
+        self, members: Members, parameters: Iterable[torch.Tensor], seconds: float
+    ) -> list[float]:
         """Return this member's numbers at its place among those of all, to be summed."""
-        found = [0.0] * (2 * members.world)
-        found[2 * members.rank : 2 * members.rank + 2] = digest(parameters), seconds
+        if members.names != self._names:  # with other parts of a batch, and connected anew
+            self._names, self._in_a_row = members.names, 0
+        found = [0.0] * (_NUMBERS * members.world)
+        own = digest(parameters), seconds, self._in_a_row, self._replaced
+        found[_NUMBERS * members.rank : _NUMBERS * (members.rank + 1)] = own
         return found
 
     def judge(self, step: int, members: Members, sampled: Sequence[float]) -> Found:
         """Raises DiffersFromAll in the one whose parameters are others than those of most,
-        NoMajority in all where it cannot be known whose are right.
+        NoMajority in all where it cannot be known whose are right, Slow in one that is to leave.
         """
+        digests, seconds, in_a_row, replaced = (sampled[n::_NUMBERS] for n in range(_NUMBERS))
+        self._replaced = int(max(replaced))
         names = [called(name) or name for name in members.names]
-        wrong = differing([int(number) for number in sampled[::2]], members.processes)
+        wrong = differing([int(number) for number in digests], members.processes)
         if wrong is None:
             raise NoMajority(step, names)
         found = sorted({names[rank] for rank in wrong})
@@ -116,22 +145,42 @@ class Comparison:
         if found:
             log.warning(
                 "step %d: the parameters of %s are not those of the other workers: it leaves, and "
-                "takes their state. If that comes again, its node computes wrongly",
-                step, " and ".join(found),
+                "its node computes wrongly if that comes again", step, " and ".join(found),
             )  # fmt: skip
-        return Found(wrong=found, slow=self._note_slow(step, names, sampled[1::2]))
+        slow = _slow(seconds, in_a_row)
+        self._in_a_row = slow.get(members.rank, 0)
+        leaving = None if found else self._leaving(members, seconds, slow)
+        for rank in (named := [rank for rank, row in slow.items() if row == _IN_A_ROW]):
+            log.warning("%s: all others wait for it", _how(step, names[rank], rank, seconds))
+        if leaving is not None:
+            self._replaced += 1
+            found = [names[leaving]]
+        if leaving == members.rank:
+            raise Slow(_how(step, names[leaving], leaving, seconds))
+        return Found(slow=[names[rank] for rank in named], leaving=found)
 
-    def _note_slow(self, step: int, names: Sequence[str], seconds: Sequence[float]) -> list[str]:
-        """Those that are named now: at the third comparison in a row, and no more after it."""
-        usual = statistics.median_low(seconds)
-        least = max(_SLOW * usual, usual + _NOISE)
-        slow = {rank: names[rank] for rank, took in enumerate(seconds) if took > least}
-        self._slow = Counter({name: self._slow[name] + 1 for name in {*slow.values()}})
-        named = [rank for rank, name in slow.items() if self._slow[name] == _IN_A_ROW]
-        for rank in named:
-            log.warning(
-                "step %d: %s computes for %.3g s, half of the workers for %.3g s at most, and was "
-                "as slow in %d comparisons in a row: all others wait for it",
-                step, names[rank], seconds[rank], usual, _IN_A_ROW,
-            )  # fmt: skip
-        return [names[rank] for rank in named]
+    def _leaving(
+        self, members: Members, seconds: Sequence[float], slow: Mapping[int, int]
+    ) -> int | None:
+        """The rank of the slowest, if it was for long and is to be replaced."""
+        if self._replaced >= self.policy.replaced:
+            return None
+        if members.world // members.processes <= self.policy.least:
+            return None
+        slowest = max(range(members.world), key=seconds.__getitem__)
+        return slowest if slow.get(slowest, 0) >= _IN_A_ROW else None
+
+
+def _slow(seconds: Sequence[float], in_a_row: Sequence[float]) -> dict[int, int]:
+    """The ranks of slow members, each with in how many comparisons in a row it was."""
+    usual = statistics.median_low(seconds)
+    least = max(_SLOW * usual, usual + _NOISE)
+    return {rank: int(in_a_row[rank]) + 1 for rank, took in enumerate(seconds) if took > least}
+
+
+def _how(step: int, name: str, rank: int, seconds: Sequence[float]) -> str:
+    return (
+        f"step {step}: {name} computes for {seconds[rank]:.3g} s, half of the workers for "
+        f"{statistics.median_low(seconds):.3g} s at most, and was as slow in {_IN_A_ROW} "
+        "comparisons in a row"
+    )

@@ -68,16 +68,37 @@ class NotFinite(errors.RuntimeFailure):
         )
 
 
-class DiffersFromAll(errors.RuntimeFailure):
-    """The parameters of this worker are others than those of most workers after the same steps."""
+class NodeAtFault(errors.RuntimeFailure):
+    """This worker leaves for its node: the entrypoint ends, and its pod is made anew elsewhere."""
 
     exit_code = exit_codes.NODE_FAULT
+
+
+class DiffersFromAll(NodeAtFault):
+    """The parameters of this worker are others than those of most workers after the same steps."""
 
     def __init__(self, step: int, workers: Sequence[str]) -> None:
         super().__init__(
             f"step {step}: the parameters of {' and '.join(workers)} are not those of the other "
             "workers after the same updates: this node computes wrongly, or the program changes "
             "parameters outside of updates; it leaves and takes the state of the others"
+        )
+
+
+class Slow(NodeAtFault):
+    """All others wait for this worker in each step, and it is to be replaced."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__(f"{how}: it leaves, so that they need not, and is replaced")
+
+
+class CutOff(NodeAtFault):
+    """Steps go on without this worker, which others cannot connect with."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"steps have gone on without this worker for {seconds:g} s, since it and others cannot "
+            "connect: it leaves, and is replaced"
         )
 
 

@@ -41,6 +41,7 @@ from trainwright_runtime.coordination.rules import Answer, generation
 from trainwright_runtime.coordination.view import View
 from trainwright_runtime.elastic.declared import Declared, differences
 from trainwright_runtime.elastic.errors import (
+    CutOff,
     DeclaredOtherwise,
     Fenced,
     StoppedWaiting,
@@ -130,6 +131,7 @@ class Replica:
         self._refused: set[str] = set()
         self._reach = Reach()
         self._apart = Apart()
+        self._out_since = 0.0  # since when steps go on without this worker; 0 where they do not
         self._settled = False  # whether all members of the last step expect this one in the next
         self._unused = False  # whether the lineage began with this worker, and no step since
         _quieten()
@@ -439,7 +441,14 @@ class Replica:
         names = quorum.members.names
         self._apart.note(quorum.apart, names, few=quorum.few)
         self._reach.note(chain(names, (each["worker"] for each in quorum.apart)))
-        self._session.doing = APART if quorum.apart and not names else WAITING
+        out = quorum.apart and not names
+        self._session.doing = APART if out else WAITING
+        if not out or quorum.few or any(each["needed"] for each in quorum.apart):
+            self._out_since = 0.0
+            return
+        self._out_since = self._out_since or time.monotonic()
+        if time.monotonic() - self._out_since > (patience := self._address.timeouts.coordinator):
+            raise CutOff(patience)
 
     def _form(self, members: View, quorum: int) -> bool:
         """Connect with the members of a quorum; False where not all of them can be reached."""

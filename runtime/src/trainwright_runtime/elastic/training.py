@@ -26,7 +26,7 @@ from trainwright_runtime.checkpoint import STOPPED, Checkpoints, RngState, StopS
 from trainwright_runtime.coordination import ending
 from trainwright_runtime.coordination.ending import Life, Stage
 from trainwright_runtime.elastic.audit import AuditLog
-from trainwright_runtime.elastic.comparison import VARIABLE, Comparison, steps_between
+from trainwright_runtime.elastic.comparison import EVERY, REPLACE_SLOW, Comparison, Policy
 from trainwright_runtime.elastic.cursor import Sampler, cursors
 from trainwright_runtime.elastic.declared import declared
 from trainwright_runtime.elastic.errors import StoppedWaiting, TrainingOver
@@ -204,11 +204,11 @@ def training(  # noqa: PLR0913 - the whole of what there is to choose
 
 def _comparison(synchronize: LocalSGD | DiLoCo | None) -> Comparison:
     """Raises EnvironmentMistake where workers are to differ from each other."""
-    every = steps_between(os.environ)
-    if every and synchronize is not None:
+    policy = Policy.of(os.environ)
+    if policy.every and synchronize is not None:
         expected = "0 with synchronize=, by which workers hold parameters of their own"
-        raise EnvironmentMistake(VARIABLE, str(every), expected)
-    return Comparison(every)
+        raise EnvironmentMistake(EVERY, str(policy.every), expected)
+    return Comparison(policy)
 
 
 def _require_unwrapped(model: torch.nn.Module) -> None:
@@ -312,7 +312,8 @@ class Training:
             "synchronize": local and f"{type(local).__name__} every {local.every}",
             "totals": [*self._progress.totals(self._trained)],
             "non_finite": self._losses.policy,
-            VARIABLE: self._comparison.every,
+            EVERY: self._comparison.policy.every,
+            REPLACE_SLOW: self._comparison.policy.replaced,
         }
 
     @property
@@ -578,8 +579,8 @@ class Training:
             self._averages.restore(self._before)
         self._audit.commit(line)
         self._group.updated()
-        same = self._judge(members, sampled)
-        if same and not unsettled and self._progress.dataset == name:
+        leaving = self._judge(members, sampled)
+        if not leaving and not unsettled and self._progress.dataset == name:
             self._group.settle()
         return True
 
@@ -592,14 +593,14 @@ class Training:
         seconds = time.perf_counter() - began
         return self._comparison.sample(members, self._learner.model.parameters(), seconds)
 
-    def _judge(self, members: Members, sampled: Sequence[float]) -> bool:
-        """Whether all members hold the same. Raises what ends one that does not."""
+    def _judge(self, members: Members, sampled: Sequence[float]) -> Sequence[str]:
+        """Who leaves after this step. Raises what ends one that does."""
         if not sampled:
-            return True
+            return []
         found = self._comparison.judge(self.step, members, sampled)
         for worker in found.slow if members.rank == 0 else ():
             self._metrics.event("slow", worker=worker)
-        return not found.wrong
+        return found.leaving
 
     @property
     def _settled(self) -> bool:

@@ -163,6 +163,7 @@ def _run(layout: Layout, options: Options, environ: Mapping[str, str], notes: Pa
         max_restarts=node_processes.max_restarts(layout, options),
         node=node_processes.node_of(layout.placement),
         environ=environ,
+        needed=candidates.own is not None and len(candidates.addresses) == 1,
     )
     if options.replica == "node":
         if layout.placement.per_process:
@@ -360,6 +361,7 @@ class _Team:
     finish_by: float | None = None  # set when training is over
     elastic: bool = False  # a worker has entered `elastic.training`
     meeting: _Meeting | None = None  # where the workers are one replica
+    needed: bool = False  # none trains without this node, which runs the only coordinator
 
     def start_workers(self) -> None:
         """Start all of this node."""
@@ -461,7 +463,7 @@ class _Team:
             return self._node_lost(process)
         child.count()
         limit, found = self.max_restarts, failure_of(process, self.node)
-        if exit_codes.DONE < code < exit_codes.RETRY or child.restarts > limit:
+        if self._gives_up(code, child.restarts):
             return failure.report(found, self.environ) or exit_codes.FAILED
         early = code == exit_codes.DONE
         failure.note(replace(found, how=_EARLY) if early else found, self.environ)
@@ -481,7 +483,7 @@ class _Team:
         self._end_node()
         code, limit = found.own_exit_code, self.max_restarts
         restarts = max(child.restarts for child in self.workers)
-        if exit_codes.DONE < code < exit_codes.RETRY or restarts > limit:
+        if self._gives_up(code, restarts):
             return failure.report(found, self.environ) or exit_codes.FAILED
         early = code == exit_codes.DONE
         failure.note(replace(found, how=_EARLY) if early else found, self.environ)
@@ -492,6 +494,12 @@ class _Team:
             found.who, _EARLY if early else how, restarts, limit,
         )  # fmt: skip
         return None
+
+    def _gives_up(self, code: int, restarts: int) -> bool:
+        """Whether a worker is not started again here, as where another node helps."""
+        if exit_codes.DONE < code < exit_codes.RETRY or restarts > self.max_restarts:
+            return True
+        return code == exit_codes.NODE_FAULT and not self.needed
 
     def _end_node(self) -> None:
         stop(self._running(self.workers), signal.SIGKILL, 0)
