@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy, fully_shard
+from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, WeightedRandomSampler
@@ -241,6 +242,7 @@ def test_a_model_that_is_sharded_or_wrapped_is_refused_with_what_to_do(tmp_path:
             (fully_shard, "the model is sharded .* --recovery=restart"),
             (_hsdp, "the model is sharded .* --recovery=restart, HSDP too"),
             (_fsdp1, "the model is sharded .* --recovery=restart"),
+            (_tensor_parallel, "the model is sharded .*parallelize_module.* --recovery=restart"),
             (DistributedDataParallel, "wrapped in DistributedDataParallel, .* the model itself"),
         ):
             model = wrap(torch.nn.Linear(1, 1))
@@ -261,6 +263,11 @@ def test_a_node_as_a_replica_takes_what_its_processes_shard(
             (_only_a_layer, "the root too"),
             (_fsdp1, "FullyShardedDataParallel, .* no live recovery: .* --recovery=restart"),
             (_hsdp, "weight is .*Replicate.* for any other mesh, .* --recovery=restart"),
+            (_tensor_parallel, "parallelize_module.* no live recovery: .* --recovery=restart"),
+            (
+                _sharded_tensor_parallel,
+                r"weight is .*DeviceMesh\(\(dp=1, tp=1\).* for any other mesh",
+            ),
             (_with_a_whole_parameter, "scale is a whole tensor"),
             (_off_its_mesh, "weight is on the device meta, its mesh on cpu, .* CPUOffloadPolicy"),
         ):
@@ -306,6 +313,16 @@ def _fsdp1(model: torch.nn.Module) -> torch.nn.Module:
 def _hsdp(model: torch.nn.Module) -> torch.nn.Module:
     mesh = init_device_mesh("cpu", (1, 1), mesh_dim_names=("replicate", "shard"))
     return fully_shard(model, mesh=mesh)
+
+
+def _tensor_parallel(model: torch.nn.Module) -> torch.nn.Module:
+    return parallelize_module(model, init_device_mesh("cpu", (1,)), ColwiseParallel())
+
+
+def _sharded_tensor_parallel(model: torch.nn.Module) -> torch.nn.Module:
+    """As torchtitan, in tests/runtime/programs/mesh.py."""
+    mesh = init_device_mesh("cpu", (1, 1), mesh_dim_names=("dp", "tp"))
+    return fully_shard(parallelize_module(model, mesh["tp"], ColwiseParallel()), mesh=mesh["dp"])
 
 
 def _open(model: Any, optimizer: Any, data: Any = None, **options: Any) -> None:

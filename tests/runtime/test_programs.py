@@ -20,14 +20,21 @@ PROCESSES = {"mesh": 4, "hsdp": 4}
 
 
 @pytest.mark.slow
-def test_live_recovery_names_what_a_program_with_shards_needs(entrypoint: Entrypoint) -> None:
+@pytest.mark.parametrize("program", ["hsdp", *NEEDS])
+def test_live_recovery_refuses_what_trains_in_a_fixed_world(
+    program: str, entrypoint: Entrypoint
+) -> None:
+    if (package := NEEDS.get(program)) and not importlib.util.find_spec(package):
+        pytest.skip(f"{package} is not installed")
     done = entrypoint.run(
-        "--recovery=live", "--backend=gloo", "--nproc-per-node=2", "--", str(PROGRAMS / "hsdp.py")
-    )
-    assert done.returncode == 2, "it is refused before torch misses its variables"
+        "--recovery=live", "--backend=gloo", "--nproc-per-node=2", "--",
+        str(PROGRAMS / f"{program}.py"),
+    )  # fmt: skip
+    assert done.returncode == 2, "it is refused before torch or a library misses its variables"
     last = done.stderr.splitlines()[-1]
     assert "requests a process group of all workers" in last
     assert "use trainwright_runtime.elastic, or --recovery=restart" in last
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.slow

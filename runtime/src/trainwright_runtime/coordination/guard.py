@@ -17,12 +17,14 @@ from trainwright_runtime.errors import UsageError
 from trainwright_runtime.imports import GROUPS, after_import
 
 _OPTIMIZERS = "torch.optim.optimizer"
+_GROUP = "requests a process group of all workers"
 
 
 def refuse_other_programs() -> None:
     """Watch what this process trains with, once the program imports torch."""
     after_import(_OPTIMIZERS, _watch_steps)
     after_import(GROUPS, _watch_groups)
+    after_import("accelerate.state", _watch_accelerate)
 
 
 def _watch_steps(optimizers: ModuleType) -> None:
@@ -41,11 +43,30 @@ def _watch_groups(groups: ModuleType) -> None:
     @functools.wraps(init)
     def require_ranks(*arguments: Any, **options: Any) -> Any:
         given = len(arguments) > 1 or options.keys() & {"store", "init_method"}
-        if not given and not os.environ.keys() >= {"RANK", "MASTER_ADDR"}:
-            raise _refusal("requests a process group of all workers")
+        if not given and not _has_ranks():
+            raise _refusal(_GROUP)
         return init(*arguments, **options)
 
     groups.init_process_group = require_ranks  # type: ignore[attr-defined]
+
+
+def _watch_accelerate(state: ModuleType) -> None:
+    """Without GPUs it misses the variables of a group before it requests one."""
+    init = state.PartialState.__init__
+
+    @functools.wraps(init)
+    def require_ranks(*arguments: Any, **options: Any) -> None:
+        ranks = _has_ranks()  # before it sets some
+        try:
+            init(*arguments, **options)
+        except ValueError as error:
+            raise (error if ranks else _refusal(_GROUP)) from None
+
+    state.PartialState.__init__ = require_ranks
+
+
+def _has_ranks() -> bool:
+    return os.environ.keys() >= {"RANK", "MASTER_ADDR"}
 
 
 def _refusal(what: str) -> UsageError:
