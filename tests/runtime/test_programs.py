@@ -37,6 +37,37 @@ def test_live_recovery_refuses_what_trains_in_a_fixed_world(
     assert "Traceback" not in done.stderr
 
 
+ELASTIC = """
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+from trainwright_runtime import elastic
+
+class Tokens(torch.utils.data.Dataset):
+    def __len__(self): return 16
+    def __getitem__(self, index):
+        tokens = (torch.arange(8) + index) % 17
+        return {"input_ids": tokens, "labels": tokens}
+
+torch.manual_seed(0)
+model = GPT2LMHeadModel(GPT2Config(vocab_size=17, n_positions=8, n_embd=8, n_layer=1, n_head=2))
+optimizer = torch.optim.AdamW(model.parameters())
+with elastic.training(model, optimizer, Tokens(), batch_size=8) as run:
+    for _ in run.epochs():
+        for batch in run.batches():
+            run.backward(model(**batch).loss)
+print("steps", run.step)
+"""
+
+
+@pytest.mark.slow
+def test_a_model_of_hugging_face_trains_elastically(entrypoint: Entrypoint) -> None:
+    pytest.importorskip("transformers")
+    script = entrypoint.script("train.py", ELASTIC)
+    done = entrypoint.run("--recovery=live", "--backend=gloo", "--nproc-per-node=2", "--", script)
+    assert done.returncode == 0, done.stderr
+    assert "steps 2" in done.stdout
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("program", sorted(path.stem for path in PROGRAMS.glob("*.py")))
 def test_a_program_trains_unchanged(program: str, entrypoint: Entrypoint) -> None:
