@@ -16,10 +16,16 @@ import git_repository
 from git_repository import git
 from repository import Repository
 from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.pointer import Pointer
+from trainwright.documents.yamlio import Document, parse
 from trainwright.files.tree import Folder
 from trainwright.kinds import KINDS, TARGETS, operators
+from trainwright.runs.recorded_job import job_of
 from trainwright.runs.workspace import Workspace
+from trainwright.specs import layers
 from trainwright.specs.demand import Demand, Range
+from trainwright.specs.merge import ENVIRONMENT as ENVIRONMENT_LAYER
+from trainwright.specs.merge import Layer, Layered, merge, stack
 from trainwright_runtime.launchers import recognise
 
 ENVIRONMENT = """\
@@ -879,3 +885,151 @@ def test_a_claim_of_a_role_is_no_other_than_that_of_the_job(
         "called grpo-w"
     )
     assert (message in done.output) is bool(expected), done.output
+
+
+# --- the defaults of a role's own pool -----------------------------------------------------------
+
+WITH_DEFAULTS = ENVIRONMENT.replace(
+    "pricePerGpuHour: 2.0}",
+    "pricePerGpuHour: 2.0, defaults: {env: {NET: ib, BIG: '1'}, queue: team}}",
+).replace(
+    "pricePerGpuHour: 0.5}",
+    """pricePerGpuHour: 0.5,
+    defaults: {
+      env: {NET: tcp, SMALL: '1', LEVEL: low},
+      queue: other, resources: {cpu: '3', memory: 12Gi, gpu: 2}}}""",
+)
+ON_L4 = JOB.replace('    resources: {cpu: "4", memory: 16Gi, gpu: 2}\n', "").replace(
+    "maxDuration: 10h", "maxDuration: 10h\nenv: {LEVEL: high}"
+)
+
+
+def _with_defaults(root: Path, job: str = ON_L4) -> Repository:
+    repository = Repository(git_repository.init(root))
+    repository.write("prod/environment.yaml", WITH_DEFAULTS)
+    repository.write("prod/jobs/grpo.yaml", job)
+    done = repository.run("render")
+    assert done.exit_code == 0, done.output
+    git(root, "add", ".")
+    git(root, "commit", "--quiet", "--message", "first")
+    return repository
+
+
+def _env(repository: Repository, group: str) -> dict[str, str]:
+    groups = {one["name"]: one for one in _job_set(repository)["replicatedJobs"]}
+    (container,) = groups[group]["template"]["spec"]["template"]["spec"]["containers"]
+    return {one["name"]: one.get("value", "") for one in container.get("env", ())}
+
+
+def test_a_role_has_the_defaults_of_the_pool_that_it_names(tmp_path: Path) -> None:
+    """Below what its job says itself, and nothing of those of the job's pool."""
+    repository = _with_defaults(tmp_path)
+    reward = _env(repository, "reward")
+    assert reward["NET"] == "tcp"
+    assert reward["SMALL"] == "1"
+    assert reward["LEVEL"] == "high"
+    assert "BIG" not in reward
+    rollout = _env(repository, "rollout")
+    assert (rollout["NET"], rollout["BIG"]) == ("ib", "1")
+    assert "SMALL" not in rollout
+    (resolved,) = Workspace(Folder(tmp_path)).jobs.values()
+    assert resolved.job is not None
+    demand = Workspace(Folder(tmp_path)).demand(resolved.job)
+    assert demand.of("l4").gpus == Range(2, 2)
+    assert resolved.job.queue == "team"
+    (_, served) = (role for role in resolved.job.groups[1:])
+    assert {role.queue for role in resolved.job.roles} == {"team"}, served
+
+
+def test_explain_names_the_pool_of_a_role(tmp_path: Path) -> None:
+    repository = _with_defaults(tmp_path)
+    told = repository.run("explain", "prod/grpo", "roles.reward.env").stdout
+    assert "pool l4" in told, told
+    assert "BIG" not in told, told
+    assert "pool h100" not in told, told
+    line = WITH_DEFAULTS.splitlines().index("      env: {NET: tcp, SMALL: '1', LEVEL: low},")
+    assert f"environment.yaml:{line + 1}" in told, told
+
+
+def test_a_run_keeps_what_the_pool_of_a_role_had_then(tmp_path: Path) -> None:
+    repository = _with_defaults(tmp_path)
+    before = _object(repository).body
+    begun = next(iter(Workspace(Folder(tmp_path)).jobs.values())).job
+    repository.write("prod/environment.yaml", WITH_DEFAULTS.replace("NET: tcp", "NET: udp"))
+    assert repository.run("render").exit_code == 0
+    assert _object(repository).body == before
+    ((file, now),) = Workspace(Folder(tmp_path)).jobs.items()
+    assert now.record is not None
+    assert now.sources is not None
+    assert job_of(now.record, file, now.sources.environment) == begun
+    assert now.job != begun
+    planned = repository.run("plan", "--against", "main").stdout
+    assert "roles.reward.env.NET" in planned, planned
+    _edited(repository, "maxDuration: 10h", "maxDuration: 10h\nstate: suspended")
+    assert repository.run("render").exit_code == 0
+    assert _env(repository, "reward")["NET"] == "tcp"
+
+
+def test_another_pool_of_a_role_brings_its_defaults(tmp_path: Path) -> None:
+    """Also where it leads to the same nodes."""
+    repository = _with_defaults(tmp_path, ON_L4.replace("pool: l4", "pool: l4 # here"))
+    alike = WITH_DEFAULTS.replace(
+        "  cpu: {}",
+        "  four: {resource: nvidia.com/gpu, gpusPerNode: 4, defaults: {env: {NEW: '1'},"
+        " resources: {cpu: '3', memory: 12Gi, gpu: 2}}}",
+    )
+    repository.write("prod/environment.yaml", alike)
+    before = _object(repository).name
+    assert repository.run("render").exit_code == 0
+    assert _object(repository).name == before
+    _edited(repository, "pool: l4 # here", "pool: four")
+    assert repository.run("render").exit_code == 0
+    assert _object(repository).name != before
+    assert _env(repository, "reward")["NEW"] == "1"
+    assert "SMALL" not in _env(repository, "reward")
+
+
+PARTS = st.dictionaries(
+    st.sampled_from(("env", "security", "resources", "nodeSelector", "entrypoint")),
+    st.one_of(
+        st.none(),
+        st.sampled_from(("a", "b")),
+        st.dictionaries(
+            st.sampled_from(("X", "Y")),
+            st.one_of(st.none(), st.just(1), st.dictionaries(st.just("Z"), st.integers(1, 2))),
+            max_size=2,
+        ),
+    ),
+    max_size=3,
+)
+POOLS = st.sampled_from((None, "one", "two", "gone"))
+CHOICE = st.one_of(st.just({}), POOLS.map(lambda pool: {"pool": pool}))
+
+
+def _laid(label: str, data: dict[str, Any], root: str = "") -> Layer:
+    document = parse(label, yaml.safe_dump(data).encode())
+    assert isinstance(document, Document)
+    return Layer(label, document, Pointer(root))
+
+
+@given(PARTS, PARTS, PARTS, st.tuples(PARTS, CHOICE), st.tuples(PARTS, CHOICE))
+def test_what_a_role_is_told_of_its_layers_is_what_it_has(
+    shared: dict[str, Any],
+    one: dict[str, Any],
+    two: dict[str, Any],
+    job: tuple[dict[str, Any], dict[str, Any]],
+    role: tuple[dict[str, Any], dict[str, Any]],
+) -> None:
+    """By what anybody may write, also where it is no job; and a record of one layer has it all."""
+    pools = {"one": {"defaults": one}, "two": {"defaults": two}}
+    below = (_laid(ENVIRONMENT_LAYER, {"defaults": shared, "pools": pools}, "/defaults"),)
+    own = {**job[0], **job[1], "roles": {"r": {**role[0], **role[1]}}}
+    spec = layers.stacked(below, (_laid("job", own),))
+    told = layers.of_role(spec, "r")
+    assert stack(told.layers).data == told.data
+    recorded = Layered(merge(stack(spec.layers[:-1]).data, own), ())
+    assert layers.of_role(recorded, "r").data == told.data
+    if role[1].get("pool", "gone") == "gone" and "pool" in role[1]:
+        others = {**below[0].document.data, "pools": {}}
+        alone = layers.stacked((_laid(ENVIRONMENT_LAYER, others, "/defaults"),), spec.layers[-1:])
+        assert layers.of_role(alone, "r").data == told.data

@@ -65,13 +65,14 @@ class Sources:
 
     def chosen(self, record: Record) -> dict[str, Data]:
         """What the lines of the job's own file that choose layers bring with them, merged: what it
-        extends, and what lies in its pool or in that of a recorded run.
+        extends, what lies in its pool or in that of a recorded run, and in the pools of roles.
         """
         below = self.spec.layers[:-1]
         both = (record.spec.get("pool", ""), self.spec.data.get("pool", ""))
         bases = (layer for layer in below if layer.label == BASE)
         pools = (layer for pool in both for layer in layers.of_pool(below, pool))
-        return {"extends": stack(tuple(bases)).data, "pool": stack(tuple(pools)).data}
+        chosen = {"extends": bases, "pool": pools, "roles": layers.roles_on_pools(below)}
+        return {key: dict(stack(tuple(brought)).data) for key, brought in chosen.items()}
 
     @property
     def digest(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
@@ -15,7 +16,8 @@ Spec: TypeAlias = Mapping[str, Data]
 Same: TypeAlias = Callable[[Spec, Spec], bool]  # whether two effective specs train the same
 
 _ABSENT = object()
-_BASES = (Pointer("/extends"), Pointer("/pool"))  # lines that choose layers
+# Lines that choose layers; a base may choose the pools.
+_BASES = (re.compile("/extends"), re.compile("(?:/roles/[^/]+)?/pool"))
 
 
 def recorded(data: Spec) -> dict[str, Data]:
@@ -32,14 +34,14 @@ def asked(record: Record, own: Spec, chosen: Mapping[str, Spec], spec: Spec, sam
     """Whether the lines of the job's own file that changed mean another run.
 
     `own` is what the file says now, `spec` what that comes to with all it inherits, `chosen` by key
-    what a line that chooses layers (`extends`, `pool`) brings with it. A line counts where it
-    changed and the effective value with it: a default that is spelled out, a value that moved to a
-    base as it is, or a base under another name asks for nothing.
+    what a line that chooses layers (`extends`, `pool`, the pool of a role) brings with it. A line
+    counts where it changed and the effective value with it: a default that is spelled out, a value
+    that moved to a base as it is, or a base under another name asks for nothing.
     """
     changed = _changed(record.job, recorded(own))
-    for line in _BASES:  # a base may choose the pool
-        if line in changed:
-            brought = _changed({}, recorded(chosen[line.last]))
+    for line in _BASES:
+        if found := next(filter(line.fullmatch, changed), None):
+            brought = _changed({}, recorded(chosen[found.parts[0]]))
             changed += [
                 path
                 for path in _changed(recorded(record.spec), recorded(spec))

@@ -36,7 +36,7 @@ from trainwright.specs import engine_files, files, layers, ledger, load, own_obj
 from trainwright.specs.demand import NOTHING, Demand, demand_of_job
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.load import Inventory, LoadedEnvironment, LoadedJob, Reader, unusable
-from trainwright.specs.merge import BASE, Layer, Layered, stack
+from trainwright.specs.merge import BASE, JOB, ROLES, Layer, Layered, merge, stack
 from trainwright.specs.own_objects import OwnObjects
 
 
@@ -468,7 +468,13 @@ class Workspace(Owner):
         extended = str(record.job.get("extends") or "")
         bases, below = self._bases(extended) or (), self.loaded(environment).layers
         pool = layers.chosen_pool(*(layer.data for layer in (*below, *bases)), record.job)
-        return self._inherited(environment, extended, pool)
+        inherited = self._inherited(environment, extended, pool)
+        if not {*record.job, *inherited} & {ROLES}:
+            return inherited
+        own = Layer(JOB, Document(file="", data=record.job, places={}, keys={}))
+        placed = layers.roles_on_pools(layers.stacked(below, (*bases, own)).layers)
+        found: Mapping[str, Data] = merge(stack(tuple(placed)).data, inherited)
+        return found
 
     @tracked()
     def _bases(self, extended: str) -> tuple[Layer, ...] | None:

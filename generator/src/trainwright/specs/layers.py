@@ -9,20 +9,25 @@ pool <name>              `defaults` of the job's pool
 base                     the specs that the job extends, the nearest one last
 job                      its own file
 
-Those of a role are the same, and over them what each says of the role.
+Those of a role are the same, and over them what each says of the role. Where it names a pool, they
+are those of that one. What it inherits otherwise than its job is then a layer as well, the lowest:
+the merged spec has all of it, and so does the record of a run.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
 from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.datatypes.same import identical
+from trainwright.datatypes.tolerant import mapping
 from trainwright.documents.yamlio import Document, parse
 from trainwright.specs import fabrics
+from trainwright.specs.fields import field
 from trainwright.specs.merge import (
     BASE,
     BUILT_IN,
@@ -30,6 +35,7 @@ from trainwright.specs.merge import (
     ENVIRONMENT,
     JOB,
     ONLY_TARGET,
+    ROLES,
     Layer,
     Layered,
     merge,
@@ -44,7 +50,9 @@ def stacked(below: Sequence[Layer], above: Sequence[Layer]) -> Layered:
     bases and its own file. Those of its pool lie in between.
     """
     pool = chosen_pool(*(layer.data for layer in (*below, *above)))
-    return stack((*below, *of_pool(below, pool), *above))
+    found = stack((*below, *of_pool(below, pool), *above))
+    placed = tuple(_placed(found))
+    return stack((*placed, *found.layers)) if placed else found
 
 
 def of_environment(
@@ -117,6 +125,12 @@ def _usual() -> Layer:
     return Layer(BUILT_IN, document)
 
 
+@cache
+def _inheritable() -> frozenset[str]:
+    """What a role has of its job where it does not say so; the rest is of the run as a whole."""
+    return frozenset(field("job", Pointer.of(ROLES, "any")).keys) - _NOT_INHERITED - _SERVING
+
+
 def is_serving(path: str) -> bool:
     """Whether a dotted path in a role is of what only roles have."""
     return path.partition(".")[0] in _SERVING
@@ -124,18 +138,92 @@ def is_serving(path: str) -> bool:
 
 def of_role(spec: Layered, name: str) -> Layered:
     """The spec of a role, as that of a job by itself: what the role says, over the job's."""
-    said = spec.data["roles"][name]
+    said = spec.data[ROLES][name]
     own = {key: value for key, value in said.items() if key not in _SERVING}
-    without = _NOT_INHERITED | (_OF_A_POOL if "pool" in own else frozenset())
-    inherited = {key: value for key, value in spec.data.items() if key not in without}
-    at = Pointer.of("roles", name)
+    inherited = {k: v for k, v in spec.data.items() if k not in _left(own)}
+    at = Pointer.of(ROLES, name)
     layers = (
-        *(replace(layer, without=without) for layer in spec.layers),
+        *_inherited(spec, own),
         _usual(),
         *(
             replace(layer, root=Pointer(layer.root + at), without=_SERVING)
             for layer in spec.layers
-            if isinstance(lookup(layer.data, at), Mapping)
+            if isinstance(lookup(layer.data, at), Mapping) and not _is_placed(layer)
         ),
     )
     return replace(spec, data=merge({**inherited, **_usual().data}, own), layers=layers)
+
+
+def _left(role: Mapping[str, Data]) -> frozenset[str]:
+    """What a role does not inherit of its job."""
+    return _NOT_INHERITED | (_OF_A_POOL if "pool" in role else frozenset())
+
+
+def _inherited(spec: Layered, role: Mapping[str, Data]) -> Iterator[Layer]:
+    """The layers of a job as a role inherits them: with those of the pool that it names."""
+    left, own_pool = _left(role), _of_own_pool(spec) if "pool" in role else frozenset()
+    for layer in spec.layers:
+        if layer.label in own_pool:
+            yield replace(layer, without=left | _inheritable())
+        elif not _is_placed(layer):
+            yield replace(layer, without=left)
+        if layer.label == ENVIRONMENT and "pool" in role:
+            for one in of_pool(spec.layers, chosen_pool(role)):
+                yield replace(one, without=frozenset(one.data) - _inheritable())
+
+
+def _of_own_pool(spec: Layered) -> frozenset[str]:
+    """The labels of the layers that are those of the pool of the job itself."""
+    return frozenset(layer.label for layer in of_pool(spec.layers, chosen_pool(spec.data)))
+
+
+_PLACED = "role "  # begins the label of such a layer, and of no other
+
+
+def _is_placed(layer: Layer) -> bool:
+    return layer.label.startswith(_PLACED)
+
+
+def roles_on_pools(layers: Iterable[Layer]) -> Iterator[Layer]:
+    """The layers of what roles inherit of pools that they name."""
+    return filter(_is_placed, layers)
+
+
+def _placed(spec: Layered) -> Iterator[Layer]:
+    """What each role that names a pool inherits otherwise than its job."""
+    environment = next((layer for layer in spec.layers if layer.label == ENVIRONMENT), None)
+    for name, role in mapping(spec.data.get(ROLES)).items() if environment else ():
+        if not isinstance(role, Mapping) or "pool" not in role:
+            continue
+        here = {key: value for key, value in spec.data.items() if key not in _left(role)}
+        there: Data = stack(tuple(_inherited(spec, role))).data
+        if patch := dict(_turned(here, there, role)):
+            assert environment is not None
+            pool, data = chosen_pool(role), {ROLES: {name: patch}}
+            places = dict.fromkeys(_pointers(data, Pointer()), (0, 0))
+            document = Document("", data, places, places)
+            by = (environment.document, Pointer.of("pools", pool))
+            yield Layer(f"{_PLACED}{name} on pool {pool}", document, by=by)
+
+
+def _turned(
+    here: Mapping[str, Data], there: Mapping[str, Data], over: Mapping[str, Data]
+) -> Iterator[tuple[str, Data]]:
+    """What makes one mapping the other when it is merged, below what is laid over both.
+
+    What goes as a whole goes key by key where a mapping is laid over it, which has no null for it.
+    """
+    for key in dict.fromkeys((*here, *there)):
+        old, new, above = here.get(key), there.get(key), over.get(key)
+        if identical(old, new):
+            continue
+        if isinstance(old, Mapping) and (isinstance(new, Mapping) or isinstance(above, Mapping)):
+            yield key, dict(_turned(old, mapping(new), mapping(above)))
+        else:
+            yield key, new
+
+
+def _pointers(data: Data, at: Pointer) -> Iterator[Pointer]:
+    yield at
+    for key, value in data.items() if isinstance(data, Mapping) else ():
+        yield from _pointers(value, at / key)

@@ -352,7 +352,8 @@ def _fabric(job: Job, spec: Layered) -> Iterator[Finding]:
     """
     pool = job.pool
     fabric = fabrics.profile(pool.fabric) if pool else None
-    layer = next((layer for layer in spec.layers if layer.by), None)
+    named = (layer for layer in spec.layers if layer.label.startswith("fabric "))
+    layer = next(named, None)
     if pool is None or fabric is None or layer is None:
         return
     needs = fabric.needs
