@@ -1033,3 +1033,31 @@ def test_what_a_role_is_told_of_its_layers_is_what_it_has(
         others = {**below[0].document.data, "pools": {}}
         alone = layers.stacked((_laid(ENVIRONMENT_LAYER, others, "/defaults"),), spec.layers[-1:])
         assert layers.of_role(alone, "r").data == told.data
+
+
+def test_files_of_the_repository_travel_with_a_role(tmp_path: Path) -> None:
+    """One file, a folder in place of that of the job, and what the pool of a role has."""
+    repository = Repository(git_repository.init(tmp_path))
+    for name in ("a.txt", "dir/one", "other/two", "pool.txt"):
+        (tmp_path / "conf" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "conf" / name).write_text(f"{name}\n")
+    files = "defaults: {files: {/p: {from: conf/pool.txt}}}"
+    text = ENVIRONMENT.replace("pricePerGpuHour: 0.5", f"pricePerGpuHour: 0.5, {files}")
+    repository.write("prod/environment.yaml", text)
+    job = JOB.replace("roles:\n", "files: {/d: {from: conf/dir}}\nroles:\n", 1)
+    own = "files: {/a: {from: conf/a.txt}, /d: {from: conf/other}}"
+    repository.write("prod/jobs/grpo.yaml", job.replace("port: 9000", f"port: 9000\n    {own}"))
+    done = repository.run("render")
+    assert done.exit_code == 0, done.output
+    (held,) = (one.body for one in _objects(repository) if one.kind == "ConfigMap")
+    assert sorted(held["data"].values()) == ["a.txt\n", "dir/one\n", "other/two\n", "pool.txt\n"]
+    told = repository.run("explain", "prod/grpo", "roles.reward.files").stdout
+    assert ("/d/two" in told, "/d/one" in told) == (True, False), told
+    name = _object(repository).name
+    (tmp_path / "conf/a.txt").write_text("edited\n")  # what the job's own file names
+    assert repository.run("render").exit_code == 0
+    assert _object(repository).name != name
+    (tmp_path / "conf/a.txt").unlink()
+    done = repository.run("check")
+    assert done.exit_code == 1
+    assert "conf/a.txt does not exist" in done.output

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ENVIRONMENTS
 from trainwright.datatypes.model import Data, File, Finding, Location, file_digest
 from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.datatypes.tolerant import mapping
 from trainwright.files.entry import above
 from trainwright.findings import diagnostics as dx
-from trainwright.specs.merge import JOB, Layer, Layered, merge, stack
+from trainwright.specs.merge import JOB, ROLES, Layer, Layered, merge, stack
 
 # What all keys of a ConfigMap may hold together.
 # https://kubernetes.io/docs/concepts/configuration/configmap/#motivation
@@ -50,10 +52,17 @@ def named(data: Mapping[str, Data]) -> Iterator[tuple[Pointer, str]]:
 
     A path that the schema refuses, as it may lead out of the repository, names none.
     """
-    files = data.get("files")
-    for path, file in files.items() if isinstance(files, Mapping) else ():
-        if source := _source(file):
-            yield _FILES / path, source
+    for at in _held(data):
+        files = lookup(data, at)
+        for path, file in files.items() if isinstance(files, Mapping) else ():
+            if source := _source(file):
+                yield at / path, source
+
+
+def _held(data: Mapping[str, Data]) -> Iterator[Pointer]:
+    """Where a spec or a layer may have files: at the top, and in each role."""
+    yield _FILES
+    yield from (Pointer.of(ROLES, name, "files") for name in mapping(data.get(ROLES)))
 
 
 def _source(file: Data) -> str:
@@ -88,16 +97,19 @@ def with_files(spec: Layered, read: Read, inside: List) -> WithFiles:
 
     `inside` lists the files of a folder, by their paths in it, and is None for anything else.
     """
-    if not any("files" in layer.data for layer in spec.layers):
+    below = spec.layers
+    holders = [at for at in _held(spec.data) if any(lookup(one.data, at) for one in below)]
+    if not holders:
         return WithFiles(spec)
     contents: dict[str, bytes] = {}
     taken = []
-    folders = _Folders(inside)
-    spread = [folders.spread(layer) for layer in spec.layers]
+    folders, spread = _Folders(inside), below
+    for at in holders:
+        spread = tuple(map(folders.at(at).spread, spread))
     findings = folders.findings
     paths: dict[str, None] = dict.fromkeys(folders.named)
     for layer in spread:
-        added: dict[str, Data] = {}
+        added: Data = {}
         for at, source in named(layer.data):
             paths[source] = None
             raw = read(source)
@@ -106,26 +118,37 @@ def with_files(spec: Layered, read: Read, inside: List) -> WithFiles:
                 continue
             contents[source] = raw
             if not layer.wrote(at / "digest"):
-                added[at.parts[-1]] = {"digest": file_digest(raw)}
-        taken.append(_laid_over(layer, {"files": added}) if added else layer)
+                added = merge(added, _nested(at.parts, {"digest": file_digest(raw)}))
+        taken.append(_laid_over(layer, added) if added else layer)
     found = replace(stack(tuple(taken)), contents=contents)
     unlike = () if findings else _unlike(found)
     return WithFiles(found, tuple(paths), (*findings, *unlike))
 
 
 class _Folders:
-    """Folders that layers name, from the lowest layer on, in place of which their files are."""
+    """Folders that layers name, from the lowest layer on, in place of which their files are: those
+    of a job, or of one of its roles, which are laid over them.
+    """
 
     def __init__(self, inside: List):
         self._inside = inside
+        self._at = _FILES
         self._below: dict[str, tuple[str, ...]] = {}  # the files that are there now, by the folder
         self._alone: set[str] = set()  # the paths that are one file each
         self.named: list[str] = []
         self.findings: list[Finding] = []
 
+    def at(self, at: Pointer) -> _Folders:
+        """The folders of a role, once those of its job are known; or these."""
+        if at == self._at:
+            return self
+        found = copy(self)
+        found._at, found._below, found._alone = at, dict(self._below), set(self._alone)
+        return found
+
     def spread(self, layer: Layer) -> Layer:
         """The layer with each file of its folders by itself."""
-        written = layer.data.get("files")
+        written = lookup(layer.data, self._at)
         if not isinstance(written, Mapping):
             return layer
         made: dict[str, Data] = {}
@@ -137,7 +160,7 @@ class _Folders:
                 places[name] = path
         self._alone.difference_update(path for path, file in made.items() if file is None)
         self._alone.update(path for path in written if made.get(path) is not None)
-        return _replaced(layer, made, places) if made != written else layer
+        return _replaced(layer, self._at, made, places) if made != written else layer
 
     def _files(self, layer: Layer, path: str, file: Data) -> dict[str, Data] | None:
         """What stands for an entry of `files`; None where it is no folder's."""
@@ -162,12 +185,12 @@ class _Folders:
     def _check(
         self, layer: Layer, path: str, file: Mapping[str, Data], names: Sequence[str]
     ) -> None:
-        at, source = _FILES / path / "from", file["from"]
+        at, source = self._at / path / "from", file["from"]
         if not names:
             self._refuse(layer, at, f"{source} is a folder without files", "Name another one.")
         if "digest" in file:
             message = f"{source} is a folder, and a digest is that of one file"
-            self._refuse(layer, _FILES / path / "digest", message, "Name the file by itself.")
+            self._refuse(layer, self._at / path / "digest", message, "Name the file by itself.")
         for name in filter(_NOT_MOUNTED.search, names):
             message = f"{source} has {name!r}, which cannot be mounted"
             self._refuse(layer, at, message, "Rename the file.")
@@ -184,9 +207,11 @@ def _instead(path: str, file: Data) -> dict[str, Data]:
     return {path: {key: value for key, value in file.items() if value is not None}}
 
 
-def _replaced(layer: Layer, made: Mapping[str, Data], places: Mapping[str, str]) -> Layer:
+def _replaced(
+    layer: Layer, at: Pointer, made: Mapping[str, Data], places: Mapping[str, str]
+) -> Layer:
     """A layer with other files, each at the place of the folder that it is of."""
-    document, root = layer.document, layer.root + _FILES
+    document, root = layer.document, layer.root + at
     known, keys = dict(document.places), dict(document.keys)
     for path, folder in places.items():
         if made[path] is not None:
@@ -216,10 +241,15 @@ def _at_line(layer: Layer, at: Pointer, finding: Finding) -> Finding:
 
 
 def _laid_over(layer: Layer, added: Data) -> Layer:
-    for key in reversed(layer.root.parts):
-        added = {key: added}
-    document = layer.document
-    return replace(layer, document=replace(document, data=merge(document.data, added)))
+    document, data = layer.document, _nested(layer.root.parts, added)
+    return replace(layer, document=replace(document, data=merge(document.data, data)))
+
+
+def _nested(keys: Sequence[str], data: Data) -> Data:
+    """Data below some keys."""
+    for key in reversed(keys):
+        data = {key: data}
+    return data
 
 
 def _unlike(spec: Layered) -> Iterator[Finding]:
@@ -238,8 +268,7 @@ def source_of(spec: Layered, pointer: Pointer) -> str:
     """The file of the repository that has the text of an entry of `files`; empty where that is in
     the spec itself.
     """
-    at = Pointer.of(*pointer.parts[:2])
-    return dict(named(spec.data)).get(at, "") if at.parent == _FILES else ""
+    return next((source for at, source in named(spec.data) if pointer.within(at)), "")
 
 
 def decided_by(spec: Layered, pointer: Pointer) -> Location | None:
@@ -247,7 +276,7 @@ def decided_by(spec: Layered, pointer: Pointer) -> Location | None:
     for what people write.
     """
     at = pointer.parent
-    read = at.parent == _FILES and pointer in (at / "digest", at / "from")
+    read = at.parent.last == _FILES.last and pointer in (at / "digest", at / "from")
     if not read or spec.setter(pointer).wrote(pointer):
         return None
     source = dict(named(spec.data)).get(at)
@@ -256,7 +285,7 @@ def decided_by(spec: Layered, pointer: Pointer) -> Location | None:
 
 def resolved(files: Iterable[File], spec: Layered) -> tuple[File, ...]:
     """Files with their bytes where they are at hand: a recorded run may have begun with others."""
-    sources = {at.parts[-1]: source for at, source in named(spec.data)}
+    sources = {at.last: source for at, source in named(spec.data) if at.parent == _FILES}
     return tuple(_with_bytes(file, spec.contents.get(sources.get(file.name, ""))) for file in files)
 
 
