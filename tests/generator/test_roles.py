@@ -1061,3 +1061,57 @@ def test_files_of_the_repository_travel_with_a_role(tmp_path: Path) -> None:
     done = repository.run("check")
     assert done.exit_code == 1
     assert "conf/a.txt does not exist" in done.output
+
+
+def test_a_role_may_say_how_long_its_port_may_take(tmp_path: Path) -> None:
+    job = JOB.replace("port: 9000", "port: 9000\n    ready: {within: 15m}")
+    repository = _repository(tmp_path, job)
+    groups = {one["name"]: one for one in _job_set(repository)["replicatedJobs"]}
+    (container,) = groups["reward"]["template"]["spec"]["template"]["spec"]["containers"]
+    started = container["startupProbe"]
+    assert started["tcpSocket"] == {"port": 9000}
+    assert started["periodSeconds"] * started["failureThreshold"] == 15 * 60
+
+
+@pytest.mark.parametrize(
+    ("ready", "told"),
+    [
+        ("{within: 15m}", "a connection is asked for at a port, and the role has none"),
+        ("{path: /, within: 15m}", "an HTTP path is asked for at a port, and the role has none"),
+        ("{path: /, command: [a]}", "has keys that exclude each other: command, path"),
+    ],
+)
+def test_what_is_asked_of_a_role_that_has_no_port(tmp_path: Path, ready: str, told: str) -> None:
+    repository = Repository(tmp_path)
+    repository.write("prod/environment.yaml", ENVIRONMENT)
+    job = JOB.replace("port: 9000", f"ready: {ready}").replace("${{ roles.reward.url }}", "none")
+    repository.write("prod/jobs/grpo.yaml", job)
+    done = repository.run("check")
+    assert done.exit_code == 1
+    assert told in done.output
+
+
+def test_roles_of_a_base_are_merged_with_those_of_the_job(tmp_path: Path) -> None:
+    """By name; a null removes one, or what one has. The pool that a base names has its defaults."""
+    repository = Repository(git_repository.init(tmp_path))
+    repository.write("prod/environment.yaml", WITH_DEFAULTS)
+    head = "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\n"
+    base = (
+        "roles:\n  reward: {pool: l4, env: {A: '1', B: '1'}}\n  judge: {entrypoint: {script: j}}\n"
+    )
+    repository.write("base/jobs/shared.yaml", f"{head}name: shared\n{base}")
+    job = ON_L4.replace("name: grpo", "name: grpo\nextends: base/shared")
+    job = job.replace("    pool: l4\n", "    env: {B: null}\n") + "  judge: null\n"
+    repository.write("prod/jobs/grpo.yaml", job)
+    done = repository.run("render")
+    assert done.exit_code == 0, done.output
+    assert [one["name"] for one in _job_set(repository)["replicatedJobs"]] == [
+        "reward",
+        "rollout",
+        "node",
+    ]
+    env = _env(repository, "reward")
+    assert (env["NET"], env["A"], "B" in env, "BIG" in env) == ("tcp", "1", False, False)
+    repository.write("base/jobs/shared.yaml", f"{head}name: shared\n{base.replace('l4', 'cpu')}")
+    assert repository.run("render").exit_code == 0
+    assert _env(repository, "reward")["NET"] == "tcp"  # what a base changes later is held

@@ -965,7 +965,8 @@ class Container:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """When a pod of a role serves: an HTTP path that answers, or a command that succeeds.
+    """When a pod of a role serves: an HTTP path that answers, or a command that succeeds, or else a
+    connection to its port.
 
     `within` is how many seconds the first answer may take.
     """

@@ -14,6 +14,7 @@ from trainwright.datatypes.model import (
     Data,
     Environment,
     Pool,
+    Ready,
     spelled,
 )
 from trainwright.datatypes.pointer import Pointer, scalars
@@ -88,7 +89,8 @@ def _serving(pod: Pod) -> dict[str, Data]:
         "within": duration(within) if started else None,
     }
     said = {key: value for key, value in ready.items() if value}
-    return {"port": port_of(pod), "ready": said if said.keys() - {"within"} else None}
+    known = said.keys() - {"within"} or ("tcpSocket" in probe and within != Ready().within)
+    return {"port": port_of(pod), "ready": said if known else None}
 
 
 def _group(

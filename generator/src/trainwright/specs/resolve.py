@@ -190,10 +190,12 @@ def _claims(job: Job, spec: Layered) -> Iterator[Finding]:
 
 
 def _serving(role: Role, spec: Layered) -> Iterator[Finding]:
-    if role.ready and role.ready.path and role.port is None:
-        at = Pointer.of("roles", role.name, "ready", "path")
-        message = "an HTTP path is asked for at a port, and the role has none"
-        yield spec.finding(dx.CONTRADICTION, at, message, remedy=f"Set roles.{role.name}.port.")
+    at, ready = Pointer.of("roles", role.name, "ready"), role.ready
+    if ready and not ready.command and role.port is None:
+        at, what = (at / "path", "an HTTP path is") if ready.path else (at, "a connection is")
+        message = f"{what} asked for at a port, and the role has none"
+        remedy = f"Set roles.{role.name}.port" + ("." if ready.path else ", or a command.")
+        yield spec.finding(dx.CONTRADICTION, at, message, remedy=remedy)
 
 
 def in_role(finding: Finding, spec: Layered, role: Role | None) -> Finding:

@@ -132,8 +132,10 @@ def probed(role: Role) -> dict[str, Data]:
 
 
 def _probe(role: Role) -> dict[str, Data] | None:
-    if role.ready is None:
-        return None if role.port is None else {"tcpSocket": {"port": role.port}}
-    if role.ready.command:
-        return {"exec": {"command": list(role.ready.command)}}
-    return {"httpGet": {"path": role.ready.path, "port": role.port}}
+    ready = role.ready or Ready()
+    if ready.command:
+        return {"exec": {"command": list(ready.command)}}
+    if role.port is None:
+        return None
+    asked = {"httpGet": {"path": ready.path}} if ready.path else {"tcpSocket": {}}
+    return {kind: {**how, "port": role.port} for kind, how in asked.items()}
