@@ -223,7 +223,7 @@ def _turned(
             yield key, new
 
 
-def _pointers(data: Data, at: Pointer) -> Iterator[Pointer]:
+def _pointers(data: Data, at: Pointer) -> Iterator[str]:
     yield at
     for key, value in data.items() if isinstance(data, Mapping) else ():
         yield from _pointers(value, at / key)
