@@ -125,7 +125,7 @@ def profile(folder: Path) -> None:
     def mark(name: str) -> None:
         marks.append((name, time.perf_counter()))
 
-    from trainwright.datatypes.model import Manifest
+    from trainwright.datatypes.manifest import Manifest
     from trainwright.kinds.subjects import subject_of
     from trainwright.manifests import checking, reading, run
     from trainwright.manifests.catalog import Catalog

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from generated import ROOT, main
 
-from trainwright.datatypes.model import POD_FIELDS
+from trainwright.datatypes.job import POD_FIELDS
 
 TEMPLATE = ROOT / "chart" / "templates" / "_fields.tpl"
 COMMAND = "python scripts/chart_fields.py"

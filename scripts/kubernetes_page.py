@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from generated import ROOT, main
 
-from trainwright.validation.kubernetes_fields import FIELDS, Place
-from trainwright.validation.kubernetes_schemas import NEWEST
-from trainwright.validation.other_names import other_names
+from trainwright.documents.validation.kubernetes_fields import FIELDS, Place
+from trainwright.documents.validation.kubernetes_schemas import NEWEST
+from trainwright.documents.validation.other_names import other_names
 
 PAGE = ROOT / "docs" / "kubernetes-fields.md"
 COMMAND = "python scripts/kubernetes_page.py"

@@ -17,7 +17,7 @@ from typing import Any
 from generated import ROOT, main
 from kubernetes_values import VALUES
 
-FILE = ROOT / "generator/src/trainwright/validation/kubernetes_schemas.json"
+FILE = ROOT / "generator/src/trainwright/documents/validation/kubernetes_schemas.json"
 COMMAND = "python scripts/kubernetes_schemas.py"
 _SOURCE = f"The OpenAPI of Kubernetes (Apache-2.0), by `{COMMAND}`. Do not edit."
 _TREE = "v{}.0-local-strict"  # refuses unknown fields

@@ -9,7 +9,7 @@ import sys
 
 from generated import ROOT, main
 
-from trainwright.validation import kubernetes_schemas
+from trainwright.documents.validation import kubernetes_schemas
 
 TEMPLATE = ROOT / "chart" / "templates" / "_mergekeys.tpl"
 COMMAND = "python scripts/merge_keys.py"

@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 from generated import ROOT, pages
 
-from trainwright.validation import kubernetes_schemas
+from trainwright.documents.validation import kubernetes_schemas
 
 COMMAND = "python scripts/pruned_fields.py"
 KINDS = ROOT / "generator/src/trainwright/kinds"

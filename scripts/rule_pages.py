@@ -11,7 +11,8 @@ from pathlib import Path
 import generated
 import yaml
 
-from trainwright.datatypes.model import Data, Severity
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Severity
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.reports.rule_text import since
 from trainwright.rule_model.edit import EditRule, EditSample

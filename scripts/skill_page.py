@@ -14,7 +14,7 @@ from generated import ROOT, main
 
 from trainwright.api import Repository
 from trainwright.cli import main as trainwright
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 from trainwright.rule_model.spec_sample import spec_sample
 from trainwright_editor.assistants.tools import Tools
 

@@ -13,9 +13,12 @@ from pathlib import Path
 
 from generated import ROOT, main
 
+from trainwright.datatypes.fields import spelled
+from trainwright.datatypes.finding import Finding, Severity
+from trainwright.datatypes.job import POD_FIELDS
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import POD_FIELDS, Finding, Severity, spelled
 from trainwright.datatypes.pointer import Pointer
+from trainwright.documents.validation import schema
 from trainwright.documents.yamlio import Document, load_rendered, parse
 from trainwright.files.tree import Folder
 from trainwright.helm import engines
@@ -26,7 +29,6 @@ from trainwright.runs.workspace import resolved
 from trainwright.specs import fields, load, resolve
 from trainwright.specs.load import LoadedJob, Reader
 from trainwright.specs.merge import Layer, stack
-from trainwright.validation import schema
 
 PAGE = ROOT / "docs" / "targets.md"
 COMMAND = "python scripts/target_table.py"

@@ -11,7 +11,7 @@ import helm_python
 import jsonschema_rs
 import yaml
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 
 ROOT = Path(__file__).parents[1]
 CHART = ROOT / "chart"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainwright.pods.pod import Pod
+from trainwright.objects.pods.pod import Pod
 
 Data = dict[str, Any]
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from functools import cache
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 from trainwright.helm import engines
 
 _MANY = 2000  # renderings, some 20 MB

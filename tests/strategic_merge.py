@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from copy import deepcopy
 
-from trainwright.datatypes.model import Data
-from trainwright.validation import kubernetes_schemas
+from trainwright.datatypes.data import Data
+from trainwright.documents.validation import kubernetes_schemas
 
 MERGE_KEYS = kubernetes_schemas.merge_keys(kubernetes_schemas.NEWEST)
 

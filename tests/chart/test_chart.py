@@ -26,8 +26,8 @@ from helm_chart import (
     render,
     text,
 )
-from trainwright.datatypes.model import Data
-from trainwright.validation import schema
+from trainwright.datatypes.data import Data
+from trainwright.documents.validation import schema
 
 KUBERNETES = range(29, 38)
 

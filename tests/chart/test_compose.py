@@ -8,9 +8,9 @@ import compose_spec
 import pytest
 
 from helm_chart import CHART, IMAGE, ROOT, body, load, text
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
+from trainwright.documents.validation import schema
 from trainwright.kinds import TARGETS
-from trainwright.validation import schema
 
 SCENARIO = load(CHART / "ci/compose.yaml")
 WITH_ROLES = load(CHART / "ci/compose-roles.yaml")

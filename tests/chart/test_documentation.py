@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from helm_chart import CHART, ROOT, SCENARIOS, load
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 
 VALUES = load(CHART / "values.yaml")
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from helm_chart import CHART, IMAGE, ROOT, load, objects, pods, render
 from strategic_merge import patched
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 
 TARGETS = {
     "pytorchjob": {"replicas": {"master": 1, "worker": 1}},

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helm_chart import CHART, IMAGE, SCENARIOS, load, pods, render, text
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 
 # Scalars that readers take for something else, fold, or refuse, when they stand there bare.
 HOSTILE = [

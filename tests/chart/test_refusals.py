@@ -12,7 +12,7 @@ import jsonschema_rs
 import pytest
 
 from helm_chart import CHART, IMAGE, SCENARIOS, body, load, render
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 LONG = "a" * 64

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from documentation import ROOT, Block, blocks
 from repository import Repository
 from trainwright.cli import main
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds import operators
-from trainwright.pods.pod import Pod
+from trainwright.objects.pods.pod import Pod
 
 PAGE = ROOT / "docs/post-training.md"
 LINES = 25  # of a spec, without what every file begins with

@@ -13,7 +13,8 @@ import yaml
 
 from live import Data, Live, Refused
 from outcomes import EditOutcome, Result
-from trainwright.datatypes.model import Environment, Manifest
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.rule_model.edit import Edit, Verdict
 from trainwright.rule_model.edit_row import EditRow

@@ -12,10 +12,10 @@ from edits import Edits
 from live import Data, Differs, Live, Missing, Refused
 from outcomes import NEEDS, EditOutcome, Outcome, Outcomes, Result
 from survey import TARGETS
-from trainwright.datatypes.model import Manifest
-from trainwright.errors import TrainwrightError
+from trainwright.datatypes.errors import TrainwrightError
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds import operators
-from trainwright.pods.pod import Pod
+from trainwright.objects.pods.pod import Pod
 from workplace import ENDS, ENVIRONMENT, FAILS, RUNS, Workplace
 
 # Verbs, or their options, that a target's API has no field for, or none that may change: docs/lifecycle.md.

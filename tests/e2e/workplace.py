@@ -15,7 +15,7 @@ import yaml
 
 import git_repository as git
 from live import Data, Differs
-from trainwright.datatypes.model import Environment
+from trainwright.datatypes.environment import Environment
 from trainwright.documents.yamlio import Document
 from trainwright.specs import resolve
 

@@ -22,14 +22,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 import git_repository
 from repository import ENVIRONMENT, JOB, Repository
 from trainwright.authoring.session import Session
-from trainwright.datatypes.model import Finding
-from trainwright.errors import SelectionError, TrainwrightError
+from trainwright.datatypes.errors import SelectionError, TrainwrightError
+from trainwright.datatypes.finding import Finding
 from trainwright.files import filetree, memory
 from trainwright.files.entry import Entry, Kind
+from trainwright.files.memo import Cell
 from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Folder, Tree
 from trainwright.helm import engines
-from trainwright.memo import Cell
 from trainwright.plan.comparison import PlanOptions
 from trainwright.plan.session import PlanSession
 from trainwright.render import build as plan

@@ -11,8 +11,8 @@ import yaml
 
 import git_repository as git
 from repository import Repository
-from trainwright import equivalence
-from trainwright.pods.code import GIT_SYNC
+from trainwright.importing import equivalence
+from trainwright.objects.pods.code import GIT_SYNC
 from trainwright.render import objects
 
 URL = "https://git.example.com/ml/trainers.git"

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given as examples
 from hypothesis import strategies as st
 
-from trainwright.datatypes.model import Entrypoint, Image, Job
-from trainwright.pods import command, flags
-from trainwright.pods.launchers import LAUNCHERS, NUMBER, SWITCH, Spelled, Takes, Whole
+from trainwright.datatypes.job import Entrypoint, Image, Job
+from trainwright.objects.pods import command, flags
+from trainwright.objects.pods.launchers import LAUNCHERS, NUMBER, SWITCH, Spelled, Takes, Whole
 
 _WORD = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
 _VALUE = st.one_of(

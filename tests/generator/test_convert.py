@@ -7,15 +7,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from trainwright.datatypes.model import (
-    NOT_WRITTEN,
-    Elastic,
-    Pool,
-    TargetOptions,
-    Volume,
-    spelled,
-    written,
-)
+from trainwright.datatypes.environment import Pool, TargetOptions
+from trainwright.datatypes.fields import NOT_WRITTEN, spelled, written
+from trainwright.datatypes.job import Elastic
+from trainwright.datatypes.volumes import Volume
 from trainwright.specs import convert
 
 

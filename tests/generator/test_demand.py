@@ -12,7 +12,8 @@ import git_repository
 from git_repository import git
 from repository import JOB as JOB_TEXT
 from repository import Repository
-from trainwright.datatypes.model import Elastic, Entrypoint, Image, Job, Pool, Resources
+from trainwright.datatypes.environment import Pool
+from trainwright.datatypes.job import Elastic, Entrypoint, Image, Job, Resources
 from trainwright.specs import capacity, demand
 from trainwright.specs.demand import NOTHING, Demand, Range
 

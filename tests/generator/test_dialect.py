@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 from trainwright.documents import yamlio
 from trainwright.documents.dialect import GO
 from trainwright.documents.yamlio import Document

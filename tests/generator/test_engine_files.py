@@ -10,7 +10,7 @@ import pytest
 import git_repository
 from repository import Repository
 from trainwright.authoring.session import Session
-from trainwright.datatypes.model import Finding
+from trainwright.datatypes.finding import Finding
 from trainwright.setup.init import repository as new
 from trainwright.specs.engine_files import _names
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from trainwright.documents import yamlio
+from trainwright.documents.validation import schema
 from trainwright.documents.yamlio import Block
 from trainwright.helm.engines import Embedded
-from trainwright.validation import schema
 
 CHART = Path(__file__).resolve().parents[2] / "chart"
 

@@ -15,14 +15,18 @@ import yaml
 
 import crds
 import remembered_engine
-from trainwright import equivalence, values
-from trainwright.datatypes.model import Environment, Job, Manifest, TargetOptions
+from trainwright.datatypes.environment import Environment, TargetOptions
+from trainwright.datatypes.job import Job
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents import yamlio
-from trainwright.equivalence import Difference, NormalForm
-from trainwright.equivalence.comparison import changed
-from trainwright.equivalence.comparison import values as leaves
+from trainwright.documents.validation import schema
 from trainwright.files.tree import Folder
+from trainwright.helm import values
+from trainwright.importing import equivalence
+from trainwright.importing.equivalence import Difference, NormalForm
+from trainwright.importing.equivalence.comparison import changed
+from trainwright.importing.equivalence.comparison import values as leaves
 from trainwright.kinds import TARGETS
 from trainwright.kinds.capabilities import unsupported
 from trainwright.kinds.target import in_group
@@ -30,7 +34,6 @@ from trainwright.render import dropped
 from trainwright.runs import identity
 from trainwright.specs import load, resolve
 from trainwright.specs.load import Reader
-from trainwright.validation import schema
 
 ROOT = Path(__file__).parents[2]
 MINORS = ("2.0", "2.1", "2.2", "2.3")

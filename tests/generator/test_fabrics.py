@@ -13,13 +13,13 @@ import pytest
 import yaml
 
 from repository import Repository
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
+from trainwright.documents.validation import schema
 from trainwright.kinds import TARGETS
 from trainwright.kinds.subjects import pod_templates
 from trainwright.objects.bundle import Bundle
 from trainwright.render import build
 from trainwright.specs import allowed, fabrics
-from trainwright.validation import schema
 
 ROOT = Path(__file__).resolve().parents[2]
 Pod = Mapping[str, Any]

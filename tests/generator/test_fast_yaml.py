@@ -6,7 +6,8 @@ import pytest
 from hypothesis import settings
 
 from mutated import documents, mutations
-from trainwright.datatypes.model import Data, Finding
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Finding
 from trainwright.documents import fast_yaml, yamlio
 from trainwright.documents.dialect import GO
 from trainwright.documents.yamlio import Document

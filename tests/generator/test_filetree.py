@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import git_repository
-from trainwright.errors import OutputError
+from trainwright.datatypes.errors import OutputError
 from trainwright.files import filetree
 from trainwright.files.filetree import Changes
 from trainwright.files.tree import Folder

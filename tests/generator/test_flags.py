@@ -16,8 +16,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from repository import Repository
-from trainwright.datatypes.model import FlagStyle
-from trainwright.pods.flags import Arguments, flag_arguments, parse_arguments
+from trainwright.datatypes.job import FlagStyle
+from trainwright.objects.pods.flags import Arguments, flag_arguments, parse_arguments
 
 
 def _style(form: Any = "--k=v", **more: Any) -> FlagStyle:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repository import Repository
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow

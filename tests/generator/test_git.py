@@ -16,7 +16,7 @@ import pytest
 
 import git_repository
 from repository import Repository as Specs
-from trainwright.errors import SourceError
+from trainwright.datatypes.errors import SourceError
 from trainwright.files import git, git_command
 from trainwright.files.entry import Entry
 from trainwright.files.git import GitError, Repository

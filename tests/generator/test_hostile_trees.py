@@ -16,7 +16,7 @@ import trainwright
 from hostile_trees import INCLUDED, PLANTS, PYTHON, Plant, Site, variable
 from repository import Copied, Repository
 from trainwright.authoring.session import Session
-from trainwright.upgrade import versions
+from trainwright.plan.upgrade import versions
 
 _SPEC = "environments/prod/jobs/llm.yaml"
 _FILES = "files: {/etc/ds: {from: conf}}\n"

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from repository import ENVIRONMENT, EVERY_TARGET, Repository
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 
 HEAD = ENVIRONMENT.partition("targets")[0] + "podSecurity: baseline\n"
 JOB = """\

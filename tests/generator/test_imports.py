@@ -23,7 +23,7 @@ _FINDS_OUT = (
     "trainwright.helm",
     "trainwright.kinds",
     "trainwright.lifecycle",
-    "trainwright.datatypes.model",
+    "trainwright.datatypes.job",
     "trainwright.objects",
     "trainwright.render",
     "trainwright.reports",
@@ -81,6 +81,6 @@ def test_a_check_without_findings_imports_no_other_kind_and_nothing_that_words_t
         {
             "trainwright.findings.redaction",
             "trainwright.render.patched",
-            "trainwright.validation.schema_errors",
+            "trainwright.documents.validation.schema_errors",
         }
     )

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repository import ENVIRONMENT, JOB, Repository
-from trainwright.errors import SelectionError
+from trainwright.datatypes.errors import SelectionError
 from trainwright.files.tree import Edited, Folder
 from trainwright.render import build
 from trainwright.render.build import BuildOptions

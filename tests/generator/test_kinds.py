@@ -21,18 +21,18 @@ from typing import Any
 import pytest
 import yaml
 
+from trainwright.documents.validation.schema import contract
 from trainwright.kinds import DEFAULT, KINDS, SERVED, TARGETS
 from trainwright.kinds.health import Health
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.reading import Reader
 from trainwright.kinds.state import Status
 from trainwright.kinds.target import Target
-from trainwright.pods.pod import Operator
+from trainwright.objects.pods.pod import Operator
 from trainwright.rule_model.edit import EditRule
 from trainwright.rule_model.edit_row import EditRow
 from trainwright.rule_model.rule import Rule
 from trainwright.specs.upstream import table
-from trainwright.validation.schema import contract
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "generator/src/trainwright"

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from repository import ENVIRONMENT, EVERY_TARGET, Repository
-from trainwright.validation import kubernetes_fields, kubernetes_schemas
+from trainwright.documents.validation import kubernetes_fields, kubernetes_schemas
 
 SCHEMA = json.loads(
     (Path(__file__).parents[2] / "schemas/job.schema.json").read_text(encoding="utf-8")

@@ -18,7 +18,8 @@ import yaml
 from click.testing import Result
 
 from repository import Repository
-from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.manifest import Manifest
 from trainwright.rule_model.edit import Verdict
 from trainwright.rules.edits import outcomes
 

@@ -15,12 +15,12 @@ import pytest
 import yaml
 
 from repository import EVERY_TARGET, Repository
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.documents import yamlio
-from trainwright.equivalence import NormalForm, normal_form
+from trainwright.importing.equivalence import NormalForm, normal_form
 from trainwright.kinds import TARGETS
-from trainwright.pods import command
-from trainwright.pods.launchers import LAUNCHERS, NUMBER, SWITCH, Spelled, Whole, plain
+from trainwright.objects.pods import command
+from trainwright.objects.pods.launchers import LAUNCHERS, NUMBER, SWITCH, Spelled, Whole, plain
 
 ENVIRONMENT = (
     """\

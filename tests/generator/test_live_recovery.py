@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from repository import Repository
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 
 LIVE = "elastic: {minNodes: 2, maxNodes: 4, recovery: live}\n"
 

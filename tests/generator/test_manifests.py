@@ -15,12 +15,12 @@ import yaml
 import crds
 import helm_chart
 from repository import Repository
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 from trainwright.documents import yamlio
+from trainwright.documents.validation import schema
 from trainwright.helm import engines
 from trainwright.kinds import TARGETS
 from trainwright.rules import images
-from trainwright.validation import schema
 
 ROOT = Path(__file__).parents[2]
 # Kinds that Kubernetes has itself.

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from trainwright.files.memo import Cell, Memo, Owner, cell_of, tracked
 from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Edited, Folder
-from trainwright.memo import Cell, Memo, Owner, cell_of, tracked
 
 
 class Sums(Owner):

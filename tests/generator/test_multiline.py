@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from repository import EVERY_TARGET, Repository
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.documents import yamlio
-from trainwright.equivalence import normal_form
 from trainwright.helm.engines import engine
+from trainwright.importing.equivalence import normal_form
 from trainwright.kinds import TARGETS
 
 ENVIRONMENT = (

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repository import Repository
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 
 FULL: dict[str, Data] = {
     "apiVersion": "trainwright.io/v1alpha1",

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from repository import EVERY_TARGET, Repository
 from schema_values import Drawing
+from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.layout import JobFile, environment_path
-from trainwright.datatypes.model import Finding
 from trainwright.files.tree import Edited, Folder
 from trainwright.helm import engines
 from trainwright.render import job as render

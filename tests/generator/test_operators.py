@@ -10,14 +10,15 @@ import pytest
 import yaml
 
 import crds
-from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.manifest import Manifest
 from trainwright.documents import yamlio
 from trainwright.kinds import TARGETS, operators
-from trainwright.pods import command as commands
-from trainwright.pods import rank_prediction
-from trainwright.pods.groups import Pods
-from trainwright.pods.pod import Deadline, EnvVar, Gang, ManifestError, Pod, Restart, expand
-from trainwright.pods.template import ROLE_LABEL
+from trainwright.objects.pods import command as commands
+from trainwright.objects.pods import rank_prediction
+from trainwright.objects.pods.groups import Pods
+from trainwright.objects.pods.pod import Deadline, EnvVar, Gang, ManifestError, Pod, Restart, expand
+from trainwright.objects.pods.template import ROLE_LABEL
 
 ROOT = Path(__file__).parents[2]
 OBSERVED = (

@@ -14,10 +14,10 @@ import pytest
 import yaml
 
 from pod_records import Data, Run, foreseen, found, pod_name, seen
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds import operators
-from trainwright.pods import rank_prediction
-from trainwright.pods.pod import Pod, Workload
+from trainwright.objects.pods import rank_prediction
+from trainwright.objects.pods.pod import Pod, Workload
 
 Shared = Callable[[str], Path]
 

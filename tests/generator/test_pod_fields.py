@@ -10,8 +10,9 @@ import pytest
 import yaml
 
 from repository import Repository
-from trainwright.datatypes.model import Data, Manifest
-from trainwright.equivalence import differences, normal_form
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.manifest import Manifest
+from trainwright.importing.equivalence import differences, normal_form
 
 EVERYWHERE = (
     "targets: {pytorchjob: {version: '1.9', restrictedInitContainer: true}, trainjob: {version:"

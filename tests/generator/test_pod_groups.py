@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from trainwright import equivalence
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
-from trainwright.equivalence.comparison import changed, is_same_run, value_at, values
+from trainwright.importing import equivalence
+from trainwright.importing.equivalence.comparison import changed, is_same_run, value_at, values
 from trainwright.kinds import operators
-from trainwright.pods.groups import PodGroup, Pods
-from trainwright.pods.pod import Pod
+from trainwright.objects.pods.groups import PodGroup, Pods
+from trainwright.objects.pods.pod import Pod
 
 CONTAINER = {
     "name": "pytorch",

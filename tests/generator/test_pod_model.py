@@ -13,20 +13,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainwright.cluster import pods as live
-from trainwright.datatypes.model import Data, Environment, Location, Manifest
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.finding import Location
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import lookup
-from trainwright.equivalence import form
 from trainwright.files.tree import Folder
 from trainwright.importing import ImportInput, candidate
 from trainwright.importing.choice import choices
+from trainwright.importing.equivalence import form
 from trainwright.importing.reader import with_beside
 from trainwright.importing.source import Source
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import KINDS, SERVED, TARGETS, operators
 from trainwright.kinds.reading import ImportingError, SourceObject
 from trainwright.kinds.subjects import subject_of
-from trainwright.pods.pod import ManifestError
-from trainwright.pods.requests import pod_requests
+from trainwright.objects.pods.pod import ManifestError
+from trainwright.objects.pods.requests import pod_requests
 
 ENVIRONMENT = Environment(
     name="lab", namespace="lab", place=Location("lab"), kubernetes_version="1.34", targets={}

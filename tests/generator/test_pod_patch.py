@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from repository import Repository
-from trainwright.datatypes.model import JOB_FIELDS
+from trainwright.datatypes.job import JOB_FIELDS
 from trainwright.kinds import TARGETS as KNOWN
 from trainwright.render import patched
 

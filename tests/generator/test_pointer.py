@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repository import Repository
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.errors import SelectionError
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, leaves, lookup
 from trainwright.documents import yamlio
 from trainwright.documents.yamlio import Document
-from trainwright.errors import SelectionError
 from trainwright.files.tree import Folder
 from trainwright.specs import explain, load
 from trainwright.specs.merge import Layer, stack

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from repository import Repository
-from trainwright.pods.command import CHECKS, read_preflight
+from trainwright.objects.pods.command import CHECKS, read_preflight
 
 
 def _command(repository: Repository) -> list[str]:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repository import Repository
-from trainwright.datatypes.model import Finding
+from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.pointer import leaves
 from trainwright.documents.yamlio import Document, parse
 from trainwright.render import batch

@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from repository import EVERY_TARGET, Repository
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.documents import yamlio
-from trainwright.equivalence import normal_form
+from trainwright.importing.equivalence import normal_form
 from trainwright.kinds import TARGETS
-from trainwright.pods.references import REFERENCES, find, nearest, replace
+from trainwright.objects.pods.references import REFERENCES, find, nearest, replace
 
 ENVIRONMENT = (
     """\

@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 from repository import Repository
 from trainwright.cli import main
 from trainwright.cli.rehearse import rehearse
-from trainwright.pods.pod import Mount, Pod, Port, Restart
+from trainwright.objects.pods.pod import Mount, Pod, Port, Restart
 from trainwright.rehearsal import RehearsalError, processes, staging
 from trainwright.rehearsal.names import Names
 from trainwright.rehearsal.volumes import Volumes

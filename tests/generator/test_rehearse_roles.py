@@ -18,7 +18,7 @@ import pytest
 from click.testing import Result
 
 from repository import Repository
-from trainwright.pods.pod import Pod, Port, Restart
+from trainwright.objects.pods.pod import Pod, Port, Restart
 from trainwright.rehearsal import processes, session, staging
 from trainwright.rehearsal.names import Names
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import git_repository
 from git_repository import git
 from repository import Repository
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents.yamlio import Document, parse
 from trainwright.files.tree import Folder

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
 
 from trainwright.cli import main
-from trainwright.validation.schema import FOLDER
+from trainwright.documents.validation.schema import FOLDER
 
 
 def run(*arguments: str) -> Result:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainwright.pods.launching import failure_is_lost, script_trains
-from trainwright.pods.storage import words
-from trainwright.pods.template import Container
+from trainwright.objects.pods.launching import failure_is_lost, script_trains
+from trainwright.objects.pods.storage import words
+from trainwright.objects.pods.template import Container
 
 PARTS = [
     "a",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from trainwright.datatypes.errors import SelectionError
 from trainwright.datatypes.layout import JobFile
-from trainwright.errors import SelectionError
 from trainwright.specs.select import select
 
 AVAILABLE = {

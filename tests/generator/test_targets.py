@@ -16,7 +16,7 @@ import yaml
 
 import crds
 from repository import Repository
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 from trainwright.kinds import TARGETS
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from repository import EVERY_TARGET, Repository
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.documents import yamlio
 from trainwright.kinds import TARGETS, operators
 

@@ -17,10 +17,10 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
 from trainwright.cli import main
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.pointer import Pointer
-from trainwright.validation import schema
-from trainwright.validation.schema import Schema
+from trainwright.documents.validation import schema
+from trainwright.documents.validation.schema import Schema
 
 ROOT = Path(__file__).parents[2]
 JOBS = sorted((ROOT / "environments").glob("*/jobs/*.yaml"))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repository import Repository
-from trainwright.datatypes.model import Finding
+from trainwright.datatypes.finding import Finding
 from trainwright.documents import yamlio
 
 REFUSED = {

@@ -31,7 +31,7 @@ from packaging.utils import canonicalize_name
 
 import trainwright_runtime
 from continuous_integration import TAKES_ROOT
-from trainwright.pods.command import RUNTIME as COMMAND
+from trainwright.objects.pods.command import RUNTIME as COMMAND
 
 ROOT = Path(__file__).parents[2]
 CONTEXT = ROOT / "runtime"

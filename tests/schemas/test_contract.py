@@ -11,7 +11,34 @@ from typing import Any
 import pytest
 import yaml
 
-from trainwright.datatypes import model
+from trainwright.datatypes.environment import (
+    Budget,
+    ChartSource,
+    Destination,
+    Environment,
+    GitOps,
+    Kueue,
+    Node,
+    Pool,
+    Repository,
+    WaitForPodsReady,
+)
+from trainwright.datatypes.fields import spelled
+from trainwright.datatypes.job import (
+    Checkpoint,
+    Elastic,
+    Entrypoint,
+    ExternalSecret,
+    Image,
+    Job,
+    Lattice,
+    Metrics,
+    Resources,
+    SecretKey,
+    Security,
+    Topology,
+)
+from trainwright.datatypes.volumes import Claim
 
 ROOT = Path(__file__).parents[2]
 JOB = json.loads((ROOT / "schemas/job.schema.json").read_text())
@@ -26,18 +53,18 @@ READ: list[tuple[str, dict[str, Any], type, set[str], set[str], dict[str, str]]]
     (
         "job",
         FIELDS,
-        model.Job,
+        Job,
         {*ENVELOPE, "extends"},
         {"environment", "source", "namespace", "role"},
         {},
     ),
-    ("image", FIELDS["image"], model.Image, set(), set(), {}),
-    ("entrypoint", FIELDS["entrypoint"], model.Entrypoint, set(), set(), {}),
-    ("elastic", FIELDS["elastic"], model.Elastic, set(), set(), {}),
+    ("image", FIELDS["image"], Image, set(), set(), {}),
+    ("entrypoint", FIELDS["entrypoint"], Entrypoint, set(), set(), {}),
+    ("elastic", FIELDS["elastic"], Elastic, set(), set(), {}),
     (
         "resources",
         FIELDS["resources"],
-        model.Resources,
+        Resources,
         {"limits", "requests"},
         set(),
         {
@@ -46,15 +73,15 @@ READ: list[tuple[str, dict[str, Any], type, set[str], set[str], dict[str, str]]]
             for name in ("cpu", "memory", "ephemeralStorage")
         },
     ),
-    ("checkpoint", FIELDS["checkpoint"], model.Checkpoint, set(), set(), {}),
-    ("security", FIELDS["security"], model.Security, set(), set(), {}),
-    ("lattice", FIELDS["lattice"], model.Lattice, set(), set(), {}),
-    ("topology", FIELDS["topology"], model.Topology, set(), set(), {}),
-    ("metrics", FIELDS["metrics"], model.Metrics, set(), set(), {}),
+    ("checkpoint", FIELDS["checkpoint"], Checkpoint, set(), set(), {}),
+    ("security", FIELDS["security"], Security, set(), set(), {}),
+    ("lattice", FIELDS["lattice"], Lattice, set(), set(), {}),
+    ("topology", FIELDS["topology"], Topology, set(), set(), {}),
+    ("metrics", FIELDS["metrics"], Metrics, set(), set(), {}),
     (
         "claim",
         JOB["$defs"]["volume"]["properties"]["create"],
-        model.Claim,
+        Claim,
         set(),
         set(),
         {},
@@ -62,7 +89,7 @@ READ: list[tuple[str, dict[str, Any], type, set[str], set[str], dict[str, str]]]
     (
         "external",
         FIELDS["secrets"]["additionalProperties"]["properties"]["external"],
-        model.ExternalSecret,
+        ExternalSecret,
         set(),
         set(),
         {},
@@ -70,7 +97,7 @@ READ: list[tuple[str, dict[str, Any], type, set[str], set[str], dict[str, str]]]
     (
         "secrets",
         FIELDS["secrets"]["additionalProperties"],
-        model.SecretKey,
+        SecretKey,
         set(),
         set(),
         {},
@@ -78,7 +105,7 @@ READ: list[tuple[str, dict[str, Any], type, set[str], set[str], dict[str, str]]]
     (
         "environment",
         PLACES,
-        model.Environment,
+        Environment,
         {*ENVELOPE, "kubernetes", "images", "defaults"},
         {
             "name",
@@ -93,30 +120,30 @@ READ: list[tuple[str, dict[str, Any], type, set[str], set[str], dict[str, str]]]
         },
         {},
     ),
-    ("kueue", PLACES["kueue"], model.Kueue, set(), set(), {}),
+    ("kueue", PLACES["kueue"], Kueue, set(), set(), {}),
     (
         "waitForPodsReady",
         PLACES["kueue"]["properties"]["waitForPodsReady"],
-        model.WaitForPodsReady,
+        WaitForPodsReady,
         set(),
         set(),
         {},
     ),
-    ("budget", PLACES["budget"], model.Budget, {"owner"}, set(), {}),
-    ("gitops", PLACES["gitops"], model.GitOps, set(), set(), {}),
+    ("budget", PLACES["budget"], Budget, {"owner"}, set(), {}),
+    ("gitops", PLACES["gitops"], GitOps, set(), set(), {}),
     (
         "repository",
         PLACES["gitops"]["properties"]["repository"],
-        model.Repository,
+        Repository,
         set(),
         set(),
         {},
     ),
-    ("chart", PLACES["gitops"]["properties"]["chart"], model.ChartSource, set(), set(), {}),
+    ("chart", PLACES["gitops"]["properties"]["chart"], ChartSource, set(), set(), {}),
     (
         "destination",
         PLACES["gitops"]["properties"]["destination"],
-        model.Destination,
+        Destination,
         set(),
         set(),
         {},
@@ -124,7 +151,7 @@ READ: list[tuple[str, dict[str, Any], type, set[str], set[str], dict[str, str]]]
     (
         "pool",
         PLACES["pools"]["additionalProperties"],
-        model.Pool,
+        Pool,
         {"description", "defaults"},
         {"name"},
         {},
@@ -132,7 +159,7 @@ READ: list[tuple[str, dict[str, Any], type, set[str], set[str], dict[str, str]]]
     (
         "node",
         PLACES["pools"]["additionalProperties"]["properties"]["node"],
-        model.Node,
+        Node,
         set(),
         set(),
         {},
@@ -155,7 +182,7 @@ def _names(schema: dict[str, Any]) -> Iterator[str]:
 def test_the_schema_names_what_the_code_reads(
     schema: dict[str, Any], cls: Any, unread: set[str], unwritten: set[str], flat: dict[str, str]
 ) -> None:
-    held = {model.spelled(field.name) for field in dataclasses.fields(cls)}
+    held = {spelled(field.name) for field in dataclasses.fields(cls)}
     assert unwritten <= held
     assert {flat.get(name, name) for name in held - unwritten} == set(_names(schema)) - unread
 

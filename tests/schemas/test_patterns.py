@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from trainwright.validation import schema
+from trainwright.documents.validation import schema
 
 ROOT = Path(__file__).parents[2]
 VERSION = "trainwright.io/v1alpha1"

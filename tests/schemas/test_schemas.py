@@ -13,8 +13,8 @@ from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 from schema_lint import lint
 
+from trainwright.documents.validation import kubernetes_schemas, schema
 from trainwright.kinds import TARGETS
-from trainwright.validation import kubernetes_schemas, schema
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "schemas").rglob("*.schema.json"))

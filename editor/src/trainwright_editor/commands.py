@@ -11,7 +11,7 @@ import click
 
 from trainwright.cli.common import Context, errors, today
 from trainwright.cli.suggestions import Group
-from trainwright.errors import TrainwrightError
+from trainwright.datatypes.errors import TrainwrightError
 
 _NO_MCP = (
     "the MCP server needs the package mcp: pip install 'trainwright-editor[mcp]' "

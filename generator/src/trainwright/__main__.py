@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
-from trainwright.errors import INTERRUPTED, output_trouble
+from trainwright.datatypes.errors import INTERRUPTED, output_trouble
 
 _YOUNG = 200_000  # objects made since the last look at the youngest, 700 by default
 

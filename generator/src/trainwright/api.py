@@ -19,9 +19,9 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainwright.datatypes.errors import SelectionError, TrainwrightError
+from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Finding, Location, Severity
-from trainwright.errors import SelectionError, TrainwrightError
 
 if TYPE_CHECKING:
     from trainwright.files.tree import Tree

@@ -14,7 +14,7 @@ from cluster_objects import conditions
 from repository import Repository
 from trainwright.cluster import live
 from trainwright.cluster.client import Access, Cluster
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
 
 Run = Callable[..., Result]
 Applied = Callable[..., dict[str, Any]]

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from trainwright.cluster.pods import assign_slots, pod_slots, read
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds import SERVED
 
 Shared = Callable[[str], Path]

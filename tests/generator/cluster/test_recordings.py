@@ -15,8 +15,9 @@ from trainwright.cluster import intent, status
 from trainwright.cluster.client import Access, Cluster
 from trainwright.cluster.intent import DesiredRun
 from trainwright.cluster.text import sentence
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds import SERVED
 from trainwright.kinds.operators import find
 from trainwright.kinds.state import Phase

@@ -31,7 +31,7 @@ from apiserver import ApiServer
 from cluster_objects import RUNNING, pod
 from git_repository import commit, git
 from repository import Copied, Repository
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.importing.object_as_written import as_written
 from trainwright.kinds import SERVED
 

@@ -37,7 +37,7 @@ from adoption import (
 from git_repository import commit, git
 from repository import Repository
 from strategic_merge import patched
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.importing.object_as_written import as_written
 from trainwright.kinds import trains

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from repository import Repository
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.pointer import Pointer
-from trainwright.equivalence import Difference
 from trainwright.importing.differing import severity
+from trainwright.importing.equivalence import Difference
 from trainwright.kinds.reading import Loss
 
 JOB = {

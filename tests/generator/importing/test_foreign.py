@@ -13,11 +13,11 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from repository import Repository
+from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.pointer import Pointer
-from trainwright.equivalence.comparison import values
-from trainwright.errors import TrainwrightError
 from trainwright.importing import ImportInput
 from trainwright.importing.batch import ImportBatch, ImportOptions, run
+from trainwright.importing.equivalence.comparison import values
 from trainwright.kinds.reading import Loss
 
 HERE = Path(__file__).parent

@@ -19,20 +19,19 @@ import pytest
 import yaml
 
 from repository import Repository
-from trainwright import equivalence
-from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.data import Data, mapping
+from trainwright.datatypes.errors import TrainwrightError
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import lookup, scalars
-from trainwright.datatypes.tolerant import mapping
 from trainwright.documents import yamlio
-from trainwright.equivalence import NormalForm
-from trainwright.equivalence.comparison import values
-from trainwright.errors import TrainwrightError
 from trainwright.files.tree import Folder
 from trainwright.findings import credentials
-from trainwright.importing import ImportInput, accounting, text
+from trainwright.importing import ImportInput, accounting, equivalence, text
 from trainwright.importing.accounting import Account
 from trainwright.importing.batch import ImportBatch, ImportOptions, run
 from trainwright.importing.convert import Imported
+from trainwright.importing.equivalence import NormalForm
+from trainwright.importing.equivalence.comparison import values
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
 from trainwright.manifests import reading

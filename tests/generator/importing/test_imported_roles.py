@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 from repository import Repository
-from trainwright.equivalence import NormalForm
-from trainwright.equivalence.comparison import values
 from trainwright.files.tree import Folder
 from trainwright.importing import ImportInput
 from trainwright.importing.batch import ImportOptions, run
+from trainwright.importing.equivalence import NormalForm
+from trainwright.importing.equivalence.comparison import values
 from trainwright.importing.trial import ImportContext
 
 ROOT = Path(__file__).parents[3]

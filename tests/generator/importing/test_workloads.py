@@ -13,14 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from trainwright import equivalence
 from trainwright.datatypes.pointer import scalars
 from trainwright.documents.yamlio import Document
-from trainwright.equivalence import NormalForm
 from trainwright.files.tree import Folder
-from trainwright.importing import ImportInput, text
+from trainwright.importing import ImportInput, equivalence, text
 from trainwright.importing.batch import ImportBatch, ImportOptions, run
 from trainwright.importing.convert import Imported
+from trainwright.importing.equivalence import NormalForm
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds.reading import ImportingError, Loss, SourceObject
 from trainwright.manifests import reading

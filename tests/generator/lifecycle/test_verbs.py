@@ -759,8 +759,8 @@ def test_an_edit_while_a_verb_thinks_is_not_lost(
 
 def test_what_the_command_line_offers_is_what_there_is() -> None:
     from trainwright.cli import lifecycle
+    from trainwright.documents.validation import schema
     from trainwright.lifecycle import promote
-    from trainwright.validation import schema
 
     runs = schema._load("ledger.schema.json")["properties"]["runs"]["additionalProperties"]
     assert tuple(promote.GROUPS) == lifecycle.GROUPS

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 from trainwright.manifests import cel, celfunctions, crds
 from trainwright.manifests.cel import Broken, Skipped
 from trainwright.manifests.crds import Crd

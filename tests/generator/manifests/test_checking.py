@@ -9,8 +9,8 @@ import pytest
 from hypothesis import settings
 
 from mutated import mutations
+from trainwright.datatypes.finding import Finding, Severity
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import Finding, Severity
 from trainwright.manifests import checking, crds, reading, run, webhooks
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.checking import CheckContext, CheckedText

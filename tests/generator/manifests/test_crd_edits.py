@@ -16,7 +16,7 @@ import git_repository
 from git_repository import git
 from trainwright.cli import main
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.manifests import crd_edits, crds, webhooks
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.crd_edits import Refusal

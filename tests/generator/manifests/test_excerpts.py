@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from trainwright.datatypes.model import Finding, Location
+from trainwright.datatypes.finding import Finding, Location
 from trainwright.findings import diagnostics as dx
 from trainwright.manifests import excerpts
 from trainwright.manifests.reading import Source

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds.subjects import subject_of
 from trainwright.manifests.run import nowhere
 from trainwright.rules.families import run

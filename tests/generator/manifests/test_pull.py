@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from trainwright.errors import SourceError
+from trainwright.datatypes.errors import SourceError
 from trainwright.manifests import pull
 
 pytest.importorskip("kubernetes")

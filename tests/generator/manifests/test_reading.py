@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.errors import SourceError
 from trainwright.documents.yamlio import Document
-from trainwright.errors import SourceError
 from trainwright.manifests import reading
 from trainwright.manifests.reading import Source
 

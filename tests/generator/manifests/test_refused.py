@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from kubernetes_values import VALUES
 
-from trainwright.datatypes.model import Severity
+from trainwright.datatypes.finding import Severity
+from trainwright.documents.validation import kubernetes_schemas
+from trainwright.documents.validation.list_maps import KEY_DEFAULTS
 from trainwright.manifests import run
 from trainwright.manifests.run import ManifestOptions
-from trainwright.validation import kubernetes_schemas
-from trainwright.validation.list_maps import KEY_DEFAULTS
 
 OPTIONS = ManifestOptions(today="2026-01-01", kubernetes="1.37")
 

@@ -12,11 +12,11 @@ from click.testing import CliRunner, Result
 from repository import Repository
 from trainwright.cli import common as command
 from trainwright.cli import main
-from trainwright.datatypes.model import Finding, Severity
+from trainwright.datatypes.finding import Finding, Severity
 from trainwright.documents import fast_yaml
+from trainwright.documents.validation import kubernetes_schemas
 from trainwright.manifests import parallel, run
 from trainwright.manifests.run import ManifestOptions
-from trainwright.validation import kubernetes_schemas
 from uninstalled import without
 
 TODAY = "2026-06-01"

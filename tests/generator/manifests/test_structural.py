@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from trainwright.errors import SourceError
+from trainwright.datatypes.errors import SourceError
 from trainwright.manifests import crds
 from trainwright.manifests.catalog import Catalog, KnownKind
 from trainwright.manifests.crds import Crd

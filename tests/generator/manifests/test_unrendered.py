@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.datatypes.model import Finding, Severity
-from trainwright.errors import SourceError
+from trainwright.datatypes.errors import SourceError
+from trainwright.datatypes.finding import Finding, Severity
 from trainwright.importing import ImportInput
 from trainwright.manifests import run
 from trainwright.manifests.run import ManifestOptions

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.datatypes.model import Data, Severity
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Severity
 from trainwright.manifests import run
 from trainwright.manifests.run import ManifestOptions
 

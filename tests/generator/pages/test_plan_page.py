@@ -13,8 +13,8 @@ import git_repository
 from git_repository import git
 from opened_page import Visit
 from repository import Repository
+from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import Finding, Location, Severity
 from trainwright.datatypes.pointer import Pointer
 from trainwright.plan import html
 from trainwright.plan.model import (

@@ -15,8 +15,8 @@ from opened_page import Visit
 from repository import Repository
 from trainwright.cluster.pods import LivePod
 from trainwright.cluster.status import RunStatus
+from trainwright.datatypes.finding import Held, Location
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import Held, Location
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds.state import Phase, State
 from trainwright.overview import page as pages

@@ -13,8 +13,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import Finding, Location, Severity
 from trainwright.datatypes.pointer import Pointer
 from trainwright.plan import markdown
 from trainwright.plan.alike import alike

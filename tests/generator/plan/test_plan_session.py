@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import git_repository
 from git_repository import git
 from repository import ENVIRONMENT, JOB, Repository
+from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.layout import JobFile
-from trainwright.errors import TrainwrightError
 from trainwright.files.git import Repository as Clone
 from trainwright.plan.comparison import PlanOptions
 from trainwright.plan.earlier import Earlier

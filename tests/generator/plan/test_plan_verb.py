@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 import git_repository
 from git_repository import git
 from repository import Copied, Repository
+from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import Finding, Location, Severity
 from trainwright.datatypes.pointer import Pointer
+from trainwright.documents.validation import schema
 from trainwright.plan import markdown
 from trainwright.plan.model import (
     Action,
@@ -33,7 +34,6 @@ from trainwright.reports.comment import LIMIT, cell
 from trainwright.reports.style import Style
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
-from trainwright.validation import schema
 
 POOLS = """\
 pools:

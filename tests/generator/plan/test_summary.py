@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import Finding, Location, Severity
 from trainwright.datatypes.pointer import Pointer
 from trainwright.plan import headline, markdown, text, words
 from trainwright.plan.alike import alike

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator
 from markdown_it import MarkdownIt
 
-from trainwright.datatypes.model import Finding, Location, Related, Severity
+from trainwright.datatypes.finding import Finding, Location, Related, Severity
 from trainwright.datatypes.pointer import Pointer
 from trainwright.reports import FORMATS
 from trainwright.reports.markdown import LIMIT

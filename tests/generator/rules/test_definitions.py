@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds.subjects import subject_of
 from trainwright.manifests.run import nowhere
 from trainwright.rules.registry import RULES

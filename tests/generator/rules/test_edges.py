@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from crds import TRAINJOBS
-from trainwright.datatypes.model import Environment, Manifest
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.manifest import Manifest
 from trainwright.documents.yamlio import Document
 from trainwright.kinds.subjects import subject_of
 from trainwright.kinds.trainjob import spec_rules as trainjob

@@ -14,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crds import CRDS, TRAINJOBS
-from trainwright.datatypes.model import Data, Environment, Manifest
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import lookup
 from trainwright.documents.yamlio import Document
 from trainwright.rule_model.edit import EditRule, EditSample, Verdict

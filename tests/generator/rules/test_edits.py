@@ -12,7 +12,10 @@ import pytest
 import yaml
 
 from crds import CRDS, TRAINJOBS
-from trainwright.datatypes.model import Data, Environment, Kueue, Manifest
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment, Kueue
+from trainwright.datatypes.manifest import Manifest
+from trainwright.documents.validation import kubernetes_schemas
 from trainwright.documents.yamlio import Document
 from trainwright.manifests import cel, crds
 from trainwright.rule_model.edit import Verdict
@@ -20,7 +23,6 @@ from trainwright.rule_model.edit_row import Basis
 from trainwright.rules.edits.outcomes import EDIT_RULES, evaluate
 from trainwright.rules.edits.table import EDITS
 from trainwright.specs import resolve
-from trainwright.validation import kubernetes_schemas
 
 ROOT = Path(__file__).parents[3]
 R, B, N, M, P = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds.subjects import subject_of
 from trainwright.manifests.run import nowhere
 from trainwright.rules.registry import RULES

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import leaves, lookup
 from trainwright.kinds import KINDS
 from trainwright.kinds.subjects import subject_of

@@ -13,12 +13,12 @@ import pytest
 import yaml
 
 from repository import Repository
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
+from trainwright.documents.validation import kubernetes_schemas
 from trainwright.kinds.subjects import subject_of
 from trainwright.manifests.run import nowhere
 from trainwright.rules.api_server import objects, pods, volumes
 from trainwright.rules.registry import RULES
-from trainwright.validation import kubernetes_schemas
 
 POD = "{kind: Pod, apiVersion: v1, spec: {%s containers: [{name: a, image: a:1, %s}]}}"
 

@@ -10,7 +10,7 @@ import jsonschema_rs
 import pytest
 import yaml
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 from trainwright.rule_model import rule_file
 from trainwright.rule_model.edit import EditRule
 from trainwright.rule_model.rule import Rule

@@ -12,15 +12,16 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainwright.datatypes.model import Data, Environment, Manifest
+from trainwright.datatypes.data import Data, plain
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import lookup
-from trainwright.datatypes.tolerant import plain
 from trainwright.documents.yamlio import Document
 from trainwright.findings import credentials
 from trainwright.kinds import KINDS as WORKLOADS
 from trainwright.kinds.subjects import subject_of
 from trainwright.objects.bundle import Bundle
-from trainwright.pods import storage
+from trainwright.objects.pods import storage
 from trainwright.rule_model.rule import Rule, Sample
 from trainwright.rule_model.subject import Subject
 from trainwright.rules import families, saving, tuning

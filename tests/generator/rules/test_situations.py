@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from trainwright.datatypes.model import Data, Environment, Manifest
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.manifest import Manifest
 from trainwright.documents.yamlio import Document
 from trainwright.kinds.subjects import subject_of
 from trainwright.objects.bundle import Bundle

@@ -13,10 +13,10 @@ import yaml
 
 import remembered_engine
 from repository import Repository
-from trainwright import values
 from trainwright.datatypes.layout import JobFile
+from trainwright.documents.validation import schema
 from trainwright.files.tree import Folder
-from trainwright.helm import engines
+from trainwright.helm import engines, values
 from trainwright.kinds import TARGETS
 from trainwright.kinds.capabilities import unsupported
 from trainwright.render import batch, dropped, objects
@@ -24,7 +24,6 @@ from trainwright.runs import identity
 from trainwright.runs.decision import Sources, Step
 from trainwright.runs.workspace import Workspace
 from trainwright.specs.merge import merge
-from trainwright.validation import schema
 
 Spec: TypeAlias = dict[str, Any]
 Pair: TypeAlias = tuple[Spec, Spec]  # what a job says, and what is laid over it

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from trainwright import values
-from trainwright.datatypes.model import Environment, Job
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.job import Job
 from trainwright.documents import yamlio
 from trainwright.documents.yamlio import Document
 from trainwright.files.tree import Folder
+from trainwright.helm import values
 from trainwright.kinds import TARGETS
 from trainwright.kinds.capabilities import unsupported
 from trainwright.runs import identity

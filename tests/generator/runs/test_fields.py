@@ -15,9 +15,11 @@ import yaml
 from environment_fields import ENVIRONMENT, EnvironmentField
 
 from repository import Repository
+from trainwright.datatypes.fields import spelled
+from trainwright.datatypes.job import POD_FIELDS
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import POD_FIELDS, spelled
 from trainwright.datatypes.pointer import Pointer
+from trainwright.documents.validation import schema
 from trainwright.files.tree import Folder
 from trainwright.helm import engines
 from trainwright.kinds import TARGETS
@@ -29,7 +31,6 @@ from trainwright.runs.record import VALUES_FILE
 from trainwright.runs.same_spec import Surroundings
 from trainwright.runs.workspace import ResolvedJob, Workspace
 from trainwright.specs import fields as contract
-from trainwright.validation import schema
 
 ROOT = Path(__file__).resolve().parents[3]
 Schema = Mapping[str, Any]

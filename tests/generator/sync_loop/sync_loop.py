@@ -24,9 +24,9 @@ from sync_repository import (
 )
 from sync_requests import ENVIRONMENT, Requests, Tree, jobs, own_path, spec
 
+from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import Manifest
-from trainwright.errors import TrainwrightError
+from trainwright.datatypes.manifest import Manifest
 from trainwright.lifecycle import extend, rerun, retire, states, subject
 from trainwright.lifecycle.subject import Step, Subject
 from trainwright.rule_model.edit import Verdict

@@ -18,8 +18,8 @@ import yaml
 from sync_cluster import Body, Identity
 from sync_requests import Tree
 
+from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.layout import JobFile, environment_files
-from trainwright.datatypes.model import Environment
 from trainwright.documents import yamlio
 from trainwright.files.tree import NOTHING, Edited
 from trainwright.helm import engines, own_chart

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from trainwright.cli.upgrade import FORMATS
-from trainwright.datatypes.model import Finding, Location, Severity
+from trainwright.datatypes.finding import Finding, Location, Severity
+from trainwright.plan.upgrade.comparison import Environments, compare
+from trainwright.plan.upgrade.model import Outcome, Release, Upgrade
 from trainwright.reports.style import Style, written
-from trainwright.upgrade.comparison import Environments, compare
-from trainwright.upgrade.model import Outcome, Release, Upgrade
 
 FILE = "environments/prod/jobs/llm.yaml"
 OLD, NEW = Release("1.0.0"), Release("2.0.0")

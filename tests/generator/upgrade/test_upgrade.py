@@ -16,7 +16,7 @@ import git_repository as git
 import second_version
 from repository import Repository
 from second_version import VERSION, Version
-from trainwright.upgrade import staging
+from trainwright.plan.upgrade import staging
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = json.loads((ROOT / "schemas/upgrade.schema.json").read_text())

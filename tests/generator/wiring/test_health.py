@@ -15,7 +15,8 @@ import yaml
 
 import crds
 import gitops_engines
-from trainwright.datatypes.model import Environment, Location, TargetOptions
+from trainwright.datatypes.environment import Environment, TargetOptions
+from trainwright.datatypes.finding import Location
 from trainwright.documents import yamlio
 from trainwright.gitops.wiring import customizations, workload
 from trainwright.kinds import SERVED, TARGETS

@@ -17,7 +17,7 @@ from pydantic import ConfigDict, model_validator
 
 from trainwright import __version__
 from trainwright.api import Repository
-from trainwright.errors import TrainwrightError
+from trainwright.datatypes.errors import TrainwrightError
 from trainwright_editor.assistants.tools import Tools
 
 P = ParamSpec("P")

@@ -11,9 +11,9 @@ from pydantic import Field
 
 from trainwright.api import Check, Repository
 from trainwright.authoring.place import kind_of
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.errors import SelectionError, TrainwrightError
 from trainwright.datatypes.layout import ENVIRONMENTS
-from trainwright.datatypes.model import Data
-from trainwright.errors import SelectionError, TrainwrightError
 from trainwright.files.tree import Folder
 from trainwright.reports.json import finding_data
 from trainwright_editor.assistants.search import search

@@ -12,11 +12,11 @@ from datetime import date, timedelta
 from trainwright.authoring.remedies import Action, job_of_finding, remedies
 from trainwright.authoring.session import Session
 from trainwright.authoring.text import Span, position
+from trainwright.datatypes.errors import TrainwrightError
+from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.layout import job_of
-from trainwright.datatypes.model import Finding
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents import editing
-from trainwright.errors import TrainwrightError
 from trainwright.reports.report import rule
 from trainwright.rules.policy import waivable
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from trainwright.authoring.session import Session
+from trainwright.datatypes.environment import Environment, Pool
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import Environment, Pool
 from trainwright.runs.workspace import Asking
 from trainwright.specs.demand import Demand, total
 

@@ -10,14 +10,14 @@ from typing import Literal
 from trainwright.authoring import names
 from trainwright.authoring.place import Place, job_at, kind_of, spec_root
 from trainwright.authoring.text import Position, Span, read
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import job_of
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.documents import yamlio
+from trainwright.documents.validation.other_names import other_names
+from trainwright.documents.validation.violation import show
 from trainwright.specs.fields import Field, field
-from trainwright.validation.other_names import other_names
-from trainwright.validation.violation import show
 from trainwright_editor.language_server.availability import availability
 
 _MARK = "zzcursorzz"  # what is put where the cursor is, so that the parser has its place

@@ -13,8 +13,8 @@ from pygls.lsp.server import LanguageServer
 from trainwright.authoring.place import Place
 from trainwright.authoring.session import Link, Session
 from trainwright.authoring.text import Position, Span
+from trainwright.datatypes.errors import SourceError
 from trainwright.datatypes.layout import ENVIRONMENTS
-from trainwright.errors import SourceError
 from trainwright.files.tree import find_root
 from trainwright_editor.language_server.diagnostics import To
 

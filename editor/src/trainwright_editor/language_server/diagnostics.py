@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from trainwright.authoring.text import Position, Span
-from trainwright.datatypes.model import Finding, Location, Severity
+from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.findings import diagnostics as dx
 from trainwright.findings.visibility import visible
 from trainwright.reports.report import help_uri

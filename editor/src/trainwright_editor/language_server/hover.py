@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from trainwright.authoring import names
 from trainwright.authoring.place import Place, job_at
 from trainwright.authoring.text import Position, Span
+from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile, job_of
-from trainwright.datatypes.model import Finding
 from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.documents.validation.violation import show
 from trainwright.findings.visibility import visible
 from trainwright.reports.report import help_uri, rule
 from trainwright.specs.merge import BUILT_IN, Layer
-from trainwright.validation.violation import show
 from trainwright_editor.language_server.availability import availability
 
 if TYPE_CHECKING:

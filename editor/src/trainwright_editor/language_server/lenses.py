@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from trainwright.authoring.place import Place, environment_of, kind_of
 from trainwright.authoring.text import Position
+from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile, job_of
 from trainwright.datatypes.listing import plural
 from trainwright.datatypes.pointer import Pointer
-from trainwright.errors import TrainwrightError
 from trainwright.runs.decision import Decision, Step
 from trainwright.specs.demand import Demand, Range
 from trainwright_editor.language_server.navigation import naming, uses

@@ -15,8 +15,8 @@ from trainwright.authoring.place import (
     layered,
     target,
 )
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.layout import JobFile, environment_path, job_of
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.specs.merge import BUILT_IN, Layered
 

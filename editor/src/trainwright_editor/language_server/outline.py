@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from trainwright.authoring.place import Place, job_at, kind_of
 from trainwright.authoring.text import Entry, Position, Span, Text
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, leaves, lookup
+from trainwright.documents.validation.violation import show
 from trainwright.specs.fields import field
 from trainwright.specs.merge import BUILT_IN, Layered
-from trainwright.validation.violation import show
 
 if TYPE_CHECKING:
     from trainwright.authoring.session import Session

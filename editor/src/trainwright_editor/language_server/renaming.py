@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from trainwright.authoring.names import VOLUME_NAMES
 from trainwright.authoring.place import Place, Target, layered, target
 from trainwright.authoring.text import Span
+from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ENVIRONMENTS, JobFile, job_of
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.documents import yamlio
-from trainwright.errors import TrainwrightError
 from trainwright.specs.merge import BASE, JOB, Layer
 from trainwright_editor.language_server import navigation
 

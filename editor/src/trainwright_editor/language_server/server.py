@@ -24,7 +24,7 @@ from pygls.lsp.server import LanguageServer
 
 from trainwright import __version__
 from trainwright.authoring.session import Session
-from trainwright.errors import SourceError
+from trainwright.datatypes.errors import SourceError
 from trainwright.files.tree import find_root
 from trainwright_editor.language_server import diagnostics
 from trainwright_editor.language_server.answers import Answers

@@ -7,8 +7,8 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from trainwright.authoring.remedies import Action, remedies
+from trainwright.datatypes.finding import Finding, Severity
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Finding, Severity
 
 if TYPE_CHECKING:
     from trainwright.authoring.session import Session

@@ -17,9 +17,9 @@ from trainwright.authoring.place import (
     target,
     value_at,
 )
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile, environment_path, job_of
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.kinds import TARGETS

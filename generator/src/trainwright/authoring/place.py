@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from trainwright.authoring.text import Entry, Position, Span, Text
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import (
     DEFAULTS,
@@ -17,7 +18,6 @@ from trainwright.datatypes.layout import (
     environment_path,
     job_of,
 )
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.documents.yamlio import Document
 from trainwright.specs import layers

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from trainwright.authoring import names
 from trainwright.authoring.place import Place, kind_of, spec_root
 from trainwright.authoring.text import Entry, Position, Span, offset
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile, job_of
-from trainwright.datatypes.model import Data, Finding
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.documents import editing, yamlio
 from trainwright.findings import diagnostics as dx

@@ -8,9 +8,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from trainwright.authoring.text import Text, read
+from trainwright.datatypes.errors import TrainwrightError
+from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.layout import JobFile, is_job, job_of
-from trainwright.datatypes.model import Finding
-from trainwright.errors import TrainwrightError
 from trainwright.files.entry import ignore_file
 from trainwright.files.git import Settings
 from trainwright.files.tree import Edited, Folder

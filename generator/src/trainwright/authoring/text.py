@@ -11,8 +11,8 @@ from typing import Literal
 
 from yaml.nodes import MappingNode, Node, SequenceNode
 
+from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Finding
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents import yamlio
 from trainwright.documents.yamlio import Document

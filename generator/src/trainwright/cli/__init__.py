@@ -21,7 +21,7 @@ import click
 from trainwright import __version__
 from trainwright.cli.common import Context
 from trainwright.cli.suggestions import Choice, Group
-from trainwright.errors import INTERRUPTED
+from trainwright.datatypes.errors import INTERRUPTED
 
 _GITOPS = {
     "wire": "wire:wire",

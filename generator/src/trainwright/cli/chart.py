@@ -12,7 +12,7 @@ from trainwright.cli.common import FINDINGS, OK, Context, errors
 from trainwright.cli.suggestions import Group
 
 if TYPE_CHECKING:
-    from trainwright.datatypes.model import Finding
+    from trainwright.datatypes.finding import Finding
 
 folder = click.argument(
     "chart",

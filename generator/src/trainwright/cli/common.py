@@ -14,14 +14,14 @@ import click
 
 from trainwright import __version__
 from trainwright.cli.suggestions import Choice
-from trainwright.errors import TrainwrightError, output_trouble
+from trainwright.datatypes.errors import TrainwrightError, output_trouble
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from trainwright.api import Repository
+    from trainwright.datatypes.finding import Finding
     from trainwright.datatypes.layout import JobFile
-    from trainwright.datatypes.model import Finding
     from trainwright.files.tree import Tree
     from trainwright.render.build import Build, BuildOptions
 
@@ -224,8 +224,8 @@ class Context:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold the lock of the repository: no other verb that takes it writes meanwhile."""
+        from trainwright.datatypes.errors import SelectionError
         from trainwright.datatypes.layout import ENVIRONMENTS, NO_ENVIRONMENT
-        from trainwright.errors import SelectionError
         from trainwright.files import filetree
 
         if not (self.root / ENVIRONMENTS).is_dir():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from trainwright.cli.common import errors
-from trainwright.errors import TrainwrightError
+from trainwright.datatypes.errors import TrainwrightError
 
 _MISSING = (
     "editors and assistants are served by trainwright-editor: pip install trainwright-editor "

@@ -58,7 +58,7 @@ def each(act: Callable[[Subject], Step]) -> Act:
 
 
 def selected(context: Context, selections: tuple[str, ...]) -> tuple[JobFile, ...]:
-    from trainwright.errors import SelectionError
+    from trainwright.datatypes.errors import SelectionError
     from trainwright.files.tree import Folder
     from trainwright.specs import load, select
 
@@ -72,7 +72,7 @@ def carry_out(
     context: Context, verb: str, selections: tuple[str, ...], act: Act, options: Writing
 ) -> None:
     """Work everything out, show it, and write it unless something speaks against it."""
-    from trainwright.errors import SelectionError
+    from trainwright.datatypes.errors import SelectionError
     from trainwright.lifecycle import session
 
     with errors(), nullcontext() if options.dry_run else context.held():

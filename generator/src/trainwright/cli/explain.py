@@ -30,7 +30,7 @@ def _complete_path(
     """The paths of the job that is named before."""
     from click.shell_completion import CompletionItem
 
-    from trainwright.errors import TrainwrightError
+    from trainwright.datatypes.errors import TrainwrightError
     from trainwright.files.tree import Folder
     from trainwright.specs import explain, load
 

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from trainwright.datatypes.same import digest
 from trainwright.files import memory
+from trainwright.files.memo import Cell
 from trainwright.files.memory import EMBEDDED, Kept
 from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Folder, Tree
-from trainwright.memo import Cell
 
 _LAST = "last"
 

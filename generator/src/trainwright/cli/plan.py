@@ -120,7 +120,7 @@ def plan(  # noqa: PLR0913 - an option each
 
 
 def _write(path: Path, text: str) -> None:
-    from trainwright.errors import OutputError
+    from trainwright.datatypes.errors import OutputError
 
     try:
         path.write_text(text, encoding="utf-8")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trainwright.cluster.intent import DesiredState
     from trainwright.cluster.sessions import Session
     from trainwright.cluster.status import RunStatus, Unread
-    from trainwright.datatypes.model import Environment
+    from trainwright.datatypes.environment import Environment
 
 
 def reaching(command: Callable[..., None]) -> Callable[..., None]:

@@ -21,7 +21,7 @@ from trainwright.cli.common import (
     selections,
     today,
 )
-from trainwright.errors import SourceError
+from trainwright.datatypes.errors import SourceError
 
 if TYPE_CHECKING:
     from trainwright.cluster.status import RunStatus, Unread

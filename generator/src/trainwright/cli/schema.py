@@ -24,7 +24,7 @@ def schema(name: str, out: Path | None) -> None:
     Without NAME, list them. Editors that may not use the network read them from a folder: see
     --out, and in a spec the first line "# yaml-language-server: $schema=PATH".
     """
-    from trainwright.validation import schema_files
+    from trainwright.documents.validation import schema_files
 
     with errors():
         found = schema_files.found()

@@ -54,8 +54,8 @@ def upgrade(
 
     Exits with 1 when there are new errors, or a run would not stay as it is.
     """
+    from trainwright.plan.upgrade import session
     from trainwright.reports.style import Style, written
-    from trainwright.upgrade import session
 
     if (after is None) == (chart is None):
         raise click.UsageError("Name the version to take: --to PATH, or --chart PATH.")
@@ -67,5 +67,5 @@ def upgrade(
         words = ["trainwright", "admin", "upgrade", *selections]
         words += [word for option, path in named if path for word in (option, str(path))]
         style = Style(command=" ".join(words), paint=context.paint, differing=context.differing)
-        click.echo(written("upgrade", output, found, style), nl=False, color=context.color)
+        click.echo(written("plan.upgrade", output, found, style), nl=False, color=context.color)
         sys.exit(FINDINGS if found.blocked else OK)

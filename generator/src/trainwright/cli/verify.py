@@ -122,7 +122,7 @@ _FORMATS = {"text": _text, "json": _json}
 
 
 def _write(folder: Path, found: Verification) -> None:
-    from trainwright.errors import OutputError
+    from trainwright.datatypes.errors import OutputError
     from trainwright.gitops import statement
 
     sets = (each.rendered for each in found.sets if each.equal)

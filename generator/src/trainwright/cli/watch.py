@@ -12,7 +12,7 @@ from time import sleep
 import click
 
 from trainwright.cli.common import Context, chosen_by, line_of, today
-from trainwright.errors import TrainwrightError
+from trainwright.datatypes.errors import TrainwrightError
 
 _MISSING = (
     "--watch needs watchfiles: pip install 'trainwright[watch]' "

@@ -31,9 +31,8 @@ from trainwright.cluster.errors import (
     unreachable,
 )
 from trainwright.cluster.shape import is_object
+from trainwright.datatypes.data import Data, mappings, text
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
-from trainwright.datatypes.tolerant import mappings, text
 
 if TYPE_CHECKING:
     from kubernetes.dynamic import DynamicClient

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from trainwright.datatypes import quantity
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data, dig
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import dig
 
 # What identifies the items of lists; others are compared by where they stand.
 _KEYS = ("name", "mountPath", "containerPort", "manager", "key")

@@ -15,9 +15,9 @@ from __future__ import annotations
 import json
 import re
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
-from trainwright.errors import TrainwrightError
 from trainwright.findings.credentials import redact
 
 LOG = "pods/log"

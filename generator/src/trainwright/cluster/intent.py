@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.errors import SelectionError, SourceError
+from trainwright.datatypes.finding import Held
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import Environment, Held, Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.documents import yamlio
-from trainwright.errors import SelectionError, SourceError
 from trainwright.files.tree import Folder
 from trainwright.kinds import ADOPTED, SERVED, TARGETS, trains
 from trainwright.kinds.kind import Kind

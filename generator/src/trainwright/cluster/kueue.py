@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from trainwright.cluster.client import Cluster, Resource
 from trainwright.cluster.errors import NoKind
 from trainwright.cluster.pods import clean
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 
 # Kueue 0.14 and later store v1beta2; earlier ones have only v1beta1, of the same shape here.
 _VERSIONS = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")

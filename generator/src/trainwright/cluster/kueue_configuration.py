@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from trainwright.cluster.client import Cluster, Resource
 from trainwright.cluster.errors import ClusterError
-from trainwright.datatypes.model import Data, Kueue, WaitForPodsReady
-from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
+from trainwright.datatypes.data import Data, dig, mapping, mappings, sequence, text
+from trainwright.datatypes.environment import Kueue, WaitForPodsReady
 from trainwright.documents import yamlio
 
 NAMESPACE = "kueue-system"

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from trainwright.cluster.client import DRY_RUN, Cluster
 from trainwright.cluster.errors import NoKind, Refused
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import Data, Finding, Location, Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, typed
 from trainwright.documents import yamlio
 from trainwright.findings.credentials import HIDDEN

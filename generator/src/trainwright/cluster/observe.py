@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from trainwright.cluster import kueue
 from trainwright.cluster.pods import UNSCHEDULED, LivePod, Termination, clean
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.state import Phase, State
 from trainwright.objects.kueue import QUEUE_LABEL

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trainwright.cluster.termination import RankFailure, parse
+from trainwright.datatypes.data import Data, amount, dig, mapping, mappings, text, texts
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Manifest
-from trainwright.datatypes.tolerant import amount, dig, mapping, mappings, text, texts
+from trainwright.datatypes.manifest import Manifest
 from trainwright.findings.credentials import redact
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.operators import workload
-from trainwright.pods import rank_prediction
-from trainwright.pods.pod import ManifestError
-from trainwright.pods.template import ROLE_LABEL, PodTemplate
+from trainwright.objects.pods import rank_prediction
+from trainwright.objects.pods.pod import ManifestError
+from trainwright.objects.pods.template import ROLE_LABEL, PodTemplate
 
 RUN_LABEL = "app.kubernetes.io/instance"  # of pods: the object they belong to
 _INDEX_LABEL = "batch.kubernetes.io/job-completion-index"

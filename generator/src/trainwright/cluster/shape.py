@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 
 # Fields that every kind has, or that are the same in all kinds which have them, and their types.
 _SHAPE: Data = {

@@ -13,9 +13,11 @@ from trainwright.cluster.intent import DesiredRun, DesiredState
 from trainwright.cluster.logs import GONE
 from trainwright.cluster.observe import POD_GROUP, Notice, Observation, current, is_unexplained
 from trainwright.cluster.pods import RUN_LABEL, LivePod, assign_slots, clean, pod_slots, read
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Held
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import Data, Held, Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.findings.credentials import redact
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.state import Phase, State

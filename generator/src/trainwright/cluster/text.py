@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from trainwright.cluster.pods import LivePod, Termination
 from trainwright.cluster.status import LastLines, RunStatus, Unread
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.listing import listed
-from trainwright.datatypes.model import Data
 from trainwright.findings.visibility import visible
 from trainwright.kinds.state import Phase, State
 from trainwright.objects.departure import deletion

@@ -8,7 +8,8 @@ from dataclasses import replace
 from trainwright.cluster.client import Cluster
 from trainwright.cluster.errors import ClusterError, NoKind
 from trainwright.cluster.status import resource_of
-from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds import OTHERS, OWNERS, SERVED, trains
 from trainwright.kinds.kind import Kind
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 from trainwright.cluster.client import Cluster, Resource
 from trainwright.cluster.errors import Expired, Unreachable
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
 from trainwright.kinds.state import Phase, State
 
 _WINDOW = 20  # seconds of one watch, after which pods are looked at again

@@ -12,7 +12,7 @@ import re
 
 import yaml
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 from trainwright.documents.yamlio import Dialect
 
 # A List of all that a cluster has may be large; what is larger is no manifest.

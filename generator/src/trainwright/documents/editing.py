@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping
 
 from yaml.nodes import MappingNode, Node, SequenceNode
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents import yamlio
 from trainwright.documents.yamlio import Document
-from trainwright.errors import TrainwrightError
 
 _BOM = "\ufeff"
 _DURATION = re.compile(r"(?:[0-9]+[dhms])+")  # a string to every YAML reader, quoted or not

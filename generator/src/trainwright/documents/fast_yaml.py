@@ -12,7 +12,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 from trainwright.documents import yamlio
 from trainwright.documents.dialect import number
 

@@ -13,8 +13,9 @@ import yaml
 from yaml.constructor import ConstructorError, SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Finding, Location
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents.yaml_syntax import Fault, explain, missing_space
 from trainwright.documents.yamltext import HalfCharacterError, Masked, masked

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from trainwright.datatypes import same
+from trainwright.datatypes.errors import OutputError
 from trainwright.datatypes.frozen import dataclass
-from trainwright.errors import OutputError
 from trainwright.files.tree import SCRATCH, read_regular
 
 try:

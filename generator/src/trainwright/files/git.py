@@ -17,9 +17,9 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
+from trainwright.datatypes.errors import SourceError
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ENVIRONMENTS
-from trainwright.errors import SourceError
 from trainwright.files import git_command
 from trainwright.files.entry import Entry, Kind, above, in_order, within
 from trainwright.files.git_command import GitError as GitError  # noqa: PLC0414 - its name here

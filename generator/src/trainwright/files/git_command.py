@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainwright.errors import SourceError
+from trainwright.datatypes.errors import SourceError
 
 if TYPE_CHECKING:  # where there is no repository, no process is started
     import subprocess

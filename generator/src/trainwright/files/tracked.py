@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias, cast
 
+from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.same import digest
-from trainwright.errors import TrainwrightError
 from trainwright.files import filetree
 from trainwright.files.entry import Entry, Kind, above, is_ignore_file
+from trainwright.files.memo import Cell, Memo
 from trainwright.files.tree import NOTHING, Edited, Folder, Tree, read_regular
-from trainwright.memo import Cell, Memo
 
 Question = Literal["entries", "kind", "read", "ignored", "digest", "files"]
 Answers: TypeAlias = Mapping[Question, Mapping[str, object]]  # by path

@@ -12,9 +12,9 @@ from operator import or_
 from pathlib import Path
 from typing import Protocol
 
+from trainwright.datatypes.errors import SourceError
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ENVIRONMENTS
-from trainwright.errors import SourceError
 from trainwright.files.entry import Entry, Kind, in_order
 
 SCRATCH = ".trainwright-"  # begins the names of what is being written, which no tree has

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from trainwright.datatypes.finding import Finding, Location, Related, Severity
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Finding, Location, Related, Severity
 from trainwright.datatypes.pointer import Pointer
 
 

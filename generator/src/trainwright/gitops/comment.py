@@ -14,9 +14,9 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
-from trainwright.errors import TrainwrightError
 from trainwright.reports.comment import LIMIT
 
 _TIMEOUT = 30  # seconds for one request

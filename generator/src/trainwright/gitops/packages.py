@@ -11,12 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.errors import TrainwrightError
+from trainwright.datatypes.finding import Finding, Related
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.job import file_digest
 from trainwright.datatypes.listing import listed
-from trainwright.datatypes.model import Data, Finding, Related, file_digest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents.yamlio import Document, parse
-from trainwright.errors import TrainwrightError
 from trainwright.files import filetree, git
 from trainwright.findings import diagnostics as dx
 from trainwright.helm import sdk

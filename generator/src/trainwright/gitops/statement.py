@@ -10,8 +10,8 @@ import json
 from collections.abc import Mapping
 
 from trainwright import __version__
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.same import digest
 from trainwright.helm import own_chart
 

@@ -9,11 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.errors import SelectionError, SourceError
+from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile, environment_path
-from trainwright.datatypes.model import Data, Finding
 from trainwright.datatypes.same import digest
-from trainwright.errors import SelectionError, SourceError
 from trainwright.files import lineage
 from trainwright.files.git import Repository
 from trainwright.files.tree import Tree

@@ -17,14 +17,14 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Protocol
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.errors import EngineError
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
 from trainwright.documents import yamlio
-from trainwright.errors import EngineError
+from trainwright.documents.validation import schema
 from trainwright.files.git_command import absolute_path
 from trainwright.files.tree import read_given
 from trainwright.helm import own_chart, sdk
-from trainwright.validation import schema
 
 if TYPE_CHECKING:
     from helm_python import Chart

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.same import digest
 from trainwright.documents import yamlio
-from trainwright.validation import schema
+from trainwright.documents.validation import schema
 
 FOLDER = Path(__file__).parents[1] / "chart"
 

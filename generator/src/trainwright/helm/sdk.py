@@ -8,7 +8,7 @@ from functools import cache
 from threading import Lock, Thread
 from types import ModuleType
 
-from trainwright.errors import EngineError
+from trainwright.datatypes.errors import EngineError
 
 # Who waits for another thread's import that fails is given what it left: a module without content.
 _LOADING = Lock()

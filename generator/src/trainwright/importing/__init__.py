@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.groupkind import PODGROUPS, RUNTIMES, SERVICE, GroupKind
-from trainwright.datatypes.model import Finding, Location, Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.documents.yamlio import Document
 from trainwright.findings import diagnostics as dx
 from trainwright.importing import as_it_is, docker, elasticdl, foreign, placeholders, slurm

@@ -17,17 +17,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, lookup, scalars, with_value, without_value
-from trainwright.equivalence import comparison, form
-from trainwright.equivalence.comparison import in_every_pod, values
-from trainwright.equivalence.form import NormalForm
+from trainwright.importing.equivalence import comparison, form
+from trainwright.importing.equivalence.comparison import in_every_pod, values
+from trainwright.importing.equivalence.form import NormalForm
 from trainwright.importing.source import Source, naming, read
 from trainwright.kinds import operators
 from trainwright.kinds.reading import ImportingError, SourceObject
 from trainwright.kinds.target import in_group
-from trainwright.pods.pod import Workload
+from trainwright.objects.pods.pod import Workload
 
 Fate = Literal["carried", "default", "left"]
 

@@ -11,12 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from trainwright.datatypes.data import Data, mapping, mappings, text
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.errors import TrainwrightError
+from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ENVIRONMENTS, JobFile
-from trainwright.datatypes.model import Data, Environment, Location, Manifest
-from trainwright.datatypes.tolerant import mapping, mappings, text
+from trainwright.datatypes.manifest import Manifest
 from trainwright.documents import yamlio
-from trainwright.errors import TrainwrightError
 from trainwright.files import filetree
 from trainwright.files.tree import Edited, Folder, Tree
 from trainwright.findings import credentials

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import gcd
 
-from trainwright.datatypes.model import Data, Environment, Manifest
-from trainwright.datatypes.tolerant import dig, integer, mapping, sequence
+from trainwright.datatypes.data import Data, dig, integer, mapping, sequence
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.manifest import Manifest
 from trainwright.importing.candidate import duration
 from trainwright.importing.convert import Imported, job_name
 from trainwright.importing.source import Source
@@ -22,8 +23,8 @@ from trainwright.kinds.kind import Kind
 from trainwright.kinds.reading import ImportingError, SourceObject
 from trainwright.objects.bundle import Bundle
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.pods.image_reference import split
-from trainwright.pods.template import PodTemplate
+from trainwright.objects.pods.image_reference import split
+from trainwright.objects.pods.template import PodTemplate
 
 # What a job would otherwise have of its environment's defaults, and the object has not.
 _INHERITED = ("maxDuration", "queue", "pool", "elastic")

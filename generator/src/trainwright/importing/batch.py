@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from trainwright.datatypes.errors import OutputError
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import RUNTIMES
 from trainwright.datatypes.layout import ENVIRONMENTS, JobFile
-from trainwright.errors import OutputError
 from trainwright.files import filetree
 from trainwright.files.tree import Folder
 from trainwright.importing import ImportInput, text

@@ -7,34 +7,27 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from trainwright.datatypes import quantity
-from trainwright.datatypes.model import (
-    CONTAINER_FIELDS,
-    JOB_FIELDS,
-    POD_FIELDS,
-    Data,
-    Environment,
-    Pool,
-    Ready,
-    spelled,
-)
+from trainwright.datatypes.data import Data, dig, mappings, sequence, text
+from trainwright.datatypes.environment import Environment, Pool
+from trainwright.datatypes.fields import spelled
+from trainwright.datatypes.job import CONTAINER_FIELDS, JOB_FIELDS, POD_FIELDS, Ready
 from trainwright.datatypes.pointer import Pointer, scalars
-from trainwright.datatypes.tolerant import dig, mappings, sequence, text
 from trainwright.documents.yamlio import Block
-from trainwright.equivalence.form import NormalForm
 from trainwright.findings import credentials
 from trainwright.importing import companions, containers, role_names
 from trainwright.importing.choice import Choice, choices
+from trainwright.importing.equivalence.form import NormalForm
 from trainwright.importing.generated import is_generated
 from trainwright.importing.names import RUN, Names, referring
 from trainwright.importing.role_names import port_of
 from trainwright.importing.source import Source
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS, operators
-from trainwright.pods import command as commands
-from trainwright.pods.flags import Mention, parse_arguments
-from trainwright.pods.image_reference import split
-from trainwright.pods.launchers import LAUNCHERS, SWITCH, Launcher
-from trainwright.pods.pod import Mount, Pod, Workload
+from trainwright.objects.pods import command as commands
+from trainwright.objects.pods.flags import Mention, parse_arguments
+from trainwright.objects.pods.image_reference import split
+from trainwright.objects.pods.launchers import LAUNCHERS, SWITCH, Launcher
+from trainwright.objects.pods.pod import Mount, Pod, Workload
 from trainwright.specs import fields, layers
 from trainwright.specs.merge import merge, without_nulls
 

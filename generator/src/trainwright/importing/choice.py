@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.environment import Environment, Pool
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Environment, Pool
 from trainwright.kinds.reading import ImportingError
-from trainwright.pods.pod import Pod
+from trainwright.objects.pods.pod import Pod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

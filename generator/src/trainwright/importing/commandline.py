@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 import click
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Location
 from trainwright.importing.source import Source
 from trainwright.kinds.reading import ImportingError, Loss, NotImported, shown
 

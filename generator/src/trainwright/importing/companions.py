@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from trainwright.datatypes.model import Data, Manifest
-from trainwright.datatypes.tolerant import dig, mapping, text
-from trainwright.equivalence import containers, form, programs
-from trainwright.equivalence.form import NormalForm
+from trainwright.datatypes.data import Data, dig, mapping, text
+from trainwright.datatypes.manifest import Manifest
 from trainwright.findings import credentials
 from trainwright.importing import fetched, monitors
+from trainwright.importing.equivalence import containers, form, programs
+from trainwright.importing.equivalence.form import NormalForm
 from trainwright.importing.fetched import Fetched
 from trainwright.importing.names import Names, anonymous
 from trainwright.kinds import operators
-from trainwright.pods.command import SCRIPT_PATH
-from trainwright.pods.groups import Pods
-from trainwright.pods.pod import Mount, Pod, Workload
+from trainwright.objects.pods.command import SCRIPT_PATH
+from trainwright.objects.pods.groups import Pods
+from trainwright.objects.pods.pod import Mount, Pod, Workload
 
 SCRIPT = SCRIPT_PATH  # where a script that the spec holds is rendered to
 _MOST = 131_072  # characters of such a script

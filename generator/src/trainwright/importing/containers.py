@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TypeAlias
 
-from trainwright.datatypes.model import Data
-from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
-from trainwright.equivalence.containers import places
+from trainwright.datatypes.data import Data, dig, mapping, mappings, sequence, text
 from trainwright.importing import companions
-from trainwright.pods import build
-from trainwright.pods.pod import Mount, Pod
-from trainwright.pods.template import SHARED_MEMORY, Container
+from trainwright.importing.equivalence.containers import places
+from trainwright.objects.pods import build
+from trainwright.objects.pods.pod import Mount, Pod
+from trainwright.objects.pods.template import SHARED_MEMORY, Container
 
 Literal: TypeAlias = Callable[[str], str]  # a text as a spec has to write it
 

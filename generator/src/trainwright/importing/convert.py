@@ -6,15 +6,22 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from trainwright import equivalence
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, leaves
-from trainwright.equivalence import Difference, NormalForm
-from trainwright.importing import accounting, candidate, companions, differing, reasons, shortest
+from trainwright.importing import (
+    accounting,
+    candidate,
+    companions,
+    differing,
+    equivalence,
+    reasons,
+    shortest,
+)
 from trainwright.importing.accounting import Account
 from trainwright.importing.choice import choices
 from trainwright.importing.differing import Differing
+from trainwright.importing.equivalence import Difference, NormalForm
 from trainwright.importing.kept_names import staying
 from trainwright.importing.missing_nodes import missing_nodes
 from trainwright.importing.placeholders import unfilled_variables

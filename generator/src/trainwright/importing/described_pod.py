@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trainwright.datatypes import quantity
-from trainwright.datatypes.model import Data
-from trainwright.pods.pod import Pod, Workload
+from trainwright.datatypes.data import Data
+from trainwright.objects.pods.pod import Pod, Workload
 
 
 def described_pod(workload: Workload) -> Pod:

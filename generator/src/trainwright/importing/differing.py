@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer
-from trainwright.equivalence import Difference
-from trainwright.equivalence.comparison import in_every_pod
 from trainwright.importing import reasons
+from trainwright.importing.equivalence import Difference
+from trainwright.importing.equivalence.comparison import in_every_pod
 from trainwright.kinds.reading import Loss
 from trainwright.kinds.target import in_group
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import click
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 from trainwright.importing.commandline import (
     CommandReader,
     Line,

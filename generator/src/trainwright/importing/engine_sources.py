@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from posixpath import normpath
 
+from trainwright.datatypes.data import Data, dig, mapping, mappings, text
+from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import APPLICATION, KUSTOMIZATION
-from trainwright.datatypes.model import Data, Location, Manifest
-from trainwright.datatypes.tolerant import dig, mapping, mappings, text
+from trainwright.datatypes.manifest import Manifest
 from trainwright.importing.letting_go import Holder
 from trainwright.importing.live import written_by_cluster
 from trainwright.kinds import trains

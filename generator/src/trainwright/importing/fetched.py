@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.data import Data, mapping, mappings, text
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.quantity import seconds
-from trainwright.datatypes.tolerant import mapping, mappings, text
 
 GROUP, KIND = "external-secrets.io", "ExternalSecret"
 _POLICIES = {"creationPolicy": "Owner", "deletionPolicy": "Retain"}

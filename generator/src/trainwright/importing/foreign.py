@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from trainwright.datatypes.data import Data, mappings
+from trainwright.datatypes.finding import Location
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import Data, Location, Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, scalars
-from trainwright.datatypes.tolerant import mappings
 from trainwright.importing import workflows
 from trainwright.kinds import SERVED
 from trainwright.kinds.pytorchjob import KIND as PYTORCHJOB
@@ -26,8 +27,8 @@ from trainwright.kinds.reading import (
 )
 from trainwright.kinds.roles import Role, described, roles
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.pods.launching import launches
-from trainwright.pods.template import Container
+from trainwright.objects.pods.launching import launches
+from trainwright.objects.pods.template import Container
 
 # https://project-codeflare.github.io/appwrapper/
 _APPWRAPPER = GroupKind("workload.codeflare.dev", "AppWrapper")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 from trainwright.findings.credentials import redact
 from trainwright.importing import ImportInput
 from trainwright.importing.batch import ImportBatch

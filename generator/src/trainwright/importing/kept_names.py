@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from trainwright.datatypes.data import dig, mapping, text, texts
 from trainwright.datatypes.groupkind import CONFIGMAP
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, scalars
-from trainwright.datatypes.tolerant import dig, mapping, text, texts
-from trainwright.equivalence.containers import places
 from trainwright.importing import role_names
+from trainwright.importing.equivalence.containers import places
 from trainwright.importing.names import RANK0, Names, references
 from trainwright.kinds.reading import Loss, NotImported, SourceObject, shown
-from trainwright.pods.pod import Pod, Workload
+from trainwright.objects.pods.pod import Pod, Workload
 
 
 def staying(

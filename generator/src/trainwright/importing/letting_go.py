@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from trainwright.datatypes.data import Data, text
 from trainwright.datatypes.listing import plural
-from trainwright.datatypes.model import Data, Manifest
-from trainwright.datatypes.tolerant import text
+from trainwright.datatypes.manifest import Manifest
 from trainwright.objects.sync_options import OPTIONS, sync_options
 
 _KEPT = ("Prune=false", "Delete=false")

@@ -6,7 +6,7 @@ object: one that runs gets a twin, one that has finished is trained again.
 
 from __future__ import annotations
 
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.importing.source import Source
 from trainwright.kinds import trains
 from trainwright.kinds.reading import ImportingError, SourceObject, mapping

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright import equivalence
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.errors import SourceError
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import Data
 from trainwright.documents import editing
 from trainwright.documents.editing import EditError
-from trainwright.equivalence import NormalForm
-from trainwright.errors import SourceError
+from trainwright.importing import equivalence
+from trainwright.importing.equivalence import NormalForm
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
 from trainwright.kinds.reading import ImportingError
 from trainwright.kinds.target import Target, Unsupported
-from trainwright.pods.pod import ManifestError
+from trainwright.objects.pods.pod import ManifestError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

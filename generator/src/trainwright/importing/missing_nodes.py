@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.datatypes import quantity
-from trainwright.datatypes.tolerant import is_accelerator
-from trainwright.equivalence.form import NormalForm, Pod
+from trainwright.datatypes.data import is_accelerator
+from trainwright.importing.equivalence.form import NormalForm, Pod
 from trainwright.importing.source import Source
 from trainwright.kinds.reading import Loss, NotImported
 

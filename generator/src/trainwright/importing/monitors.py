@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trainwright.datatypes.model import Data, Manifest
-from trainwright.datatypes.tolerant import mapping, mappings, text
+from trainwright.datatypes.data import Data, mapping, mappings, text
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds import KINDS
-from trainwright.pods.pod import Pod
+from trainwright.objects.pods.pod import Pod
 
 GROUP, KIND = "monitoring.coreos.com", "PodMonitor"
 VARIABLE = "TRAINWRIGHT_METRICS_PORT"

@@ -13,13 +13,13 @@ from functools import cached_property
 from os.path import commonprefix
 from typing import TYPE_CHECKING
 
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
-from trainwright.equivalence.programs import Program
-from trainwright.pods.pod import Workload
+from trainwright.importing.equivalence.programs import Program
+from trainwright.objects.pods.pod import Workload
 
 if TYPE_CHECKING:
-    from trainwright.equivalence import form
+    from trainwright.importing.equivalence import form
 
 RANK0 = "${{ rank0.address }}"
 RUN = "${{ run.name }}"

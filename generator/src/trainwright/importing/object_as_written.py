@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data, mapping
 from trainwright.datatypes.pointer import Pointer, lookup, with_value, without_value
-from trainwright.datatypes.tolerant import mapping
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.labels import DOMAIN, OF_JOBS
 from trainwright.objects.kueue import QUEUE_LABEL

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup, scalars
 from trainwright.importing.kept_names import is_variable
 from trainwright.importing.source import Source

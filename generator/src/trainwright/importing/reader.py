@@ -6,14 +6,14 @@ import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 from trainwright.importing import companions, kept_names, services
 from trainwright.importing.placeholders import is_placeholder
 from trainwright.importing.source import Source, naming
 from trainwright.kinds import TARGETS, operators
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.reading import ImportingError, SourceObject
-from trainwright.pods.pod import Workload
+from trainwright.objects.pods.pod import Workload
 
 
 def source_of(kind: Kind, part: SourceObject, others: Sequence[SourceObject], name: str) -> Source:

@@ -6,21 +6,23 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from trainwright.datatypes.data import Data, is_accelerator
+from trainwright.datatypes.fields import spelled
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import CONFIGMAP
-from trainwright.datatypes.model import CONTAINER_FIELDS, POD_FIELDS, Data, Manifest, spelled
+from trainwright.datatypes.job import CONTAINER_FIELDS, POD_FIELDS
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.datatypes.tolerant import is_accelerator
-from trainwright.equivalence.comparison import in_every_pod, value_at
-from trainwright.equivalence.containers import places
 from trainwright.findings import credentials
 from trainwright.importing import generated
+from trainwright.importing.equivalence.comparison import in_every_pod, value_at
+from trainwright.importing.equivalence.containers import places
 from trainwright.kinds.reading import Loss, NotImported, Reason, mapping, shown
 from trainwright.kinds.target import Deviation, in_group
 
 if TYPE_CHECKING:
-    from trainwright.equivalence.form import NormalForm
     from trainwright.importing.accounting import Account
+    from trainwright.importing.equivalence.form import NormalForm
     from trainwright.importing.source import Source
 
 _KUBECTL = Pointer.of("metadata", "annotations", "kubectl.kubernetes.io/*")

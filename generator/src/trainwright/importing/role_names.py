@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from trainwright.equivalence.form import called
-from trainwright.pods.groups import Pods
-from trainwright.pods.pod import Pod, Workload
+from trainwright.importing.equivalence.form import called
+from trainwright.objects.pods.groups import Pods
+from trainwright.objects.pods.pod import Pod, Workload
 
 
 def referring(text: str, workload: Workload) -> str:

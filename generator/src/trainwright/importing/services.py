@@ -10,15 +10,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from trainwright.datatypes.data import Data, mapping, mappings
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import SERVICE
-from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import scalars, with_value
-from trainwright.datatypes.tolerant import mapping, mappings
 from trainwright.importing.kept_names import is_text, is_variable
 from trainwright.kinds import KINDS
 from trainwright.kinds.reading import SourceObject
-from trainwright.pods.pod import Pod, Workload
+from trainwright.objects.pods.pod import Pod, Workload
 
 _SVC = r"(?:\.[a-z0-9-]+\.svc(?:\.cluster\.local)?)?\.?"
 _DOMAINS = tuple({domain for kind in KINDS.values() for domain in kind.domains})

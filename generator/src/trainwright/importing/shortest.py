@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from trainwright.datatypes.model import Data
-from trainwright.equivalence.comparison import is_same_run
-from trainwright.equivalence.form import NormalForm
+from trainwright.datatypes.data import Data
+from trainwright.importing.equivalence.comparison import is_same_run
+from trainwright.importing.equivalence.form import NormalForm
 from trainwright.kinds.target import Unsupported
 
 # The target is kept although one pod is the same training on all of them: it was chosen once.

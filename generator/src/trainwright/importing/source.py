@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.errors import TrainwrightError
+from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Location, Manifest
-from trainwright.equivalence import form
-from trainwright.equivalence.form import NormalForm
-from trainwright.errors import TrainwrightError
+from trainwright.datatypes.manifest import Manifest
+from trainwright.documents.validation import schema
 from trainwright.importing import companions
 from trainwright.importing.described_pod import described_pod
+from trainwright.importing.equivalence import form
+from trainwright.importing.equivalence.form import NormalForm
 from trainwright.kinds import operators
 from trainwright.kinds.reading import ImportingError, NotImported, Reason, SourceObject
-from trainwright.pods.pod import Pod, Workload
-from trainwright.validation import schema
+from trainwright.objects.pods.pod import Pod, Workload
 
 
 def _without_nulls(data: Data) -> Data:

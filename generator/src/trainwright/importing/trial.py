@@ -8,17 +8,19 @@ from collections.abc import Mapping
 from dataclasses import field
 from functools import cached_property
 
-from trainwright import equivalence, values
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import Data, Environment, Job, Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents import yamlio
 from trainwright.documents.yamlio import Document
-from trainwright.equivalence import NormalForm
 from trainwright.files.tree import Edited, Tree
-from trainwright.helm import engines
-from trainwright.importing import companions
+from trainwright.helm import engines, values
+from trainwright.importing import companions, equivalence
+from trainwright.importing.equivalence import NormalForm
 from trainwright.kinds import operators
 from trainwright.kinds.reading import ImportingError
 from trainwright.kinds.target import Unsupported

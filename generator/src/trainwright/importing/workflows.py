@@ -10,15 +10,15 @@ from collections.abc import Iterator, Mapping
 
 import yaml
 
+from trainwright.datatypes.data import Data, dig, mapping, mappings, text
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.kinds import SERVED
 from trainwright.kinds.reading import ImportingError, SourceObject
 from trainwright.kinds.roles import roles
-from trainwright.pods.launching import launches
-from trainwright.pods.template import Container
+from trainwright.objects.pods.launching import launches
+from trainwright.objects.pods.template import Container
 
 # What keeps pods running for others, and trains nothing.
 SERVERS = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Pod"})

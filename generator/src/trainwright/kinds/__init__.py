@@ -7,7 +7,7 @@ from dataclasses import replace
 from importlib import import_module
 
 from trainwright.datatypes.groupkind import GroupKind, recognize
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds import adopted
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.target import Target

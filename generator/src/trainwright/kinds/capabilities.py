@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from trainwright.datatypes.model import Environment, Job
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.job import Job
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import KINDS, NAMED, TARGETS, queueing
 from trainwright.kinds.target import Target, Unsupported
-from trainwright.pods import code
+from trainwright.objects.pods import code
 
 
 def left_to_flavor(job: Job, environment: Environment) -> tuple[str, ...]:

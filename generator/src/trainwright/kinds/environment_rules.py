@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from trainwright.datatypes.data import text
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import text
 from trainwright.rule_model.rule import Rule, warning
 from trainwright.rule_model.subject import Hit, Subject
 

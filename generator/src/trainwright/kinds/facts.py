@@ -6,10 +6,12 @@ A value stands for all that render the same, so that no name depends on how a fa
 
 from __future__ import annotations
 
-from trainwright.datatypes.model import Data, Environment, Job
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.job import Job
 from trainwright.kinds import queueing
 from trainwright.kinds.target import POOL, Fact
-from trainwright.pods import code
+from trainwright.objects.pods import code
 
 
 def _resource(job: Job, _: Environment) -> Data:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.datatypes.model import Data, Environment, Job
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.job import Job
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import queueing
 from trainwright.kinds.target import Deviation, Meeting, Unsupported, one_process
-from trainwright.pods import command as launch
-from trainwright.pods.references import Variable
+from trainwright.objects.pods import command as launch
+from trainwright.objects.pods.references import Variable
 from trainwright.specs.upstream import Behaviour
 
 UNBUFFERED = {"PYTHONUNBUFFERED": "1"}  # as Kubeflow's PyTorchJob has it, for prompt logs

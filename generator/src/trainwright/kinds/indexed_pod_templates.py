@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.data import Data, amount, dig, integer, mapping, mappings, text
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
-from trainwright.datatypes.tolerant import amount, dig, integer, mapping, mappings, text
-from trainwright.pods.template import PodTemplate, claim_names
+from trainwright.objects.pods.template import PodTemplate, claim_names
 
 BACKOFF_LIMIT = 6  # the default of batch/v1
 

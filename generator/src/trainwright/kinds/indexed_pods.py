@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from trainwright.datatypes.data import Data, amount, dig, mapping, mappings, sequence, text
 from trainwright.datatypes.groupkind import PODGROUP_OF_PLUGINS, PODGROUP_OF_VOLCANO
-from trainwright.datatypes.model import Data, Manifest
-from trainwright.datatypes.tolerant import amount, dig, mapping, mappings, sequence, text
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds import labels
 from trainwright.kinds.indexed_pod_templates import (
     BACKOFF_LIMIT,
@@ -18,10 +18,10 @@ from trainwright.kinds.indexed_pod_templates import (
     completions,
     replicated_jobs,
 )
-from trainwright.pods import build
-from trainwright.pods.groups import PodGroup, Pods
-from trainwright.pods.pod import Awaited, Deadline, EnvVar, Gang, Pod, Restart, Workload
-from trainwright.pods.template import Container, PodTemplate
+from trainwright.objects.pods import build
+from trainwright.objects.pods.groups import PodGroup, Pods
+from trainwright.objects.pods.pod import Awaited, Deadline, EnvVar, Gang, Pod, Restart, Workload
+from trainwright.objects.pods.template import Container, PodTemplate
 
 _INDEX = f"{labels.DOMAIN}job-completion-index"
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 
+from trainwright.datatypes.data import Data, integer
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import integer
 from trainwright.kinds.indexed_pod_templates import replicated_jobs
 from trainwright.objects import forms
-from trainwright.pods.launching import options, torchruns, trains_together
-from trainwright.pods.template import Container, PodTemplate
+from trainwright.objects.pods.launching import options, torchruns, trains_together
+from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import Rule, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from trainwright.datatypes.model import Data
-from trainwright.datatypes.tolerant import amount, mapping, mappings
+from trainwright.datatypes.data import Data, amount, mapping, mappings
 from trainwright.kinds.state import Phase, State, first, holding, status_of, suspended
 
 

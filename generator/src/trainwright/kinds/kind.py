@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from trainwright.datatypes.frozen import cached_property, dataclass
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
 
 if TYPE_CHECKING:  # each part is imported when it is asked for: most verbs need few of them
     from trainwright.kinds.health import Health
     from trainwright.kinds.reading import Reader
     from trainwright.kinds.state import Status
     from trainwright.kinds.target import Target
-    from trainwright.pods.pod import Operator
+    from trainwright.objects.pods.pod import Operator
     from trainwright.rule_model.defaults import Default
     from trainwright.rule_model.edit import EditRule
     from trainwright.rule_model.edit_row import EditRow

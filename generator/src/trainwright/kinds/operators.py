@@ -7,12 +7,12 @@ import base64
 from collections.abc import Set
 from dataclasses import replace
 
+from trainwright.datatypes.data import texts
 from trainwright.datatypes.groupkind import CONFIGMAP, SERVICEACCOUNT
-from trainwright.datatypes.model import Manifest
-from trainwright.datatypes.tolerant import texts
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds import KINDS
-from trainwright.pods.groups import Pods
-from trainwright.pods.pod import Configs, ManifestError, Operator, Pod, Workload
+from trainwright.objects.pods.groups import Pods
+from trainwright.objects.pods.pod import Configs, ManifestError, Operator, Pod, Workload
 
 OPERATORS: dict[tuple[str, str], Operator] = {
     known: kind.operator for kind in KINDS.values() for known in (*kind.aliases, kind.group_kind)

@@ -13,8 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import OWNERS
 from trainwright.kinds.kind import Kind

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.groupkind import PODGROUP_OF_PLUGINS, PODGROUP_OF_VOLCANO, GroupKind
-from trainwright.datatypes.model import Data, Environment, Job
+from trainwright.datatypes.job import Job
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds.target import Deviation, Unsupported
 from trainwright.objects.kueue import GROUP

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.errors import TrainwrightError
+from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Location, Manifest, ObjectBody
-from trainwright.errors import TrainwrightError
+from trainwright.datatypes.manifest import Manifest, ObjectBody
 from trainwright.findings import credentials
 
 

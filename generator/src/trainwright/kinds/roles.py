@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds.reading import mapping, shown
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from trainwright.datatypes.data import Data, amount, dig, mapping, mappings, sequence, text
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import amount, dig, mapping, mappings, sequence, text
 from trainwright.objects import forms
 from trainwright.objects.forms import Form
 from trainwright.rule_model.rule import Rule, error

@@ -6,10 +6,9 @@ import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 
+from trainwright.datatypes.data import Data, mapping, mappings, text
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import Data
-from trainwright.datatypes.tolerant import mapping, mappings, text
 
 
 class Phase(enum.StrEnum):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from trainwright.datatypes.model import Environment, Job, Manifest
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.job import Job
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds import OWNERS
 from trainwright.objects.bundle import Bundle
-from trainwright.pods.core_templates import core_templates
-from trainwright.pods.template import PodTemplate
+from trainwright.objects.pods.core_templates import core_templates
+from trainwright.objects.pods.template import PodTemplate
 from trainwright.rule_model.subject import Subject
 
 

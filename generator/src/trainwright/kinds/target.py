@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.fields import spelled
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import GIVEN, Data, Environment, Job, Manifest, spelled
+from trainwright.datatypes.job import GIVEN, Job
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds.kind import Kind
-from trainwright.pods.flags import flag_words
-from trainwright.pods.launchers import own_options, plain
-from trainwright.pods.references import NotKnown, RunFact
+from trainwright.objects.pods.flags import flag_words
+from trainwright.objects.pods.launchers import own_options, plain
+from trainwright.objects.pods.references import NotKnown, RunFact
 from trainwright.specs.upstream import Behaviour
 
 

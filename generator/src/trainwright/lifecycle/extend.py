@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.quantity import seconds
 from trainwright.documents import editing
-from trainwright.errors import TrainwrightError
+from trainwright.documents.validation import schema
 from trainwright.lifecycle.subject import Step, Subject
-from trainwright.validation import schema
 
 _FIELD = "/maxDuration"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
+from trainwright.datatypes.finding import Held
 from trainwright.datatypes.layout import environment_path
-from trainwright.datatypes.model import Held
 from trainwright.files.tree import Tree
 from trainwright.gitops.wiring import WIRINGS
 from trainwright.kinds import TARGETS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 from trainwright.documents import editing
 from trainwright.kinds import TARGETS
 from trainwright.lifecycle.subject import Step, Subject

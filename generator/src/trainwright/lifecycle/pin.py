@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents import editing, yamlio
-from trainwright.errors import TrainwrightError
 from trainwright.lifecycle.subject import Step, Subject
-from trainwright.pods.image_reference import split
+from trainwright.objects.pods.image_reference import split
 from trainwright.specs import image_lock
 
 # Repository and tag to a digest. Raises ImageError when it is unknown.

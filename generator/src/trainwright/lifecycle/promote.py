@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import reduce
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile, environment_path
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.same import differences
 from trainwright.documents import editing
 from trainwright.documents.editing import EditError
+from trainwright.documents.validation.violation import show
 from trainwright.documents.yamlio import Document
-from trainwright.errors import TrainwrightError
 from trainwright.files.tree import Edited, Tree
 from trainwright.findings import credentials
 from trainwright.lifecycle.subject import Step, Subject, load
 from trainwright.render.history import History
 from trainwright.specs.load import read_spec
 from trainwright.specs.merge import BASE, merge
-from trainwright.validation.violation import show
 
 
 @dataclass(frozen=True, slots=True)

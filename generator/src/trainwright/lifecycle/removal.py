@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from trainwright import values
+from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Environment, Job
+from trainwright.datatypes.job import Job
+from trainwright.helm import values
 from trainwright.kinds import TARGETS
 from trainwright.lifecycle.subject import Subject
 from trainwright.objects.departure import confirmation, deletion

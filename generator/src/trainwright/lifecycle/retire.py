@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
-from trainwright.errors import TrainwrightError
 from trainwright.findings import credentials
 from trainwright.lifecycle import removal
 from trainwright.lifecycle.subject import Step, Subject

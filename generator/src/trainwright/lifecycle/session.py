@@ -8,13 +8,14 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.errors import OutputError, TrainwrightError
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ENVIRONMENTS, JobFile
 from trainwright.datatypes.listing import listed
-from trainwright.datatypes.model import Environment, Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents import yamlio
-from trainwright.errors import OutputError, TrainwrightError
 from trainwright.files import filetree, git
 from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Edited, Folder, Tree

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from functools import cached_property
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.errors import SourceError
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import Data, Environment
 from trainwright.datatypes.pointer import lookup
 from trainwright.documents.yamlio import Document
-from trainwright.errors import SourceError
 from trainwright.files.tree import Tree
 from trainwright.render.history import History
 from trainwright.runs.decide import decide, overtakes

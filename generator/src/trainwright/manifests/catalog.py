@@ -7,15 +7,15 @@ from dataclasses import field, replace
 from difflib import get_close_matches
 from functools import cached_property
 
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
+from trainwright.documents.validation import kubernetes_schemas, schema
+from trainwright.documents.validation.list_maps import ListMaps
+from trainwright.documents.validation.schema import Schema
+from trainwright.documents.validation.violation import Violation
 from trainwright.kinds import SERVED
 from trainwright.manifests import structural
 from trainwright.manifests.crds import Crd
-from trainwright.validation import kubernetes_schemas, schema
-from trainwright.validation.list_maps import ListMaps
-from trainwright.validation.schema import Schema
-from trainwright.validation.violation import Violation
 
 # Kinds that schemas/kinds describes with every field they have; of others it knows what we render.
 _OWN = {

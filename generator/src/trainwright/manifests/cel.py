@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, TypeAlias
 
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.manifests import celfunctions, celvalues
 from trainwright.manifests.crds import Crd

@@ -16,8 +16,8 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from trainwright.datatypes import quantity
-from trainwright.datatypes.model import Data
-from trainwright.errors import TrainwrightError
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.errors import TrainwrightError
 
 _EXTENSIONS = ("strings", "lists", "sets", "math", "optional", "bindings", "two-var-comprehensions")
 _VARIABLES = ("self", "oldSelf", "previous")

@@ -9,7 +9,7 @@ import base64
 import binascii
 from collections.abc import Mapping
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 from trainwright.manifests.structural import Structural
 
 _RESERVED = frozenset(

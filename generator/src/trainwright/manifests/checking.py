@@ -8,9 +8,14 @@ from dataclasses import field, replace
 from difflib import get_close_matches
 from typing import NamedTuple
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Environment, Finding, Location, Manifest, Severity
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.documents.validation import kubernetes_schemas
+from trainwright.documents.validation.violation import Violation
 from trainwright.documents.yamlio import Document
 from trainwright.findings import diagnostics as dx
 from trainwright.kinds.subjects import subject_of
@@ -23,8 +28,6 @@ from trainwright.rule_model.subject import Hit
 from trainwright.rules import families
 from trainwright.rules.gitops import duplicate_object
 from trainwright.rules.pods import REPEATED_NAME
-from trainwright.validation import kubernetes_schemas
-from trainwright.validation.violation import Violation
 
 _NOWHERE = Location("")
 _SECRET = re.compile(r"/(?:data|stringData)/")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Finding, Location, Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.manifests import checking, crd_edits, earlier
 from trainwright.manifests.checking import CheckContext, CheckedText, UnknownKind
 from trainwright.manifests.earlier import Pair

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Finding, Location, Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.findings import diagnostics as dx
 from trainwright.findings.credentials import redact
 from trainwright.manifests import cel, webhooks

@@ -6,15 +6,16 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.errors import SourceError
+from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Finding
-from trainwright.errors import SourceError
+from trainwright.documents.validation import kubernetes_schemas
+from trainwright.documents.validation.schema import Schema, with_kubernetes
 from trainwright.findings import diagnostics as dx
 from trainwright.manifests import reading, structural, unrendered
 from trainwright.manifests.reading import Chunk
 from trainwright.manifests.structural import Structural
-from trainwright.validation import kubernetes_schemas
-from trainwright.validation.schema import Schema, with_kubernetes
 
 _READ, _KIND = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
 _DEFINITION = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.files import git
 from trainwright.manifests import reading
 from trainwright.manifests.checking import ObjectLocation

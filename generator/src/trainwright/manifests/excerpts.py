@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
-from trainwright.datatypes.model import Finding
+from trainwright.datatypes.finding import Finding
 from trainwright.documents import yamlio
 from trainwright.findings.credentials import redact
 from trainwright.findings.redaction import redact_lines

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from trainwright.datatypes.model import Environment
+from trainwright.datatypes.environment import Environment
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.checking import CheckContext, CheckedText, check_text
 from trainwright.manifests.crds import Crd

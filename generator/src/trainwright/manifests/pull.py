@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.errors import SourceError
 from trainwright.documents import yamlio
-from trainwright.errors import SourceError
 from trainwright.files import filetree
 from trainwright.files.filetree import Changes
 

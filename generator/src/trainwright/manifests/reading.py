@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.errors import SourceError
+from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Finding
 from trainwright.documents import fast_yaml, yamlio
 from trainwright.documents.dialect import GO, MAX_DOCUMENT
 from trainwright.documents.yamlio import Document
-from trainwright.errors import SourceError
 from trainwright.files.tree import read_given
 
 STDIN = "<stdin>"

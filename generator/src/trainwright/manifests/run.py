@@ -8,18 +8,13 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from trainwright.datatypes.environment import Environment, GitOps
+from trainwright.datatypes.errors import SourceError
+from trainwright.datatypes.finding import Finding, Location, Related, Severity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.listing import plural
-from trainwright.datatypes.model import (
-    Environment,
-    Finding,
-    GitOps,
-    Location,
-    Manifest,
-    Related,
-    Severity,
-)
-from trainwright.errors import SourceError
+from trainwright.datatypes.manifest import Manifest
+from trainwright.documents.validation import kubernetes_schemas
 from trainwright.findings import diagnostics as dx
 from trainwright.kinds import SERVED
 from trainwright.manifests import checking, crds, excerpts, reading, unfilled, unrendered
@@ -38,7 +33,6 @@ from trainwright.objects.bundle import Bundle
 from trainwright.rules import deception
 from trainwright.rules.gitops import duplicate_object
 from trainwright.rules.policy import JobFindings, apply_policy
-from trainwright.validation import kubernetes_schemas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

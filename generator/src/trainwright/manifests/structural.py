@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 
 Structural: TypeAlias = Mapping[str, Data]
 

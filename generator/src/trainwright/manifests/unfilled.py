@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.listing import listed, plural
-from trainwright.datatypes.model import Finding, Location, Severity
 from trainwright.findings import diagnostics as dx
 from trainwright.manifests.reading import Chunk
 from trainwright.objects.placeholders import PLACEHOLDER, is_unfilled, of_shell

@@ -13,9 +13,8 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
+from trainwright.datatypes.data import Data, mapping, mappings, sequence
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
-from trainwright.datatypes.tolerant import mapping, mappings, sequence
 from trainwright.manifests import reading
 from trainwright.manifests.reading import Source
 

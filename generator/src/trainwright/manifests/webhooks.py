@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Finding, Severity
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import Data, Finding, Severity
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.kinds import SERVED
 from trainwright.objects.kueue import QUEUE_LABEL

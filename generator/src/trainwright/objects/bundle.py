@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TypeVar, cast
 
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
 
 Value = TypeVar("Value")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM
-from trainwright.datatypes.model import Environment
 from trainwright.objects.naming import application_name, release
 
 FLUX_NAMESPACE = "flux-system"

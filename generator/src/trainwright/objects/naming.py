@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainwright.datatypes.model import Environment
+from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.same import digest
 
 LABEL = 63  # an ApplicationSet's name becomes a label of its Applications

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trainwright.datatypes.model import Data
-from trainwright.datatypes.tolerant import text
+from trainwright.datatypes.data import Data, text
 
 OPTIONS = "argocd.argoproj.io/sync-options"
 

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import NoReturn
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.errors import SourceError
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
 from trainwright.documents import yamlio
-from trainwright.errors import SourceError
+from trainwright.documents.validation import schema
+from trainwright.documents.validation.violation import Violation
 from trainwright.findings.credentials import redact
 from trainwright.findings.visibility import visible
-from trainwright.validation import schema
-from trainwright.validation.violation import Violation
 
 _NOT_A_REPORT = "not a report of a run's goodput"
 

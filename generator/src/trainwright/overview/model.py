@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from trainwright.cluster.status import RunStatus, Unread
+from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import Finding, Job
 from trainwright.overview.goodput import RunGoodput
 from trainwright.overview.history import Event
 from trainwright.runs.workspace import JobRun

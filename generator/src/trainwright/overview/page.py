@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Set
 from datetime import timedelta
 from urllib.parse import urlencode
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.listing import plural
-from trainwright.datatypes.model import Data, Severity
 from trainwright.kinds import TARGETS
 from trainwright.overview.goodput import PARTS, RunGoodput, total_ettr
 from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview

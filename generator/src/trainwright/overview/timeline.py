@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.listing import plural
-from trainwright.datatypes.model import Data
 from trainwright.overview.collect import outcomes
 from trainwright.overview.model import Overview
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Severity
 from trainwright.kinds.state import Phase
 from trainwright.overview.model import JobOverview, Overview
 from trainwright.plan import words

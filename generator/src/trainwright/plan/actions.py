@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from trainwright.datatypes.model import Data, Environment, Manifest
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.manifest import Manifest
 from trainwright.documents import yamlio
 from trainwright.documents.dialect import GO
 from trainwright.documents.yamlio import Document

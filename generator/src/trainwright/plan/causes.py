@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.datatypes.model import ORDERED, Location
+from trainwright.datatypes.finding import Location
+from trainwright.datatypes.job import ORDERED
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.same import ORDER, differences, identical
 from trainwright.documents.yamlio import Document

@@ -8,13 +8,15 @@ from dataclasses import field, replace
 from operator import attrgetter, eq, is_
 from pathlib import Path
 
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import RENDERED, JobFile
-from trainwright.datatypes.model import Environment, Finding, Job, Location, Severity
 from trainwright.datatypes.pointer import Pointer
+from trainwright.files.memo import Cell, Owner, cell_of, tracked
 from trainwright.findings.credentials import redact
 from trainwright.findings.diagnostics import HELD
-from trainwright.memo import Cell, Owner, cell_of, tracked
 from trainwright.plan import actions, affected, causes, object_changes, uses
 from trainwright.plan.earlier import Earlier
 from trainwright.plan.model import (

@@ -6,9 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from trainwright.datatypes.model import Data, Finding, Location, Manifest
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Finding, Location
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.quantity import seconds
+from trainwright.documents.validation import kubernetes_schemas
 from trainwright.findings import diagnostics as dx
 from trainwright.kinds import TARGETS
 from trainwright.manifests import crd_edits, crds
@@ -16,7 +19,6 @@ from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.crd_edits import Refusal
 from trainwright.plan import actions
 from trainwright.plan.model import Action, Cause, CrdVerdict, JobChange
-from trainwright.validation import kubernetes_schemas
 
 _DURATIONS = ("/maxDuration", "/gracePeriod")  # which are seconds in objects
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.listing import plural
-from trainwright.datatypes.model import Severity
 from trainwright.plan import words
 from trainwright.plan.model import Action, JobChange, Plan
 from trainwright.specs.capacity import CapacityCheck

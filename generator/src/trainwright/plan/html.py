@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 from trainwright.plan import headline, table, words
 from trainwright.plan.alike import alike
 from trainwright.plan.model import (

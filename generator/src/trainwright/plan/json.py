@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 from trainwright.findings.credentials import redact
 from trainwright.plan import headline, words
 from trainwright.plan.model import (

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.listing import first, listed
-from trainwright.datatypes.model import Finding, Location
 from trainwright.plan import headline, words
 from trainwright.plan import table as uses
 from trainwright.plan.alike import Alike, alike

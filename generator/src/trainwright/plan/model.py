@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import Data, Finding, Location, Severity
 from trainwright.datatypes.pointer import Pointer
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand

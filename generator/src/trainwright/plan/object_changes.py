@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright.datatypes.model import Finding
+from trainwright.datatypes.finding import Finding
 from trainwright.plan.model import ObjectChange
 from trainwright.plan.revision import Revision
 from trainwright.render import own_object_checks

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from posixpath import relpath
 
+from trainwright.datatypes.data import dig, text
+from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Environment, Manifest
-from trainwright.datatypes.tolerant import dig, text
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds import TARGETS
 from trainwright.kinds.subjects import pod_templates
 from trainwright.objects.bundle import Bundle
-from trainwright.plan.model import Ending, PlannedRun
-from trainwright.pods.storage import (
+from trainwright.objects.pods.storage import (
     mount_at,
     read_from,
     saved,
@@ -20,7 +20,8 @@ from trainwright.pods.storage import (
     saves,
     volume_of,
 )
-from trainwright.pods.template import Container, PodTemplate
+from trainwright.objects.pods.template import Container, PodTemplate
+from trainwright.plan.model import Ending, PlannedRun
 from trainwright.rules.gitops import ended_by, stays_until
 from trainwright.specs.demand import Range
 

@@ -11,8 +11,8 @@ from operator import is_
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
+from trainwright.files.memo import Cell, tracked
 from trainwright.kinds import DEFAULT, NAMED
-from trainwright.memo import Cell, tracked
 from trainwright.plan.model import PlannedRun
 from trainwright.render import batch
 from trainwright.render.job import Rendered

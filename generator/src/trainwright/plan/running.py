@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 
+from trainwright.datatypes.data import Data, mapping, mappings, sequence
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Manifest
-from trainwright.datatypes.tolerant import mapping, mappings, sequence
+from trainwright.datatypes.manifest import Manifest
 from trainwright.findings.credentials import redact
 from trainwright.kinds import TARGETS
 from trainwright.kinds.target import Target

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from trainwright.datatypes.finding import Finding, Severity
 from trainwright.datatypes.listing import first
-from trainwright.datatypes.model import Finding, Severity
 from trainwright.findings import diagnostics as dx
 from trainwright.findings.visibility import visible
 from trainwright.plan import headline, words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Job
+from trainwright.datatypes.job import Job
 from trainwright.plan.model import Action, JobChange, Use
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand, total

@@ -6,8 +6,9 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.listing import listed, plural
-from trainwright.datatypes.model import Data, Finding
 from trainwright.datatypes.pointer import Pointer
 from trainwright.findings.credentials import HIDDEN, named, redact
 from trainwright.findings.redaction import unified_diff

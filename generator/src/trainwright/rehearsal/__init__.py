@@ -7,7 +7,7 @@ reported    what they said about their ranks, against what was foreseen
 text        all of it in words
 """
 
-from trainwright.errors import TrainwrightError
+from trainwright.datatypes.errors import TrainwrightError
 
 
 class RehearsalError(TrainwrightError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from trainwright.datatypes.model import Code, GitCode
+from trainwright.datatypes.job import Code, GitCode
 from trainwright.files import git
 from trainwright.rehearsal import RehearsalError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from trainwright.pods.pod import Pod
+from trainwright.objects.pods.pod import Pod
 from trainwright.rehearsal import RehearsalError
 
 LOOPBACK = "127.0.0.1"

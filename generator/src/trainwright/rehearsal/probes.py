@@ -10,9 +10,9 @@ import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from trainwright.datatypes.data import amount, dig, integer, mapping, sequence, text
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.tolerant import amount, dig, integer, mapping, sequence, text
-from trainwright.pods.pod import Pod
+from trainwright.objects.pods.pod import Pod
 from trainwright.rehearsal.names import LOOPBACK
 
 # Longer than the kubelet's second: a machine that trains on CPU answers later than a cluster.

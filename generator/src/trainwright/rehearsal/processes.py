@@ -15,7 +15,7 @@ from threading import Event, Lock, Thread
 from typing import IO, Protocol
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.pods.pod import Restart, Workload
+from trainwright.objects.pods.pod import Restart, Workload
 from trainwright.rehearsal import RehearsalError, probes
 from trainwright.rehearsal.probes import Probe
 from trainwright.rehearsal.staging import MARK, LocalProcess

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import Data, Job, Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.files.tree import Folder
 from trainwright.helm import engines
 from trainwright.rehearsal import RehearsalError

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
-from trainwright.pods.pod import Pod
-from trainwright.pods.rank_prediction import Process
+from trainwright.objects.pods.pod import Pod
+from trainwright.objects.pods.rank_prediction import Process
 from trainwright.rehearsal.staging import report_folder
 
 _KEYS = ("rank", "local_rank", "world_size", "node_rank")

@@ -15,13 +15,13 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.job import Code, Job
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import Code, Job
 from trainwright.files import filetree
 from trainwright.kinds import operators
-from trainwright.pods import rank_prediction
-from trainwright.pods.pod import Configs, Pod, Workload
-from trainwright.pods.rank_prediction import Process
+from trainwright.objects.pods import rank_prediction
+from trainwright.objects.pods.pod import Configs, Pod, Workload
+from trainwright.objects.pods.rank_prediction import Process
 from trainwright.rehearsal import (
     RehearsalError,
     checkout,

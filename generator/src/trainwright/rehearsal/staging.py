@@ -10,11 +10,11 @@ from typing import TypeVar
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.findings.credentials import named
-from trainwright.pods import command as commands
-from trainwright.pods import rank_prediction
-from trainwright.pods.code import NAME as CODE
-from trainwright.pods.command import RUNTIME
-from trainwright.pods.pod import Configs, EnvVar, Pod, Workload, expand
+from trainwright.objects.pods import command as commands
+from trainwright.objects.pods import rank_prediction
+from trainwright.objects.pods.code import NAME as CODE
+from trainwright.objects.pods.command import RUNTIME
+from trainwright.objects.pods.pod import Configs, EnvVar, Pod, Workload, expand
 from trainwright.rehearsal import RehearsalError, packages, probes
 from trainwright.rehearsal.names import LOOPBACK, Names
 from trainwright.rehearsal.probes import Probe

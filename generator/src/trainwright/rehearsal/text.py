@@ -14,8 +14,8 @@ from typing import IO, TYPE_CHECKING
 from trainwright.datatypes.listing import plural
 from trainwright.files import filetree
 from trainwright.findings.credentials import HIDDEN, redact
-from trainwright.pods.pod import Pod, Restart, Workload
-from trainwright.pods.rank_prediction import Process
+from trainwright.objects.pods.pod import Pod, Restart, Workload
+from trainwright.objects.pods.rank_prediction import Process
 from trainwright.rehearsal.processes import Outcome
 from trainwright.rehearsal.reported import Comparison
 from trainwright.rehearsal.session import Rehearsal

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
-from trainwright.pods.pod import Configs, Mount, Pod
+from trainwright.objects.pods.pod import Configs, Mount, Pod
 from trainwright.rehearsal import RehearsalError
 
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - every machine has one

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.datatypes import same
+from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ENVIRONMENTS, JobFile
-from trainwright.datatypes.model import Finding, Location, Severity
 from trainwright.files import filetree, lineage, memory
 from trainwright.files.filetree import Changes
 from trainwright.files.tracked import Tracked

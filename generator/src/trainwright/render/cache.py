@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Waiver
+from trainwright.datatypes.finding import Finding, Location, Related, Severity
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Finding, Location, Related, Severity, Waiver
 from trainwright.datatypes.pointer import Pointer
 from trainwright.files import memory
 from trainwright.files.memory import Kept

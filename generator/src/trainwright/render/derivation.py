@@ -14,16 +14,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from trainwright.datatypes.errors import TrainwrightError
+from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ADOPTED, ENVIRONMENTS, RENDERED, JobFile
-from trainwright.datatypes.model import Finding, Location
-from trainwright.errors import TrainwrightError
 from trainwright.files import filetree
 from trainwright.files.git import GitError
 from trainwright.files.lineage import Lineage
+from trainwright.files.memo import Owner, tracked
 from trainwright.files.tree import NOTHING, Edited, Tree
 from trainwright.findings import diagnostics as dx
-from trainwright.memo import Owner, tracked
 from trainwright.render import written
 from trainwright.runs import decide, identity, kustomization, meaning
 from trainwright.runs import record as records

@@ -6,13 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from trainwright.datatypes.model import Data, Environment, Job, Manifest
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.job import Job
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.kinds import TARGETS
 from trainwright.kinds.capabilities import apart_from_code
 from trainwright.kinds.pruned import Pruned, are_versioned, pruned
 from trainwright.kinds.target import Unsupported
-from trainwright.pods import code
+from trainwright.objects.pods import code
 from trainwright.specs import authored
 
 if TYPE_CHECKING:

@@ -14,16 +14,16 @@ from dataclasses import replace
 from operator import eq, is_
 from pathlib import Path
 
+from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ENVIRONMENTS, JobFile
-from trainwright.datatypes.model import Finding
 from trainwright.files import lineage
 from trainwright.files.entry import above, ignore_file, is_ignore_file
 from trainwright.files.git import GitError
+from trainwright.files.memo import Cell, Owner, cell_of, tracked
 from trainwright.files.memory import EMBEDDED, Kept
 from trainwright.files.tree import Tree
 from trainwright.helm import engines
-from trainwright.memo import Cell, Owner, cell_of, tracked
 from trainwright.render import cache, derivation
 from trainwright.render import job as render
 from trainwright.render.cache import Remembered

@@ -6,19 +6,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from trainwright.datatypes.environment import Environment, Waiver
+from trainwright.datatypes.finding import Finding, Location, Related
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.job import Job, Role
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import (
-    Environment,
-    Finding,
-    Job,
-    Location,
-    Manifest,
-    Related,
-    Role,
-    Waiver,
-)
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.documents.validation import schema
+from trainwright.documents.validation.violation import show
 from trainwright.files.filetree import digest
 from trainwright.findings import diagnostics as dx
 from trainwright.helm.engines import ChartRefusal, Engine
@@ -26,7 +22,7 @@ from trainwright.kinds import ADOPTED, TARGETS
 from trainwright.kinds.capabilities import left_to_flavor
 from trainwright.kinds.subjects import subject_of
 from trainwright.kinds.target import Target, Unsupported
-from trainwright.pods.flags import flag_words, is_ambiguous
+from trainwright.objects.pods.flags import flag_words, is_ambiguous
 from trainwright.render import dropped, objects, permitted
 from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit
@@ -44,8 +40,6 @@ from trainwright.specs import authored, files, layers, ledger, redundant
 from trainwright.specs.ledger import EMPTY, Ledger
 from trainwright.specs.merge import BUILT_IN, Layered
 from trainwright.specs.resolve import in_role
-from trainwright.validation import schema
-from trainwright.validation.violation import show
 
 if TYPE_CHECKING:
     from trainwright.render.patched import Patched

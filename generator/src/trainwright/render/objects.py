@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from trainwright import values
-from trainwright.datatypes.model import Data, Environment, Job, Manifest
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.errors import EngineError
+from trainwright.datatypes.job import Job
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents import fast_yaml, yamlio
-from trainwright.errors import EngineError
 from trainwright.findings import diagnostics as dx
+from trainwright.helm import values
 from trainwright.helm.engines import Engine
+from trainwright.helm.values import references
 from trainwright.kinds import TARGETS
 from trainwright.kinds.capabilities import unsupported, without_roles
 from trainwright.kinds.target import Unsupported
@@ -19,7 +23,6 @@ from trainwright.rule_model.edit import Verdict
 from trainwright.rules.edits import outcomes
 from trainwright.runs import identity
 from trainwright.runs.record import VALUES_FILE
-from trainwright.values import references
 
 
 def refusals(

@@ -6,9 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.finding import Finding, Location, Related
 from trainwright.datatypes.groupkind import EXTERNALSECRET, SEALEDSECRET, SECRET, GroupKind
-from trainwright.datatypes.model import Environment, Finding, Location, Related
 from trainwright.datatypes.pointer import Pointer
+from trainwright.documents.validation import kubernetes_schemas, schema
+from trainwright.documents.validation.list_maps import ListMaps
+from trainwright.documents.validation.schema import Schema
 from trainwright.findings import diagnostics as dx
 from trainwright.kinds import TRAINING
 from trainwright.kinds.subjects import subject_of
@@ -16,9 +20,6 @@ from trainwright.objects.bundle import Bundle
 from trainwright.rules import deception, families
 from trainwright.runs.record import Record
 from trainwright.specs.own_objects import OwnObject, OwnObjects
-from trainwright.validation import kubernetes_schemas, schema
-from trainwright.validation.list_maps import ListMaps
-from trainwright.validation.schema import Schema
 
 _NAMESPACE, _NAME = Pointer("/metadata/namespace"), Pointer("/metadata/name")
 # What is of no namespace, of Kubernetes and of what training needs.

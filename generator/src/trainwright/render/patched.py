@@ -12,30 +12,26 @@ from dataclasses import field, fields
 from decimal import Decimal
 from functools import cached_property
 
+from trainwright.datatypes.data import Data, dig, is_accelerator, mappings
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.fields import spelled
+from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import (
-    Data,
-    Environment,
-    Finding,
-    Job,
-    Manifest,
-    Security,
-    spelled,
-)
+from trainwright.datatypes.job import Job, Security
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.datatypes.tolerant import dig, is_accelerator, mappings
+from trainwright.documents.validation.kubernetes_fields import CONTAINER, POD, Place
 from trainwright.findings import diagnostics as dx
 from trainwright.kinds import TARGETS
 from trainwright.kinds.capabilities import left_to_flavor
 from trainwright.kinds.subjects import pod_templates
 from trainwright.objects.bundle import Bundle
-from trainwright.pods.requests import pod_requests
-from trainwright.pods.template import Container, PodTemplate
+from trainwright.objects.pods.requests import pod_requests
+from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.specs import allowed, pod_patch
 from trainwright.specs.containers import UNCOUNTED
 from trainwright.specs.merge import DIRECTIVE, Layered
 from trainwright.specs.pod_patch import AT, Item
-from trainwright.validation.kubernetes_fields import CONTAINER, POD, Place
 
 _CONTAINERS = ("containers", "initContainers")
 # Where a pod template begins in an object of any kind.

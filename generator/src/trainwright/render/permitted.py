@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from trainwright.datatypes.model import Environment, Job, Manifest, Severity
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.finding import Severity
+from trainwright.datatypes.job import Job
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import lookup
 from trainwright.kinds import SERVED
 from trainwright.kinds.adopted.pod_templates import of_any_kind

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
+from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import Finding, Location
 from trainwright.documents.yamlio import Document
 from trainwright.findings import diagnostics as dx
 from trainwright.render.cache import Remembered

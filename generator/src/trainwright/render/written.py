@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 from trainwright.files import lineage, memory
 from trainwright.files.filetree import Changes, digest
 from trainwright.runs.folder import folder_of

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
 
-from trainwright.datatypes.model import Finding, Location
+from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.pointer import Pointer
 from trainwright.findings.credentials import redact
 from trainwright.reports.report import Format, Report

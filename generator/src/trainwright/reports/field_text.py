@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import textwrap
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.errors import SelectionError
 from trainwright.datatypes.pointer import Pointer
+from trainwright.documents.validation import schema_errors
 from trainwright.documents.yamlio import inline
-from trainwright.errors import SelectionError
 from trainwright.specs.fields import Field, field
-from trainwright.validation import schema_errors
 
 KINDS = ("job", "environment", "defaults")  # of files that people write
 _WIDTH = 100

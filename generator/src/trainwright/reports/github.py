@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from trainwright.datatypes.model import Finding, Severity
+from trainwright.datatypes.finding import Finding, Severity
 from trainwright.findings.visibility import visible
 from trainwright.reports.report import Format, Report, fairly
 

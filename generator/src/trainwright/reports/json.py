@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from trainwright.datatypes.model import Data, Finding, Location, Severity
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.reports.report import Format, Report, help_uri, rule
 from trainwright.reports.style import document
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from trainwright.datatypes.model import Finding, Severity
+from trainwright.datatypes.finding import Finding, Severity
 from trainwright.findings.visibility import visible
 from trainwright.reports.report import Format, Report
 

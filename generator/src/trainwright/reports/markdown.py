@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainwright.datatypes.model import Finding
+from trainwright.datatypes.finding import Finding
 from trainwright.reports.comment import (
     ICONS,
     LIMIT,

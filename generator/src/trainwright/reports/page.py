@@ -17,8 +17,9 @@ from functools import cache, cached_property
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Finding, Location
 from trainwright.findings.redaction import redact_lines
 from trainwright.findings.visibility import visible
 from trainwright.reports.report import help_uri, rule

@@ -10,9 +10,10 @@ from dataclasses import field
 from functools import cache
 from typing import TYPE_CHECKING
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.listing import plural
-from trainwright.datatypes.model import Data, Finding, Location, Severity
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.findings.visibility import LOG_COMMAND, UNSEEN
 from trainwright.reports.comment import by_turns

@@ -9,9 +9,9 @@ from dataclasses import asdict
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.errors import SelectionError
 from trainwright.documents.yamlio import dump
-from trainwright.errors import SelectionError
 from trainwright.findings.diagnostics import Diagnostic
 from trainwright.reports.report import every_rule, help_uri
 from trainwright.rule_model.edit import EditRule, EditSample

@@ -9,7 +9,8 @@ from collections import Counter
 from urllib.parse import quote
 
 from trainwright import __version__
-from trainwright.datatypes.model import Data, Finding, Location, Severity
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.same import digest
 from trainwright.reports.report import HOME, Format, Report, dump, help_uri, rule
 

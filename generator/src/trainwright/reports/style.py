@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Finding
 from trainwright.findings.visibility import visible
 from trainwright.reports.report import COLORS, dump
 

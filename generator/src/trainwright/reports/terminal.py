@@ -7,16 +7,17 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Held
 from trainwright.datatypes.listing import listed
-from trainwright.datatypes.model import Data, Held
 from trainwright.datatypes.pointer import Pointer
+from trainwright.documents.validation.violation import show
 from trainwright.findings import redaction
 from trainwright.findings.credentials import HIDDEN, named, redact
 from trainwright.findings.visibility import visible
 from trainwright.reports.json import place_of
 from trainwright.reports.report import cells
 from trainwright.specs.explain import Explanation, Setting
-from trainwright.validation.violation import show
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, color: bool) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import click
 
+from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.listing import listed
-from trainwright.datatypes.model import Finding, Location
 from trainwright.findings.visibility import visible
 from trainwright.reports.report import COLORS, Format, Report, cells
 

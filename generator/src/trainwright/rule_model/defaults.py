@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 
+from trainwright.datatypes.data import Data, mapping, text
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import mapping, text
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ import enum
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
+from trainwright.datatypes.data import Data, mapping
+from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Environment, Manifest
-from trainwright.datatypes.tolerant import mapping
+from trainwright.datatypes.manifest import Manifest
 from trainwright.rule_model.rule_file import Documented
 
 Path = tuple[str, ...]

@@ -6,11 +6,10 @@ import enum
 from collections.abc import Callable
 from functools import partialmethod
 
+from trainwright.datatypes.data import Data, dig
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import dig
 from trainwright.rule_model.edit import Edit, Path, Verdict
 
 IMMUTABLE = "TW504"

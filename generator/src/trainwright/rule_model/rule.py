@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
 from typing import TypedDict, Unpack
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import Data, Severity
 from trainwright.datatypes.pointer import Pointer
 from trainwright.rule_model.rule_file import Documented, objects
 from trainwright.rule_model.subject import Hit, Subject

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Severity
 from trainwright.documents.yamlio import load_rendered
 from trainwright.specs.upstream import upstream
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
+from trainwright.datatypes.data import Data, dig, mapping, plain, text, words
+from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.frozen import cached_property, dataclass
 from trainwright.datatypes.groupkind import CONFIGMAP, GroupKind
-from trainwright.datatypes.model import Data, Environment, Job, Manifest, ObjectBody
+from trainwright.datatypes.job import Job
+from trainwright.datatypes.manifest import Manifest, ObjectBody
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.datatypes.tolerant import dig, mapping, plain, text, words
 from trainwright.objects.bundle import Bundle
-from trainwright.pods.core_templates import core_templates
-from trainwright.pods.launching import is_training
-from trainwright.pods.template import Container, PodTemplate
+from trainwright.objects.pods.core_templates import core_templates
+from trainwright.objects.pods.launching import is_training
+from trainwright.objects.pods.template import Container, PodTemplate
 
 
 @dataclass(frozen=True, slots=True)

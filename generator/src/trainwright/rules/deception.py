@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from trainwright.datatypes.data import Data, text
+from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.groupkind import SECRET
-from trainwright.datatypes.model import Data, Finding, Location
 from trainwright.datatypes.pointer import Pointer, scalars
-from trainwright.datatypes.tolerant import text
 from trainwright.findings.visibility import hidden, spelled, visible
 from trainwright.rule_model.rule import defined_in, error
 from trainwright.rule_model.subject import Hit, Subject

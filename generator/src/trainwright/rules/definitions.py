@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.data import Data, dig, mapping, mappings, sequence, text
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
 from trainwright.rule_model.rule import defined_in, error
 from trainwright.rule_model.subject import Hit, Subject
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.data import Data, dig, mapping, mappings, sequence, text
 from trainwright.datatypes.groupkind import (
     APPLICATION,
     APPLICATIONSET,
@@ -16,8 +17,6 @@ from trainwright.datatypes.groupkind import (
     KUSTOMIZATION,
     GroupKind,
 )
-from trainwright.datatypes.model import Data
-from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
 from trainwright.kinds import SERVED, TRAINING
 from trainwright.kinds.kind import Kind
 from trainwright.rule_model.rule import defined_in, warning

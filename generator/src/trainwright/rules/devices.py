@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.datatypes import quantity
+from trainwright.datatypes.data import dig, mappings, text
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import dig, mappings, text
-from trainwright.pods.template import Container
+from trainwright.objects.pods.template import Container
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.upstream import upstream

@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from trainwright.datatypes.data import Data, dig, mapping, mappings, text
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.quantity import count
-from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.kinds import SERVED, TRAINING
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.pods.launching import launches
-from trainwright.pods.storage import settings
-from trainwright.pods.template import Container, PodTemplate
+from trainwright.objects.pods.launching import launches
+from trainwright.objects.pods.storage import settings
+from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.pods import on_spot

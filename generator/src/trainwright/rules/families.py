@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import field
 from functools import lru_cache
 
+from trainwright.datatypes.data import plain
 from trainwright.datatypes.frozen import cached_property, dataclass
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.tolerant import plain
 from trainwright.kinds import OWNERS
 from trainwright.rule_model.rule import Rule, united
 from trainwright.rule_model.subject import Hit, Subject

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from trainwright.datatypes import quantity
+from trainwright.datatypes.data import Data, integer, sequence, text
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import integer, sequence, text
 from trainwright.objects import forms
 from trainwright.objects.forms import Form, is_template, key_problem
 from trainwright.specs.upstream import numbers, upstream

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.datatypes.data import dig, mappings
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import dig, mappings
 from trainwright.kinds import SERVED
 from trainwright.rule_model.rule import defined_in, error
 from trainwright.rule_model.subject import Hit, Subject

@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.data import Data, dig, mapping, mappings, sequence, text
+from trainwright.datatypes.environment import Environment, GitOps
 from trainwright.datatypes.groupkind import (
     CONFIGMAP,
     LOCALQUEUE,
@@ -14,9 +16,8 @@ from trainwright.datatypes.groupkind import (
     SERVICEACCOUNT,
     GroupKind,
 )
-from trainwright.datatypes.model import Data, Environment, GitOps, Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
 from trainwright.kinds import SERVED, TRAINING
 from trainwright.objects.departure import confirmation, deletion
 from trainwright.objects.kueue import QUEUE_LABEL

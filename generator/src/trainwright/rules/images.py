@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.datatypes.data import text
 from trainwright.datatypes.groupkind import TRAININGRUNTIME
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import text
-from trainwright.pods.image_reference import split
-from trainwright.pods.template import Container
+from trainwright.objects.pods.image_reference import split
+from trainwright.objects.pods.template import Container
 from trainwright.rule_model.rule import defined_in, error
 from trainwright.rule_model.subject import Hit, Subject
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from trainwright.datatypes.data import amount, mapping, text
+from trainwright.datatypes.environment import Kueue
 from trainwright.datatypes.groupkind import CLUSTERQUEUE, LOCALQUEUE, RESOURCEFLAVOR, GroupKind
 from trainwright.datatypes.listing import plural
-from trainwright.datatypes.model import Kueue
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
-from trainwright.datatypes.tolerant import amount, mapping, text
 from trainwright.kinds import SERVED
 from trainwright.objects import forms
 from trainwright.objects.kueue import (
@@ -26,7 +26,7 @@ from trainwright.objects.kueue import (
     SLICE,
     TOPOLOGY,
 )
-from trainwright.pods.template import PodTemplate
+from trainwright.objects.pods.template import PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.upstream import Behaviour, numbers, table, upstream

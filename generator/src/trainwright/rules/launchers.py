@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import SERVED, TRAINING
-from trainwright.pods.command import read_world_info
-from trainwright.pods.launching import alone, options, torchruns
-from trainwright.pods.template import Container
+from trainwright.objects.pods.command import read_world_info
+from trainwright.objects.pods.launching import alone, options, torchruns
+from trainwright.objects.pods.template import Container
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
 

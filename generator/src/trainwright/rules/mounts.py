@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.data import Data, dig, mapping, mappings, text
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import dig, mapping, mappings, text
-from trainwright.pods.storage import normal
-from trainwright.pods.template import PodTemplate, once
+from trainwright.objects.pods.storage import normal
+from trainwright.objects.pods.template import PodTemplate, once
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.datatypes.data import text
 from trainwright.datatypes.groupkind import LOCALQUEUE, SERVICE, GroupKind
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import text
 from trainwright.kinds import SERVED
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.rule_model.rule import defined_in, error, warning

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.data import Data, dig, text
 from trainwright.datatypes.groupkind import SERVICE, GroupKind
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import dig, text
 from trainwright.kinds import KINDS
 from trainwright.objects import forms
 from trainwright.objects.forms import Form
-from trainwright.pods.template import PodTemplate
+from trainwright.objects.pods.template import PodTemplate
 from trainwright.rule_model.rule import defined_in, error
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.definitions import DEFINITION

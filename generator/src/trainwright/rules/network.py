@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.datatypes.data import dig, mappings, sequence, text
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
-from trainwright.datatypes.tolerant import dig, mappings, sequence, text
-from trainwright.pods.template import PodTemplate
+from trainwright.objects.pods.template import PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
 from trainwright.datatypes import quantity
-from trainwright.datatypes.model import Node, Pool
+from trainwright.datatypes.environment import Node, Pool
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import TRAINING
-from trainwright.pods.requests import Amounts, pod_requests, requests
-from trainwright.pods.template import PodTemplate
+from trainwright.objects.pods.requests import Amounts, pod_requests, requests
+from trainwright.objects.pods.template import PodTemplate
 from trainwright.rule_model.rule import defined_in, error
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates

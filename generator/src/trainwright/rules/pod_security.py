@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
+from trainwright.datatypes.data import Data, dig, mapping, mappings, sequence, text
 from trainwright.datatypes.frozen import cached_property, dataclass
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
-from trainwright.pods.template import Container, PodTemplate
+from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.subject import Hit
 from trainwright.specs import authored
 

@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from trainwright.datatypes.data import dig, mapping, mappings, sequence, text
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
-from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
-from trainwright.pods.launching import (
+from trainwright.objects.pods.launching import (
     SHELLS,
     addresses,
     failure_is_lost,
@@ -19,8 +19,16 @@ from trainwright.pods.launching import (
     torchruns,
     training_is_followed,
 )
-from trainwright.pods.storage import SAVING, arguments, mount_at, saved, saves, variables, volume_of
-from trainwright.pods.template import Container, PodTemplate
+from trainwright.objects.pods.storage import (
+    SAVING,
+    arguments,
+    mount_at,
+    saved,
+    saves,
+    variables,
+    volume_of,
+)
+from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates

@@ -7,8 +7,9 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 
+from trainwright.datatypes.environment import Environment, Waiver
+from trainwright.datatypes.finding import Finding, Severity
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Environment, Finding, Severity, Waiver
 from trainwright.findings import diagnostics as dx
 
 

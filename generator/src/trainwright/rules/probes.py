@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data, dig, integer, mapping, mappings, sequence, text
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
-from trainwright.datatypes.tolerant import dig, integer, mapping, mappings, sequence, text
 from trainwright.objects import forms
-from trainwright.pods.launching import launches
-from trainwright.pods.template import Container, PodTemplate
+from trainwright.objects.pods.launching import launches
+from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.field_checks import Problem, between

@@ -6,14 +6,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from trainwright.datatypes import quantity
+from trainwright.datatypes.data import Data, dig, mapping, mappings, text
+from trainwright.datatypes.environment import Pool
 from trainwright.datatypes.groupkind import CLUSTERQUEUE, LOCALQUEUE, RESOURCEFLAVOR, RESOURCEQUOTA
-from trainwright.datatypes.model import Data, Manifest, Pool
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
-from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.kinds import TRAINING
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.pods.template import PodTemplate
+from trainwright.objects.pods.template import PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.capacity import nodes, pool_shortages, shortage

@@ -7,16 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from trainwright.datatypes import quantity
+from trainwright.datatypes.data import Data, dig, extended, mapping, mappings, sequence, text
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.listing import plural
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
-from trainwright.datatypes.tolerant import dig, extended, mapping, mappings, sequence, text
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.pods.launching import options
-from trainwright.pods.storage import variables
-from trainwright.pods.template import SHARED_MEMORY, Container, PodTemplate
+from trainwright.objects.pods.launching import options
+from trainwright.objects.pods.storage import variables
+from trainwright.objects.pods.template import SHARED_MEMORY, Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.fabrics import nics

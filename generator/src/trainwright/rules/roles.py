@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from trainwright.datatypes.data import dig, text, words
 from trainwright.datatypes.groupkind import CONFIGMAP
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import dig, text, words
-from trainwright.pods.template import ROLE_LABEL, PodTemplate
+from trainwright.objects.pods.template import ROLE_LABEL, PodTemplate
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
 

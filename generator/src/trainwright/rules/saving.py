@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from trainwright.datatypes.data import Data, dig, mapping, mappings, sequence, text
 from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
-from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
-from trainwright.pods.launching import launches
-from trainwright.pods.storage import (
+from trainwright.objects.pods.launching import launches
+from trainwright.objects.pods.storage import (
     SAVING,
     Setting,
     arguments,
@@ -22,7 +21,7 @@ from trainwright.pods.storage import (
     volume_of,
     words,
 )
-from trainwright.pods.template import Container, PodTemplate
+from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.pods import on_spot

@@ -9,14 +9,13 @@ import base64
 import re
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.data import Data, dig, mapping, mappings, text, words
 from trainwright.datatypes.groupkind import CONFIGMAP, EXTERNALSECRET, SEALEDSECRET, SECRET
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, leaves
-from trainwright.datatypes.tolerant import dig, mapping, mappings, text, words
 from trainwright.findings.credentials import RANDOM, given, kind, named, shows, suspicious
 from trainwright.kinds import OWNERS
-from trainwright.pods.storage import written
-from trainwright.pods.template import Container
+from trainwright.objects.pods.storage import written
+from trainwright.objects.pods.template import Container
 from trainwright.rule_model.rule import defined_in, error
 from trainwright.rule_model.subject import Hit, Subject
 

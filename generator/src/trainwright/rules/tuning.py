@@ -8,12 +8,12 @@ from difflib import SequenceMatcher, get_close_matches
 from functools import lru_cache
 from pathlib import Path
 
+from trainwright.datatypes.data import dig, sequence, text
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count, read
-from trainwright.datatypes.tolerant import dig, sequence, text
-from trainwright.pods.launching import options, torchruns
-from trainwright.pods.storage import Setting, arguments, variables, written
-from trainwright.pods.template import Container, PodTemplate
+from trainwright.objects.pods.launching import options, torchruns
+from trainwright.objects.pods.storage import Setting, arguments, variables, written
+from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.resources import is_rdma

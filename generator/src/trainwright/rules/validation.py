@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
+from trainwright.datatypes.data import mapping, sequence
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.datatypes.tolerant import mapping, sequence
+from trainwright.documents.validation import kubernetes_schemas
 from trainwright.kinds import is_for_clusters
-from trainwright.pods.template import Container, PodTemplate
+from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules import api_server
 from trainwright.rules.api_server import Cluster
 from trainwright.rules.api_server.pods import annotation_problems
 from trainwright.specs import authored
-from trainwright.validation import kubernetes_schemas
 
 _NAME = Pointer("/name")  # of the job, where none of its fields says it
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from trainwright.datatypes.model import Job
+from trainwright.datatypes.data import mappings, sequence, text
+from trainwright.datatypes.job import Job
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import mappings, sequence, text
 from trainwright.kinds import SERVED
-from trainwright.pods.launching import SHELLS
-from trainwright.pods.template import Container, PodTemplate
+from trainwright.objects.pods.launching import SHELLS
+from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 

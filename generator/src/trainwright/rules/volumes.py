@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.datatypes.data import mappings, text
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import mappings, text
-from trainwright.pods import code
-from trainwright.pods.template import Container, PodTemplate
+from trainwright.objects.pods import code
+from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.upstream import upstream

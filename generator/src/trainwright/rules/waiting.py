@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from trainwright.datatypes.data import Data, dig, mapping, mappings, text
+from trainwright.datatypes.environment import Kueue
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Kueue
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
-from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.kinds import SERVED
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.pods.launching import options
-from trainwright.pods.template import Container, PodTemplate
+from trainwright.objects.pods.launching import options
+from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.upstream import upstream

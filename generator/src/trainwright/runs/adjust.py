@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import ORDERED, Data, Environment, Job
+from trainwright.datatypes.job import ORDERED, Job
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.same import differences
 from trainwright.documents import editing, yamlio

@@ -11,11 +11,13 @@ import re
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from trainwright.datatypes.data import dig
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ADOPTED, ENVIRONMENTS, JobFile
-from trainwright.datatypes.model import Environment, Finding, Location, Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, with_value
-from trainwright.datatypes.tolerant import dig
 from trainwright.documents import yamlio
 from trainwright.documents.dialect import GO
 from trainwright.documents.yamlio import Document, Unseen

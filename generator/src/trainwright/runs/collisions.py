@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.finding import Finding, Location, Related
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import Finding, Location, Related
 from trainwright.documents.yamlio import Document
 from trainwright.findings import diagnostics as dx
 from trainwright.runs.record import Record

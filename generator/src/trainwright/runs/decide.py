@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from trainwright.datatypes.model import ORDERED, Data, Held, Job, Location
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Held, Location
+from trainwright.datatypes.job import ORDERED, Job
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.same import ORDER, differences
 from trainwright.runs import identity, meaning

@@ -5,8 +5,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.finding import Held
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Environment, Held, Job
+from trainwright.datatypes.job import Job
 from trainwright.documents.yamlio import Document
 from trainwright.runs import meaning
 from trainwright.runs.adopted import Adopted

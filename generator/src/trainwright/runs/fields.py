@@ -11,8 +11,9 @@ from dataclasses import MISSING, fields, replace
 from functools import reduce
 from typing import Any
 
+from trainwright.datatypes.fields import spelled
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import JOB_FIELDS, Job, spelled
+from trainwright.datatypes.job import JOB_FIELDS, Job
 from trainwright.datatypes.pointer import Pointer
 
 

@@ -6,11 +6,11 @@ import errno
 import re
 from collections.abc import Mapping
 
+from trainwright.datatypes.errors import OutputError
 from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile
-from trainwright.errors import OutputError
+from trainwright.files.memo import Owner, tracked
 from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Tree
-from trainwright.memo import Owner, tracked
 from trainwright.runs import identity
 from trainwright.runs import record as records
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE

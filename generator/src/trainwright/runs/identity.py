@@ -7,13 +7,15 @@ from dataclasses import is_dataclass
 from typing import Any
 
 from trainwright.datatypes import quantity
-from trainwright.datatypes.model import ChartSource, Data, Environment, Job
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import ChartSource, Environment
+from trainwright.datatypes.job import Job
 from trainwright.datatypes.same import digest_of_data
+from trainwright.helm.values.canonical import canonical
 from trainwright.kinds import TARGETS
 from trainwright.kinds.target import POOL, Fact
-from trainwright.pods.flags import flag_arguments
+from trainwright.objects.pods.flags import flag_arguments
 from trainwright.runs.fields import UNNAMED, UNTOUCHED, with_operation
-from trainwright.values.canonical import canonical
 
 MAX_NAME = 63  # a DNS label, RFC 1035; pods and services are named after the object
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from trainwright.datatypes.model import ORDERED, Data
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.job import ORDERED
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.same import ORDER, Difference, differences, digest_of_data, identical
 from trainwright.runs.fields import ABOUT_THE_FILE, OPERATION, STATE, is_trained, operation

@@ -7,14 +7,16 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import field, replace
 from typing import Literal
 
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.job import ORDERED
 from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED
-from trainwright.datatypes.model import ORDERED, Data, Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.same import digest_of_data
+from trainwright.documents.validation import schema
 from trainwright.files.tree import Tree
 from trainwright.runs import identity
 from trainwright.specs.merge import merge
-from trainwright.validation import schema
 
 # Neither Argo CD nor Flux takes a file of this name for a manifest, as they would *.json.
 RECORD_FILE = "run.lock"

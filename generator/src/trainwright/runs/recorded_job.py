@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment, GitOps, Pool, TargetOptions
+from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import Data, Environment, GitOps, Job, Pool, TargetOptions
-from trainwright.errors import TrainwrightError
+from trainwright.documents.validation import schema
 from trainwright.runs import meaning
 from trainwright.runs.decision import Sources
 from trainwright.runs.fields import operated, operation
 from trainwright.runs.record import API_VERSION, Record
 from trainwright.specs import convert, resolve
 from trainwright.specs.merge import Layered, without_nulls
-from trainwright.validation import schema
 
 
 class CannotAdjust(TrainwrightError):

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from trainwright import values
 from trainwright.datatypes import quantity
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Environment, Job
+from trainwright.datatypes.job import Job
 from trainwright.datatypes.same import identical
-from trainwright.pods.flags import spelled_as
+from trainwright.documents.validation import schema
+from trainwright.helm import values
+from trainwright.helm.values.canonical import canonical
+from trainwright.objects.pods.flags import spelled_as
 from trainwright.runs import identity
 from trainwright.runs.fields import operated, with_operation
 from trainwright.specs import resolve
 from trainwright.specs.merge import Layered, without_nulls
-from trainwright.validation import schema
-from trainwright.values.canonical import canonical
 
 # Of both, whatever they would be called. The names begin differently, so that a text which has one
 # of them as it is cannot be equal under each to a reference.

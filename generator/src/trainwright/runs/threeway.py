@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import TypeAlias
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 from trainwright.documents import yamlio
 
 Change: TypeAlias = tuple[tuple[str, ...], str, str]  # where, before and after as JSON

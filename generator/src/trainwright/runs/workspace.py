@@ -8,16 +8,19 @@ from dataclasses import replace
 from difflib import get_close_matches
 from operator import eq
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.errors import SelectionError
+from trainwright.datatypes.finding import Finding, Held
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.model import Data, Environment, Finding, Held, Job
 from trainwright.datatypes.same import identical
 from trainwright.documents.yamlio import Document
-from trainwright.errors import SelectionError
+from trainwright.files.memo import Owner, tracked
 from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Tree
 from trainwright.kinds.capabilities import attempts
-from trainwright.memo import Owner, tracked
 from trainwright.runs import adopted as adoption
 from trainwright.runs import identity, meaning
 from trainwright.runs.begin import begun

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright.datatypes.model import Data, Environment, Finding
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings import diagnostics as dx
 from trainwright.specs.merge import Layered

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.data import Data, mapping, mappings, text
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.datatypes.tolerant import mapping, mappings, text
-from trainwright.validation.kubernetes_fields import CONTAINER, POD, Place
+from trainwright.documents.validation.kubernetes_fields import CONTAINER, POD, Place
 
 # Lists of a pod that a job has by name; and what is not written as a pod has it, item for item.
 _BY_NAME = ("volumes", "volumeMounts", "volumeDevices", "env", "resourceClaims")

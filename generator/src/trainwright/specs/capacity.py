@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from trainwright.datatypes.environment import Environment, Pool
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Environment, Job, Pool
+from trainwright.datatypes.job import Job
 from trainwright.specs.demand import Demand, total
 
 # --- one job -------------------------------------------------------------------------------------

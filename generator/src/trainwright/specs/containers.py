@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
-from trainwright.datatypes.model import Claim, Container, Environment, Finding, Job, Mount
+from trainwright.datatypes.data import dig, mapping
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.finding import Finding
+from trainwright.datatypes.job import Container, Job
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.datatypes.tolerant import dig, mapping
+from trainwright.datatypes.volumes import Claim, Mount
 from trainwright.findings import diagnostics as dx
-from trainwright.pods.command import SCRIPT_PATH
-from trainwright.pods.requests import requests
+from trainwright.objects.pods.command import SCRIPT_PATH
+from trainwright.objects.pods.requests import requests
 from trainwright.specs.merge import Layered
 
 UNCOUNTED = "plans and quotas count the accelerators of resources.gpu, and no others"

@@ -9,7 +9,8 @@ from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from trainwright.datatypes.model import Data, spelled
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.fields import spelled
 
 T = TypeVar("T")
 Read: TypeAlias = Callable[[Data], Any] | None  # None where data is the value already

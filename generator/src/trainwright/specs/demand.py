@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from operator import add, sub
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Job
+from trainwright.datatypes.job import Job
 
 _HOUR = 3600  # seconds
 

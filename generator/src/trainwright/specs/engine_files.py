@@ -21,15 +21,15 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import partial
 
+from trainwright.datatypes.errors import SourceError
+from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile, environment_path
-from trainwright.datatypes.model import Finding, Location
-from trainwright.errors import SourceError
+from trainwright.documents.validation import schema
 from trainwright.files.entry import above
 from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Tree
 from trainwright.findings import diagnostics as dx
-from trainwright.validation import schema
 
 _IGNORE, _ATTRIBUTES = ".sourceignore", ".gitattributes"
 _READ_BY_NAME = {

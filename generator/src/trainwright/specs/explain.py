@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 
+from trainwright.datatypes.data import Data, mapping
+from trainwright.datatypes.errors import SelectionError
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer, Step, leaves, lookup, typed
-from trainwright.datatypes.tolerant import mapping
-from trainwright.errors import SelectionError
 from trainwright.specs import layers
 from trainwright.specs.merge import BUILT_IN, Layer, Layered
 

@@ -13,8 +13,9 @@ from functools import cache
 from math import prod
 from pathlib import Path
 
+from trainwright.datatypes.environment import Pool
+from trainwright.datatypes.fields import NOT_WRITTEN
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import NOT_WRITTEN, Pool
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents.yamlio import Document, parse
 from trainwright.specs import convert

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
-from trainwright.validation import schema
+from trainwright.documents.validation import schema
 
 Kind = str  # of a file that people write: "job", "environment", "defaults", "ledger", "lock"
 _CHOICES = ("allOf", "anyOf", "oneOf")

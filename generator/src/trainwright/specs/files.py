@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 
+from trainwright.datatypes.data import Data, mapping
+from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.job import File, file_digest
 from trainwright.datatypes.layout import ENVIRONMENTS
-from trainwright.datatypes.model import Data, File, Finding, Location, file_digest
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.datatypes.tolerant import mapping
 from trainwright.files.entry import above
 from trainwright.findings import diagnostics as dx
 from trainwright.specs.merge import JOB, ROLES, Layer, Layered, merge, stack

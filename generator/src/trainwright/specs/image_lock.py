@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainwright.datatypes.errors import TrainwrightError
+from trainwright.datatypes.job import file_digest
 from trainwright.datatypes.layout import ENVIRONMENTS
-from trainwright.datatypes.model import file_digest
+from trainwright.documents.validation import schema
 from trainwright.documents.yamlio import Document
-from trainwright.errors import TrainwrightError
 from trainwright.files.tree import Tree
 from trainwright.specs.load import Reader, violations
 from trainwright.specs.merge import Layer, stack
-from trainwright.validation import schema
 
 if TYPE_CHECKING:
     from oras.provider import Registry

@@ -21,10 +21,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data, mapping
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.same import identical
-from trainwright.datatypes.tolerant import mapping
 from trainwright.documents.yamlio import Document, parse
 from trainwright.specs import fabrics
 from trainwright.specs.fields import field

@@ -7,16 +7,17 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field
 from typing import Literal
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ENVIRONMENTS
-from trainwright.datatypes.model import Data, Finding, Location
 from trainwright.documents import editing, yamlio
+from trainwright.documents.validation import schema
 from trainwright.documents.yamlio import Document, Unseen
 from trainwright.findings import diagnostics as dx
 from trainwright.findings.visibility import hidden
 from trainwright.specs.load import Reader, violations
 from trainwright.specs.merge import Layer, stack
-from trainwright.validation import schema
 
 LEDGER_FILE = "ledger.yaml"
 _MARK = re.compile(r"-[0-9a-f]{8}\Z")  # behind the name of the job

@@ -10,6 +10,9 @@ from functools import cached_property
 from operator import eq
 from pathlib import Path
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.errors import SelectionError, SourceError
+from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import (
     ADOPTED,
@@ -24,19 +27,17 @@ from trainwright.datatypes.layout import (
     environment_path,
 )
 from trainwright.datatypes.listing import listed
-from trainwright.datatypes.model import Data, Finding, Location
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.same import digest
+from trainwright.documents.validation import schema
+from trainwright.documents.validation.violation import Violation, show
 from trainwright.documents.yamlio import Document, parse
-from trainwright.errors import SelectionError, SourceError
+from trainwright.files.memo import Owner, cell_of, tracked
 from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Tree
 from trainwright.findings import diagnostics as dx
-from trainwright.memo import Owner, cell_of, tracked
 from trainwright.specs import files, layers
 from trainwright.specs.merge import BUILT_IN, Layer, Layered, stack, without_nulls
-from trainwright.validation import schema
-from trainwright.validation.violation import Violation, show
 
 _MAX_BASES = 8
 _FILE_NAME = "Name it environments/<env>/jobs/<job>.yaml, in lower-case letters, digits and dashes."
@@ -544,7 +545,7 @@ def _of_other_kind(file: JobFile, document: Document) -> Finding | None:
     """What keeps a manifest or a compose file from being a spec, instead of all its fields."""
     if document.data.get("kind") == "JobSpec":
         return None
-    from trainwright.validation import translation  # only mistakes need it
+    from trainwright.documents.validation import translation  # only mistakes need it
 
     remedy = translation.of_manifest(file.path, document.data)
     message = "this is not a job spec, but a file of another tool"
@@ -554,7 +555,7 @@ def _of_other_kind(file: JobFile, document: Document) -> Finding | None:
 
 def _of_other_tools(path: str, raw: bytes) -> tuple[Finding, ...]:
     """What keeps a batch script or a template from being read as YAML."""
-    from trainwright.validation import translation
+    from trainwright.documents.validation import translation
 
     if raw.startswith((b"#!", b"#SBATCH")):
         message = "this is not a job spec, but a script"

@@ -11,8 +11,10 @@ from dataclasses import field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import PATCH, Data, Finding, Location
+from trainwright.datatypes.job import PATCH
 from trainwright.datatypes.pointer import Pointer, lookup
 
 if TYPE_CHECKING:

@@ -9,9 +9,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ENVIRONMENTS, OBJECTS
-from trainwright.datatypes.model import Data, Finding, Location, Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.documents import yamlio
 from trainwright.documents.dialect import GO
 from trainwright.documents.yamlio import Document

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Finding
 from trainwright.datatypes.pointer import Pointer
+from trainwright.documents.validation import kubernetes_schemas, schema
+from trainwright.documents.validation.list_maps import ListMaps
+from trainwright.documents.validation.violation import Violation
 from trainwright.findings import diagnostics as dx
 from trainwright.specs.merge import Layered
-from trainwright.validation import kubernetes_schemas, schema
-from trainwright.validation.list_maps import ListMaps
-from trainwright.validation.violation import Violation
 
 
 @dataclass(frozen=True, slots=True)

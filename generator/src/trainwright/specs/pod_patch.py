@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import PATCH, Data, Finding
+from trainwright.datatypes.job import PATCH
 from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.documents.validation import kubernetes_schemas, schema
 from trainwright.findings import diagnostics as dx
 from trainwright.specs.merge import DIRECTIVE, Layered
-from trainwright.validation import kubernetes_schemas, schema
 
 AT = Pointer.of(PATCH)
 _SPEC = AT / "spec"

@@ -12,11 +12,15 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import reduce
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.finding import Finding, Related
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.job import DERIVED, PATCH, Job
 from trainwright.datatypes.listing import listed
-from trainwright.datatypes.model import DERIVED, PATCH, Data, Environment, Finding, Job, Related
 from trainwright.datatypes.pointer import Pointer, leaves
 from trainwright.datatypes.same import identical
+from trainwright.documents.validation import schema
 from trainwright.documents.yaml_syntax import missing_space
 from trainwright.findings import diagnostics as dx
 from trainwright.specs import resolve
@@ -29,7 +33,6 @@ from trainwright.specs.merge import (
     merge,
     without_nulls,
 )
-from trainwright.validation import schema
 
 # What a file says of itself, and not of the job.
 _OF_THE_FILE = frozenset({"apiVersion", "kind", "name", "extends", "description", "waivers"})

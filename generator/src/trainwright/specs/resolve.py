@@ -8,34 +8,19 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from trainwright.datatypes import quantity
+from trainwright.datatypes.data import Data, mapping
+from trainwright.datatypes.environment import Environment, GitOps, Pool, SeverityOverride, Waiver
+from trainwright.datatypes.fields import spelled
+from trainwright.datatypes.finding import Finding, Related, Severity
+from trainwright.datatypes.job import CONTAINER_FIELDS, CONTAINER_PARTS, POD_FIELDS, Job, Role
 from trainwright.datatypes.layout import ADOPTED
-from trainwright.datatypes.model import (
-    CONTAINER_FIELDS,
-    CONTAINER_PARTS,
-    POD_FIELDS,
-    VOLUME_SOURCES,
-    Claim,
-    Data,
-    Environment,
-    Finding,
-    GitOps,
-    Job,
-    Pool,
-    Related,
-    Role,
-    Severity,
-    SeverityOverride,
-    Volume,
-    Waiver,
-    spelled,
-)
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import mapping
+from trainwright.datatypes.volumes import VOLUME_SOURCES, Claim, Volume
 from trainwright.findings import diagnostics as dx
-from trainwright.pods import shm
-from trainwright.pods.command import SCRIPT_PATH, starts_runtime
-from trainwright.pods.flags import misplaced, unfit_style
-from trainwright.pods.launchers import LAUNCHERS, plain
+from trainwright.objects.pods import shm
+from trainwright.objects.pods.command import SCRIPT_PATH, starts_runtime
+from trainwright.objects.pods.flags import misplaced, unfit_style
+from trainwright.objects.pods.launchers import LAUNCHERS, plain
 from trainwright.specs import (
     allowed,
     capacity,

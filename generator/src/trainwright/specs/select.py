@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
+from trainwright.datatypes.errors import SelectionError
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import NO_ENVIRONMENT, JobFile
-from trainwright.errors import SelectionError
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from trainwright.errors import INTERRUPTED
+from trainwright.datatypes.errors import INTERRUPTED
 
 if TYPE_CHECKING:  # 20 ms, and only who has much to do needs it
     from concurrent.futures import ProcessPoolExecutor

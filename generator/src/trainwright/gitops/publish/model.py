@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trainwright.datatypes.errors import OutputError, TrainwrightError
 from trainwright.datatypes.frozen import dataclass
-from trainwright.errors import OutputError, TrainwrightError
 
 if TYPE_CHECKING:
     from trainwright.render.build import Build, BuildOptions

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from email.headerregistry import Address
 from urllib.parse import urlsplit, urlunsplit
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 from trainwright.files.git import GitError, Repository
 from trainwright.findings import credentials
 from trainwright.gitops.publish.model import PublishError

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright.datatypes.model import Data, GitOps, Verify
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import GitOps, Verify
 from trainwright.datatypes.pointer import Pointer
 from trainwright.gitops.wiring import kinds
 from trainwright.gitops.wiring.wiring import InvalidSetting, Requirement, Site

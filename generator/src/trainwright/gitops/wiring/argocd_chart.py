@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from trainwright.datatypes.model import ChartSource, Data
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import ChartSource
 from trainwright.datatypes.pointer import Pointer
 from trainwright.gitops.wiring import argocd, charts
 from trainwright.gitops.wiring.wiring import Files, InvalidSetting, Site, Wiring

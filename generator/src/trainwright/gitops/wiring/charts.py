@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from trainwright.datatypes.model import ChartSource, Data, GitOps
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import ChartSource, GitOps
 from trainwright.datatypes.pointer import Pointer
 from trainwright.gitops.wiring.wiring import InvalidSetting, Site
 from trainwright.runs.record import Record

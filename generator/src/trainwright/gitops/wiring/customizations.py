@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from trainwright.datatypes.model import Data, Environment
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
 from trainwright.documents import yamlio
 from trainwright.documents.yamlio import Block
 from trainwright.gitops.wiring import kinds, workload

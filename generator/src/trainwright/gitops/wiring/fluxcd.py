@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from trainwright.datatypes.model import Data, GitOps, Verify
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import GitOps, Verify
 from trainwright.datatypes.pointer import Pointer
 from trainwright.gitops.wiring.argocd import MISSING_URL, signed_sources
 from trainwright.gitops.wiring.wiring import InvalidSetting, Site

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.datatypes.model import ChartSource, Data
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import ChartSource
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.same import digest
 from trainwright.gitops.wiring import charts, fluxcd, kinds

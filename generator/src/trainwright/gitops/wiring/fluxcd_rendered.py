@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
-from trainwright.datatypes.model import Data, GitOps
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import GitOps
 from trainwright.documents.yamlio import Block
 from trainwright.gitops.wiring import charts, fluxcd, kinds
 from trainwright.gitops.wiring.wiring import Files, Requirement, Site, Wiring

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.datatypes.model import Environment
+from trainwright.datatypes.environment import Environment
 from trainwright.kinds import SERVED
 from trainwright.kinds.kind import Kind
 

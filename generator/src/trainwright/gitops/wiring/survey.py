@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.errors import SelectionError
+from trainwright.datatypes.finding import Finding, Location, Related, Severity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.layout import ENVIRONMENTS, NO_ENVIRONMENT, RENDERED, JobFile
 from trainwright.datatypes.listing import listed
-from trainwright.datatypes.model import Data, Environment, Finding, Location, Related, Severity
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents.yamlio import Document
-from trainwright.errors import SelectionError
 from trainwright.files.tree import Folder
 from trainwright.findings import diagnostics as dx
 from trainwright.gitops.wiring import WIRINGS, charts

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from posixpath import join
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import ChartSource, Environment, GitOps
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED
-from trainwright.datatypes.model import ChartSource, Data, Environment, GitOps
 from trainwright.datatypes.pointer import Pointer
 from trainwright.objects.naming import wiring
 from trainwright.specs.own_objects import COPIES

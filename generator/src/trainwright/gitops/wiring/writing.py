@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.layout import environment_path
-from trainwright.datatypes.model import Data
 from trainwright.documents import yamlio
 from trainwright.files import filetree
 from trainwright.files.filetree import Changes

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from trainwright.datatypes.model import Data, Location
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Location
 from trainwright.importing import shell
 from trainwright.importing.slurm import left, manifest
 from trainwright.importing.slurm.amounts import STEP, NodeAmounts, SlurmOutput, of_step

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Location
+from trainwright.documents.validation.other_forms import gpu_count
 from trainwright.importing import shell
 from trainwright.kinds.reading import ImportingError
-from trainwright.validation.other_forms import gpu_count
 
 RANK = "$(JOB_COMPLETION_INDEX)"
 STEP = "slurm-step"  # of the object, and so of its pods: the job has the script's own name

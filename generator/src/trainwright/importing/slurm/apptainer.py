@@ -10,8 +10,9 @@ from pathlib import PurePosixPath
 
 import click
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Location
 from trainwright.importing.commandline import Line, parameter, parse
 from trainwright.kinds.reading import ImportingError, Loss, NotImported, shown
 

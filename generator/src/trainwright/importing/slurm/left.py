@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from trainwright.datatypes.model import Data, Location
-from trainwright.equivalence.containers import places
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Location
+from trainwright.documents.validation.other_forms import clock
+from trainwright.documents.validation.other_names import of_job
+from trainwright.importing.equivalence.containers import places
 from trainwright.importing.shell import ShellCommand
 from trainwright.importing.slurm.amounts import NodeAmounts
 from trainwright.importing.slurm.manifest import (
@@ -36,9 +39,7 @@ from trainwright.importing.slurm.words import (
     starts_ray,
 )
 from trainwright.kinds.reading import Loss, NotImported, shown
-from trainwright.pods import command as launched
-from trainwright.validation.other_forms import clock
-from trainwright.validation.other_names import of_job
+from trainwright.objects.pods import command as launched
 
 _WHERE_AND_WHEN = frozenset(
     "--nodelist --exclude --constraint --qos --account --reservation --dependency --begin "

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from trainwright.datatypes.model import Data
-from trainwright.equivalence.containers import places
+from trainwright.datatypes.data import Data
+from trainwright.documents.validation.other_forms import clock
+from trainwright.importing.equivalence.containers import places
 from trainwright.importing.shell import ShellCommand
 from trainwright.importing.slurm.amounts import STEP, NodeAmounts
 from trainwright.importing.slurm.step import Step
 from trainwright.kinds import NAMED
-from trainwright.pods import shm
-from trainwright.validation.other_forms import clock
+from trainwright.objects.pods import shm
 
 TARGET = "job"
 

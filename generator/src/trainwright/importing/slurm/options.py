@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 
 import click
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Location
 from trainwright.importing.commandline import Line, parameter, parse
 
 _HEADER = re.compile(r"^#SBATCH[ \t]+(.*)$", re.MULTILINE)

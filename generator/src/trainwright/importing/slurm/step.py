@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Location
 from trainwright.importing import shell
 from trainwright.importing.shell import ShellCommand
 from trainwright.importing.slurm.amounts import HEAD, RANK, NodeAmounts, SlurmOutput

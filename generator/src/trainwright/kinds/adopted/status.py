@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from trainwright.datatypes.model import Data
-from trainwright.datatypes.tolerant import amount, dig, integer, mapping, text
+from trainwright.datatypes.data import Data, amount, dig, integer, mapping, text
 from trainwright.kinds.state import Phase, State, Status, first, holding, status_of, suspended
 
 _CONDITIONS = (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.datatypes.model import Environment, Job
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.job import Job
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds.adopted import KIND
 from trainwright.kinds.target import Target, Unsupported

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from trainwright.datatypes.model import Data, Location
+from trainwright.datatypes.data import Data, sequence, words
+from trainwright.datatypes.finding import Location
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import sequence, words
 from trainwright.kinds.compose.notation import dependencies
 from trainwright.kinds.compose.target import as_object
 from trainwright.kinds.reading import (

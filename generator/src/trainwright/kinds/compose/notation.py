@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from trainwright.datatypes.model import Data
-from trainwright.datatypes.tolerant import mapping, sequence
+from trainwright.datatypes.data import Data, mapping, sequence
 
 # `$$` is a dollar sign; $NAME and ${NAME...} are taken from the shell that starts it all.
 _INTERPOLATION = re.compile(r"\$(?:\$|([A-Za-z_]\w*)|\{([A-Za-z_]\w*+)[^}]{0,500}+\})")

@@ -11,11 +11,11 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from trainwright.datatypes.model import Data, Manifest
-from trainwright.datatypes.tolerant import amount, dig, mapping, mappings, sequence, text
+from trainwright.datatypes.data import Data, amount, dig, mapping, mappings, sequence, text
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds.compose import notation
-from trainwright.pods.groups import Pods
-from trainwright.pods.pod import (
+from trainwright.objects.pods.groups import Pods
+from trainwright.objects.pods.pod import (
     Awaited,
     EnvVar,
     ManifestError,
@@ -26,7 +26,7 @@ from trainwright.pods.pod import (
     Restart,
     Workload,
 )
-from trainwright.pods.template import ROLE_LABEL
+from trainwright.objects.pods.template import ROLE_LABEL
 
 _GRACE = "10s"  # the default of stop_grace_period
 _TRIES = 3  # the default of `retries` in a health check

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.data import Data, mapping, sequence, text
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import mapping, sequence, text
 from trainwright.kinds.compose import KIND, notation
 from trainwright.objects.bundle import Bundle
-from trainwright.pods.template import ROLE_LABEL, PodTemplate
+from trainwright.objects.pods.template import ROLE_LABEL, PodTemplate
 
 
 def _compose(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:

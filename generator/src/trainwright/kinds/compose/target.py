@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from trainwright.datatypes import quantity
-from trainwright.datatypes.model import Data, Environment, Job, ValueFrom, Volume
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.job import Job, ValueFrom
 from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.volumes import Volume
 from trainwright.kinds import indexed
 from trainwright.kinds.compose import KIND
 from trainwright.kinds.target import (
@@ -23,8 +26,8 @@ from trainwright.kinds.target import (
     one_process,
     own_rendezvous,
 )
-from trainwright.pods import command
-from trainwright.pods.references import NotKnown
+from trainwright.objects.pods import command
+from trainwright.objects.pods.references import NotKnown
 
 _TRAINS = "train"  # the service that trains
 _NVIDIA = "nvidia.com/gpu"  # the only accelerators that Docker reserves by number

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trainwright.datatypes.model import Data, Severity
-from trainwright.datatypes.tolerant import mapping
+from trainwright.datatypes.data import Data, mapping
+from trainwright.datatypes.finding import Severity
 from trainwright.kinds.job import KIND
 from trainwright.rule_model.defaults import defaults, of_pods
 from trainwright.rule_model.edit import EditRule, Verdict

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds import indexed_pods
 from trainwright.kinds.job.pod_templates import pod_template
-from trainwright.pods import build
-from trainwright.pods.groups import Pods
-from trainwright.pods.pod import Operator, Workload
+from trainwright.objects.pods import build
+from trainwright.objects.pods.groups import Pods
+from trainwright.objects.pods.pod import Operator, Workload
 
 
 def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Workload:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.datatypes.model import Manifest
-from trainwright.datatypes.tolerant import amount, mapping
+from trainwright.datatypes.data import amount, mapping
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds.indexed_pod_templates import BACKOFF_LIMIT
 from trainwright.kinds.job import KIND
 from trainwright.objects.bundle import Bundle
-from trainwright.pods.template import PodTemplate
+from trainwright.objects.pods.template import PodTemplate
 
 
 def pod_template(manifest: Manifest) -> PodTemplate:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.data import Data, mapping, text
 from trainwright.datatypes.groupkind import SERVICE
-from trainwright.datatypes.model import Data
-from trainwright.datatypes.tolerant import mapping, text
 from trainwright.kinds.indexed_rules import BatchJob, about_gangs, about_jobs, headless_service
 from trainwright.kinds.job import KIND
-from trainwright.pods.launching import addresses, trains_together
-from trainwright.pods.template import PodTemplate
+from trainwright.objects.pods.launching import addresses, trains_together
+from trainwright.objects.pods.template import PodTemplate
 from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
 

@@ -6,12 +6,14 @@ https://kubernetes.io/docs/tasks/job/pod-failure-policy/
 
 from __future__ import annotations
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.groupkind import SERVICE
-from trainwright.datatypes.model import Data, Environment, Job
+from trainwright.datatypes.job import Job
 from trainwright.kinds import facts, indexed, labels, queueing
 from trainwright.kinds.job import KIND
 from trainwright.kinds.target import Deviation, Target
-from trainwright.pods import command
+from trainwright.objects.pods import command
 from trainwright.specs.upstream import upstream
 
 

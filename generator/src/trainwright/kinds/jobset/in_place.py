@@ -13,21 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from trainwright.datatypes.model import (
-    Container,
-    Data,
-    Environment,
-    Job,
-    Mount,
-    TargetOptions,
-    ValueFrom,
-    Volume,
-)
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment, TargetOptions
+from trainwright.datatypes.job import Container, Job, ValueFrom
 from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.volumes import Mount, Volume
 from trainwright.kinds.jobset import KIND
 from trainwright.kinds.target import Fact, Unsupported
-from trainwright.pods import command
-from trainwright.pods.pod import PERMANENT
+from trainwright.objects.pods import command
+from trainwright.objects.pods.pod import PERMANENT
 from trainwright.specs.upstream import upstream
 
 # Exit codes of the entrypoint that blame the node, so that a new pod may go to another one: a check

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds import indexed_pods
-from trainwright.pods.pod import Operator, Workload
+from trainwright.objects.pods.pod import Operator, Workload
 
 
 def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Workload:

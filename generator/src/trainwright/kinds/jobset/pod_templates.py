@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds.indexed_pod_templates import replicated
 from trainwright.kinds.jobset import KIND
 from trainwright.objects.bundle import Bundle
-from trainwright.pods.template import PodTemplate
+from trainwright.objects.pods.template import PodTemplate
 
 
 def _jobset(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:

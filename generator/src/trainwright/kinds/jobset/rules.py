@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.datatypes.data import dig, mapping, mappings, text
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.kinds.indexed_rules import (
     BatchJob,
     about_gangs,
@@ -15,8 +15,8 @@ from trainwright.kinds.indexed_rules import (
 )
 from trainwright.kinds.jobset import KIND
 from trainwright.kinds.set_rules import policies_agree
-from trainwright.pods.launching import options, trains_together
-from trainwright.pods.template import PodTemplate
+from trainwright.objects.pods.launching import options, trains_together
+from trainwright.objects.pods.template import PodTemplate
 from trainwright.rule_model.rule import Rule, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.upstream import Behaviour, upstream

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from trainwright.datatypes.data import Data, amount, mapping
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import Data
-from trainwright.datatypes.tolerant import amount, mapping
 from trainwright.kinds import indexed_status
 from trainwright.kinds.indexed_pod_templates import ReplicatedJob, completions, replicated_jobs
 from trainwright.kinds.state import Phase, State, Status, holding, status_of

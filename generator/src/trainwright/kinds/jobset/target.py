@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.datatypes.model import Data, Environment, Job
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.job import Job
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import facts, indexed, labels, queueing
 from trainwright.kinds.jobset import KIND, in_place
 from trainwright.kinds.target import Deviation, Serving, Target, Unsupported
-from trainwright.pods import command
+from trainwright.objects.pods import command
 from trainwright.specs.upstream import upstream
 
 

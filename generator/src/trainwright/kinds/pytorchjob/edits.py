@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trainwright.datatypes.model import Data, Severity
-from trainwright.datatypes.tolerant import dig, mapping
+from trainwright.datatypes.data import Data, dig, mapping
+from trainwright.datatypes.finding import Severity
 from trainwright.kinds.pytorchjob import KIND
 from trainwright.rule_model.defaults import defaults
 from trainwright.rule_model.edit import EditRule, Verdict

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from trainwright.datatypes.data import Data, dig, integer, mapping, mappings, text, texts
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Data, Manifest
-from trainwright.datatypes.tolerant import dig, integer, mapping, mappings, text, texts
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds.pytorchjob import KIND
 from trainwright.kinds.pytorchjob.pod_templates import pod_templates
-from trainwright.pods import build
-from trainwright.pods.groups import PodGroup, Pods
-from trainwright.pods.pod import (
+from trainwright.objects.pods import build
+from trainwright.objects.pods.groups import PodGroup, Pods
+from trainwright.objects.pods.pod import (
     PERMANENT,
     EnvVar,
     Gang,
@@ -27,7 +27,7 @@ from trainwright.pods.pod import (
     Restart,
     Workload,
 )
-from trainwright.pods.template import Container, PodTemplate
+from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.specs.upstream import upstream
 
 PORT = Port("pytorchjob-port", upstream("training-operator/rendezvous-port").value, meets=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from trainwright.datatypes.data import dig, mapping, mappings, text
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
-from trainwright.datatypes.tolerant import dig, mapping, mappings, text
 from trainwright.kinds.environment_rules import RESERVED, reserved_env
 from trainwright.kinds.pytorchjob import KIND
 from trainwright.kinds.pytorchjob.spec_rules import (
@@ -19,7 +19,7 @@ from trainwright.kinds.pytorchjob.spec_rules import (
     trainer,
     trainers,
 )
-from trainwright.pods.launching import launches, starts_ranks
+from trainwright.objects.pods.launching import launches, starts_ranks
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 

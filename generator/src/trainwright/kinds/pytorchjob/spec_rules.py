@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from trainwright.datatypes.model import Data, Environment
+from trainwright.datatypes.data import Data, dig, mapping, text
+from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
-from trainwright.datatypes.tolerant import dig, mapping, text
 from trainwright.kinds.pytorchjob import KIND
 from trainwright.objects import forms
-from trainwright.pods.template import Container, PodTemplate, once
+from trainwright.objects.pods.template import Container, PodTemplate, once
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.datatypes.model import Data, Elastic, Environment, Job
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.job import Elastic, Job
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import facts, queueing
 from trainwright.kinds.pytorchjob import KIND
@@ -20,8 +22,8 @@ from trainwright.kinds.target import (
     one_process,
     own_rendezvous,
 )
-from trainwright.pods import command
-from trainwright.pods.references import Variable
+from trainwright.objects.pods import command
+from trainwright.objects.pods.references import Variable
 from trainwright.specs.upstream import upstream
 
 # The operator's default; named, or the Service it makes is invalid.

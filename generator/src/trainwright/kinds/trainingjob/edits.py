@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import Severity
 from trainwright.kinds.trainingjob import KIND
 from trainwright.rule_model.defaults import Default
 from trainwright.rule_model.edit import EditRule, Verdict

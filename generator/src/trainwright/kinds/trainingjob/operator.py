@@ -9,13 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from trainwright.datatypes.model import Data, Manifest
-from trainwright.datatypes.tolerant import dig, integer, mapping
+from trainwright.datatypes.data import Data, dig, integer, mapping
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds.trainingjob.pod_templates import pod_template
-from trainwright.pods import build
-from trainwright.pods.groups import PodGroup, Pods
-from trainwright.pods.pod import PERMANENT, EnvVar, ManifestError, Operator, Pod, Restart, Workload
-from trainwright.pods.template import Container, PodTemplate
+from trainwright.objects.pods import build
+from trainwright.objects.pods.groups import PodGroup, Pods
+from trainwright.objects.pods.pod import (
+    PERMANENT,
+    EnvVar,
+    ManifestError,
+    Operator,
+    Pod,
+    Restart,
+    Workload,
+)
+from trainwright.objects.pods.template import Container, PodTemplate
 
 # The agents agree on a free port at each rendezvous; no manifest shows it.
 _AGENT_PORT = 29500

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.datatypes.model import Manifest
-from trainwright.datatypes.tolerant import amount, dig, mapping
+from trainwright.datatypes.data import amount, dig, mapping
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds.trainingjob import KIND
 from trainwright.objects.bundle import Bundle
-from trainwright.pods.template import PodTemplate
+from trainwright.objects.pods.template import PodTemplate
 
 
 def pod_template(manifest: Manifest) -> PodTemplate:

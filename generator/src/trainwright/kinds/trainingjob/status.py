@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from trainwright.datatypes.model import Data
-from trainwright.datatypes.tolerant import amount, integer, mapping, mappings, text
+from trainwright.datatypes.data import Data, amount, integer, mapping, mappings, text
 from trainwright.kinds.state import Phase, State, Status, first, holding, status_of
 
 _STAGES = {

@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from trainwright.datatypes.model import Data, Environment, Job
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.job import Job
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import facts, indexed
 from trainwright.kinds.target import (
@@ -23,8 +25,8 @@ from trainwright.kinds.target import (
     own_rendezvous,
 )
 from trainwright.kinds.trainingjob import KIND
-from trainwright.pods import command
-from trainwright.pods.references import NotKnown
+from trainwright.objects.pods import command
+from trainwright.objects.pods.references import NotKnown
 
 # The operator joins the arguments by spaces into one bash line, so quoting is lost.
 SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from trainwright.datatypes.data import mapping, sequence
+from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.groupkind import RUNTIMES
-from trainwright.datatypes.model import Severity
-from trainwright.datatypes.tolerant import mapping, sequence
 from trainwright.kinds.trainjob import KIND, runtime_edits
 from trainwright.kinds.trainjob.runtime import patches
 from trainwright.kinds.trainjob.spec_rules import installed_minor

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from trainwright.datatypes.data import Data, sequence
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import Data, Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import sequence
 from trainwright.kinds.indexed_import import OF_GROUPS, check_groups
 from trainwright.kinds.reading import (
     ImportingError,

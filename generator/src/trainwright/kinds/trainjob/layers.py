@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from trainwright.datatypes.model import Data, Manifest
-from trainwright.datatypes.tolerant import amount, dig, mapping, mappings, sequence, text
+from trainwright.datatypes.data import Data, amount, dig, mapping, mappings, sequence, text
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds.indexed_pod_templates import ReplicatedJob, replicated_jobs
 from trainwright.kinds.trainjob.runtime import patches
 

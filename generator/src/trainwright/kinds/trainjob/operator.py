@@ -12,9 +12,9 @@ from dataclasses import replace
 from decimal import Decimal
 
 from trainwright.datatypes import quantity
+from trainwright.datatypes.data import Data, dig, mapping, mappings, sequence, text
 from trainwright.datatypes.groupkind import RUNTIMES
-from trainwright.datatypes.model import Data, Manifest
-from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds import indexed_pods
 from trainwright.kinds.indexed_pod_templates import ReplicatedJob
 from trainwright.kinds.trainjob import KIND
@@ -29,9 +29,9 @@ from trainwright.kinds.trainjob.layers import (
     upserted,
 )
 from trainwright.kinds.trainjob.runtime import runtime_of
-from trainwright.pods import build
-from trainwright.pods.pod import Gang, ManifestError, Operator, Workload
-from trainwright.pods.template import PodTemplate
+from trainwright.objects.pods import build
+from trainwright.objects.pods.pod import Gang, ManifestError, Operator, Workload
+from trainwright.objects.pods.template import PodTemplate
 
 _CONTAINER = KIND.container
 _PORT = 29500

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from trainwright.datatypes.data import Data, dig, mapping, mappings
 from trainwright.datatypes.groupkind import RUNTIMES, GroupKind
-from trainwright.datatypes.model import Data, Manifest
-from trainwright.datatypes.tolerant import dig, mapping, mappings
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds.trainjob import KIND
 from trainwright.kinds.trainjob.layers import (
     TRAINER,
@@ -19,7 +19,7 @@ from trainwright.kinds.trainjob.layers import (
 )
 from trainwright.kinds.trainjob.runtime import runtime_of
 from trainwright.objects.bundle import Bundle
-from trainwright.pods.template import PodTemplate
+from trainwright.objects.pods.template import PodTemplate
 
 _NODE = KIND.container
 _JOB_SET = "/spec/template/spec"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.datatypes.data import dig, sequence
 from trainwright.datatypes.groupkind import APPLICATION
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import dig, sequence
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.sync_options import sync_options
 from trainwright.rule_model.rule import defined_in, warning

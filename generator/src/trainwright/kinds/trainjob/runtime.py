@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.data import Data, dig, mapping, mappings, text
 from trainwright.datatypes.groupkind import CLUSTERTRAININGRUNTIME, GroupKind
-from trainwright.datatypes.model import Data, Manifest
-from trainwright.datatypes.tolerant import dig, mapping, mappings, text
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds.kind import Reference
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.data import Data, dig, mapping, mappings, text
 from trainwright.datatypes.groupkind import RUNTIMES, TRAININGRUNTIME
-from trainwright.datatypes.model import Data, Manifest
-from trainwright.datatypes.tolerant import dig, mapping, mappings, text
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds.indexed_rules import about_jobs, jobs_of
 from trainwright.kinds.set_rules import policies_agree
 from trainwright.kinds.trainjob.layers import STEP, TRAINER, step_of

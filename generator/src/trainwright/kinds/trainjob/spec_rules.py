@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from trainwright.datatypes.model import Environment, Manifest
+from trainwright.datatypes.data import dig, integer, mapping, mappings, text
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import dig, integer, mapping, mappings, text
 from trainwright.kinds.trainjob import KIND
 from trainwright.kinds.trainjob.runtime import patches, runtime_of
 from trainwright.objects import forms
-from trainwright.pods.launching import launches
+from trainwright.objects.pods.launching import launches
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.upstream import table

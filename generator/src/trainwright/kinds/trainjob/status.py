@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from trainwright.datatypes.data import Data, integer, mapping, mappings, text
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.model import Data
-from trainwright.datatypes.tolerant import integer, mapping, mappings, text
 from trainwright.kinds import indexed_status
 from trainwright.kinds.state import State, Status, status_of
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.groupkind import TRAININGRUNTIME, GroupKind
-from trainwright.datatypes.model import Data, Environment, Job
+from trainwright.datatypes.job import Job
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import facts, indexed, labels, queueing
 from trainwright.kinds.target import Deviation, Fact, Serving, Target, Unsupported, given
 from trainwright.kinds.trainjob import KIND
-from trainwright.pods import command
+from trainwright.objects.pods import command
 from trainwright.specs.merge import DIRECTIVE
 from trainwright.specs.upstream import upstream
 

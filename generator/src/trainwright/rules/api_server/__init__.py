@@ -14,14 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from trainwright.datatypes.data import Data, mapping
 from trainwright.datatypes.frozen import cached_property, dataclass
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import mapping
+from trainwright.documents.validation import kubernetes_schemas
 from trainwright.objects.forms import is_template
 from trainwright.rules.api_server import objects, pods, volumes
 from trainwright.rules.field_checks import Check, Problem, about, filled, is_about, made, unwrapped
-from trainwright.validation import kubernetes_schemas
 
 _TABLES = (pods, volumes, objects)
 _OF_FIELDS = Path(__file__).with_name("field_checks.json")

@@ -10,9 +10,8 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 
 from trainwright.datatypes import quantity
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data, dig, integer, mapping, mappings, sequence, text
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import dig, integer, mapping, mappings, sequence, text
 from trainwright.objects import forms
 from trainwright.objects.forms import is_template
 from trainwright.rules.field_checks import (

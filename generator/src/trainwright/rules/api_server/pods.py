@@ -8,12 +8,11 @@ from decimal import Decimal
 from functools import lru_cache
 
 from trainwright.datatypes import quantity
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data, dig, integer, mapping, mappings, sequence, text
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.datatypes.tolerant import dig, integer, mapping, mappings, sequence, text
 from trainwright.objects import forms
 from trainwright.objects.forms import Form
-from trainwright.pods.template import PodTemplate
+from trainwright.objects.pods.template import PodTemplate
 from trainwright.rules.api_server.references import AMOUNTS, IN_ENV, field_of, resource_field
 from trainwright.rules.field_checks import (
     Check,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from trainwright.datatypes import quantity
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data, dig, text
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import dig, text
 from trainwright.objects import forms
 from trainwright.rules.field_checks import Check, Problem
 

@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from trainwright.datatypes import quantity
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data, dig, mapping, mappings, sequence, text
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import dig, mapping, mappings, sequence, text
 from trainwright.objects import forms
 from trainwright.objects.forms import is_template
 from trainwright.rules.api_server.references import IN_FILES, field_of

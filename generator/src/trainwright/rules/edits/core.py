@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trainwright.datatypes import quantity
+from trainwright.datatypes.data import dig
 from trainwright.datatypes.groupkind import CONFIGMAP, PERSISTENTVOLUMECLAIM, SECRET, SERVICE
-from trainwright.datatypes.tolerant import dig
 from trainwright.rule_model.defaults import defaults
 from trainwright.rule_model.edit import Verdict
 from trainwright.rule_model.edit_row import ADDED_OR_CHANGED, Condition, Difference, EditSource

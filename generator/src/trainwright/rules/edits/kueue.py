@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from trainwright.datatypes.data import dig, mapping
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.tolerant import dig, mapping
 from trainwright.kinds import SERVED
 from trainwright.kinds.kind import Kind
 from trainwright.rule_model.edit import Verdict

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Environment, Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import SERVED
 from trainwright.rule_model.edit import Edit, EditRule, Verdict, may_wait

@@ -5,8 +5,10 @@ Of which fields of which kinds it is what, the table of edits says.
 
 from __future__ import annotations
 
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM
-from trainwright.datatypes.model import Environment, Manifest, Severity
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds import TRAINING
 from trainwright.rule_model.edit import EditRule, Verdict
 from trainwright.rules.gitops import stays_until

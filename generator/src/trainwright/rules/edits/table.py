@@ -5,7 +5,7 @@ Rules about edits, `plan`, the verbs and the documentation read it. The rows of 
 """
 
 from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM, GroupKind
-from trainwright.datatypes.model import Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds import SERVED
 from trainwright.rule_model.defaults import Default, filled
 from trainwright.rule_model.edit import Edit, Path, Verdict

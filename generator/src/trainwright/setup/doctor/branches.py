@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from trainwright.datatypes.environment import GitOps, Repository
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.listing import listed
-from trainwright.datatypes.model import GitOps, Repository
 from trainwright.files import git
 from trainwright.files.tree import Folder
 from trainwright.gitops.wiring.wiring import ENGINES, Site

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainwright.datatypes.model import Environment
+from trainwright.datatypes.environment import Environment
 from trainwright.files.tree import Folder
 from trainwright.gitops.wiring import charts
 from trainwright.helm import own_chart

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 
+from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Location
 
 
 class State(enum.StrEnum):

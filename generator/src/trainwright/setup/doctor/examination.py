@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from trainwright.errors import TrainwrightError
+from trainwright.datatypes.errors import TrainwrightError
 from trainwright.render.build import BuildOptions
 from trainwright.setup.doctor import branches
 from trainwright.setup.doctor.charts import chart_sources

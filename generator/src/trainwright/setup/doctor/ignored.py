@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
+from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import DEFAULTS, ENVIRONMENT_FILE, ENVIRONMENTS, OBJECTS, RENDERED
 from trainwright.datatypes.listing import listed, plural
-from trainwright.datatypes.model import Location
 from trainwright.files import git
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE

@@ -9,8 +9,8 @@ from pathlib import Path
 from trainwright.cluster import kueue_configuration as configuration
 from trainwright.cluster.client import Access, Cluster
 from trainwright.cluster.errors import ClusterError
+from trainwright.datatypes.environment import Environment, Kueue
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.model import Environment, Kueue
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents.yamlio import inline
 from trainwright.files.tree import Folder

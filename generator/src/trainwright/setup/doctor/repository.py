@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED
 from trainwright.datatypes.listing import plural
-from trainwright.datatypes.model import Severity
 from trainwright.files import git
 from trainwright.render import build as plan
 from trainwright.render.build import BuildOptions

@@ -7,13 +7,15 @@ from pathlib import Path
 
 from trainwright.cluster.client import Access, Cluster, Resource
 from trainwright.cluster.errors import ClusterError, NoKind
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.errors import SourceError
+from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import APPLICATION, KUSTOMIZATION, GroupKind
 from trainwright.datatypes.layout import ENVIRONMENTS, JobFile
 from trainwright.datatypes.listing import listed
-from trainwright.datatypes.model import Environment, Location, Manifest
+from trainwright.datatypes.manifest import Manifest
 from trainwright.documents.yamlio import Document
-from trainwright.errors import SourceError
 from trainwright.files.tree import Folder
 from trainwright.gitops.wiring import argocd, fluxcd
 from trainwright.importing import engine_sources, letting_go

@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from trainwright.datatypes.data import Data, mapping
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.listing import listed
-from trainwright.datatypes.model import Data
 from trainwright.datatypes.pointer import lookup
-from trainwright.datatypes.tolerant import mapping
 from trainwright.documents.yamlio import Document, parse
 from trainwright.files import git
 from trainwright.render.build import BuildOptions

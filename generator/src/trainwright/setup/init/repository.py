@@ -10,13 +10,13 @@ from pathlib import Path, PurePosixPath
 from string import Template
 
 from trainwright import __version__
+from trainwright.datatypes.errors import OutputError, TrainwrightError
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import environment_path
 from trainwright.datatypes.listing import listed
+from trainwright.documents.validation import schema
 from trainwright.documents.yamlio import Document, parse
-from trainwright.errors import OutputError, TrainwrightError
 from trainwright.kinds import TARGETS
-from trainwright.validation import schema
 
 FILES = Path(__file__).parent / "files"
 ENGINES: dict[str, str] = {

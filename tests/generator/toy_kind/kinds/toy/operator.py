@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from trainwright.datatypes.model import Manifest
-from trainwright.datatypes.tolerant import amount, dig
+from trainwright.datatypes.data import amount, dig
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds import indexed_pods
 from trainwright.kinds.toy import KIND
 from trainwright.kinds.toy.pod_templates import pod_template
-from trainwright.pods.groups import Pods
-from trainwright.pods.pod import Operator, Restart, Workload
+from trainwright.objects.pods.groups import Pods
+from trainwright.objects.pods.pod import Operator, Restart, Workload
 
 
 def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Workload:

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from trainwright.datatypes.model import Manifest
-from trainwright.datatypes.tolerant import amount, mapping
+from trainwright.datatypes.data import amount, mapping
+from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds.toy import KIND
 from trainwright.objects.bundle import Bundle
-from trainwright.pods.template import PodTemplate
+from trainwright.objects.pods.template import PodTemplate
 
 
 def pod_template(manifest: Manifest) -> PodTemplate:

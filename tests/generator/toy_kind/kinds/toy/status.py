@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from trainwright.datatypes.model import Data
+from trainwright.datatypes.data import Data
 from trainwright.kinds.state import Phase, State, Status, status_of
 
 

@@ -1,6 +1,8 @@
 """Toys: pods in a row, for tests."""
 
-from trainwright.datatypes.model import Data, Environment, Job
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.job import Job
 from trainwright.kinds import facts, indexed
 from trainwright.kinds.target import Target
 from trainwright.kinds.toy import KIND

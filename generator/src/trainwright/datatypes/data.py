@@ -1,0 +1,93 @@
+"""Plain data of any origin: where it is read, wrong types become empty values, never exceptions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+# Plain data as YAML and JSON know it. `Any` stops here: everything past `resolve` is typed.
+Data: TypeAlias = Any
+
+ACCELERATORS = ("gpu", "gaudi", "tpu", "neuron", "nvidia.com/mig")
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """The value if it is a mapping, else an empty one."""
+    # What parsers build. Rules ask some hundred times an object, and the abstract class is slow.
+    return value if isinstance(value, dict) else {}
+
+
+def sequence(value: Any) -> Sequence[Any]:
+    """The value if it is a list, else an empty one."""
+    return value if isinstance(value, (list, tuple)) else ()  # a union is slower
+
+
+def mappings(value: Any) -> list[Mapping[str, Any]]:
+    """The items of a list, each as a mapping, so that indexes stay what they are."""
+    return [mapping(item) for item in sequence(value)]
+
+
+def text(value: Any) -> str:
+    """The value if it is a string, else an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def texts(value: Any) -> dict[str, str]:
+    """A mapping of texts, as labels are, with other scalars as their text and no nulls."""
+    return {str(key): str(item) for key, item in mapping(value).items() if item is not None}
+
+
+def words(value: Any) -> list[str]:
+    """Every key and every text in a value, however deep."""
+    found: list[str] = []
+    ahead = [value]
+    for part in ahead:  # which grows: recursion takes three times as long
+        if isinstance(part, str):
+            found.append(part)
+        elif isinstance(part, dict):
+            found += map(str, part)
+            ahead += part.values()
+        elif isinstance(part, (list, tuple)):
+            ahead += part
+    return found
+
+
+def plain(text: str) -> str:
+    """A text in small letters, with underscores for dashes and dots, as settings may be spelled."""
+    return text.lower().replace("-", "_").replace(".", "_")
+
+
+def dig(value: Any, *keys: str) -> Any:
+    """The value under nested mapping keys, or None when any of them is absent."""
+    for key in keys:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
+    return value
+
+
+def amount(value: Any, default: int = 1) -> int:
+    """The value if it is a whole number, else what stands for one that is left out."""
+    number = integer(value)
+    return default if number is None else number
+
+
+def integer(value: Any) -> int | None:
+    """The value if it is a whole number as YAML writes one."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def extended(amounts: Mapping[str, Any]) -> dict[str, Any]:
+    """The extended resources ("nvidia.com/gpu") among resource amounts."""
+    return {
+        name: amount
+        for name, amount in amounts.items()
+        if isinstance(name, str) and "/" in name and not name.startswith("kubernetes.io/")
+    }
+
+
+@lru_cache(maxsize=256)
+def is_accelerator(resource: str) -> bool:
+    """Whether an extended resource counts GPUs or their like."""
+    return any(word in resource for word in ACCELERATORS)

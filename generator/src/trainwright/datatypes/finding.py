@@ -1,0 +1,79 @@
+"""What is wrong at a position of what people wrote."""
+
+from __future__ import annotations
+
+import enum
+
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.pointer import Pointer
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Location:
+    """A position in a file people write: path relative to the root, line and column from 1."""
+
+    file: str
+    line: int = 1
+    column: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class Severity(enum.StrEnum):
+    """How much a finding weighs; only `ERROR` fails a command unless `--fail-on` says otherwise."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+    OFF = "off"  # only as a setting: the finding is dropped
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """A second position that explains a finding: what it is, and where."""
+
+    label: str  # "from", "first", "overrides", ...
+    text: str
+    place: Location | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing wrong with the input, at the line people wrote.
+
+    `subject` is "env/job", "env" or a file; `path` is the position in the spec when one is known;
+    `pointer` is the JSON pointer into the rendered object, for findings about rendered objects.
+    """
+
+    rule: str
+    severity: Severity
+    place: Location
+    message: str
+    remedy: str
+    subject: str = ""
+    path: Pointer = Pointer()
+    note: str = ""  # said under the caret: "8 processes, but resources.gpu is 4"
+    effect: str = ""
+    related: tuple[Related, ...] = ()
+    manifest: str = ""  # "PyTorchJob/name" for findings about rendered objects
+    pointer: str = ""
+
+    @property
+    def order(self) -> tuple[Location, str, str, str]:
+        return (self.place, self.rule, self.pointer, self.message)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A value that changed around a run and that its next run will take up, and where it stands.
+
+    None is a value that is not there. `why` is given where the run could have taken it.
+    """
+
+    path: Pointer
+    before: Data
+    after: Data
+    place: Location
+    why: str = ""

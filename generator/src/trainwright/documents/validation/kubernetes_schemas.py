@@ -1,0 +1,195 @@
+"""Kubernetes' own kinds: their JSON Schemas by minor version, and when fields came and went.
+
+`scripts/kubernetes_schemas.py` writes the schemas: each definition once, with the versions that
+have it like this.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.errors import SourceError
+from trainwright.datatypes.pointer import Pointer
+
+VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # what may be asked for
+NEWEST = VERSIONS[-1]
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+URI = "https://trainwright.io/kubernetes/_definitions.json"
+POD_TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
+OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_CORE = "io.k8s.api.core.v1."
+_HERE = "#/$defs/"
+
+
+@cache
+def _schemas() -> Mapping[str, Data]:
+    loaded: dict[str, Data] = json.loads(Path(__file__).with_suffix(".json").read_bytes())
+    return loaded
+
+
+@cache
+def definitions(version: str) -> Mapping[str, Data]:
+    """Every definition of a minor version, under $defs: some 400 KB, unknown fields refused."""
+    order = {known: number for number, known in enumerate(available())}
+    if version not in order:
+        raise SourceError(f"no schemas for Kubernetes {version}, only for {', '.join(order)}")
+    wanted = order[version]
+    found: dict[str, Data] = {}
+    for name, spans in _schemas()["definitions"].items():
+        for first, last, schema in spans:
+            if order[first] <= wanted <= order[last]:
+                found[name] = schema
+    return {"$schema": _DIALECT, "$id": URI, "$defs": found}
+
+
+def reachable(version: str, *names: str) -> Mapping[str, Data]:
+    """The definitions that some refer to, and those alone: the others take longer to compile."""
+    known = definitions(version)["$defs"]
+    found: dict[str, Data] = {}
+    ahead = [name for name in names if name in known]
+    while ahead:
+        name = ahead.pop()
+        if name not in found:
+            found[name] = known[name]
+            ahead += references(known[name])
+    return {"$id": URI, "$defs": found}
+
+
+def field(version: str, type_: str, name: str) -> Mapping[str, Data] | None:
+    """The schema of one field of a type of pods ("PodSpec", "Container"); None when a version has
+    no such field.
+    """
+    found = _fields(version, f"{_CORE}{type_}").get(name)
+    return None if found is None else _absolute(found)
+
+
+def _absolute(schema: Data) -> Data:
+    """A schema that can stand anywhere: its references name the file that they are to."""
+    if isinstance(schema, Mapping):
+        found = {key: _absolute(value) for key, value in schema.items()}
+        if isinstance(target := schema.get("$ref"), str) and target.startswith(_HERE):
+            found["$ref"] = f"{URI}{target}"
+        return found
+    return [_absolute(item) for item in schema] if isinstance(schema, list) else schema
+
+
+def references(schema: Data) -> Iterator[str]:
+    """The names of all definitions that a schema refers to directly."""
+    ahead = [schema]  # recursion takes twice as long, for each schema that is compiled
+    while ahead:
+        part = ahead.pop()
+        if isinstance(part, dict):
+            target = part.get("$ref")
+            if isinstance(target, str) and _HERE in target:
+                yield target.partition(_HERE)[2].partition("/")[0]
+            ahead += part.values()
+        elif isinstance(part, list):
+            ahead += part
+
+
+@cache
+def merge_keys(version: str) -> Mapping[str, str]:
+    """The lists of a pod template whose items a strategic merge patch merges, by which key.
+
+    A name is enough: no two lists of a pod that share one differ in it. Those of scalars, such as
+    finalizers, have no key.
+    """
+    found: dict[str, str] = {}
+    for definition in reachable(version, POD_TEMPLATE)["$defs"].values():
+        for name, field in definition.get("properties", {}).items():
+            merged = "merge" in field.get("x-kubernetes-patch-strategy", "").split(",")
+            if merged and (key := field.get("x-kubernetes-patch-merge-key")):
+                found[name] = key
+    return found
+
+
+@cache
+def kinds(version: str) -> Mapping[tuple[str, str], str]:
+    """The definition of every kind that a version serves, by apiVersion and kind."""
+    found = {}
+    for name, schema in definitions(version)["$defs"].items():
+        for served in schema.get("x-kubernetes-group-version-kind", ()):
+            group = f"{served['group']}/" if served["group"] else ""
+            key = (f"{group}{served['version']}", served["kind"])
+            if "apiVersion" in schema.get("properties", {}):
+                found[key] = name
+    return found
+
+
+def available() -> tuple[str, ...]:
+    """Every minor version there are schemas of, oldest first: more than may be asked for."""
+    return tuple(_schemas()["versions"])
+
+
+def _minor(version: str) -> int:
+    return int(version.partition(".")[2])
+
+
+def when_kind(api_version: str, kind: str, version: str) -> str:
+    """When a kind that a version does not serve came or went; empty when no version knows it."""
+    having = [v for v in available() if (api_version, kind) in kinds(v)]
+    return _when(having, version)
+
+
+def when_core(type_: str, name: str, version: str) -> str:
+    """When a field of a type of pods came or went; empty when no version knows it."""
+    return when_field(f"{_CORE}{type_}", name, version)
+
+
+def when_field(definition: str, field: str, version: str) -> str:
+    """When a field that a version does not know came or went; empty when no version knows it."""
+    return _when([v for v in available() if field in _fields(v, definition)], version)
+
+
+def _fields(version: str, definition: str) -> Mapping[str, Data]:
+    fields: Mapping[str, Data] = (
+        definitions(version)["$defs"].get(definition, {}).get("properties", {})
+    )
+    return fields
+
+
+def _when(having: list[str], version: str) -> str:
+    later = [v for v in having if _minor(v) > _minor(version)]
+    earlier = [v for v in having if _minor(v) < _minor(version)]
+    if later:
+        return f"it comes with Kubernetes {later[0]}, this is {version}"
+    if earlier:
+        gone = f"{earlier[-1].partition('.')[0]}.{_minor(earlier[-1]) + 1}"
+        return f"it went away in Kubernetes {gone}, this is {version}"
+    return ""
+
+
+def definition_at(root: Mapping[str, Data], pointer: str, version: str) -> str:
+    """The name of the definition that describes the mapping at a pointer, if it has one."""
+    known = definitions(version)["$defs"]
+    node, name = followed(root, root, known)
+    for key in Pointer(pointer).parts:
+        below = node.get("properties", {}).get(key)
+        for keyword in ("items", "additionalProperties"):
+            if not isinstance(below, Mapping):
+                below = node.get(keyword)
+        if not isinstance(below, Mapping):
+            return ""
+        node, name = followed(below, root, known)
+    return name
+
+
+def followed(
+    node: Mapping[str, Data], root: Mapping[str, Data], known: Mapping[str, Data]
+) -> tuple[Mapping[str, Data], str]:
+    """The schema behind a node's references, and the Kubernetes definition that it is."""
+    name = ""
+    while isinstance(target := node.get("$ref"), str) and _HERE in target:
+        where, _, found = target.partition(_HERE)
+        own = root.get("$defs", {})
+        if not where and found in own:
+            node = own[found]
+        elif found in known:
+            node, name = known[found], found
+        else:
+            break
+    return node, name

@@ -1,0 +1,599 @@
+"""Values in the form that Kubernetes, Docker, Slurm or a shell has, as fields of a job spec.
+
+A form returns the fields by their names, or None for a value that does not have it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from trainwright.datatypes.data import Data, mapping, mappings
+from trainwright.objects.pods.image_reference import split
+
+Fields = Mapping[str, Data]
+Form = Callable[[str, Data], Fields | None]
+
+_PYTHON = re.compile(r"(?:.*/)?python[0-9.]*")
+_SIZE = re.compile(
+    r"([0-9]+(?:[.,][0-9]+)?) ?(?:([kKmMgGtT])(?:i?[bB]?|(?:ilo|ega|iga|era)[bB]ytes?)|(\+))"
+)
+_CORES = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:\+| ?v?(?:cores?|cpus?|CPUs?))")
+_UNIT = re.compile(r"[$€£]? ?([0-9]+(?:\.[0-9]+)?) ?(?:GPUs?|gpus?|h|hours?|[$€£]|USD|EUR|nodes?)?")
+_TOLERATION = re.compile(r"([\w./-]+)(?:=([\w.-]*))?(?::(NoSchedule|PreferNoSchedule|NoExecute))?")
+_RANGE = re.compile(r"(\d+) ?[:-] ?(\d+)")
+_CLOCK = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
+_AMOUNT = re.compile(r"(\d+) ?(s|m|h|d)(?:ec|in|r|econd|inute|our|ay)?s?")
+_ASSIGNED = re.compile(r"[A-Za-z_][\w.-]*=")
+_DECIMAL = re.compile(r"(\d+)\.(\d+) ?([mhd])")
+_ISO = re.compile(r"P(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
+_BIND = re.compile(r"([a-z0-9-]+):(/[^:]+)(:ro)?")
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where a container has it, and no file of ours
+
+
+def at(path: str, value: Data) -> Fields:
+    """A value at a dotted path."""
+    first, *rest = path.split(".")
+    for key in reversed(rest):
+        value = {key: value}
+    return {first: value}
+
+
+# --- amounts -------------------------------------------------------------------------------------
+
+
+def size(value: Data) -> str:
+    """Return "64Gi" for "64GB", "64g" or "64 Gi": units of Docker and Slurm are binary; or ""."""
+    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        return ""
+    amount, unit, or_more = found.groups()  # SkyPilot's 64+ are GB
+    return f"{amount.replace(',', '.')}{'G' if or_more else unit.upper()}i"
+
+
+def cores(value: Data) -> str:
+    """Return "4" for "4 cores" or "4+", or ""."""
+    found = _CORES.fullmatch(value) if isinstance(value, str) else None
+    return found[1] if found else ""
+
+
+def number(value: str) -> int | float | None:
+    """The number of an amount whose unit its field has already: "$2.50", "16 GPUs"."""
+    found = _UNIT.fullmatch(value.strip())
+    if found is None:
+        return None
+    return float(found[1]) if "." in found[1] else int(found[1])
+
+
+def clock(text: str) -> int | None:
+    """Return the seconds of a limit of Slurm: minutes, minutes:seconds, hours:minutes:seconds,
+    days-hours and so on, or None.
+    """
+    found = _CLOCK.fullmatch(text.strip())
+    if found is None:
+        return None
+    days, first, second, third = found.groups()
+    if days is not None:
+        hours, minutes, seconds = int(first), int(second or 0), int(third or 0)
+    elif third is not None:
+        hours, minutes, seconds = int(first), int(second), int(third)
+    else:
+        hours, minutes, seconds = 0, int(first), int(second or 0)
+    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds or None
+
+
+def duration(value: Data) -> str:
+    """Return "36h" for "1-12:00:00", "36 hours" or "36h", or "", as for what is no time at all."""
+    if not isinstance(value, str):
+        return ""
+    if found := _AMOUNT.fullmatch(value.strip().lower()):
+        return f"{found[1]}{found[2]}" if int(found[1]) else ""
+    seconds: int | None = _decimal(value) or _iso(value)
+    seconds = seconds or (clock(value) if ":" in value or "-" in value else None)
+    if not seconds:
+        return ""
+    length, unit = next(one for one in _LENGTHS if seconds % one[0] == 0)
+    return f"{seconds // length}{unit}"
+
+
+def _decimal(text: str) -> int:
+    """Return the seconds of "1.5h", or 0."""
+    found = _DECIMAL.fullmatch(text.strip().lower())
+    return round(float(f"{found[1]}.{found[2]}") * _SECONDS[found[3]]) if found else 0
+
+
+def _iso(text: str) -> int:
+    """Return the seconds of "PT24H", a duration of ISO 8601, or 0."""
+    found = _ISO.fullmatch(text.strip().upper())
+    units = zip(found.groups(), "dhms", strict=True) if found else ()
+    return sum(int(count or 0) * _SECONDS[unit] for count, unit in units)
+
+
+_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+_LENGTHS = ((3600, "h"), (60, "m"), (1, "s"))
+
+
+def gpu_count(value: Data) -> int | None:
+    """Return the GPUs of `4`, "4", `gpu:4` or `gpu:a100:4` of Slurm, or None."""
+    for resource in str(value).split(","):
+        name, *rest = resource.partition("(")[0].split(":")
+        if name.isdecimal() and not rest:
+            return int(name)
+        if name == "gpu":
+            return int(rest[-1]) if rest and rest[-1].isdecimal() else 1
+    return None
+
+
+# --- what a container has ------------------------------------------------------------------------
+
+
+def image(value: Data) -> Fields | None:
+    if not isinstance(value, str) or not value or set(value) & set(" \t\n"):
+        return None
+    repository, tag, digest = split(value)
+    parts = {"repository": repository, "tag": tag, "digest": digest}
+    return {"image": {key: part for key, part in parts.items() if part}}
+
+
+def variables(value: Data) -> Fields | None:
+    """Variables of a container, or of Docker, by their names."""
+    env, secrets = dict[str, Data](), dict[str, Data]()
+    for name, entry in _pairs(value):
+        source = mapping(mapping(entry).get("valueFrom"))
+        if secret := mapping(source.get("secretKeyRef")):
+            secrets[name] = {key: secret.get(key, "") for key in ("name", "key")}
+        elif source:
+            env[name] = _source(source)
+        else:
+            env[name] = _word(
+                mapping(entry).get("value", "") if "name" in mapping(entry) else entry
+            )
+    found = {"env": env, "secrets": secrets}
+    return {key: named for key, named in found.items() if named and "" not in named} or None
+
+
+def variable(name: str, entry: Fields) -> Fields | None:
+    """A variable with a mapping of its own: as Kubernetes has it, or a Secret's name and key."""
+    secret = entry.get("secret", entry.get("secretName", entry.get("secretRef")))
+    key = entry.get("key", entry.get("secretKey"))
+    if isinstance(secret, Mapping):
+        return variables({name: {"valueFrom": {"secretKeyRef": {"key": key, **secret}}}})
+    if secret is not None:
+        found = {"name": secret, "key": key}
+        return variables({name: {"valueFrom": {"secretKeyRef": found}}}) if key else None
+    source = entry.get("valueFrom", {k: v for k, v in entry.items() if k.endswith("Ref")})
+    if source:
+        return variables({name: {"valueFrom": source}})
+    return variables({name: entry["value"]}) if "value" in entry else None
+
+
+def _pairs(value: Data) -> Iterable[tuple[str, Data]]:
+    if isinstance(value, str):
+        value = [word for text in words(value) for word in text.split(",") if "=" in word]
+    if isinstance(value, Mapping):
+        yield from value.items()
+    for entry in value if isinstance(value, list) else ():
+        if isinstance(entry, str):
+            name, _, text = entry.partition("=")
+            yield name, text
+        else:
+            yield str(mapping(entry).get("name", "")), entry
+
+
+def _word(value: Data) -> Data:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _source(source: Fields) -> Fields:
+    """Where the cluster takes a variable from."""
+    if field := mapping(source.get("fieldRef")):
+        return {"field": field.get("fieldPath", "")}
+    if resource := mapping(source.get("resourceFieldRef")):
+        return {key: resource[key] for key in ("resource", "divisor") if key in resource}
+    key = mapping(source.get("configMapKeyRef"))
+    return {"configMap": key.get("name", ""), "key": key.get("key", "")}
+
+
+def volumes(value: Data) -> Fields | None:
+    """Volumes of a pod, or of Docker, by their names."""
+    found = dict[str, Data]()
+    for entry in value if isinstance(value, list) else ():
+        bind = _BIND.fullmatch(_short(entry))
+        name = bind[1] if bind else mapping(entry).get("name")
+        if not name:
+            return None
+        if bind:
+            read_only: Fields = {"readOnly": True} if bind[3] else {}
+            found[name] = {"claim": name, "mountPath": bind[2], **read_only}
+        else:
+            found[str(name)] = {**_volume(entry), "mountPath": f"/{name}"}
+    return {"volumes": found} if found else None
+
+
+def _short(entry: Data) -> str:
+    """A mount of Compose as `name:/path`, whichever of its two forms it has."""
+    if isinstance(entry, str):
+        return entry
+    source, target = (mapping(entry).get(key, "") for key in ("source", "target"))
+    return f"{source}:{target}{':ro' if mapping(entry).get('read_only') else ''}"
+
+
+CLAIM = frozenset("size storage storageClass storageClassName accessModes accessMode".split())
+
+
+def made_claim(entry: Fields) -> Fields:
+    """A volume with the properties of a claim that is to be made beside its mount."""
+    size, kind = (
+        next((entry[key] for key in keys if key in entry), None)
+        for keys in (("size", "storage"), ("storageClass", "storageClassName"))
+    )
+    create = {"size": size, "storageClass": kind}
+    rest = {key: item for key, item in entry.items() if key not in CLAIM}
+    return {"create": {key: item for key, item in create.items() if item}, **rest}
+
+
+def toleration(value: Data) -> Fields | None:
+    """A taint as `kubectl taint` has it: key, key:effect or key=value:effect."""
+    found = _TOLERATION.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        return None
+    key, text, effect = found.groups()
+    said = {"key": key, "operator": "Equal" if text else "Exists", "value": text, "effect": effect}
+    return {name: item for name, item in said.items() if item}
+
+
+def host_aliases(value: Data) -> Fields | None:
+    """Addresses by host name, or a list of both in one text, as Compose has them."""
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        pairs = [re.split("[:=]", one, maxsplit=1) for one in value]
+        value = dict(pairs) if all(len(pair) > 1 for pair in pairs) else None
+    if not isinstance(value, Mapping) or not all(isinstance(ip, str) for ip in value.values()):
+        return None
+    return {"hostAliases": [{"ip": ip, "hostnames": [name]} for name, ip in value.items()]}
+
+
+def _volume(entry: Fields) -> Fields:
+    """A volume of a pod without its name."""
+    if claim := mapping(entry.get("persistentVolumeClaim")):
+        return {"claim": claim.get("claimName", "")}
+    return {key: item for key, item in entry.items() if key != "name"}
+
+
+def mounted(volumes: Mapping[str, Data], mounts: Data) -> Fields:
+    """Volumes with the mounts that a container has of them; one in memory at /dev/shm is `shm`."""
+    found, shm = dict(volumes), ""
+    for mount in mappings(mounts):
+        name = str(mount.get("name", ""))
+        scratch = mapping(found.get(name)).get("emptyDir")
+        if mount.get("mountPath") == _SHARED_MEMORY and (name not in found or scratch is not None):
+            shm = mapping(scratch).get("sizeLimit", "auto")
+            found.pop(name, None)
+        elif name in found:
+            options = {key: item for key, item in mount.items() if key != "name"}
+            found[name] = {**found[name], **options}
+    return {key: field for key, field in (("volumes", found), ("shm", shm)) if field}
+
+
+def flags(value: Data) -> Fields | None:
+    """Words of a command line, or a mapping."""
+    if isinstance(value, Mapping):
+        return {"flags": value}
+    options = _words(value)
+    if options and all(isinstance(option, Mapping) for option in options):
+        return {"flags": {key: item for each in options for key, item in _option(mapping(each))}}
+    if options and all(isinstance(word, str) and _ASSIGNED.match(word) for word in options):
+        options = [f"--{word}" for word in options]
+    if not options or not str(options[0]).startswith("--"):
+        return None
+    found, key = dict[str, Data](), ""
+    for word in options:
+        if isinstance(word, str) and word.startswith("--"):
+            key, equals, text = word[2:].partition("=")
+            found[key], key = (text, "") if equals else (True, key)
+        elif key:
+            found[key], key = word, ""
+        else:
+            return None
+    return {"flags": found}
+
+
+def _option(entry: Fields) -> Iterable[tuple[str, Data]]:
+    """An option of a list, by its name."""
+    if entry.keys() == {"name", "value"}:
+        return [(str(entry["name"]).removeprefix("--"), entry["value"])]
+    return entry.items()
+
+
+def arguments(value: Data) -> Fields | None:
+    """Arguments of the program: flags, or words that are none."""
+    if found := flags(value):
+        return found
+    given = _words(value)
+    return {"entrypoint": {"args": [str(word) for word in given]}} if given else None
+
+
+def _words(value: Data) -> list[Data]:
+    return (
+        list(words(value)) if isinstance(value, str) else value if isinstance(value, list) else []
+    )
+
+
+def words(text: str) -> list[str]:
+    """A command line as a list; nothing of what is none, as with a quote that is not closed."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return []
+
+
+def entrypoint(value: Data) -> Fields | None:
+    """A command line."""
+    given = _words(value)
+    if not given or any(isinstance(word, dict | list) for word in given):
+        return None
+    argv = [str(word) for word in given]
+    if argv[0].endswith(".py"):
+        argv = ["python", *argv]
+    if len(argv) > 1 and _PYTHON.fullmatch(argv[0]) and argv[1].endswith(".py"):
+        rest: Fields = {"args": argv[2:]} if argv[2:] else {}
+        return {"entrypoint": {"script": argv[1], **rest}}
+    return {"entrypoint": {"argv": argv}}
+
+
+def container(value: Data) -> Fields | None:
+    """The only container of a pod."""
+    only = mapping(value[0]) if isinstance(value, list) and len(value) == 1 else {}
+    found = dict[str, Data]()
+    for key, item in only.items():
+        form = _OF_A_CONTAINER.get(key)
+        fields = form(item) if form else None
+        if fields is None and key != "name":
+            return None
+        found |= fields or {}
+    return found or None
+
+
+_OF_A_CONTAINER: Mapping[str, Callable[[Data], Fields | None]] = {
+    "image": image,
+    "command": entrypoint,
+    "args": arguments,
+    "env": variables,
+}
+
+
+def resources(value: Data) -> Fields | None:
+    """Amounts of a service, as `deploy` of Compose has them."""
+    found = dict[str, Data]()
+    amounts = mapping(mapping(value).get("resources"))
+    for amount in (mapping(amounts.get("reservations")), mapping(amounts.get("limits"))):
+        if memory := amount.get("memory"):
+            found["memory"] = size(memory) or memory
+        if cpus := amount.get("cpus"):
+            found["cpu"] = str(cpus)
+        for device in mappings(amount.get("devices")):
+            if "gpu" in str(device.get("capabilities", "")) and type(device.get("count")) is int:
+                found["gpu"] = device["count"]
+    return {"resources": found} if found else None
+
+
+def service_account(value: Data) -> Fields | None:
+    """The ServiceAccount of a chart's values."""
+    name = mapping(value).get("name")
+    return {"serviceAccount": name} if isinstance(name, str) else None
+
+
+# --- mappings by name, and what an environment has ------------------------------------------------
+
+
+def named(field: str, value: Data) -> Fields | None:
+    """A list of names, or of mappings that have one, by their names."""
+    found = dict[str, Data]()
+    for entry in value if isinstance(value, list) else [value]:
+        name = entry if isinstance(entry, str) else mapping(entry).get("name")
+        if not isinstance(name, str):
+            return None
+        found[name] = {key: item for key, item in mapping(entry).items() if key != "name"}
+    return {field: found} if found else None
+
+
+def labels(field: str, value: Data) -> Fields | None:
+    """`team=nlp`, or a list of these or of names with values, by their names."""
+    texts = value if isinstance(value, list) else [value]
+    if texts and all(mapping(text).keys() == {"name", "value"} for text in texts):
+        texts = [f"{text['name']}={text['value']}" for text in texts]
+    pairs = [text.partition("=") for text in texts if isinstance(text, str) and "=" in text]
+    found = {name: text for name, _, text in pairs}
+    return {field: found} if len(pairs) == len(texts) else None
+
+
+def kubernetes(value: Data) -> Fields | None:
+    """The version of a cluster."""
+    return None if isinstance(value, dict | list) else at("kubernetes.version", str(value))
+
+
+# --- the forms of other_names.yaml ---------------------------------------------------------------
+
+
+def _scalar(field: str, value: Data) -> Fields | None:
+    return None if isinstance(value, dict | list) else at(field, value)
+
+
+def _text(field: str, value: Data) -> Fields | None:
+    return None if isinstance(value, dict | list) else at(field, str(value))
+
+
+def _number(field: str, value: Data) -> Fields | None:
+    text = str(value)
+    return at(field, int(text)) if text.isdecimal() else None
+
+
+def _mapping(field: str, value: Data) -> Fields | None:
+    return at(field, value) if isinstance(value, Mapping) else None
+
+
+def _names(field: str, value: Data) -> Fields | None:
+    """References by name, without their mappings."""
+    entries = value if isinstance(value, list) else [value]
+    return at(field, [mapping(entry).get("name", entry) for entry in entries])
+
+
+def _seconds(field: str, value: Data) -> Fields | None:
+    return at(field, f"{value}s") if type(value) is int else _duration(field, value)
+
+
+def _duration(field: str, value: Data) -> Fields | None:
+    found = duration(value)
+    return at(field, found) if found else None
+
+
+def _size(field: str, value: Data) -> Fields | None:
+    return _text(field, size(value) or value)
+
+
+def _gpus(field: str, value: Data) -> Fields | None:
+    found = gpu_count(value)
+    return None if found is None else at(field, found)
+
+
+def _suspended(field: str, value: Data) -> Fields | None:
+    states = {True: "suspended", False: "active"}
+    return at(field, states[value]) if isinstance(value, bool) else None
+
+
+def _host(field: str, value: Data) -> Fields | None:
+    return at(field, True) if value == "host" else None
+
+
+def _user(field: str, value: Data) -> Fields | None:
+    user, _, group = str(value).partition(":")
+    if not user.isdecimal() or (group and not group.isdecimal()):
+        return None
+    ids: dict[str, Any] = {"runAsUser": int(user), "runAsGroup": int(group or 0)}
+    return at(field, ids if group else {"runAsUser": int(user)})
+
+
+def _megabytes(field: str, value: Data) -> Fields | None:
+    """An amount of Slurm, in megabytes where it has no unit."""
+    return at(field, f"{value}Mi") if str(value).isdecimal() else _size(field, value)
+
+
+def _gigabytes(field: str, value: Data) -> Fields | None:
+    """An amount of SkyPilot, in GB where it has no unit."""
+    return at(field, f"{value}Gi") if str(value).isdecimal() else _size(field, value)
+
+
+def _minutes(field: str, value: Data) -> Fields | None:
+    """A time limit of Slurm, in minutes where it is one number."""
+    return at(field, f"{value}m") if str(value).isdecimal() else _duration(field, value)
+
+
+def _tolerations(field: str, value: Data) -> Fields | None:
+    """Taints, as Kubernetes or `kubectl taint` has them, as what ignores them."""
+    found = list[Data]()
+    for taint in value if isinstance(value, list) else [value]:
+        of = mapping(taint)
+        said = of and {**of, "operator": "Equal" if "value" in of else "Exists"}
+        found.append(said or toleration(taint))
+    return at(field, found) if all(found) else None
+
+
+def _cores(field: str, value: Data) -> Fields | None:
+    return _text(field, cores(value) or value)
+
+
+def _elastic(field: str, value: Data) -> Fields | None:
+    """How many nodes, or from how many to how many: 4, "1:4", or the policy of a PyTorchJob."""
+    least, most = (mapping(value).get(key) for key in ("minReplicas", "maxReplicas"))
+    if found := _RANGE.fullmatch(str(value)):
+        least, most = int(found[1]), int(found[2])
+    if least and most:
+        return {"elastic": {"minNodes": least, "maxNodes": most}}
+    return _number(field, value)
+
+
+def _per_node(field: str, value: Data) -> Fields | None:
+    """What a worker requests, by the names of the Kubeflow SDK, which knows small letters only."""
+    names = {"nvidia.com/gpu": "gpu", "gpu": "gpu", "cpu": "cpu", "memory": "memory"}
+    found = {names[key]: item for key, item in mapping(value).items() if key in names}
+    if len(found) != len(mapping(value)):
+        return None
+    texts = {key: item if key == "gpu" else size(item) or str(item) for key, item in found.items()}
+    return at(field, texts) if texts else None
+
+
+def _fields(field: str, value: Data) -> Fields | None:
+    """The fields of a part of a manifest that a spec does not have, by the names that jobs use."""
+    from trainwright.documents.validation.other_names import of_job  # the table has these forms
+
+    found = dict[str, Data]()
+    for key, item in mapping(value).items():
+        row = of_job(key)
+        if row is None:
+            found[key] = item
+        elif row.field:
+            found |= row.written(item) or {key: item}
+    return {key: item for key, item in found.items() if key != "namespace"} or None
+
+
+def _processes(field: str, value: Data) -> Fields | None:
+    """A number, or one per accelerator of the node, as torchrun calls it."""
+    return at(field, "auto") if value in ("gpu", "gpus", "cpu") else _scalar(field, value)
+
+
+def _capabilities(field: str, value: Data) -> Fields | None:
+    """Those that a container of Kubernetes adds, or a list of them."""
+    added = mapping(value).get("add", value)
+    return at(field, added) if isinstance(added, list) else None
+
+
+def security(value: Data) -> Fields | None:
+    """What a securityContext sets, without the capabilities that it drops: all others are."""
+    found = dict(mapping(value))
+    if isinstance(added := mapping(found.get("capabilities")).get("add"), list):
+        found["capabilities"] = added
+    return {"security": found} if found else None
+
+
+def _whole(form: Callable[[Data], Fields | None]) -> Form:
+    """A form that decides itself which fields its value is."""
+    return lambda field, value: form(value)
+
+
+FORMS: Mapping[str, Form] = {
+    "arguments": _whole(arguments),
+    "capabilities": _capabilities,
+    "container": _whole(container),
+    "cores": _cores,
+    "duration": _duration,
+    "elastic": _elastic,
+    "entrypoint": _whole(entrypoint),
+    "fields": _fields,
+    "flags": _whole(flags),
+    "gigabytes": _gigabytes,
+    "gpus": _gpus,
+    "image": _whole(image),
+    "host": _host,
+    "hosts": _whole(host_aliases),
+    "mapping": _mapping,
+    "megabytes": _megabytes,
+    "minutes": _minutes,
+    "names": _names,
+    "number": _number,
+    "perNode": _per_node,
+    "processes": _processes,
+    "resources": _whole(resources),
+    "scalar": _scalar,
+    "seconds": _seconds,
+    "size": _size,
+    "security": _whole(security),
+    "suspended": _suspended,
+    "text": _text,
+    "tolerations": _tolerations,
+    "user": _user,
+    "variables": _whole(variables),
+    "volumes": _whole(volumes),
+}

@@ -1,0 +1,695 @@
+"""What keeps data from being valid, worded for the person who wrote it."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field, replace
+from typing import Any
+from urllib.parse import urljoin
+
+import jsonschema_rs
+
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.job import JOB_FIELDS
+from trainwright.datatypes.listing import listed
+from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.documents.validation import kubernetes_fields, translation
+from trainwright.documents.validation import other_forms as forms
+from trainwright.documents.validation.violation import Violation, show
+from trainwright.documents.yaml_syntax import missing_space
+from trainwright.findings import credentials
+
+Schemas = Mapping[str, Mapping[str, Data]]  # by their $id; the root also under ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """A keyword that a value breaks: `wanted` is what it says, `schema` where it stands.
+
+    `branches` are the failures below the alternatives of anyOf and oneOf, one after the other.
+    """
+
+    path: tuple[str, ...]
+    keyword: str
+    wanted: Any
+    schema: Mapping[str, Data]
+    instance: Data
+    message: str  # the validator's own words
+    names: bool = False  # whether the value is the key of something
+    branches: tuple[_Failure, ...] = ()
+    excluded: frozenset[str] = frozenset()  # names that the mapping may not have
+    beside: Mapping[str, Data] = field(default_factory=dict)  # the mapping that has the value
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaInput:
+    """What a validator was given: data of which the first levels, `below` of them, are its own."""
+
+    data: Data
+    schemas: Schemas
+    below: int = 0
+
+
+# The validator leaves empty keys out of its paths. No YAML that is read has this one.
+_EMPTY = "\x00"
+
+
+def without_empty_keys(data: Data) -> Data:
+    """The data as a validator is given it, so that its paths have every key."""
+    return _renamed(data, "", _EMPTY)
+
+
+def _renamed(data: Data, old: str, new: str) -> Data:
+    if isinstance(data, Mapping):
+        return {
+            new if key == old else key: _renamed(value, old, new) for key, value in data.items()
+        }
+    if isinstance(data, list):
+        return [_renamed(item, old, new) for item in data]
+    return new if old and data == old else data
+
+
+def _keys(data: Data, path: tuple[str | int, ...]) -> Iterator[str]:
+    """The keys on a validator's path as they are in the data: to it 007 and +7 are the number 7."""
+    for step in path:
+        key = "" if step == _EMPTY else str(step)
+        if isinstance(step, int) and isinstance(data, Mapping) and key not in data:
+            key = next((name for name in data if _number(name) == step), key)
+        yield key
+        data = lookup(data, Pointer.of(key))
+
+
+def _number(key: str) -> int | None:
+    return int(key) if re.fullmatch(r"\+?[0-9]{1,19}", key) else None
+
+
+def violations(
+    errors: Iterable[jsonschema_rs.ValidationError], look: SchemaInput
+) -> tuple[Violation, ...]:
+    """Every violation, in the order of the data."""
+    failures = [_failure(error, look) for error in errors]
+    failures = [failure for failure in failures if not _is_included(failure, failures)]
+    mistyped = {failure.path for failure in failures if failure.keyword == "type"}
+    found = {
+        violation
+        for failure in failures
+        if failure.keyword == "type" or failure.path not in mistyped
+        for violation in _violations(failure)
+    }
+    if not found:  # what a schema says of a length may hold of the name that empty keys have here
+        found = {Violation(Pointer(), "the file is refused", "Look for empty keys.")}
+    return tuple(sorted(found, key=lambda v: (v.pointer, v.key, v.missing, v.message)))
+
+
+def _is_included(failure: _Failure, failures: list[_Failure]) -> bool:
+    """Whether another failure of the same mapping names what is missing, or why it is."""
+    beside = [one for one in failures if one.path == failure.path and one is not failure]
+    if failure.keyword == "dependentRequired":
+        return any(one.branches for one in beside)
+    lacks = failure.branches and all(one.keyword == "required" for one in failure.branches)
+    return bool(lacks) and any(one.keyword in _CLOSING for one in beside)
+
+
+_KINDS = jsonschema_rs.ValidationErrorKind
+_CLOSING = ("additionalProperties", "unevaluatedProperties")
+
+
+def _failure(error: jsonschema_rs.ValidationError, look: SchemaInput) -> _Failure:
+    kind: Any = error.kind  # the class of each keyword has fields of its own
+    inner = getattr(kind, "error", None)  # propertyNames: what is wrong with the name
+    at = inner or error
+    schema, keyword = _keyword(at, look.schemas)
+    path = tuple(_keys(look.data, tuple(error.instance_path)))
+    instance = _renamed(at.instance, _EMPTY, "")
+    if isinstance(kind, _KINDS.FalseSchema):
+        if keyword in _CLOSING:  # it speaks of what is in the mapping instead
+            instance = lookup(look.data, Pointer.of(*path)) or {}
+        else:  # named after the field that must not be there
+            keyword = "false"
+    # Where several alternatives are met, those that are not say nothing about it.
+    branches = [] if isinstance(kind, _KINDS.OneOfMultipleValid) else getattr(kind, "context", [])
+    return _Failure(
+        path=path[look.below :],
+        keyword=keyword,
+        wanted=schema.get(keyword),
+        schema=schema,
+        instance=instance,
+        message=at.message,
+        names=inner is not None,
+        branches=tuple(_failure(each, look) for failed in branches for each in failed),
+        excluded=_excluded(look.schemas, path[look.below :])
+        if keyword in _CLOSING
+        else frozenset(),
+        beside=_mapping_at(look.data, path[:-1]),
+    )
+
+
+def _mapping_at(data: Data, path: tuple[str, ...]) -> Mapping[str, Data]:
+    found = lookup(data, Pointer.of(*path))
+    return found if isinstance(found, Mapping) else {}
+
+
+def _excluded(schemas: Schemas, path: tuple[str, ...]) -> frozenset[str]:
+    """Names that a mapping may not have, though the schema that it refers to knows them."""
+    root, found = schemas.get("", {}), frozenset[str]()
+    nodes = list(_chain(root, root, schemas))
+    for key in path:
+        below = (
+            (one, node.get("properties", {}).get(key, node.get("additionalProperties")))
+            for one, node in nodes
+        )
+        root, inner = next((pair for pair in below if isinstance(pair[1], Mapping)), (root, {}))
+        nodes = list(_chain(root, inner, schemas))
+    for _, node in nodes:
+        found |= frozenset(node.get("propertyNames", {}).get("not", {}).get("enum", ()))
+    return found
+
+
+def _chain(
+    root: Mapping[str, Data], node: Mapping[str, Data], schemas: Schemas
+) -> Iterator[tuple[Mapping[str, Data], Mapping[str, Data]]]:
+    """A schema and those that it refers to, each with the document that it is in."""
+    for _ in range(_MOST_REFERENCES):
+        yield root, node
+        uri, _, fragment = str(node.get("$ref", "#")).partition("#")
+        if uri:
+            root = schemas.get(urljoin(str(root.get("$id", "")), uri), {})
+        if not uri and not fragment:
+            return
+        node = lookup(root, fragment) or {}
+
+
+_MOST_REFERENCES = 8  # one behind the other
+
+
+def _keyword(
+    error: jsonschema_rs.ValidationError, schemas: Schemas
+) -> tuple[Mapping[str, Data], str]:
+    """The schema that refuses, and by which keyword; `false` and lists of schemas have none."""
+    schema: Any = schemas[(error.absolute_keyword_location or "").partition("#")[0]]
+    *way, keyword = error.schema_path  # from where the document begins that the last $ref names
+    for step in way:
+        schema = schema[step]
+    return (
+        (schema, keyword) if isinstance(keyword, str) and isinstance(schema, Mapping) else ({}, "")
+    )
+
+
+def _violations(failure: _Failure) -> Iterator[Violation]:
+    pointer = Pointer.of(*failure.path)
+    if failure.names:
+        yield from _bad_key(failure, pointer)
+    elif failure.branches:
+        yield from _best_branch(failure, pointer)
+    else:
+        yield from _EXPLAIN.get(failure.keyword, _other)(failure, pointer)
+
+
+def _name(pointer: Pointer) -> str:
+    return pointer.dotted or "the file"
+
+
+def _shown(pointer: Pointer, value: Data) -> str:
+    """A value as it was written, unless the name of its field says that it holds a credential."""
+    return credentials.HIDDEN if credentials.named(pointer.last, str(value)) else show(value)
+
+
+def _kind(value: Data) -> str:
+    names = {bool: "a boolean", int: "an integer", float: "a number", str: "a string"}
+    for python, name in names.items():
+        if isinstance(value, python):
+            return name
+    return {dict: "a mapping", list: "a list", type(None): "null"}.get(type(value), "a value")
+
+
+def _article(json_type: str) -> str:
+    return {
+        "object": "a mapping",
+        "array": "a list",
+        "string": "a string",
+        "integer": "an integer",
+        "number": "a number",
+        "boolean": "true or false",
+        "null": "null",
+    }[json_type]
+
+
+def _examples(schema: Mapping[str, Data], name: str) -> str:
+    examples = schema.get("examples", [])
+    plain = [show(e) for e in examples if not isinstance(e, dict | list)]
+    if not plain and name and examples:
+        from trainwright.documents import yamlio  # which words its errors by this
+
+        plain = [f"`{name}: {yamlio.inline(examples[0])}`"]
+    return f"For example {' or '.join(plain[:2])}." if plain else ""
+
+
+def _described(schema: Mapping[str, Data], name: str = "") -> str:
+    description = str(schema.get("description", "")).split(". ")[0].rstrip(".")
+    parts = (f"{description}." if description else "", _examples(schema, name))
+    return " ".join(part for part in parts if part)
+
+
+def _type(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    wanted = failure.wanted
+    types = [wanted] if isinstance(wanted, str) else list(wanted)
+    types = [name for name in types if name != "null"] or types  # it is allowed, never what to do
+    value = failure.instance
+    expected = " or ".join(_article(t) for t in types)
+    scalar = not isinstance(value, dict | list) and value is not None
+    message = f"{_name(pointer)} must be {expected}, found {_kind(value)}"
+    remedy = _described(failure.schema, "" if pointer.last.isdecimal() else pointer.last)
+    if scalar:
+        message += f": {_shown(pointer, value)}"
+    if "string" in types and scalar:
+        remedy = _quoted(pointer, failure)
+    elif pointer == "/run" and isinstance(value, str):
+        remedy = f"{translation.of_key('command', value, {})} Leave out run."
+    elif isinstance(value, str) and set(types) & {"integer", "number", "boolean"}:
+        remedy = _unquoted(pointer, value, types) or remedy
+    if "integer" in types and isinstance(value, str) and re.fullmatch("0[0-7]+", value):
+        remedy = f"Write 0o{value[1:]}, or {int(value, 8)}: without the o it is text."
+    if not scalar or not {"string", "integer", "number", "boolean"} & set(types):
+        remedy = translation.of_field(pointer, value, failure.beside) or remedy
+    if types == ["string"] and not scalar:
+        remedy = _alone(pointer, value) or remedy
+    meant = missing_space(value) if types == ["object"] and isinstance(value, str) else ""
+    if meant and not remedy.startswith("Write `"):
+        remedy = f"A colon needs a space behind it: `{meant}`."
+    yield Violation(pointer, message, remedy.strip() or f"Write {expected}.")
+
+
+def _alone(pointer: Pointer, value: Data) -> str:
+    """How text is written that stands in a list of one, or in a mapping with a name."""
+    text = value
+    if isinstance(value, list) and len(value) == 1:
+        text = value[0]
+    elif isinstance(value, dict) and value.keys() == {"name"}:
+        text = value["name"]
+    if not isinstance(text, str):
+        return ""
+    if pointer.last.isdecimal():
+        return f"Write `{text}`, its name alone."
+    return translation.written({pointer.last: text})
+
+
+_BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+def _unquoted(pointer: Pointer, value: str, types: list[str]) -> str:
+    """The number or boolean that a text stands for."""
+    if re.fullmatch("-?(0|[1-9][0-9]*)", value):
+        return translation.written({pointer.last: int(value)})
+    boolean = _BOOLEANS.get(value.lower()) if "boolean" in types else None
+    if boolean is not None:
+        return translation.written({pointer.last: boolean})
+    number = forms.number(value) if {"integer", "number"} & {*types} else None
+    fits = isinstance(number, int) or (number is not None and "number" in types)
+    return translation.written({pointer.last: number}) if fits else ""
+
+
+# Units of a number that is written without one, by the form that the field has.
+_UNITS = {"duration": ("s", "m", "h"), "quantity": ("Mi", "Gi"), "": ()}
+_SIZED = frozenset({"memory", "shm", "ephemeralStorage", "sizeLimit", "size"})
+
+
+def _is_timed(name: str) -> bool:
+    return name.endswith(("Duration", "Period")) or name in ("within", "every")
+
+
+def _quoted(pointer: Pointer, failure: _Failure) -> str:
+    """Return how a number is written where text is wanted: with its unit, where it has one."""
+    value, name = failure.instance, pointer.last
+    plain = "Quote it, so that it stays the text that is written here."
+    if not name.isdecimal():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        plain = translation.written({name: text})
+    # What has a form is an amount, and no credential.
+    if isinstance(value, bool) or not isinstance(value, int) or "pattern" not in failure.schema:
+        return plain
+    units = _UNITS["quantity" if name in _SIZED else "duration" if _is_timed(name) else ""]
+    if not units:
+        return plain
+    *ways, last = (f'`{name}: "{value}{unit}"`' for unit in units)
+    return f"Write the unit: {', '.join(ways)} or {last}."
+
+
+def _unknown_keys(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    properties = failure.schema.get("properties", {})
+    known = [key for key in properties if key not in failure.excluded]
+    if pointer and (remedy := translation.of_mapping(pointer, failure.instance)):
+        keys = ", ".join(key for key in failure.instance if key not in properties)
+        yield Violation(pointer, f"{_name(pointer)} has unknown keys: {keys}", remedy)
+        return
+    for key in failure.instance:
+        if key in properties or any(
+            _matches(p, key) for p in failure.schema.get("patternProperties", {})
+        ):
+            continue
+        where = f" in {_name(pointer)}" if pointer else ""
+        value = failure.instance[key]
+        if _OF_ROLES.issubset(known) and key in JOB_FIELDS:
+            remedy = _OF_ROLES_ELSEWHERE.get(key) or (
+                f"Remove it: {key} is of the whole job, and stands at the top."
+            )
+        elif _OF_JOBS.issubset(known) or _OF_ROLES.issubset(known):
+            remedy = _misspelt(key, known) or translation.of_key(key, value, failure.instance)
+        else:
+            remedy = translation.of_part(pointer, key, value, failure.instance)
+        remedy = remedy or _meant(pointer / key, value, known)
+        if failure.instance[key] is None and (meant := missing_space(key)):
+            remedy = f"A colon needs a space behind it: `{meant}`."
+        yield Violation(pointer / key, f'unknown key "{key}"{where}', remedy, key=key)
+
+
+_OF_JOBS = {"entrypoint", "podPatch"}  # by which the schema of a job is known
+_OF_ROLES = {"entrypoint", "ready"}  # by which that of a role is
+# What a role has by another field, or not at all though a job has it for itself.
+_OF_ROLES_ELSEWHERE = {
+    "readinessProbe": "Write `ready`, of which the probes of a role are made.",
+    "startupProbe": "Write `ready.within`: how long the first answer may take.",
+    "podPatch": "Remove it: a patch is of the pods that train alone.",
+}
+# How others call what variables, containers, pools and environments have by another name.
+_OTHER_NAMES = {
+    "cpus": "cpu",
+    "dir": "path",
+    "ephemeral-storage": "ephemeralStorage",
+    "fieldRef": "field",
+    "gpus": "gpusPerNode",
+    "folder": "path",
+    "labels": "nodeSelector",
+    "max": "maxNodes",
+    "mem": "memory",
+    "min": "minNodes",
+    "nvidia": "gpu",
+    "path": "mountPath",
+    "pvc": "claim",
+    "claimName": "claim",
+    "price": "pricePerGpuHour",
+    "repo": "repository",
+    "resourceFieldRef": "resource",
+    "ro": "readOnly",
+    "secret": "secrets, beside env",
+    "secretKeyRef": "secrets, beside env",
+    "securityContext": "security",
+    "version": "tag",
+    "volumeMounts": "mounts",
+}
+
+
+_SIMILAR = 0.76  # and from here on it can be a slip, if the value is one of that key's
+_ALIKE = 0.85  # by difflib
+
+
+def _misspelt(key: str, known: list[str]) -> str:
+    """A key in other letters: maxduration, max_duration."""
+    plain = key.replace("_", "").replace("-", "").lower()
+    meant = next((name for name in known if name.lower() == plain), "")
+    return f'Did you mean "{meant}"?' if meant else ""
+
+
+def _meant(pointer: Pointer, value: Data, known: list[str]) -> str:
+    """What to write in place of an unknown key."""
+    key = pointer.last
+    of_job = _OF_JOBS.issubset(known)
+    if place := kubernetes_fields.of_job(key) if of_job else None:
+        return place.remedy
+    other = _OTHER_NAMES.get(key, "")
+    if other in known:
+        return f'Did you mean "{other}"?'
+    if near := _misspelt(key, known):
+        return near
+    near = _nearest(key, known, _SIMILAR)
+    if near and (_nearest(key, [near], _ALIKE) or translation.suits(pointer.parent / near, value)):
+        return f'Did you mean "{near}"?'
+    if {*re.findall(r"\w+", other)} & {*known} or (other and "configMap" in known):
+        return f"Write {other}."
+    option = translation.as_flag(key, value) if of_job else ""
+    keys = f"{known_keys(key, known, pointer.parent)} {option}".strip()
+    return translation.of_elsewhere(pointer, value) or keys
+
+
+_FEW_KEYS = 8  # which one line names
+
+
+def known_keys(key: str, known: Iterable[str], pointer: Pointer, kind: str = "") -> str:
+    """The keys of a mapping, or where these are many the nearest, and what lists all of them."""
+    from difflib import get_close_matches  # only mistakes need it
+
+    names = sorted(known)
+    if len(names) <= _FEW_KEYS:
+        return f"Known keys: {', '.join(names)}."
+    of_job = bool(pointer) and pointer.parts[0] in JOB_FIELDS
+    if not of_job and _OF_JOBS.issubset(names):  # defaults, by the whole path of an environment
+        pointer, of_job = Pointer(), True
+    kind = kind or ("job" if of_job else "environment")
+    near = get_close_matches(key, names, n=3, cutoff=0.6)
+    which = f"The nearest known {'key is' if len(near) == 1 else 'keys are'} {', '.join(near)}; "
+    at = f" {pointer.dotted}" if pointer else ""
+    return f"{which if near else ''}`trainwright explain {kind}{at}` lists all keys."
+
+
+def _nearest(word: str, known: list[str], cutoff: float) -> str:
+    from difflib import get_close_matches  # only mistakes need it
+
+    small = {name.lower(): name for name in reversed(known)}
+    return small.get(next(iter(get_close_matches(word.lower(), small, n=1, cutoff=cutoff)), ""), "")
+
+
+def _matches(pattern: str, key: str) -> bool:
+    return re.search(pattern, key) is not None
+
+
+def _bad_key(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    key = str(failure.instance)
+    remedy = _described(failure.schema) or f"Names must match {failure.wanted}."
+    if pointer.last == "flags" and (name := key.lstrip("-")) != key:
+        remedy = f'The dashes are added where it is passed. Did you mean "{name}"?'
+    message = f'"{key}" is not a valid name in {_name(pointer)}'
+    yield Violation(pointer / key, message, remedy, key=key)
+
+
+def _required(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    for key in failure.wanted:
+        if key in failure.instance:
+            continue
+        field = failure.schema.get("properties", {}).get(key, {})
+        name = (pointer / key).dotted
+        remedy = f"Add {name}. {_described(field)}".strip()
+        yield Violation(pointer, f"{name} is missing", remedy, missing=key)
+
+
+# What others write for one of few values.
+_OTHER_VALUES = {
+    **dict.fromkeys(("torch.distributed.run", "torch.distributed.launch"), "torchrun"),
+    **dict.fromkeys(("paused", "stopped"), "suspended"),
+}
+_NOT_CHOSEN = ("", None, "adopted")  # the target that `adopt` writes is no choice of people
+
+
+def _enum(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    allowed = [str(value) for value in failure.wanted if value not in _NOT_CHOSEN]
+    value = failure.instance
+    message = f"{_name(pointer)} is {show(value)}"
+    remedy = f"It must be one of: {', '.join(allowed)}."
+    if isinstance(value, dict) and value.get("name") in allowed:
+        remedy = _alone(pointer, value) or remedy
+    elif pointer.last == "launcher" and (words := forms.words(str(value)))[1:]:
+        if words[0] in allowed:
+            remedy = f"Write `launcher: {words[0]}`, and its options under launcherOptions."
+    elif near := _one_of(str(value), allowed):
+        remedy = f'Did you mean "{near}"? {remedy}'
+    yield Violation(pointer, message, remedy)
+
+
+def _one_of(value: str, allowed: list[str]) -> str:
+    """The value that was meant: of versions the same minor, and not the one that looks alike."""
+    if version := _VERSION.fullmatch(value):
+        return version[1] if version[1] in allowed else ""
+    other = _OTHER_VALUES.get(value, "")
+    return other if other in allowed else _nearest(value, allowed, 0.7)
+
+
+_VERSION = re.compile(r"v?(\d+\.\d+)(?:[.+-].*)?")
+
+
+def _pattern(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    described = _described(failure.schema)
+    if "integer" in failure.schema.get("type", "") and str(failure.instance).isdigit():
+        message = f"{_name(pointer)} is the string {_shown(pointer, failure.instance)}"
+        remedy = translation.written({pointer.last: int(failure.instance)})
+        yield Violation(pointer, message, remedy)
+        return
+    described = _rewritten(pointer, failure.instance) or described
+    what = str(failure.schema.get("title", "")).lower() or f"text matching {failure.wanted}"
+    found = _shown(pointer, failure.instance)
+    message = f"{_name(pointer)} is {found}, which is not a valid {what}"
+    yield Violation(pointer, message, described or f"It must match {failure.wanted}.")
+
+
+def _rewritten(pointer: Pointer, value: Data) -> str:
+    """The value as a field has it whose form it does not have: 64Gi for 64GB."""
+    name, text = pointer.last, ""
+    if name in _SIZED:
+        text = forms.size(value)
+    elif _is_timed(name):
+        text = forms.duration(value)
+    elif name == "cpu":
+        text = forms.cores(value)
+    elif name == "procsPerNode" and value in ("gpu", "gpus", "cpu"):  # as torchrun has them
+        text = "auto"
+    elif pointer.parts[-2:] == ("image", "repository"):
+        return translation.written(forms.image(value))
+    elif name in ("script", "module"):
+        return translation.written(forms.entrypoint(f"python {value}"))
+    elif name == "mountPath" and isinstance(value, str):
+        text = f"/{value.removeprefix('./')}"
+    elif name == "pool" and isinstance(value, str):
+        text = value.lower().replace("_", "-")
+    elif name == "resource" and value == "gpu":
+        text = "nvidia.com/gpu"
+    return translation.written({name: text}) if text else ""
+
+
+def _limit(words: str) -> Callable[[_Failure, Pointer], Iterator[Violation]]:
+    def explain(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+        shown = failure.instance if isinstance(failure.instance, int | float) else ""
+        size = f" is {shown}, it" if shown != "" else ""
+        message = f"{_name(pointer)}{size} must {words} {failure.wanted}"
+        described = _described(failure.schema, pointer.last)
+        yield Violation(pointer, message, described or "Change the value.")
+
+    return explain
+
+
+def _const(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    wanted = show(failure.wanted)
+    message = f"{_name(pointer)} is {show(failure.instance)}, expected {wanted}"
+    remedy = translation.written({pointer.last: failure.wanted}) or f"Write {wanted}."
+    yield Violation(pointer, message, remedy)
+
+
+def _other(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    message = f"{_name(pointer)}: {credentials.redact(failure.message)[:200]}"
+    yield Violation(pointer, message, _described(failure.schema) or "Correct the value.")
+
+
+def _best_branch(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    """What keeps the value from the alternative that it comes closest to.
+
+    Alternatives that only differ in which key must be there are named together instead.
+    """
+    if all(branch.keyword == "required" for branch in failure.branches):
+        ways = [list(map(str, branch.wanted)) for branch in failure.branches]
+        yield _no_alternative(failure, pointer, ways)
+        return
+    best = _closest(failure)
+    yield from _EXPLAIN.get(best.keyword, _other)(best, Pointer.of(*best.path))
+
+
+def _no_alternative(failure: _Failure, pointer: Pointer, ways: list[list[str]]) -> Violation:
+    """None of several sets of keys is there; of one that is begun, what it lacks."""
+    there = failure.instance if isinstance(failure.instance, dict) else {}
+    begun = [way for way in ways if there.keys() & set(way)]
+    if len(begun) == 1:
+        has = [key for key in begun[0] if key in there]
+        lacks = [key for key in begun[0] if key not in there]
+        message = f"{_name(pointer)} has {' and '.join(has)} without {' and '.join(lacks)}"
+        return Violation(pointer, message, f"Add {' and '.join(lacks)}.")
+    named = list(dict.fromkeys(" with ".join(way) for way in ways))
+    message = f"{_name(pointer)} needs one of: {listed(named, _MOST_KEYS)}"
+    return Violation(pointer, message, _described(failure.schema) or f"Write {named[0]}.")
+
+
+_MOST_KEYS = 8  # that one line names
+
+
+def _closest(failure: _Failure) -> _Failure:
+    """The deepest failure, or of those the one in an alternative for values of this type.
+
+    Where two come equally close, what they are alternatives of.
+    """
+    while failure.branches:
+        closest, *others = heapq.nsmallest(2, failure.branches, key=_distance)
+        if others and _distance(closest) == _distance(others[0]):
+            break
+        failure = closest
+    return failure
+
+
+def _distance(failure: _Failure) -> tuple[int, bool, bool]:
+    alternatives = failure.keyword in ("anyOf", "oneOf")
+    return -len(failure.path), not alternatives, not _has_type(failure)
+
+
+def _has_type(failure: _Failure) -> bool:
+    types = failure.schema.get("type")
+    return types is not None and jsonschema_rs.is_valid({"type": types}, failure.instance)
+
+
+def _one_too_many(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    """`oneOf` with more than one match, `maxProperties: 1`: keys that exclude each other."""
+    branches = failure.wanted if isinstance(failure.wanted, list) else []
+    if types := _types(branches):  # a quantity is a string or a number; null would be both
+        yield from _type(replace(failure, wanted=types), pointer)
+        return
+    known = {key for branch in branches for key in branch.get("required", ())}
+    present = failure.instance if isinstance(failure.instance, dict) else {}
+    if isinstance(failure.wanted, int) and failure.wanted > 1:
+        message = f"{_name(pointer)} has {len(present)} keys, at most {failure.wanted} are possible"
+        yield Violation(pointer, message, _described(failure.schema))
+        return
+    keys = ", ".join(key for key in sorted(present) if not known or key in known)
+    if not keys:
+        yield from _other(failure, pointer)
+        return
+    message = f"{_name(pointer)} has keys that exclude each other: {keys}"
+    remedy = "Keep one; write null to remove an inherited one. " + _described(failure.schema)
+    yield Violation(pointer, message, remedy.strip())
+
+
+def _dependent(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    """Keys that mean nothing without another one."""
+    for key, needed in failure.wanted.items():
+        missing = [name for name in needed if name not in failure.instance]
+        if key in failure.instance and missing:
+            message = f"{(pointer / key).dotted} means nothing without {' and '.join(missing)}"
+            remedy = _described(failure.schema) or f"Add {' and '.join(missing)}, or remove {key}."
+            yield Violation(pointer / key, message, remedy, key=key)
+
+
+def _types(branches: Iterable[Data]) -> list[str]:
+    """The types of alternatives that say nothing but a type; none where one says more."""
+    found: list[str] = []
+    for branch in branches:
+        if not isinstance(branch, Mapping) or set(branch) != {"type"}:
+            return []
+        found += [branch["type"]] if isinstance(branch["type"], str) else branch["type"]
+    return list(dict.fromkeys(found))
+
+
+_EXPLAIN: dict[str, Callable[[_Failure, Pointer], Iterator[Violation]]] = {
+    "type": _type,
+    "additionalProperties": _unknown_keys,
+    "unevaluatedProperties": _unknown_keys,
+    "required": _required,
+    "enum": _enum,
+    "const": _const,
+    "pattern": _pattern,
+    "minimum": _limit("be at least"),
+    "maximum": _limit("be at most"),
+    "exclusiveMinimum": _limit("be more than"),
+    "minLength": _limit("have a length of at least"),
+    "maxLength": _limit("have a length of at most"),
+    "minItems": _limit("have at least this many items:"),
+    "maxItems": _limit("have at most this many items:"),
+    "dependentRequired": _dependent,
+    "minProperties": _limit("have at least this many keys:"),
+    "oneOf": _one_too_many,
+    "maxProperties": _one_too_many,
+    "not": _one_too_many,
+}

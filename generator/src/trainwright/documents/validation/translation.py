@@ -1,0 +1,323 @@
+"""What to write in place of what has another tool's form or name, with the value that was written.
+
+A remedy that shows a field's form leaves the rest to the reader. None of these is given that a spec
+would not accept. https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from trainwright.datatypes.data import Data, mapping
+from trainwright.datatypes.job import JOB_FIELDS
+from trainwright.datatypes.pointer import Pointer
+from trainwright.documents.validation import kubernetes_fields
+from trainwright.documents.validation import other_forms as forms
+from trainwright.documents.validation.other_forms import Fields, at
+from trainwright.findings import credentials
+
+_API_VERSION, _JOB_SPEC = "trainwright.io/v1alpha1", "JobSpec"
+_FORMS: Mapping[str, Callable[[Data], Fields | None]] = {
+    "image": forms.image,
+    "env": forms.variables,
+    "volumes": forms.volumes,
+    "flags": forms.flags,
+    "entrypoint": forms.entrypoint,
+    "serviceAccount": forms.service_account,
+    "kubernetes": forms.kubernetes,
+}
+# The key of a mapping that is meant where its value stands alone, if the mapping takes it.
+_ALONE = {
+    "emptyDir": "sizeLimit",
+    "gitops": "engine",
+    "kueue": "version",
+    "metrics": "port",
+    "repository": "url",
+}
+_HANDLERS = frozenset("livenessProbe readinessProbe startupProbe preStop postStart".split())
+_COMMANDS = frozenset({"args", "argv", "command"})
+# Mappings by name that others have as lists.
+_BY_NAME = frozenset("pools queues secrets targets initContainers sidecars roles".split())
+_LABELS = frozenset("labels annotations nodeSelector podLabels podAnnotations".split())
+
+
+def of_field(pointer: Pointer, value: Data, around: Fields) -> str:
+    """Return what to write for a field whose value has another form, or "".
+
+    `around` are the fields of the mapping that it is in.
+    """
+    if pointer.parent.last == "tolerations":
+        fields = forms.toleration(value)
+        return f"Write `{_inline(fields)}`." if fields else ""
+    short = (each for each in _short_forms(pointer, value) if _fits(pointer.parent, each, {}))
+    return written(_first_valid(_forms_of_field(pointer, value, around)) or next(short, None))
+
+
+def _short_forms(pointer: Pointer, value: Data) -> Iterator[Fields]:
+    """A mapping of which only one value is written, or a list as one text."""
+    field = pointer.last
+    if value is True and field == "emptyDir":
+        yield {field: {}}
+    elif field in _ALONE and not isinstance(value, dict | list):
+        yield {field: {_ALONE[field]: value}}
+    if isinstance(value, str):
+        yield from _of_text(field, value)
+    if isinstance(value, list) and field in _HANDLERS:
+        alone = value[0] if len(value) == 1 and isinstance(value[0], Mapping) else None
+        yield {field: alone or {"exec": {"command": value}}}
+    if isinstance(value, Mapping) and len(value) == 1:
+        yield {field: next(iter(value.values()))}
+    if isinstance(value, list) and field == "dnsConfig":
+        yield {field: {"nameservers": value}}
+
+
+def _of_text(field: str, value: str) -> Iterator[Fields]:
+    """What is a mapping or a list, written as one text."""
+    if field in ("persistentVolumeClaim", "pvc"):
+        yield {"claim": value}
+    if field == "hostPath":
+        yield {field: {"path": value}}
+    server, colon, path = value.partition(":")
+    if field == "nfs" and colon and path.startswith("/"):
+        yield {field: {"server": server, "path": path}}
+    if field in _COMMANDS and (words := forms.words(value)):
+        yield {field: words}
+
+
+def _forms_of_field(pointer: Pointer, value: Data, around: Fields) -> Iterable[Fields | None]:
+    *above, field = pointer.parts
+    if field == "secrets" and around.get("kind") == _JOB_SPEC:
+        return  # a name says neither which key nor which variable
+    if field in _BY_NAME:
+        yield forms.named(field, value)
+    elif field in _LABELS:
+        yield forms.labels(field, value)
+    elif field in _FORMS and (not above or above[-1] == "defaults" or field == "env"):
+        found = _FORMS[field](value)
+        mounts = around.get("volumeMounts") if field == "volumes" else None
+        yield forms.mounted(found["volumes"], mounts) if found and mounts else found
+    elif field == "args" and isinstance(value, Mapping):
+        yield {"flags": value}
+    elif field == "hostAliases":
+        yield forms.host_aliases(value)
+    if isinstance(value, Mapping | str) and field not in {*_COMMANDS, "hostAliases"}:
+        yield {field: [value]}
+
+
+def of_key(key: str, value: Data, around: Fields) -> str:
+    """Return what to do with a key that jobs have by another name, or ""."""
+    from trainwright.documents.validation.other_names import (
+        of_job,  # a file, which only mistakes need
+    )
+
+    row = of_job(key)
+    fields = _first_valid(_fields_of_key(key, value, around))
+    fields = fields or _first_valid([row.written(value) if row else None, _as_in_a_pod(key, value)])
+    return written(fields) or (row.remedy if row else "")
+
+
+def _fields_of_key(key: str, value: Data, around: Fields) -> Iterable[Fields | None]:
+    if key.removeprefix("--") not in ("", key):
+        yield {"flags": {key[2:]: value}}
+    if key == "volumeMounts":
+        there = around.get("volumes")
+        yield forms.mounted((forms.volumes(there) or {"volumes": mapping(there)})["volumes"], value)
+
+
+def _as_in_a_pod(key: str, value: Data) -> Fields | None:
+    """A field of a pod where a job has it."""
+    place = kubernetes_fields.of_job(key)
+    path = place.fields[0] if place and place.fields else "<"
+    if path == "security":
+        return forms.security(value)
+    as_list = path == "topologySpread" and isinstance(value, Mapping)
+    return None if "<" in path else at(path, [value] if as_list else value)
+
+
+def of_mapping(pointer: Pointer, around: Fields) -> str:
+    """Return what to write for a mapping whose keys mean something together, or ""."""
+    return written(_first_valid(_fields_of_mapping(pointer, around)))
+
+
+def _fields_of_mapping(pointer: Pointer, around: Fields) -> Iterable[Fields | None]:
+    if pointer.parent.last == "env":
+        yield forms.variable(pointer.last, around)
+    if pointer.last == "image" and "registry" in around:
+        rest = {key: item for key, item in around.items() if key != "registry"}
+        registry, path = str(around["registry"]).rstrip("/"), rest.get("repository", "")
+        yield {"image": {**rest, "repository": f"{registry}/{path}"}} if path else None
+    if pointer.parent.last == "volumes" and around.keys() & forms.CLAIM:
+        yield {"volumes": {pointer.last: forms.made_claim(around)}}
+
+
+def of_part(pointer: Pointer, key: str, value: Data, around: Fields) -> str:
+    """Return what to write for a key inside of a field that has another name there, or ""."""
+    from trainwright.documents.validation.other_names import of_mapping as row_of
+
+    if key in ("configMapRef", "secretRef"):
+        return written({key.removesuffix("Ref"): mapping(value).get("name")})
+    if fields := _first_valid(_fields_of_part(pointer, key, value)):
+        return written(fields)
+    if row := row_of(pointer, key):
+        fields = row.written(value)
+        rest = {name: item for name, item in around.items() if name != key}
+        return written(fields if fields and _fits(pointer, fields, rest) else None) or row.remedy
+    return ""
+
+
+def _fields_of_part(pointer: Pointer, key: str, value: Data) -> Iterable[Fields | None]:
+    above = pointer.last
+    if not pointer:  # of an environment
+        yield {"namespace": mapping(value).get("namespace")} if key == "metadata" else None
+        yield {"defaults": _FORMS[key](value) if key in _FORMS else {key: value}}
+        yield _in_defaults(key, value)
+    if "/" in key and above in ("resources", "requests", "limits"):
+        yield {"resources": {"gpu": value} if key in _GPU else {"extended": {key: value}}}
+    if pointer.parent == "/secrets" and key == "secretKeyRef":
+        yield {"secrets": {above: value}}
+    if above == "image" and key == "name":
+        yield forms.image(value)
+    if above == "resources" and key == "image_id":  # of SkyPilot
+        yield forms.image(str(value).removeprefix("docker:"))
+    if above in (*_HANDLERS, "entrypoint"):
+        yield _of_command(above, key, value)
+    if pointer == "/gitops" and key in _OF_ARGO_CD:
+        yield {"gitops": {"repository": {_OF_ARGO_CD[key]: value}}}
+    if pointer.parent == "/flags" and not isinstance(value, dict | list):
+        yield {"flags": {f"{above}.{key}": value}}
+
+
+def _of_command(above: str, key: str, value: Data) -> Fields | None:
+    """What is started, by another name, in a probe or in the entrypoint."""
+    if above in _HANDLERS:
+        return {above: {"exec": {"command": value}}} if key == "command" else None
+    if key in ("command", "cmd"):
+        return forms.entrypoint(value)
+    return {"entrypoint": {"script": value}} if key in ("file", "path", "program") else None
+
+
+def _in_defaults(key: str, value: Data) -> Fields | None:
+    """A field of jobs by another name, where what all jobs have is written."""
+    from trainwright.documents.validation.other_names import of_job
+
+    row = of_job(key)
+    fields = row.written(value) if row else None
+    return {"defaults": fields} if fields else None
+
+
+def of_elsewhere(pointer: Pointer, value: Data) -> str:
+    """Return what to do with a key that a job has, and not the mapping that it is in, or ""."""
+    if len(pointer.parts) != 2 or pointer.parts[0] not in JOB_FIELDS:
+        return ""
+    key = pointer.last
+    fields = _first_valid([{key: value}]) if key in JOB_FIELDS else None
+    top = f"Write {key} at the top: it is of the whole job." if key in JOB_FIELDS else ""
+    return written(fields) or top or of_key(key, value, {})
+
+
+def as_flag(key: str, value: Data) -> str:
+    """Return how an option of the program is written, where a key may be one."""
+    if isinstance(value, dict | list) or value is None or credentials.named(key, str(value)):
+        return "Options of the program are written in flags."
+    return f"If it is an option of the program, write `flags: {_inline({key: value})}`."
+
+
+_GPU = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
+_OF_ARGO_CD = {"repoURL": "url", "targetRevision": "revision"}
+
+
+def of_manifest(file: str, data: Fields) -> str:
+    """Return what to do with a file that another tool reads, or "" for one that is a spec."""
+    version, kind = data.get("apiVersion"), data.get("kind")
+    of_kubernetes = version is not None and version != _API_VERSION and kind != _JOB_SPEC
+    of_compose = kind is None and isinstance(data.get("services"), Mapping)
+    return of_other_file(file) if of_kubernetes or of_compose else ""
+
+
+def of_other_file(file: str) -> str:
+    """Return the command that makes a spec of a file that another tool reads."""
+    environment = "".join(file.split("/")[1:2])
+    return f"Make it a job spec: `trainwright import --force --env {environment} {file}`"
+
+
+# --- the words of a remedy, and whether a spec accepts what they say ------------------------------
+
+
+def written(fields: Fields | None) -> str:
+    """Return "Write `nodes: 4`.", which `check --fix` and editors do as it stands, or ""."""
+    lines = (f"{key}: {_inline(value)}" for key, value in (fields or {}).items())
+    shown = credentials.redact("\n".join(lines)).replace("\n", "` and `")
+    return f"Write `{shown}`." if shown else ""
+
+
+def _inline(value: Data) -> str:
+    from trainwright.documents import yamlio  # which reads specs, and so their errors
+
+    return yamlio.inline(_hidden(value))
+
+
+def _hidden(value: Data) -> Data:
+    """A value without what its names say are credentials; a mapping names where one is."""
+    if not isinstance(value, Mapping):
+        return value
+    hidden = {key for key, item in value.items() if _is_credential(key, item)}
+    return {k: credentials.HIDDEN if k in hidden else _hidden(item) for k, item in value.items()}
+
+
+def _is_credential(key: str, value: Data) -> bool:
+    return not isinstance(value, Mapping) and credentials.named(key, str(value))
+
+
+def _first_valid(candidates: Iterable[Fields | None]) -> Fields | None:
+    """The first fields that a job or an environment may have."""
+    from trainwright.documents.validation import schema  # which words its errors by this
+
+    job = {"apiVersion": _API_VERSION, "kind": _JOB_SPEC, "name": "job"}
+    for fields in candidates:
+        if fields and schema.job_file().accepts({**job, **fields}):
+            return fields
+        if fields and schema.environment_file().accepts({**_LEAST, **fields}):
+            return fields
+    return None
+
+
+def _fits(pointer: Pointer, fields: Fields, beside: Fields) -> bool:
+    """Whether a spec that has these fields in a mapping has nothing wrong with them.
+
+    They are in it, or, by the name of one that all jobs have, at the top.
+    """
+    from trainwright.documents.validation import schema  # which words its errors by this
+
+    inside: Data = {**beside, **fields}
+    for key in reversed(pointer.parts):
+        inside = {key: inside}
+    job = {"apiVersion": _API_VERSION, "kind": _JOB_SPEC, "name": "job"}
+    for against, data in ((schema.job_file(), job), (schema.environment_file(), _LEAST)):
+        wrong = [
+            each.pointer
+            for each in against.explain({**data, **mapping(inside)})
+            if not (each.missing and pointer.within(each.pointer))
+        ]
+        if not any(_is_about(at, pointer / key) for at in wrong for key in fields):
+            return True
+    return _first_valid([fields]) is not None
+
+
+def suits(pointer: Pointer, value: Data) -> bool:
+    """Whether a field holds many values where many are written, and one where it is one."""
+    many: tuple[Data, ...] = ({}, [])
+    holds_many = any(_fits(pointer.parent, {pointer.last: one}, {}) for one in many)
+    return holds_many == isinstance(value, dict | list)
+
+
+def _is_about(found: Pointer, field: Pointer) -> bool:
+    return found.within(field) or field.within(found)
+
+
+_LEAST: Fields = {  # of an environment
+    "apiVersion": _API_VERSION,
+    "kind": "Environment",
+    "namespace": "training",
+    "kubernetes": {"version": "1.31"},
+    "targets": {"job": {}},
+}

@@ -1,0 +1,206 @@
+"""A job in one spelling: what is a default anyway is left out, and of two forms one is taken.
+
+Two specs that differ in nothing else are one run, under one name and with the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import takewhile
+from typing import Any, TypeVar
+
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.job import Container, File, Job, Resources, ValueFrom, Variable
+from trainwright.datatypes.volumes import Mount, Volume
+from trainwright.objects.pods.command import UNASKED_CHECKS
+from trainwright.objects.pods.launchers import LAUNCHERS, NUMBER, SWITCH, TEXT, Takes, Whole, plain
+
+_LOGS = "FallbackToLogsOnError"  # of the chart, for the container that trains
+_MODE = "0644"  # https://kubernetes.io/docs/concepts/configuration/configmap/
+# Switches of volume sources that are off where nothing is said.
+_OFF = {"configMap": "optional", "secret": "optional", "nfs": "readOnly"}
+_OFF |= {"persistentVolumeClaim": "readOnly"}
+_SIDECAR = {"restartPolicy": "Always"}
+
+V = TypeVar("V")
+
+
+def canonical(job: Job) -> Job:
+    """The job in one spelling; the same object where it is written so."""
+    return _with(
+        job,
+        {
+            "launcher_options": _options(job),
+            "preflight": _preflight(job.preflight),
+            "resources": _resources(job.resources),
+            "env": _variables(job.env),
+            "volumes": _each(_volume, job.volumes),
+            "files": _each(_file, job.files),
+            **_containers(job),
+            "working_dir": _unless(job.working_dir, job.code.mount_path if job.code else ""),
+            "termination_message_policy": _unless(job.termination_message_policy, _LOGS),
+            "roles": _each(canonical, job.roles),
+        },
+    )
+
+
+def _unless(text: str, default: str) -> str:
+    return "" if text == default else text
+
+
+def _with(value: V, fields: Mapping[str, Any]) -> V:
+    """A frozen value with other fields; itself where they are what they were."""
+    other = {name: new for name, new in fields.items() if new != getattr(value, name)}
+    changed: V = replace(value, **other) if other else value  # type: ignore[type-var]
+    return changed
+
+
+def _each(read: Callable[[V], V], values: tuple[V, ...]) -> tuple[V, ...]:
+    return tuple(map(read, values))
+
+
+# --- the command -----------------------------------------------------------------------------
+
+
+def _options(job: Job) -> dict[str, Data]:
+    """Options of the launcher by their names with dashes, without switches that are off."""
+    known = LAUNCHERS[job.launcher].options
+    named = {plain(name): value for name, value in job.launcher_options.items()}
+    return {
+        name: _option(known.get(name, TEXT), value)
+        for name, value in named.items()
+        if not (known.get(name) == SWITCH and value is False)
+    }
+
+
+def _option(takes: Takes, value: Data) -> Data:
+    """A number where one is taken, text where that is, if they come to the same word."""
+    if isinstance(takes, Whole) or takes == NUMBER:
+        number = _number(value) if isinstance(value, str) else value
+        return number if str(number) == str(value) else value
+    return value if isinstance(value, bool) else str(value)
+
+
+def _number(text: str) -> int | float | None:
+    try:
+        return int(text) if text.lstrip("-").isdecimal() else float(text)
+    except ValueError:
+        return None
+
+
+def _preflight(asked: Mapping[str, Data]) -> dict[str, Data]:
+    """Checks that are made, or not, otherwise than without a word."""
+    return {
+        name: wanted
+        for name, wanted in asked.items()
+        if wanted is not UNASKED_CHECKS.get(name, False)
+    }
+
+
+# --- the pod ---------------------------------------------------------------------------------
+
+
+def _resources(asked: Resources) -> Resources:
+    """Requests that are no limits only where there is no limit."""
+    memory = _halves(asked.memory, asked.request_memory, asked.limit_memory)
+    disk = _halves(
+        asked.ephemeral_storage, asked.request_ephemeral_storage, asked.limit_ephemeral_storage
+    )
+    return _with(
+        asked,
+        {
+            "cpu": asked.request_cpu or asked.cpu,
+            "request_cpu": "",
+            **dict(zip(("memory", "request_memory", "limit_memory"), memory, strict=True)),
+            **dict(zip(_DISK, disk, strict=True)),
+        },
+    )
+
+
+_DISK = ("ephemeral_storage", "request_ephemeral_storage", "limit_ephemeral_storage")
+
+
+def _halves(both: str, request: str, limit: str) -> tuple[str, str, str]:
+    """The three spellings of a request and a limit, of which that of both comes first."""
+    most = limit or both
+    if not request:
+        return both, "", limit
+    return (request, "", _unless(most, request)) if most else ("", request, "")
+
+
+def _variables(written: Mapping[str, Variable]) -> dict[str, Variable]:
+    return {name: _variable(value) for name, value in written.items()}
+
+
+def _variable(value: Variable) -> Variable:
+    amount = value.source.get("resourceFieldRef") if isinstance(value, ValueFrom) else None
+    if amount is None or amount.get("divisor") != "1":
+        return value
+    return ValueFrom({"resourceFieldRef": {"resource": amount["resource"]}})
+
+
+def _volume(volume: Volume) -> Volume:
+    """A volume whose first mount is its own."""
+    mounts = _each(_mount, volume.mounted)
+    source = {kind: _source(kind, value) for kind, value in volume.source.items()}
+    if not mounts:
+        return _with(volume, {"source": source})
+    first, *further = mounts
+    return _with(
+        volume,
+        {
+            "source": source,
+            "mount_path": first.mount_path,
+            "sub_path": first.sub_path,
+            "sub_path_expr": first.sub_path_expr,
+            "read_only": first.read_only,
+            "mount_propagation": first.mount_propagation,
+            "recursive_read_only": first.recursive_read_only,
+            "mounts": tuple(further),
+        },
+    )
+
+
+def _source(kind: str, value: Data) -> Data:
+    off = _OFF.get(kind)
+    if off is None or value.get(off) is not False:
+        return value
+    return {key: item for key, item in value.items() if key != off}
+
+
+def _mount(mount: Mount) -> Mount:
+    return _with(
+        mount,
+        {
+            "mount_propagation": _unless(mount.mount_propagation, "None"),
+            "recursive_read_only": _unless(mount.recursive_read_only, "Disabled"),
+        },
+    )
+
+
+def _file(file: File) -> File:
+    return _with(file, {"mode": _unless(file.mode, _MODE)})
+
+
+def _containers(job: Job) -> dict[str, tuple[Container, ...]]:
+    """Init containers and sidecars: what starts last, and goes on, is a sidecar."""
+    written = _each(_container, job.init_containers)
+    last = tuple(takewhile(_goes_on, reversed(written)))[::-1]
+    ending = written[: len(written) - len(last)]
+    sidecars = (*last, *_each(_container, job.sidecars))
+    return {"init_containers": ending, "sidecars": _each(_sidecar, sidecars)}
+
+
+def _goes_on(container: Container) -> bool:
+    return container.parts.items() >= _SIDECAR.items()
+
+
+def _sidecar(container: Container) -> Container:
+    parts = {key: value for key, value in container.parts.items() if key not in _SIDECAR}
+    return _with(container, {"parts": parts})
+
+
+def _container(container: Container) -> Container:
+    mounts = {volume: _each(_mount, there) for volume, there in container.mounts.items()}
+    return _with(container, {"env": _variables(container.env), "mounts": mounts})

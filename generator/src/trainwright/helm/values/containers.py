@@ -1,0 +1,84 @@
+"""Init containers and sidecars of a job, as the pod has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.job import Container, Job, Security
+from trainwright.datatypes.volumes import Mount
+from trainwright.helm.values import variables
+
+
+def init_containers(job: Job) -> list[dict[str, Data]]:
+    """What starts before the training, in order: init containers, then native sidecars.
+
+    https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/
+    """
+    sidecars = ({**_container(c), "restartPolicy": "Always"} for c in job.sidecars)
+    return [*map(_container, job.init_containers), *sidecars]
+
+
+def _container(container: Container) -> dict[str, Data]:
+    found: dict[str, Data] = {
+        "name": container.name,
+        "image": container.image,
+        "command": list(container.command),
+        "args": list(container.args),
+        "env": variables.entries(container.env, container.secrets),
+        "envFrom": [source.reference for source in container.env_from],
+        **container.parts,
+        # What the API server adds to an item of a list would show as drift.
+        "ports": [{"protocol": "TCP", **port} for port in container.parts.get("ports", ())],
+        "securityContext": security(container.security),
+        "volumeMounts": list(_mounts(container)),
+    }
+    return {key: value for key, value in found.items() if value not in ("", [], {})}
+
+
+def _mounts(container: Container) -> Iterator[dict[str, Data]]:
+    for volume, mounts in sorted(container.mounts.items()):
+        for mount in mounts:
+            yield {"name": volume, **place(mount)}
+
+
+def place(mount: Mount) -> dict[str, Data]:
+    """Where a volume appears in a container."""
+    found: dict[str, Data] = {
+        "mountPath": mount.mount_path,
+        "subPath": mount.sub_path,
+        "subPathExpr": mount.sub_path_expr,
+        "readOnly": mount.read_only,
+        "mountPropagation": mount.mount_propagation,
+        "recursiveReadOnly": mount.recursive_read_only,
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def security(asked: Security) -> dict[str, Data]:
+    """What a container may do, and as whom: what it asks for, and nothing else."""
+    ids = {
+        "runAsUser": asked.run_as_user,
+        "runAsGroup": asked.run_as_group,
+        "runAsNonRoot": asked.run_as_non_root,
+        "seccompProfile": dict(asked.seccomp_profile) or None,
+        "appArmorProfile": dict(asked.app_armor_profile) or None,
+        "seLinuxOptions": dict(asked.se_linux_options) or None,
+    }
+    return {**rights(asked), **{key: value for key, value in ids.items() if value is not None}}
+
+
+def rights(asked: Security) -> dict[str, Data]:
+    """What a container may do, of all that only containers say and no pod."""
+    added = list(asked.capabilities)
+    # A privileged one has them all, and the API refuses one that may not gain rights.
+    dropped = [] if asked.privileged else ["ALL"]
+    switches = {
+        "privileged": asked.privileged,
+        "readOnlyRootFilesystem": asked.read_only_root_filesystem,
+    }
+    return {
+        "allowPrivilegeEscalation": bool(asked.privileged or asked.allow_privilege_escalation),
+        "capabilities": {"drop": dropped, **({"add": added} if added else {})},
+        **{key: True for key, value in switches.items() if value},
+    }

@@ -1,0 +1,142 @@
+"""The roles of a job as values of the chart: in what each differs from the job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TypeAlias
+
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.job import Job, Ready, Role
+from trainwright.documents import yamlio
+from trainwright.objects.pods.template import ROLE_LABEL
+from trainwright.specs.merge import merge
+
+_CHART = Path(__file__).parents[2] / "chart" / "values.yaml"
+_PERIOD = 5  # the most seconds between two probes
+# What the run has once, whatever its roles are.
+_OF_THE_RUN = frozenset(
+    "claims externalSecret createServiceAccount podMonitor networkPolicy podGroup target"
+    " fullnameOverride commonLabels labels annotations".split()
+)
+
+
+def with_roles(
+    decided: Mapping[str, Data], job: Job, build: Callable[[Job], Mapping[str, Data]]
+) -> dict[str, Data]:
+    """The values of a job with those of its roles, and what comes into being for these as well."""
+    whole = dict(decided)
+    found = {}
+    made: tuple[_Named, _Named] = _made(decided)
+    for role in job.groups:
+        if role.role:
+            values = _apart(role.role.name, build(role), made)
+            files, secrets = _made(values)
+            made = ({**made[0], **files}, {**made[1], **secrets})
+            found[role.role.name] = _difference(decided, values)
+            whole = _with_supporting(whole, values)
+    return {**whole, "roles": found}
+
+
+_Named: TypeAlias = Mapping[str, Mapping[str, Data]]
+
+
+def _made(values: Mapping[str, Data]) -> tuple[_Named, _Named]:
+    """What a ConfigMap and a Secret of the run have of a group of pods, by its key there."""
+    files = values.get("files", {}).values()
+    kept = {file["key"]: {k: v for k, v in file.items() if k != "key"} for file in files}
+    return kept, values.get("externalSecret", {})
+
+
+def _apart(
+    role: str, values: Mapping[str, Data], made: tuple[_Named, _Named]
+) -> Mapping[str, Data]:
+    """The values of a role, whose files and secrets have keys of their own where the job or
+    another role has something else by the same.
+    """
+    (own_files, own_secrets), (files, secrets) = _made(values), made
+    named = dict(values)
+    if keys := _renamed(own_files, files, f"{role}-"):
+        written = values["files"].items()
+        named["files"] = {
+            path: {**file, "key": keys.get(file["key"], file["key"])} for path, file in written
+        }
+    # Those of secrets are variables.
+    if keys := _renamed(own_secrets, secrets, f"{role.replace('-', '_')}_"):
+        named["externalSecret"] = {keys.get(key, key): one for key, one in own_secrets.items()}
+        named["secretEnv"] = {
+            name: {**secret, "key": keys[name]} if name in keys else secret
+            for name, secret in values["secretEnv"].items()
+        }
+    return named
+
+
+def _renamed(mine: _Named, theirs: _Named, prefix: str) -> dict[str, str]:
+    """The keys to change: of what is something else than what others have by the same."""
+    taken = {**theirs, **{name: value for name, value in mine.items() if name not in theirs}}
+    changed = {}
+    for name, value in mine.items():
+        free = name
+        while taken.get(free, value) != value:
+            free = prefix + free
+        if free != name:
+            changed[name] = free
+            taken[free] = value
+    return changed
+
+
+def _with_supporting(whole: Mapping[str, Data], values: Mapping[str, Data]) -> dict[str, Data]:
+    """What is made beside the run, with what is made for a role: each by its name once."""
+    found = dict(whole)
+    claims = {
+        claim["name"]: claim for claim in (*values.get("claims", ()), *whole.get("claims", ()))
+    }
+    external = {**values.get("externalSecret", {}), **whole.get("externalSecret", {})}
+    if claims:
+        found["claims"] = [claims[name] for name in sorted(claims)]
+    if external:
+        found["externalSecret"] = dict(sorted(external.items()))
+    return found
+
+
+def _difference(job: Mapping[str, Data], role: Mapping[str, Data]) -> dict[str, Data]:
+    """What a role has otherwise than the job, each value whole: the chart merges none of them."""
+    usual = _defaults()
+    return {
+        key: mine
+        for key in sorted({*job, *role} - _OF_THE_RUN)
+        if (mine := merge(usual[key], role.get(key, usual[key])))
+        != merge(usual[key], job.get(key, usual[key]))
+    }
+
+
+@cache
+def _defaults() -> Mapping[str, Data]:
+    """The chart's own values."""
+    found: Mapping[str, Data] = yamlio.load_rendered(_CHART.read_text(encoding="utf-8"))[0]
+    return found
+
+
+def probed(role: Role) -> dict[str, Data]:
+    """What tells the kubelet that a pod of a role serves, and its port."""
+    found: dict[str, Data] = {"podLabels": {ROLE_LABEL: role.name}}
+    if role.port is not None:
+        found["ports"] = [{"name": "serving", "containerPort": role.port, "protocol": "TCP"}]
+    probe = _probe(role)
+    if probe is None:
+        return found
+    within = (role.ready or Ready()).within
+    period = next(n for n in range(_PERIOD, 0, -1) if within % n == 0)
+    started = {**probe, "periodSeconds": period, "failureThreshold": within // period}
+    return {**found, "readinessProbe": {**probe, "periodSeconds": _PERIOD}, "startupProbe": started}
+
+
+def _probe(role: Role) -> dict[str, Data] | None:
+    ready = role.ready or Ready()
+    if ready.command:
+        return {"exec": {"command": list(ready.command)}}
+    if role.port is None:
+        return None
+    asked = {"httpGet": {"path": ready.path}} if ready.path else {"tcpSocket": {}}
+    return {kind: {**how, "port": role.port} for kind, how in asked.items()}

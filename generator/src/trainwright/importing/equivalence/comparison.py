@@ -1,0 +1,206 @@
+"""Two normal forms side by side, value by value."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
+
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.pointer import Pointer
+from trainwright.findings.credentials import HIDDEN, kind, named, redact
+from trainwright.importing.equivalence.form import NormalForm
+
+_POD = re.compile(r"^(/roles/[^/]+)?/pods/\d+/")  # of those that train, or of a role
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Difference:
+    """One value that differs. `path` has `*` for the number of a pod where it is so in each.
+
+    None stands for a value that is absent.
+    """
+
+    path: Pointer
+    left: Data
+    right: Data
+
+    def __str__(self) -> str:
+        left, right = self.shown
+        return f"{self.path.dotted}: {left} became {right}"
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """Both values in words, without credentials."""
+        return _shown(self.path, self.left), _shown(self.path, self.right)
+
+
+def _shown(path: Pointer, value: Data) -> str:
+    if value is None:
+        return "nothing"
+    text = str(value)
+    if kind(text) or named(path.last, text):
+        return HIDDEN
+    return redact(text) or '""'
+
+
+def differences(
+    left: NormalForm, right: NormalForm, without: frozenset[Pointer] = frozenset()
+) -> tuple[Difference, ...]:
+    """Where two runs differ, sorted by path; empty when they are the same training.
+
+    Paths in `without` are left out, by the numbers of their pods.
+    """
+    found = [one for one in _differing(left, right, Pointer()) if one.path not in without]
+    found.sort(key=lambda one: one.path)
+    return tuple(_together(found, _sizes(left, right)))
+
+
+def _sizes(*runs: NormalForm) -> Mapping[str | None, int]:
+    """How many pods there are that train, and of each role."""
+    found: dict[str | None, int] = {}
+    for run in runs:
+        found[None] = max(found.get(None, 0), len(run.pods))
+        for name, role in run.roles.items():
+            group = str(Pointer.of("roles", name))
+            found[group] = max(found.get(group, 0), len(role.pods))
+    return found
+
+
+def _together(found: list[Difference], pods: Mapping[str | None, int]) -> Iterator[Difference]:
+    """What differs alike in all pods of a group, of which there are so many, is said once."""
+    alike = Counter(map(_everywhere, found))
+    reported = set()
+    for difference in found:
+        everywhere = _everywhere(difference)
+        match = _POD.match(difference.path)
+        if match and pods[match[1]] == alike[everywhere] > 1:
+            if everywhere not in reported:
+                reported.add(everywhere)
+                yield everywhere
+        else:
+            yield difference
+
+
+def _everywhere(difference: Difference) -> Difference:
+    return Difference(in_every_pod(difference.path), difference.left, difference.right)
+
+
+def in_every_pod(path: Pointer) -> Pointer:
+    """A position in a pod as one in any of them."""
+    return Pointer(_POD.sub(r"\1/pods/*/", path, count=1))
+
+
+def _canonical(annotation: str) -> str:
+    """An annotation as it is; of one that holds JSON, what it says and not how it is laid out."""
+    if not annotation.startswith(("[", "{")):
+        return annotation
+    try:
+        return json.dumps(json.loads(annotation), sort_keys=True)
+    except ValueError:
+        return annotation
+
+
+def values(run: NormalForm) -> dict[Pointer, Data]:
+    """Every scalar of a normal form by its position; what is empty is not there."""
+    return _taken(run, Pointer())
+
+
+def _take(found: dict[Pointer, Data], value: Data, path: Pointer) -> None:
+    """Add the scalars of a value: an import does it some hundred times."""
+    if isinstance(value, str | int | float):
+        if value is not False and value != "":
+            found[path] = value
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            _take(found, item, path / index)
+    elif isinstance(value, Mapping):
+        _take_items(found, value, path)
+    elif is_dataclass(value):
+        for name in value.__dataclass_fields__:
+            _take(found, getattr(value, name), path / name)
+    elif value is not None:
+        found[path] = value
+
+
+def value_at(run: NormalForm, path: Pointer) -> Data:
+    """The value that `values` of a form has at a position; None where it has none."""
+    holder: Data = run
+    at = Pointer()
+    for part in path.parts:
+        if is_dataclass(holder):
+            holder = getattr(holder, part, None)
+        elif isinstance(holder, tuple) and part.isdecimal():
+            holder = holder[int(part)] if int(part) < len(holder) else None
+        else:
+            break
+        at = at / part
+    return _taken(holder, at).get(path)
+
+
+def is_same_run(before: NormalForm, after: NormalForm) -> bool:
+    """Whether `values` of two forms are the same."""
+    return before is after or next(_differing(before, after, Pointer()), None) is None
+
+
+def changed(before: NormalForm, after: NormalForm) -> list[Pointer]:
+    """The positions at which `values` of two forms differ, in order."""
+    return sorted(one.path for one in _differing(before, after, Pointer()))
+
+
+def _differing(before: Data, after: Data, path: Pointer) -> Iterator[Difference]:
+    """Where two values differ. What is equal is not walked through: nearly all, in an import."""
+    if before == after:
+        return
+    alike = type(before) is type(after)
+    if alike and is_dataclass(before):
+        for name in before.__dataclass_fields__:
+            yield from _differing(getattr(before, name), getattr(after, name), path / name)
+    elif alike and isinstance(before, tuple) and len(before) == len(after):
+        for index, (was, now) in enumerate(zip(before, after, strict=True)):
+            yield from _differing(was, now, path / index)
+    elif alike and isinstance(before, dict) and before and after:
+        for key in before.keys() | after.keys():
+            was, now = before.get(key, _ABSENT), after.get(key, _ABSENT)
+            if isinstance(was, dict) and was and isinstance(now, dict) and now:
+                yield from _differing(was, now, path / str(key))
+            elif was != now:
+                yield from _unlike(_item(key, was, path), _item(key, now, path))
+    else:
+        yield from _unlike(*(_taken(form, path) for form in (before, after)))
+
+
+_ABSENT = object()
+
+
+def _item(key: Data, value: Data, path: Pointer) -> dict[Pointer, Data]:
+    found: dict[Pointer, Data] = {}
+    if value is not _ABSENT:
+        _take_items(found, {key: value}, path)
+    return found
+
+
+def _taken(value: Data, path: Pointer) -> dict[Pointer, Data]:
+    found: dict[Pointer, Data] = {}
+    _take(found, value, path)
+    return found
+
+
+def _unlike(before: Mapping[Pointer, Data], after: Mapping[Pointer, Data]) -> Iterator[Difference]:
+    for path in before.keys() | after.keys():
+        if before.get(path) != after.get(path):
+            yield Difference(path, before.get(path), after.get(path))
+
+
+def _take_items(found: dict[Pointer, Data], value: Mapping[str, Data], path: Pointer) -> None:
+    annotations = path.endswith("/annotations")
+    for key, written in value.items():
+        item = _canonical(written) if annotations and isinstance(written, str) else written
+        # An empty mapping says something where a key is what counts: `emptyDir: {}`, a flag.
+        if item in ({}, ()):
+            found[path / str(key)] = True
+        else:
+            _take(found, item, path / str(key))

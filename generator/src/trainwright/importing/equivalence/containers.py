@@ -1,0 +1,304 @@
+"""A pod's container in terms that all operators share: amounts, mounts, files, security."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import PurePosixPath
+
+from trainwright.datatypes import quantity
+from trainwright.datatypes.data import Data, dig, mapping, mappings, text
+from trainwright.datatypes.job import file_digest
+from trainwright.objects.pods import command
+from trainwright.objects.pods.mounted import shown
+from trainwright.objects.pods.pod import Configs, EnvVar, Mount, Pod
+from trainwright.objects.pods.template import Container
+
+# Variables by which operators and launchers place a process; `programs` says what comes of them.
+_PLACING = frozenset(
+    {
+        "RANK",
+        "LOCAL_RANK",
+        "WORLD_SIZE",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "JOB_COMPLETION_INDEX",
+        "TRAINWRIGHT_MASTER_ADDR",
+        "TRAINWRIGHT_MASTER_PORT",
+        "TRAINWRIGHT_NNODES",
+        "PYTHONUNBUFFERED",
+        # Further options of torchrun may be variables as well, which only people set.
+        *(
+            f"PET_{option}"
+            for option in (
+                *("NNODES", "NPROC_PER_NODE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"),
+                *("RDZV_BACKEND", "RDZV_ENDPOINT", "RDZV_ID", "RDZV_CONF"),
+                *("MAX_RESTARTS", "STANDALONE"),
+            )
+        ),
+    }
+)
+
+
+def places(name: str) -> bool:
+    """Whether a variable is one that operators set for launchers."""
+    return name in _PLACING or name.startswith("LATTICE_")
+
+
+def environment(pod: Pod) -> tuple[dict[str, str], dict[str, EnvVar]]:
+    """What the job itself sets: values that are known, and variables whose values are not.
+
+    The pod's own name is none of the job's, even where its operator chooses it.
+    """
+    unresolved = {v.name: v for v in (*pod.unresolved, *_own_names(pod))}
+    # What refers to one of those finds it only from behind it, as `resolve` has it.
+    _, found = pod.resolve({name: f"<{v.source}>" for name, v in unresolved.items()})
+    # A variable without text is one, which some programs tell from none at all.
+    known = {name: found[name] or '""' for name in found.keys() - unresolved if not places(name)}
+    elsewhere = {name: v for name, v in unresolved.items() if not places(name)}
+    return dict(sorted(known.items())), dict(sorted(elsewhere.items()))
+
+
+_OWN_NAME = "metadata.name"
+
+
+def _own_names(pod: Pod) -> Iterator[EnvVar]:
+    """The variables that have the name of their pod, by the field that they take it from."""
+    last = {variable.name: variable for variable in pod.declared}
+    for variable in last.values():
+        if dig(variable.origin, "fieldRef", "fieldPath") == _OWN_NAME:
+            yield replace(variable, value="", source=f"field {_OWN_NAME} of the pod")
+
+
+def is_secret(variable: EnvVar) -> bool:
+    """Whether a variable's value is kept out of git for being secret, not for being unknown."""
+    return variable.secret is not None or variable.source.endswith("of the shell")
+
+
+def image(written: str) -> str:
+    """The image with the tag that registries give by default."""
+    named = ":" in written.rpartition("/")[2] or "@" in written
+    return written if named or not written else f"{written}:latest"
+
+
+def pull_policy(written: str, of: str) -> str:
+    """The policy, with the API server's default for an image."""
+    moving = image(of).endswith(":latest")
+    return written or ("Always" if moving else "IfNotPresent")
+
+
+def amount(written: Data) -> str:
+    """A quantity in cores, bytes or pieces; other words as they are."""
+    found = quantity.read(written)
+    return str(written) if found is None else f"{found.normalize():f}"
+
+
+def resources(asked: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+    """Requests, which limits fill in, and limits."""
+    limits = asked.get("limits", {})
+    both = {"requests": {**limits, **asked.get("requests", {})}, "limits": limits}
+    return {
+        kind: {name: amount(value) for name, value in sorted(amounts.items())}
+        for kind, amounts in both.items()
+        if amounts
+    }
+
+
+@lru_cache(maxsize=4096)  # many containers mount at the same few paths
+def normal(path: str, inside: str = "") -> str:
+    """A path, or one inside of it, without what means nothing in it."""
+    return str(PurePosixPath(path) / inside)
+
+
+def mounts(pod: Pod, configs: Configs) -> Iterator[tuple[str, dict[str, Data], Mount]]:
+    """Path, volume source and mount of everything but what `files` gives whole."""
+    for mount in pod.mounts:
+        if mount.config not in configs:
+            path = normal(mount.path)
+            yield path, _source(mount), _joined(mount)
+
+
+def _joined(mount: Mount) -> Mount:
+    """A folder of a host path is itself a host path."""
+    if "hostPath" not in mount.source:
+        return mount
+    return replace(mount, sub_path="")
+
+
+# Volumes that are made for each pod: what one container writes there, another finds only in the
+# same one.
+_OF_THE_POD = frozenset({"csi", "emptyDir", "ephemeral"})
+
+
+def kept(pod: Pod) -> tuple[str, ...]:
+    """Where volumes on a disk are mounted that live as long as the pod."""
+    return tuple(
+        sorted(
+            normal(mount.path)
+            for mount in pod.mounts
+            if _OF_THE_POD & mount.source.keys()
+            and dig(mount.source, "emptyDir", "medium") != "Memory"
+        )
+    )
+
+
+def shared(pod: Pod, volume: str, place: str) -> tuple[str, ...]:
+    """The other places of a volume that is made for the pod: a path, or a container's by name."""
+    if not _OF_THE_POD & pod.volumes.get(volume, {}).keys():
+        return ()
+    places = {normal(mount.path) for mount in pod.mounts if mount.volume == volume}
+    for container in (*pod.before, *pod.beside):
+        for mount in container.mounts:
+            if mount.get("name") == volume:
+                places.add(place_in(container, text(mount.get("mountPath"))))
+    return tuple(sorted(places - {place}))
+
+
+def place_in(container: Container, path: str) -> str:
+    """A path in a container beside the one that trains."""
+    return f"{container.name}:{normal(path)}"
+
+
+def _source(mount: Mount) -> dict[str, Data]:
+    return source_of(mount.source, mount.sub_path)
+
+
+def source_of(written: Mapping[str, Data], sub_path: str) -> dict[str, Data]:
+    """A volume's source, with sizes in bytes."""
+    kind = next(iter(written), "")
+    source = mapping(written.get(kind))
+    if kind == "hostPath":
+        path = PurePosixPath(text(source.get("path")) or "/") / sub_path
+        return {kind: {"path": str(path), "type": source.get("type", "")}}
+    if kind == "emptyDir" and "sizeLimit" in source:
+        return {kind: {**source, "sizeLimit": amount(source["sizeLimit"])}}
+    return {kind: {key: value for key, value in source.items() if not _usual(kind, key, value)}}
+
+
+def _usual(kind: str, key: str, value: Data) -> bool:
+    """Whether a value is what the API server fills in. 420 is 0644."""
+    modes = kind in ("configMap", "secret", "projected", "downwardAPI") and key == "defaultMode"
+    return value is False or (modes and value == 0o644)
+
+
+def files(pod: Pod, configs: Configs) -> Iterator[tuple[str, str]]:
+    """The files of configs that are among the manifests, by path: their text, or else a digest."""
+    for path, found, _ in _mounted(pod, configs):
+        yield path, file_digest(found) if isinstance(found, bytes) else found
+
+
+def contents(pod: Pod, configs: Configs) -> Iterator[tuple[str, str | bytes]]:
+    """The files of configs among the manifests, by path: their text, or else their bytes."""
+    return ((path, found) for path, found, _ in _mounted(pod, configs))
+
+
+def modes(pod: Pod, configs: Configs) -> Iterator[tuple[str, str]]:
+    """The permissions of these files, in octal, where they are not those that files have anyhow."""
+    for path, _, mode in _mounted(pod, configs):
+        if isinstance(mode, int) and mode != _MODE:
+            yield path, f"{mode:04o}"
+
+
+_MODE = 0o644  # https://kubernetes.io/docs/reference/kubernetes-api/config-and-storage-resources/volume/
+
+
+def _mounted(pod: Pod, configs: Configs) -> Iterator[tuple[str, str | bytes, Data]]:
+    """Each file of the configs by path, with its permissions as they are written."""
+    for mount in pod.mounts:
+        data = configs.get(mount.config, {})
+        source = mapping(mount.source.get("configMap"))
+        for item, inside in shown(source, data, mount.sub_path):
+            mode = item.get("mode", source.get("defaultMode"))
+            yield normal(mount.path, inside), data[text(item.get("key"))], mode
+
+
+def security(own: Mapping[str, Data], theirs: Mapping[str, Data]) -> dict[str, Data]:
+    """Both security contexts in one: the container's wins where both speak."""
+    both: dict[str, Data] = {**theirs, **own}
+    both["nonRoot"] = both.pop("runAsNonRoot", False) or bool(both.get("runAsUser"))
+    both["allowPrivilegeEscalation"] = both.get("allowPrivilegeEscalation", True)
+    return both
+
+
+# What holds without a field, which then changes nothing where it is written.
+_DEFAULTS: Mapping[str, tuple[Data, ...]] = {
+    "dnsPolicy": ("ClusterFirst",),
+    "enableServiceLinks": (True,),
+    "hostUsers": (True,),
+    "preemptionPolicy": ("PreemptLowerPriority",),
+    "terminationMessagePath": ("/dev/termination-log",),
+    # They differ in a message alone: with FallbackToLogsOnError there is one more often.
+    "terminationMessagePolicy": ("File", "FallbackToLogsOnError"),
+}
+_PROBE_DEFAULTS = {
+    "timeoutSeconds": 1,
+    "periodSeconds": 10,
+    "successThreshold": 1,
+    "failureThreshold": 3,
+    "initialDelaySeconds": 0,
+}
+
+
+def rest(pod: Pod) -> dict[str, dict[str, Data]]:
+    """Fields of the pod and its container that no other part of a form has, but for defaults."""
+    found = {where: beyond_defaults(fields) for where, fields in pod.rest.items()}
+    if devices := mappings(found.get("container", {}).get("volumeDevices")):
+        found["container"]["volumeDevices"] = {
+            text(device.get("devicePath")): pod.volumes.get(text(device.get("name")), {})
+            for device in devices
+        }
+    numbers = {port.name: port.number for port in pod.ports if port.name}
+    for name in [key for key in found.get("container", {}) if key.endswith("Probe")]:
+        found["container"][name] = _numbered(found["container"][name], numbers)
+    return {where: fields for where, fields in found.items() if fields}
+
+
+def _numbered(probe: Data, numbers: Mapping[str, int]) -> Data:
+    """A probe with the number of the port that it calls by a name."""
+    if not isinstance(probe, Mapping):
+        return probe
+    named = {
+        how: {**asked, "port": numbers.get(str(asked.get("port")), asked.get("port"))}
+        for how, asked in probe.items()
+        if isinstance(asked, Mapping) and "port" in asked
+    }
+    return {**probe, **named}
+
+
+def beyond_defaults(written: Mapping[str, Data]) -> dict[str, Data]:
+    """Fields without those that say what holds without them."""
+    return {k: _written_entry(k, value) for k, value in written.items() if value not in _absent(k)}
+
+
+def _absent(key: str) -> tuple[Data, ...]:
+    return (None, *_DEFAULTS.get(key, (False,)))
+
+
+def _written_entry(key: str, value: Data) -> Data:
+    """False as a word where it is not what holds without it; a probe without its own defaults."""
+    if key.endswith("Probe") and isinstance(value, Mapping):
+        return _probe(value)
+    return "false" if value is False and True in _DEFAULTS.get(key, ()) else value
+
+
+def _probe(written: Mapping[str, Data]) -> dict[str, Data]:
+    found = {k: value for k, value in written.items() if _PROBE_DEFAULTS.get(k) != value}
+    get = written.get("httpGet")
+    if isinstance(get, Mapping) and get.get("scheme") == "HTTP":
+        found["httpGet"] = {key: value for key, value in get.items() if key != "scheme"}
+    return found
+
+
+def ports(pod: Pod) -> tuple[int, ...]:
+    """Numbers of the ports that are not the rendezvous'."""
+    env, options = dict(pod.env), command.parse(pod.argv).options
+    names = ("MASTER_PORT", "PET_MASTER_PORT", "TRAINWRIGHT_MASTER_PORT")
+    endpoint = (options.get("rdzv-endpoint") or env.get("PET_RDZV_ENDPOINT", "")).rpartition(":")[2]
+    meeting = {env.get(name) for name in names} | {
+        *(options.get(name) for name in ("master-port", "main-process-port")),
+        endpoint,
+    }
+    return tuple(
+        sorted({p.number for p in pod.ports if not p.meets and str(p.number) not in meeting})
+    )

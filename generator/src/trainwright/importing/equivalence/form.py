@@ -1,0 +1,385 @@
+"""The normal form of a run: what manifests come to, whatever kind of workload they are.
+
+It is computed from the objects alone, through `operators`. Two runs with the same normal form
+train the same: as many processes with the same ranks, which start the same program with the same
+environment, resources and files, and are started again under the same conditions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import field, fields, replace
+from typing import Literal
+
+from trainwright.datatypes.data import Data, dig, text, texts
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.groupkind import CONFIGMAP, NETWORKPOLICY, PODGROUPS, RUNTIMES, SERVICE
+from trainwright.datatypes.manifest import Manifest
+from trainwright.importing.equivalence import containers, others, programs
+from trainwright.importing.equivalence.programs import Process, Program
+from trainwright.kinds import operators
+from trainwright.objects.kueue import GROUP, PRIORITY_LABEL, QUEUE_LABEL
+from trainwright.objects.pods.groups import Pods
+from trainwright.objects.pods.pod import Awaited, Configs, Workload
+from trainwright.objects.pods.pod import Pod as OperatedPod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """What happens when a pod fails: it is started anew `limit` times at most.
+
+    `together` is whether all pods are started anew with it, `final` the exit codes after which
+    none is ("1-127"). `keeps` are the paths of the pod's own volumes that a container finds as they
+    were when it is started again, and that a new pod has empty.
+    """
+
+    limit: int | Literal["unlimited"]
+    together: bool = False
+    final: str = ""
+    keeps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """What is under a path: `source` as a Kubernetes volume has it, sizes in bytes.
+
+    `shared` are the other places of a volume that is made for the pod.
+    """
+
+    source: Mapping[str, Data]
+    folder: str = ""  # inside the volume
+    read_only: bool = False
+    more: Mapping[str, Data] = field(default_factory=dict)
+    shared: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """One pod, whatever its operator calls it: the one with rank 0 is the first.
+
+    `secrets` and `fields` are variables whose values the cluster has, by where it takes them.
+    `files` are those whose text is among the manifests, `modes` their permissions. `resources` are
+    in cores, bytes and pieces. `init` are the containers that run before, in order; `sidecars`
+    those that run alongside the training until it ends.
+    """
+
+    processes: tuple[Process, ...]
+    program: Program
+    image: str
+    pull_policy: str
+    pull_secrets: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict)
+    resources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    mounts: Mapping[str, Mount] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    modes: Mapping[str, str] = field(default_factory=dict)
+    security: Mapping[str, Data] = field(default_factory=dict)
+    restart: Restart
+    grace_period: int
+    ports: tuple[int, ...] = ()  # without that of the rendezvous
+    placement: Mapping[str, Data] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    service_account: str = ""
+    token: bool = False
+    env_from: tuple[Mapping[str, Data], ...] = ()
+    init: tuple[Mapping[str, Data], ...] = ()
+    sidecars: Mapping[str, Data] = field(default_factory=dict)
+    rest: Mapping[str, Data] = field(default_factory=dict)  # other fields of pod and container
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """The pods that serve a run in one role, and what the training waits for before it starts."""
+
+    nodes: int
+    awaited: Awaited
+    pods: tuple[Pod, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NormalForm:
+    """A whole run. Of an elastic one only the first pod is known: the others come and go.
+
+    `pods` are those that train together, `roles` by name those that serve them and end with them.
+    `success` is which pods have to succeed. `labels` and `annotations` are those of the object.
+    `beside` are the objects that are there for the run, by kind and name; `own` are settings that
+    a single operator knows.
+    """
+
+    nodes: int  # to start with
+    elastic: tuple[int, int] | None = None  # fewest and most nodes
+    pods: tuple[Pod, ...]
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    success: Literal["all", "any", "rank 0", "some"] = "all"
+    deadline: int | None = None  # seconds
+    deadline_of: Literal["", "run", "attempt"] = ""
+    suspended: bool = False
+    queue: str = ""
+    queue_priority: str = ""
+    gang: int | None = None  # members
+    isolated: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    beside: Mapping[str, Data] = field(default_factory=dict)
+    own: Mapping[str, Data] = field(default_factory=dict)
+
+
+# What a workload's own operator reads, and so is already in the pods.
+_PART_OF_THE_WORKLOAD = frozenset((SERVICE, *PODGROUPS, *RUNTIMES))
+# How pods say which group they start with or are placed with, which `gang` and the topology say.
+_MEMBERSHIP = frozenset(
+    {
+        "scheduling.k8s.io/group-name",
+        "scheduling.x-k8s.io/pod-group",
+        GROUP,
+    }
+)
+
+
+def normal_form(
+    manifests: tuple[Manifest, ...], name: str = "", *, sampled: bool = False
+) -> NormalForm:
+    """The normal form of a workload and of what belongs to it, or of a sample of its pods.
+
+    `name` is a unique one, such as a rendered run's: it then stands for itself
+    wherever it is part of a text. Raises ManifestError when no operator makes pods of it.
+    """
+    if name:
+        manifests = tuple(
+            Manifest(body=_renamed(manifest.body, name), path=manifest.path)
+            for manifest in manifests
+        )
+    return of_workload(operators.workload(manifests), manifests, sampled=sampled)
+
+
+def of_workload(
+    workload: Workload, manifests: tuple[Manifest, ...], *, sampled: bool = False
+) -> NormalForm:
+    """The normal form of a workload whose pods are known; only of a sample of them if asked for."""
+    workload = _by_roles(workload)
+    _, manifest = operators.find(manifests)
+    configs = operators.configs(manifests)
+    trains = workload.training
+    shown = tuple(trains[at] for at in (sample(workload) if sampled else every(workload)))
+    places = programs.processes(trains, shown, elastic=workload.sizes is not None)
+    pods = tuple(_pods(shown, places, configs))
+    roles = {name: _role(workload, name, configs) for name in workload.serving}
+    metadata = manifest.metadata
+    # A service of a compose file is both the object and the pod.
+    labels = texts(metadata.get("labels")) or pods[0].labels
+    deadline, gang = workload.deadline, workload.gang
+    return NormalForm(
+        nodes=len(trains),
+        elastic=workload.sizes,
+        pods=pods,
+        roles=roles,
+        success=_success(workload),
+        deadline=deadline.seconds if deadline else None,
+        deadline_of=("attempt" if deadline.attempt else "run") if deadline else "",
+        suspended=workload.suspended,
+        queue=labels.get(QUEUE_LABEL) or _scheduler_queue(workload),
+        queue_priority=labels.get(PRIORITY_LABEL, ""),
+        gang=gang.members if gang else None,
+        isolated=workload.isolated or any(m.group_kind == NETWORKPOLICY for m in manifests),
+        labels={k: value for k, value in labels.items() if k not in (QUEUE_LABEL, PRIORITY_LABEL)},
+        annotations=texts(metadata.get("annotations")),
+        beside=dict(_beside(manifest, manifests, workload)),
+        own=workload.own,
+    )
+
+
+def _by_roles(workload: Workload) -> Workload:
+    """A workload whose pods find those that serve them by role and number, on every target."""
+    serving = workload.pods.where(workload.serving.__contains__)
+    if not serving:
+        return workload
+    named = ((name, pod) for pod in reversed(serving) for name in (*pod.aliases, pod.hostname))
+    hosts = {name: f"{pod.role}-{pod.index}" for name, pod in named}
+    longest = sorted(hosts, key=len, reverse=True)
+    known = re.compile("|".join(f"({called(name)})" for name in longest))
+
+    def plain(text: str) -> str:
+        return known.sub(lambda match: hosts[longest[(match.lastindex or 1) - 1]], text)
+
+    def by_role(pod: OperatedPod) -> OperatedPod:
+        declared = tuple(
+            replace(variable, value=plain(variable.value)) for variable in pod.declared
+        )
+        return replace(pod, command=tuple(map(plain, pod.command)), declared=declared)
+
+    return replace(workload, pods=workload.pods.mapped(by_role))
+
+
+def called(name: str) -> str:
+    """A pattern of a pod's name in a text, with the domain of the cluster or without.
+
+    A name without a domain may be any word, and is a host in an address only.
+    """
+    if "." in name:
+        domain = r"(?:\.[a-z0-9-]+\.svc(?:\.cluster\.local)?)?"
+        return rf"(?<![\w.-]){re.escape(name)}{domain}(?![\w-]|\.\w)"
+    return rf"(?<![\w.-]){re.escape(name)}(?:(?=:\d)|(?<=://{re.escape(name)})(?![\w.-]))"
+
+
+def _role(workload: Workload, name: str, configs: Configs) -> Role:
+    """A role, each of whose pods serves by itself."""
+    pods = workload.of_role(name)
+    alone = ((pod, Pods.of((pod,))) for pod in pods)
+    places = [programs.processes(it, (pod,), elastic=False).get(pod.name, ()) for pod, it in alone]
+    return Role(
+        nodes=len(pods),
+        awaited=workload.serving[name],
+        pods=tuple(_pod(pod, own, configs) for pod, own in zip(pods, places, strict=True)),
+    )
+
+
+def every(workload: Workload) -> tuple[int, ...]:
+    """The numbers of the training pods that a normal form shows: of an elastic one the first."""
+    return tuple(range(1 if workload.sizes else len(workload.training)))
+
+
+def sample(workload: Workload) -> tuple[int, ...]:
+    """Pods that stand for all: those of one role have the same template, and differ by number."""
+    numbers = every(workload)
+    groups = workload.training.groups
+    others = {group.role for group in groups[len(groups[0].names) == 1 :]}
+    return (*numbers[:2], numbers[-1]) if len(others) == 1 and len(numbers) > 3 else numbers
+
+
+def _scheduler_queue(workload: Workload) -> str:
+    """The gang scheduler's queue, unless it is the one that Volcano takes by itself."""
+    queue = workload.gang.queue if workload.gang else ""
+    return "" if queue == "default" else queue
+
+
+def _renamed(data: Data, name: str) -> Data:
+    if isinstance(data, Mapping):
+        return {_renamed(key, name): _renamed(value, name) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_renamed(item, name) for item in data]
+    return data.replace(name, "run") if isinstance(data, str) else data
+
+
+# What an operator says of a pod by its number; all else is its template's.
+_BY_NUMBER = frozenset({"name", "hostname", "index", "declared", "before", "controller_labels"})
+_OF_TEMPLATE = tuple(f.name for f in fields(OperatedPod) if f.name not in _BY_NUMBER)
+
+
+def _pods(
+    pods: tuple[OperatedPod, ...], places: Mapping[str, tuple[Process, ...]], configs: Configs
+) -> Iterator[Pod]:
+    """Each pod; those of one template share what does not depend on their number."""
+    of_template: dict[tuple[int, ...], Pod] = {}
+    for pod in pods:
+        template = tuple(id(getattr(pod, name)) for name in _OF_TEMPLATE)
+        known, processes = of_template.get(template), places.get(pod.name, ())
+        if known is None:
+            of_template[template] = made = _pod(pod, processes, configs)
+            yield made
+        else:
+            env, secrets, downward = _environment(pod)
+            yield replace(
+                known,
+                processes=processes,
+                program=programs.program(pod),
+                env=env,
+                secrets=secrets,
+                fields=downward,
+            )
+
+
+def _environment(pod: OperatedPod) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """The variables whose values are known, and where those of secrets and others come from."""
+    env, elsewhere = containers.environment(pod)
+    secrets = {name: v.source for name, v in elsewhere.items() if containers.is_secret(v)}
+    return env, secrets, {k: v.source for k, v in elsewhere.items() if k not in secrets}
+
+
+def _pod(pod: OperatedPod, processes: tuple[Process, ...], configs: Configs) -> Pod:
+    env, secrets, downward = _environment(pod)
+    return Pod(
+        processes=processes,
+        program=programs.program(pod),
+        image=containers.image(pod.image),
+        pull_policy=containers.pull_policy(pod.pull_policy, pod.image),
+        pull_secrets=pod.pull_secrets,
+        env=env,
+        secrets=secrets,
+        fields=downward,
+        resources=containers.resources(pod.resources),
+        mounts={
+            path: Mount(
+                source=source,
+                folder=mount.sub_path,
+                read_only=mount.read_only,
+                more=mount.more,
+                shared=containers.shared(pod, mount.volume, path),
+            )
+            for path, source, mount in containers.mounts(pod, configs)
+        },
+        files=dict(containers.files(pod, configs)),
+        modes=dict(containers.modes(pod, configs)),
+        security=containers.security(
+            pod.security.get("container", {}), pod.security.get("pod", {})
+        ),
+        restart=_restart(pod),
+        grace_period=pod.grace_period,
+        ports=containers.ports(pod),
+        placement=pod.placement,
+        labels={key: value for key, value in pod.labels.items() if key not in _MEMBERSHIP},
+        annotations={k: value for k, value in pod.annotations.items() if k not in _MEMBERSHIP},
+        service_account=pod.service_account,
+        token=pod.has_token,
+        env_from=pod.env_from,
+        init=tuple(others.init(pod)),
+        sidecars=others.sidecars(pod),
+        rest=containers.rest(pod),
+    )
+
+
+def _restart(pod: OperatedPod) -> Restart:
+    restart = pod.restart
+    if restart.limit == 0:
+        return Restart(limit=0)
+    return Restart(
+        limit="unlimited" if restart.limit is None else restart.limit,
+        together=restart.gang,
+        final=_ranges(sorted(restart.permanent)),
+        keeps=containers.kept(pod) if restart.in_pod else (),
+    )
+
+
+def _ranges(codes: list[int]) -> str:
+    """Exit codes in few words: "1-127,137"."""
+    ranges: list[list[int]] = []
+    for code in codes:
+        if ranges and code == ranges[-1][-1] + 1:
+            ranges[-1] = [ranges[-1][0], code]
+        else:
+            ranges.append([code])
+    return ",".join("-".join(map(str, ends)) for ends in ranges)
+
+
+def _success(workload: Workload) -> Literal["all", "any", "rank 0", "some"]:
+    if workload.needs == "any":
+        return "any"
+    trains = workload.training.names
+    if len(workload.deciding) == len(trains):
+        return "all"
+    return "rank 0" if workload.deciding == (trains[0],) else "some"
+
+
+def _beside(
+    manifest: Manifest, manifests: tuple[Manifest, ...], workload: Workload
+) -> Iterator[tuple[str, Data]]:
+    serving = workload.pods.where(workload.serving.__contains__)
+    pods = (workload.training[0], *serving.first_of_each)
+    mounted = {text(dig(m.source, "configMap", "name")) for pod in pods for m in pod.mounts}
+    for other in manifests:
+        shown = other.group_kind == CONFIGMAP and other.name in mounted
+        if other is not manifest and other.group_kind not in _PART_OF_THE_WORKLOAD and not shown:
+            yield f"{other.kind}/{other.name}", other.body

@@ -1,0 +1,310 @@
+"""The command line of the training container, written and read: who starts what, and how."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from typing import Literal, TypeAlias
+
+from trainwright.datatypes import quantity
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.job import Job
+from trainwright.objects.pods.launchers import LAUNCHERS, SWITCH, own_options, plain
+
+LauncherName: TypeAlias = Literal[
+    "trainwright", "torchrun", "accelerate", "deepspeed", "ray", "none", "tool"
+]
+RUNTIME = ("python", "-m", "trainwright_runtime")
+# The entrypoint's checks before training, and which of them it does unasked.
+CHECKS = ("shm", "memory", "disk", "ports", "names", "checkpoint", "collective")
+UNASKED_CHECKS: Mapping[str, bool] = {"shm": True, "disk": True, "checkpoint": True}
+SCRIPT_PATH = "/opt/trainwright/main.py"  # where a script that the spec holds is mounted
+
+_PYTHON = re.compile(r"(?:.*/)?python(?:\d(?:\.\d+)?)?")
+_TORCHRUN = re.compile(r"(?:.*/)?torchrun")
+_COMMANDS: Mapping[str, LauncherName] = {
+    "torchrun": "torchrun",
+    "deepspeed": "deepspeed",
+    "accelerate-launch": "accelerate",
+}
+_MODULES: Mapping[str, LauncherName] = {
+    "trainwright_runtime": "trainwright",
+    "torch.distributed.run": "torchrun",
+    "accelerate.commands.launch": "accelerate",
+    "deepspeed.launcher.launch": "deepspeed",
+    "deepspeed.launcher.runner": "deepspeed",
+}
+_OPTION = re.compile(r"--?([A-Za-z][A-Za-z0-9_-]*)(?:=(.*))?", re.DOTALL)
+# Options of Python that take a value, and switches of launchers that no job sets.
+_PYTHON_VALUES = frozenset({"-W", "-X"})
+_SWITCHES = frozenset(
+    "standalone no-python multi-gpu cpu tpu tpu-cluster no-tpu-cluster tpu-use-sudo no-ssh "
+    "no-ssh-check force-multi save-pid ray".split()
+)
+# What is a switch of the command `deepspeed` and has a value where that starts a node.
+_VALUES = frozenset({("deepspeed.launcher.launch", "save-pid")})
+_SHORT = {
+    "t": "tee",
+    "r": "redirects",
+    "q": "quiet",
+    "H": "hostfile",
+    "i": "include",
+    "e": "exclude",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MeetingPlace:
+    """Where the nodes of a run meet, and the rank of each, in words of a command line."""
+
+    address: str
+    port: str
+    node_rank: str
+
+
+_HERE = MeetingPlace("127.0.0.1", "29500", "0")
+
+
+def command_line(
+    job: Job,
+    rendezvous: tuple[str, ...] = (),
+    options: tuple[str, ...] = (),
+    place: MeetingPlace | None = None,
+) -> list[str]:
+    """The container's command: the launcher and what it starts, without the job's flags.
+
+    `rendezvous` are torchrun options for targets whose operator does not set PET_* itself,
+    `options` those of our own entrypoint beside the ones that it always gets. `place` is for
+    launchers that read nothing of what an operator sets.
+    """
+    entry = job.entrypoint
+    if not entry.launched:
+        return list(entry.argv)
+    script = SCRIPT_PATH if entry.inline else entry.script
+    program = [script] if script else ["-m", entry.module]
+    own = own_options(job)
+    if job.launcher == "torchrun":
+        count, meeting = f"--nproc-per-node={job.procs_per_node}", _endpoint(job, place)
+        return ["torchrun", count, *rendezvous, *meeting, *own, *program]
+    if job.launcher == "accelerate":
+        return ["accelerate", "launch", *_accelerate(job, place), *own, *program]
+    if job.launcher == "deepspeed":
+        module = ["python", "-m", "deepspeed.launcher.launch"]
+        started = program if script else ["--module", entry.module]
+        return [*module, *_deepspeed(job, place or _HERE), *own, *started]
+    if job.launcher == "python":
+        return ["python", "-u", *program]
+    return [
+        *RUNTIME,
+        f"--backend={job.backend}",
+        *(_ray(job) if job.launcher == "ray" else [f"--nproc-per-node={job.procs_per_node}"]),
+        f"--grace-period={job.grace_period}",
+        *options,
+        *_preflight(job.preflight),
+        *own,
+        "--",
+        *program,
+    ]
+
+
+def _endpoint(job: Job, place: MeetingPlace | None) -> Iterator[str]:
+    """Every backend but torchrun's own asks for an endpoint, and no operator sets it."""
+    asked = {plain(name): value for name, value in job.launcher_options.items()}
+    if place and asked.get("rdzv-backend", "static") != "static" and "rdzv-endpoint" not in asked:
+        yield f"--rdzv-endpoint={place.address}:{place.port}"
+
+
+# What says otherwise how accelerate starts several processes.
+_OWN_KINDS = frozenset({"config-file", "use-deepspeed", "use-fsdp", "use-megatron-lm"})
+
+
+def _accelerate(job: Job, place: MeetingPlace | None) -> Iterator[str]:
+    """https://huggingface.co/docs/accelerate/basic_tutorials/launch#multi-node-training"""
+    world = job.nodes * job.procs_per_node
+    asked = {plain(name) for name, value in job.launcher_options.items() if value}
+    yield f"--num_machines={job.nodes}"
+    yield f"--num_processes={world}"
+    if world > 1 and not asked & _OWN_KINDS:
+        yield "--multi_gpu"
+    if job.nodes > 1 and place:
+        yield f"--machine_rank={place.node_rank}"
+        yield f"--main_process_ip={place.address}"
+        yield f"--main_process_port={place.port}"
+        if asked & _OWN_KINDS:
+            yield "--deepspeed_multinode_launcher=standard"  # or it would call ssh
+
+
+def _deepspeed(job: Job, place: MeetingPlace) -> Iterator[str]:
+    """What `deepspeed --no_ssh` starts on each node, without the file of hosts that it reads."""
+    yield f"--world_info={_world_info(job.nodes, job.procs_per_node)}"
+    yield f"--node_rank={place.node_rank if job.nodes > 1 else '0'}"
+    yield f"--master_addr={place.address}"
+    yield f"--master_port={place.port}"
+
+
+def _ray(job: Job) -> Iterator[str]:
+    """Ray counts what the machine has where a pod has no limit, and starts a worker for each."""
+    yield "--ray"
+    cpu = job.resources.requests["cpu"] or job.resources.limits["cpu"]
+    if cpu and "num-cpus" not in map(plain, job.launcher_options):
+        yield f"--num-cpus={max(1, int(quantity.parse(cpu)))}"
+
+
+def _world_info(nodes: int, procs: int) -> str:
+    return _encoded({f"node-{node}": list(range(procs)) for node in range(nodes)})
+
+
+def _encoded(info: Mapping[str, list[int]]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(info, separators=(",", ":")).encode()).decode()
+
+
+def read_world_info(option: str) -> Mapping[str, Data]:
+    """The processes of each node, as DeepSpeed's launcher is told them; nothing where they are
+    not said.
+    """
+    try:
+        found = json.loads(base64.urlsafe_b64decode(option))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def without_devices(word: str) -> str:
+    """The same world, of which no process sees a device: DeepSpeed's launcher sets
+    CUDA_VISIBLE_DEVICES by it, and -1 is none.
+    """
+    name, equals, option = word.partition("=")
+    info = read_world_info(option) if name == "--world_info" else {}
+    hidden = {node: [-1] * len(ids) for node, ids in info.items() if isinstance(ids, list)}
+    return f"{name}{equals}{_encoded(hidden)}" if info and len(hidden) == len(info) else word
+
+
+def _preflight(asked: Mapping[str, Data]) -> Iterator[str]:
+    if asked:
+        wanted = {**UNASKED_CHECKS, **asked}
+        words = [_check(name, wanted.get(name, False)) for name in CHECKS]
+        yield f"--preflight={','.join(filter(None, words)) or 'none'}"
+
+
+def _check(name: str, value: Data) -> str:
+    if isinstance(value, bool):
+        return name if value else ""
+    return f"{name}={value if isinstance(value, str) else f'{value:g}'}"
+
+
+def read_preflight(option: str) -> dict[str, Data]:
+    """What a job says of its checks that gets such an option; nothing for one that is not ours."""
+    if not option:
+        return {}
+    found: dict[str, Data] = dict.fromkeys(UNASKED_CHECKS, False)
+    for word in option.split(",") if option != "none" else ():
+        name, equals, value = word.partition("=")
+        if name not in CHECKS or (name == "collective" and equals and not _is_number(value)):
+            return {}
+        found[name] = (float(value) if name == "collective" else value) if equals else True
+    return {name: found[name] for name in CHECKS if name in found}
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).isdecimal()
+
+
+def starts_runtime(job: Job) -> bool:
+    """Whether our own entrypoint runs in the container, and so knows every way to be started."""
+    return job.launcher in ("trainwright", "ray") and job.entrypoint.launched
+
+
+def restart_policy(job: Job) -> str:
+    """Our entrypoint says by its exit code whether a retry can help; other launchers do not."""
+    if job.retries == 0:
+        return "Never"
+    return "ExitCode" if starts_runtime(job) else "OnFailure"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """Who starts the program, by which options, and where in argv the program's name stands.
+
+    `program` is None when the words do not show it: a shell line, `python -c`. A `launcher` of
+    "none" means that the container's process is the program itself, "tool" that it is one
+    of the entrypoint's own subcommands and trains nothing.
+    """
+
+    launcher: LauncherName
+    options: Mapping[str, str] = field(default_factory=dict)
+    program: int | None = None
+    is_module: bool = False
+
+
+def is_python(word: str) -> bool:
+    """Whether a word names a Python interpreter."""
+    return bool(_PYTHON.fullmatch(word))
+
+
+def is_torchrun(word: str) -> bool:
+    return bool(_TORCHRUN.fullmatch(word))
+
+
+def parse(argv: tuple[str, ...]) -> Command:
+    """Take a command line apart."""
+    name = argv[0].rpartition("/")[2] if argv else ""
+    if name in _COMMANDS:
+        return _launcher(_COMMANDS[name], argv, 1)
+    if name == "accelerate" and argv[1:2] == ("launch",):
+        return _launcher("accelerate", argv, 2)
+    if not is_python(name):
+        return Command(launcher="none")
+    at = 1
+    while at < len(argv) and argv[at].startswith("-") and argv[at] not in ("-m", "-c"):
+        at += 2 if argv[at] in _PYTHON_VALUES else 1
+    if at + 1 < len(argv) and argv[at] == "-m":
+        return _module(argv, at + 1)
+    if at >= len(argv) or argv[at] == "-c":
+        return Command(launcher="none")
+    return Command(launcher="none", program=at)
+
+
+def _module(argv: tuple[str, ...], at: int) -> Command:
+    following = argv[at + 1 : at + 2]
+    if argv[at] == RUNTIME[-1] and following and not following[0].startswith("-"):
+        return Command(launcher="tool", program=at, is_module=True)
+    if argv[at] in _MODULES:
+        return _launcher(_MODULES[argv[at]], argv, at + 1)
+    return Command(launcher="none", program=at, is_module=True)
+
+
+def _launcher(launcher: LauncherName, argv: tuple[str, ...], at: int) -> Command:
+    """Options up to the first word that is none, to `-m`, or to `--`; then the program."""
+    options: dict[str, str] = {}
+    is_module, started = False, argv[at - 1]
+    while at < len(argv) and argv[at].startswith("-"):
+        word, at = argv[at], at + 1
+        if word == "--":
+            continue
+        if word in ("-m", "--module"):
+            is_module = True
+            continue
+        match = _OPTION.fullmatch(word)
+        if match:
+            name, value = _SHORT.get(match.group(1), plain(match.group(1))), match.group(2)
+            is_switch = _is_switch(launcher, name) and (started, name) not in _VALUES
+            if value is None and not is_switch and at < len(argv):
+                value, at = argv[at], at + 1
+            options[name] = value or ""
+    if launcher == "trainwright" and "ray" in options:
+        launcher = "ray"
+    is_shown = at < len(argv) and "no-python" not in options  # else it is any executable
+    return Command(
+        launcher=launcher,
+        options=options,
+        program=at if is_shown else None,
+        is_module=is_module,
+    )
+
+
+def _is_switch(launcher: LauncherName, name: str) -> bool:
+    return name in _SWITCHES or LAUNCHERS[launcher].options.get(name) == SWITCH

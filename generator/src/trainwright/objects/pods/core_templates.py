@@ -1,0 +1,70 @@
+"""Where objects of any other kind have their pod templates: by the shape that all of these have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from trainwright.datatypes.data import Data, amount, dig, mapping, mappings, text
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.manifest import Manifest
+from trainwright.datatypes.pointer import Pointer
+from trainwright.objects.pods.template import PodTemplate, claim_names
+
+_TEMPLATE = Pointer("/spec/template")
+_AT: Mapping[GroupKind, Pointer] = {
+    GroupKind("", "Pod"): Pointer(),
+    GroupKind("", "PodTemplate"): Pointer("/template"),
+    GroupKind("", "ReplicationController"): _TEMPLATE,
+    GroupKind("apps", "DaemonSet"): _TEMPLATE,
+    GroupKind("apps", "Deployment"): _TEMPLATE,
+    GroupKind("apps", "ReplicaSet"): _TEMPLATE,
+    GroupKind("apps", "StatefulSet"): _TEMPLATE,
+    GroupKind("batch", "CronJob"): Pointer("/spec/jobTemplate/spec/template"),
+}
+# Kinds whose objects have a command started in their pods.
+_ENTRYPOINT = {GroupKind("ray.io", "RayJob"): "entrypoint"}
+# Groups whose other kinds have no pods, and which ask for a walk through long objects.
+_WITHOUT_PODS = frozenset({"", "apiextensions.k8s.io", "rbac.authorization.k8s.io"})
+
+
+def core_templates(manifest: Manifest) -> Iterator[PodTemplate]:
+    """The pod templates of an object that is of no kind of training known here."""
+    at = _AT.get(manifest.group_kind)
+    if at is not None:
+        body = mapping(dig(manifest.body, *at.parts))
+        replicas = amount(manifest.spec.get("replicas"))
+        # A StatefulSet makes a volume of each of its claim templates.
+        claims = mappings(manifest.spec.get("volumeClaimTemplates"))
+        replaced = manifest.group_kind.group == "apps" or None
+        yield PodTemplate(
+            at, body, "", replicas, replaced, claimed=claim_names(claims), foreign=True
+        )
+    elif manifest.group_kind.group not in _WITHOUT_PODS:
+        entrypoint = text(manifest.spec.get(_ENTRYPOINT.get(manifest.group_kind, "")))
+        for template in _shaped(manifest.spec, Pointer("/spec"), 1):
+            yield replace(template, entrypoint=entrypoint) if entrypoint else template
+
+
+def _shaped(value: Data, at: Pointer, replicas: int) -> Iterator[PodTemplate]:
+    """Whatever has a spec with containers, which have names and images: MPIJobs, RayClusters."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _shaped(item, at / index, replicas)
+    elif isinstance(value, dict):
+        containers = mappings(dig(value, "spec", "containers"))
+        if containers and all(c.get("name") and c.get("image") for c in containers):
+            yield PodTemplate(at, value, replicas=replicas, foreign=True)
+            return
+        beside = amount(value.get("replicas"), replicas)
+        for key, item in value.items():
+            if isinstance(item, (dict, list)):
+                yield from _shaped(item, at / str(key), beside * _in_group(value, key))
+
+
+_LEADER = "leaderTemplate"
+
+
+def _in_group(groups: Mapping[str, Data], key: str) -> int:
+    """How many pods of a template are in each group of a LeaderWorkerSet; 1 of other kinds."""
+    return 1 if key == _LEADER else amount(groups.get("size")) - (_LEADER in groups)

@@ -1,0 +1,263 @@
+"""What a container starts: launchers of several processes, and how they are told who takes part."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import lru_cache
+
+from trainwright.objects.pods.template import Container, PodTemplate, once
+
+# Launchers that start several processes a pod and read PET_*.
+_LAUNCHERS = (
+    "torchrun",
+    "torch.distributed.run",
+    "torch.distributed.launch",
+    "accelerate",
+    "deepspeed",
+    "trainwright_runtime",
+    "dlrover-run",
+)
+_TORCHRUN = re.compile(r"(?:^|[\s/;&|(])torchrun(?:$|\s)|torch\.distributed\.run\b")
+_OPTION = re.compile(
+    r"(?:^|\s)--(nnodes|nproc[-_]per[-_]node|rdzv[-_]endpoint|master[-_]addr|"
+    r"num[-_](?:machines|processes|nodes|gpus|accelerators)|main[-_]process[-_]ip|world[-_]info|"
+    r"hostfile|config[-_]file)(?:=|\s+)[\"']?([^\s\"';]+)"
+)
+# What accelerate and DeepSpeed call the options of torchrun.
+_ALIKE = {
+    "num-machines": "nnodes",
+    "num-nodes": "nnodes",
+    "num-gpus": "nproc-per-node",
+    "num-accelerators": "nproc-per-node",
+    "main-process-ip": "master-addr",
+}
+# Launchers that believe to be alone unless an option says otherwise, where a command begins.
+_ALONE = re.compile(
+    r"(?:^|[;&|(\n]|\bexec\s)\s{0,100}(?:[^\s;&|(]*/)?(?:python[\d.]*\s++(?:-u\s++)?-m\s++)?"
+    r"(?:(?P<accelerate>accelerate\s+launch|accelerate-launch|accelerate\.commands\.launch)"
+    r"|(?P<deepspeed>deepspeed(?:\.launcher\.(?:launch|runner))?))(?=\s|$)"
+)
+# Variables by which ranks find each other, in manifests that no operator completes.
+_ADDRESSES = ("MASTER_ADDR", "PET_MASTER_ADDR", "PET_RDZV_ENDPOINT", "TRAINWRIGHT_MASTER_ADDR")
+SHELLS = re.compile(r"(?:.*/)?(?:ba|da|z)?sh")
+
+
+@lru_cache(maxsize=1024)  # many rules need it of the same container
+def launches(words: tuple[str, ...]) -> bool:
+    """Whether a command line starts a launcher, in any of its words (shell lines included)."""
+    return any(launcher in word for word in words for launcher in _LAUNCHERS)
+
+
+def torchruns(container: Container) -> bool:
+    """Whether a container starts torchrun, by itself or in a shell line."""
+    return any("torch" in word and _TORCHRUN.search(word) for word in container.started)
+
+
+@once
+def options(container: Container) -> dict[str, str]:
+    """The options of a launcher that say who takes part, with dashes in their names."""
+    words = container.started
+    if not any("--" in word for word in words):
+        return {}
+    found = _OPTION.findall(" ".join(words))
+    given = {name.replace("_", "-"): value for name, value in found}
+    return {**{_ALIKE[name]: given[name] for name in _ALIKE.keys() & given}, **_counted(given)}
+
+
+def _counted(given: dict[str, str]) -> dict[str, str]:
+    """The options with the processes per node that accelerate's imply."""
+    world, nodes = given.get("num-processes", ""), given.get("num-machines", "1")
+    if world.isdigit() and nodes.isdigit() and int(nodes) and int(world) % int(nodes) == 0:
+        return {"nproc-per-node": str(int(world) // int(nodes)), **given}
+    return given
+
+
+@once
+def alone(container: Container) -> str:
+    """The launcher of a container that knows of no other node unless an option says so."""
+    words = container.started
+    scripts = [word for word in words if " " in word]
+    matches = (_ALONE.search(text) for text in (" ".join(words), *scripts))
+    return next((match.lastgroup or "" for match in matches if match), "")
+
+
+@once
+def addresses(container: Container) -> list[str]:
+    """Where the ranks of a container are told to meet, as far as it is written out."""
+    given = options(container)
+    addresses_given = [given.get(name, "") for name in ("master-addr", "rdzv-endpoint")]
+    return [a for a in (*addresses_given, *map(container.variables.get, _ADDRESSES)) if a]
+
+
+def is_training(template: PodTemplate) -> bool:
+    """Whether pods train, as far as they say: on accelerators, or by a launcher."""
+    return bool(template.accelerators) or any(launches(c.started) for c in template.trains)
+
+
+def trains_together(template: PodTemplate) -> bool:
+    """Whether the pods of a template are ranks of one training, and not work of their own."""
+    return template.replicas > 1 and any(
+        launches(container.started) or any(name in container.variables for name in _ADDRESSES)
+        for container in template.trains
+    )
+
+
+# --- what a script of a shell starts --------------------------------------------------------------
+
+# Programs that start ranks, beside those that read PET_*.
+_STARTERS = frozenset(
+    ("torchrun", "accelerate", "deepspeed", "dlrover-run", "composer", "colossalai", "tune")
+    + ("mpirun", "mpiexec", "horovodrun", "llamafactory-cli", "axolotl")
+)
+_PYTHON = re.compile(r"python[\d.]*")
+_TRAINS = re.compile(r"train|tun(?:e|ing)", re.IGNORECASE)  # "pretrain.sh", "run_finetuning"
+# Modules of Python that are tools: "python -m pip install" trains nothing.
+_TOOLS = frozenset({"pip", "venv", "ensurepip", "http.server", "json.tool", "compileall"})
+# Programs that start the one which is named behind their own options.
+_WRAPPERS = frozenset(
+    ("env", "time", "timeout", "nohup", "nice", "numactl", "taskset", "stdbuf", "sudo", "command")
+    + ("nsys", "ncu", "if", "then", "else", "do", "while", "!", "{", "exec")
+)
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+_COMMENT = re.compile(r"^[ \t]*#.*$|(?<=[ \t])#[^\"'\n]*$", re.MULTILINE)
+_BETWEEN = ";&|()\n"
+
+
+def script_trains(script: str) -> bool:
+    """Whether a script of a shell starts a training, as far as its text says."""
+    return any(map(_starts, _commands(script)))
+
+
+def starts_ranks(words: tuple[str, ...]) -> bool:
+    """Whether a command line, or the script in it, names a program that starts ranks."""
+    return any(_name(part) in _STARTERS for word in words for part in word.split())
+
+
+def failure_is_lost(script: str) -> str:
+    """By what a script ends well although its training has failed; empty where it does not."""
+    script = _REDIRECTED.sub(" ", _SUBSTITUTED.sub("x", script))
+    if "$(" in script or "<<" in script:
+        return ""
+    steps = _steps(script)
+    for index, (words, separator) in enumerate(steps):
+        if not _starts(words) or words[0] in _CONDITIONS:
+            continue
+        after = [following for following, _ in steps[index + 1 :] if following]
+        if any(following[0] in _CLOSING for following in after):
+            return ""  # what a branch or a loop ends with is not known
+        if why := _lost(script, separator, after):
+            return why
+    return ""
+
+
+_SUBSTITUTED = re.compile(r"\$\([^()\n]{0,500}\)")
+_REDIRECTED = re.compile(r"\d?>&[-\d]|&>{1,2}|(?<=\|)&")
+_CONDITIONS = ("if", "while", "until", "!", "elif")
+_CLOSING = frozenset({"fi", "done", "esac", "}", "else", "elif", "then", "do"})
+_HARMLESS = frozenset({"true", ":", "echo", "printf", "sleep"})
+_ERREXIT = re.compile(
+    r"(?:^|[\s;&])set\s{1,9}(?:-\w{1,9}\s{1,9}){0,3}-(?:\w{0,9}e|o\s{1,9}errexit)"
+)
+_STATUS = re.compile(r"\$\?|\$\{\?\}|PIPESTATUS|\btrap\b|\bwait\s{1,9}[-\"'$%\w]|\bexec\b")
+
+
+def _lost(script: str, separator: str, after: list[list[str]]) -> str:
+    """What hides the failure of a command that is followed by a separator and by commands."""
+    following = after[0] if after else []
+    if separator == "||" and following:
+        harmless = following[0] in _HARMLESS or following[:2] == ["exit", "0"]
+        return f"|| {' '.join(following[:2])}" if harmless else ""
+    if separator == "|" and following and "pipefail" not in script:
+        return "" if "PIPESTATUS" in script else f"| {following[0]}"
+    if separator == "&" and ["wait"] in after and not _STATUS.search(script):
+        return "& and wait without the number of the process"
+    on = separator in (";", "") and following and not _ERREXIT.search(script)
+    if on and not _STATUS.search(script) and "exit" not in (words[0] for words in after):
+        return f"a command behind it, {following[0]}"
+    return ""
+
+
+@lru_cache(maxsize=256)  # several rules ask, and masters and workers mostly have the same script
+def _steps(script: str) -> tuple[tuple[list[str], str], ...]:
+    """The words of each simple command with what stands behind it; of a line's end, nothing."""
+    return tuple(_each_step(script))
+
+
+def _each_step(script: str) -> Iterator[tuple[list[str], str]]:
+    words: list[str] = []
+    for token in _tokens(_COMMENT.sub("", script.replace("\\\n", " "))):
+        if token.strip(_BETWEEN):
+            words += [token] if words or not _ASSIGNMENT.fullmatch(token) else []
+        else:
+            yield words, token.strip("()\n")
+            words = []
+    yield words, ""
+
+
+def training_is_followed(script: str) -> bool:
+    """Whether a script has commands behind the last one that trains."""
+    starts = [_starts(words) for words in _commands(script) if words]
+    return True in starts and not starts[-1]
+
+
+def _commands(script: str) -> Iterator[list[str]]:
+    """The words of each simple command, without the variables that are set for it."""
+    return (words for words, _ in _steps(script))
+
+
+_QUOTED = re.compile(r"[\"'\\]")
+_TOKEN = re.compile(rf"[{re.escape(_BETWEEN)}]+|[^{re.escape(_BETWEEN)} \t\r]+")
+
+
+def _tokens(script: str) -> list[str]:
+    if not _QUOTED.search(script):  # the lexer takes a hundred times as long
+        return _TOKEN.findall(script)
+    lexer = shlex.shlex(script, posix=True, punctuation_chars=_BETWEEN)
+    lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
+    try:
+        return list(lexer)
+    except ValueError:  # a quote that is not closed, as in the text of a here-document
+        return [
+            token for token in re.split(rf"([{re.escape(_BETWEEN)}])|[ \t\r]+", script) if token
+        ]
+
+
+def _name(path: str) -> str:
+    """The last part of a path."""
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def _starts(words: list[str]) -> bool:
+    """Whether a command, or the one that it wraps, starts a training."""
+    for index, word in enumerate(words):
+        name, rest = _name(word), words[index + 1 :]
+        if _is_training(name, rest):
+            return True
+        wrapped = words[0] in _WRAPPERS
+        if not wrapped:
+            return False
+    return False
+
+
+def _is_training(name: str, arguments: list[str]) -> bool:
+    if name in _STARTERS:
+        return True
+    if _PYTHON.fullmatch(name):
+        return _python_trains(arguments)
+    if SHELLS.fullmatch(name) or name in ("source", "."):
+        name = next((_name(a) for a in arguments if not a.startswith("-")), "")
+    return name.endswith((".sh", ".py")) and _TRAINS.search(name) is not None
+
+
+def _python_trains(arguments: list[str]) -> bool:
+    """Whether Python is given a program of the image's: a file, or a module that is not a tool."""
+    for index, argument in enumerate(arguments):
+        if argument == "-m":
+            return arguments[index + 1 : index + 2] not in ([tool] for tool in _TOOLS)
+        if not argument.startswith("-"):
+            return _name(argument) != "setup.py"
+        if argument == "-c":
+            return False
+    return False

@@ -1,0 +1,269 @@
+"""The operator type, and what operators make of a rendered object: pods, as a process sees them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from typing import Literal, TypeAlias
+
+from trainwright.datatypes.data import Data, dig, text
+from trainwright.datatypes.errors import TrainwrightError
+from trainwright.datatypes.frozen import cached_property, dataclass
+from trainwright.datatypes.manifest import Manifest
+from trainwright.objects.pods.groups import Pods
+from trainwright.objects.pods.template import Container
+
+
+class ManifestError(TrainwrightError):
+    """An operator can make no pods of an object; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnvVar:
+    """One entry of a container's env; `source` says where the cluster takes a value that git lacks.
+
+    "key token of Secret hf", say. The value is then empty here. `secret` is the name and the key
+    where that place is a Secret, `origin` what the manifest says instead of a value, if it does.
+    """
+
+    name: str
+    value: str = ""
+    source: str = ""
+    secret: tuple[str, str] | None = None
+    origin: Mapping[str, Data] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A port of a container; `meets` where the operator lets the ranks meet at it."""
+
+    name: str
+    number: int
+    meets: bool = False
+
+
+# Files by ConfigMap and key: bytes where they are not text.
+Configs: TypeAlias = Mapping[str, Mapping[str, str | bytes]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """One mounted volume; `source` is the Kubernetes volume source ({"emptyDir": {}}, say).
+
+    `more` is what else the mount says, as Kubernetes has it.
+    """
+
+    path: str
+    volume: str
+    source: Mapping[str, Data]
+    sub_path: str = ""
+    read_only: bool = False
+    more: Mapping[str, Data] = field(default_factory=dict)
+
+    @property
+    def config(self) -> str:
+        """The ConfigMap that it is of, if it is of one."""
+        return text(dig(self.source, "configMap", "name"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """What happens when a pod fails.
+
+    It is started again at most `limit` times (None: for ever), alone or, with `gang`, together
+    with all others; exit codes in `permanent` end the job at once. With `in_pod` only its
+    container is, which finds the pod's own volumes as they were.
+    """
+
+    limit: int | None
+    gang: bool = False
+    permanent: frozenset[int] = frozenset()
+    in_pod: bool = False
+
+    def helps(self, code: int) -> bool:
+        """Whether the operator starts a pod again that ended with this exit code."""
+        return self.limit != 0 and code not in self.permanent
+
+
+# Exit codes that say that a retry cannot help, under restartPolicy ExitCode.
+# https://github.com/kubeflow/trainer/blob/v1.9.4/pkg/util/train/train_util.go
+PERMANENT = frozenset(range(1, 128))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pod:
+    """One pod and its training container, as the kubelet starts it.
+
+    `hostname` is the name by which peers reach it, `aliases` are others. `command` and `declared`
+    are as in the pod's spec, duplicates included; `argv` and `env` are what the process gets.
+    `agent` holds what an agent of the operator adds to the env of each process that it starts from
+    the command; without an agent the command itself is the one process.
+    """
+
+    name: str
+    hostname: str
+    role: str
+    index: int
+    image: str
+    command: tuple[str, ...]
+    declared: tuple[EnvVar, ...]
+    restart: Restart
+    agent: tuple[tuple[EnvVar, ...], ...] = ()
+    ports: tuple[Port, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    resources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    security: Mapping[str, Mapping[str, Data]] = field(default_factory=dict)  # of pod, container
+    grace_period: int = 30  # seconds, the API server's default
+    labels: Mapping[str, str] = field(default_factory=dict)
+    controller_labels: Mapping[str, str] = field(default_factory=dict)  # that its controllers add
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    pull_policy: str = ""  # as written
+    pull_secrets: tuple[str, ...] = ()
+    placement: Mapping[str, Data] = field(default_factory=dict)  # fields of the spec, as written
+    service_account: str = ""
+    token: bool | None = None  # whether it is mounted, as it or its ServiceAccount says
+    starts_image: bool = False  # what the image itself starts, with `command` as its arguments
+    rest: Mapping[str, Mapping[str, Data]] = field(default_factory=dict)  # of pod, container
+    volumes: Mapping[str, Mapping[str, Data]] = field(default_factory=dict)  # sources by name
+    beside: tuple[Container, ...] = ()  # the other containers
+    before: tuple[Container, ...] = ()  # init containers and sidecars
+    added: tuple[Container, ...] = ()  # init containers that the operator adds behind those
+    env_from: tuple[Mapping[str, Data], ...] = ()
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def has_token(self) -> bool:
+        """Whether its containers find a token of its ServiceAccount, as they do unasked."""
+        return self.token is not False
+
+    @property
+    def init(self) -> tuple[Container, ...]:
+        """What runs before, in order, with the sidecars that something after them may need."""
+        ends = max((at for at, c in enumerate(self.before, 1) if not c.sidecar), default=0)
+        return self.before[:ends]
+
+    @property
+    def sidecars(self) -> tuple[Container, ...]:
+        """What runs alongside and starts last, as the pod's other containers do."""
+        return (*self.before[len(self.init) :], *self.beside)
+
+    @property
+    def env(self) -> tuple[tuple[str, str], ...]:
+        """Names and values in the process, except for those that only the cluster knows."""
+        return tuple(self.resolved[1].items())
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The words of the command, with $(VAR) replaced as far as the values are known."""
+        return self.resolved[0]
+
+    @cached_property
+    def resolved(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
+        """argv and env, as far as the values are known."""
+        return self.resolve({})
+
+    @property
+    def unresolved(self) -> tuple[EnvVar, ...]:
+        """The variables whose values are not in the manifests."""
+        last = {variable.name: variable for variable in self.declared}
+        return tuple(variable for variable in last.values() if variable.source)
+
+    def resolve(self, given: Mapping[str, str]) -> tuple[tuple[str, ...], dict[str, str]]:
+        """argv and env, with `given` for values that only the cluster knows.
+
+        As the kubelet does it: of several entries the last one counts, and $(VAR) sees what
+        stands before it. https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#environment-variables
+        """
+        env: dict[str, str] = {}
+        for variable in self.declared:
+            if not variable.source:
+                env[variable.name] = expand(variable.value, env)
+            elif variable.name in given:
+                env[variable.name] = given[variable.name]
+            else:
+                env.pop(variable.name, None)
+        return tuple(expand(word, env) for word in self.command), env
+
+
+_REFERENCE = re.compile(r"\$(?:\$|\(([^)]{0,500}+)\))")
+
+
+def expand(text: str, env: Mapping[str, str]) -> str:
+    """`$(VAR)` replaced where VAR is known and left alone where not; `$$` is a dollar sign."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match.group(1)
+        return "$" if name is None else env.get(name, match.group())
+
+    return _REFERENCE.sub(value, text) if "$" in text else text
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """Pods that are started together or not at all; of a queue of the scheduler's, if any."""
+
+    members: int
+    queue: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deadline:
+    """After how many seconds the operator ends a run, or each attempt of it."""
+
+    seconds: int
+    attempt: bool = False
+
+
+# What those that train wait for of a role before they start: nothing, that it serves, or its end.
+Awaited: TypeAlias = Literal["", "ready", "complete"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """The pods of one object, and which of them have to succeed for it to succeed.
+
+    `serving` are the roles of pods that serve those that train, and end with them: by name, what
+    the training waits for before it starts. `sizes` are the fewest and the most pods of an elastic
+    one. A suspended one has the pods that it would start with. `own` are settings that no other
+    operator has, but for their defaults.
+    """
+
+    pods: Pods
+    deciding: tuple[str, ...]  # names of pods
+    needs: Literal["all", "any"] = "all"
+    serving: Mapping[str, Awaited] = field(default_factory=dict)
+    sizes: tuple[int, int] | None = None
+    deadline: Deadline | None = None
+    suspended: bool = False
+    gang: Gang | None = None
+    isolated: bool = False  # by the object itself; a NetworkPolicy is another
+    own: Mapping[str, Data] = field(default_factory=dict)
+
+    @property
+    def training(self) -> Pods:
+        """The pods that train together."""
+        return self.pods.where(lambda role: role not in self.serving) if self.serving else self.pods
+
+    def of_role(self, role: str) -> Pods:
+        """The pods of one role."""
+        return self.pods.where(role.__eq__)
+
+    def succeeded(self, codes: Mapping[str, int]) -> bool:
+        """Whether the operator calls the object succeeded, by exit codes of pods that ended."""
+        ended_well = [codes.get(name) == 0 for name in self.deciding]
+        return any(ended_well) if self.needs == "any" else all(ended_well)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """Something that makes pods of the objects of a kind.
+
+    `pods` takes the object, everything rendered with it,
+    and how many pods an elastic object is given (None: as many as it asks for). `configs` gives
+    the files that the object holds itself, by config and key, as a ConfigMap has them.
+    """
+
+    name: str
+    pods: Callable[[Manifest, Sequence[Manifest], int | None], Workload]
+    configs: Callable[[Manifest], Configs] = lambda _: {}

@@ -1,0 +1,163 @@
+"""Which ranks the processes of pods will have, from what the launcher in them will read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+
+from trainwright.datatypes.frozen import dataclass
+from trainwright.objects.pods import command as commands
+from trainwright.objects.pods.command import Command
+from trainwright.objects.pods.groups import Pods
+from trainwright.objects.pods.pod import Pod
+
+_STATIC = ("", "static")  # rendezvous backends under which a node knows its rank beforehand
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One training process as it is foreseen.
+
+    None stands for what is unknown beforehand: ranks that a rendezvous hands out, and anything
+    of a process that is told neither rank nor world size.
+    """
+
+    pod: str
+    local_rank: int
+    rank: int | None
+    world_size: int | None
+    node_rank: int | None
+
+
+def predict(pods: Pods, shown: Iterable[Pod] | None = None) -> tuple[Process, ...]:
+    """The processes of all pods, pod by pod; only those of some if asked for."""
+    of_command = cache(_trains)
+    count = sum(len(g.names) for g in pods.groups if of_command(g.pod(0).command))
+    training = [pod for pod in shown or pods if of_command(pod.command)]
+    return tuple(process for pod in training for process in _of_pod(pod, count))
+
+
+def _trains(command: tuple[str, ...]) -> bool:
+    """Whether a command is none of the entrypoint's tools, whose names hold no variables."""
+    return commands.parse(command).launcher != "tool"
+
+
+def _of_pod(pod: Pod, pods: int) -> tuple[Process, ...]:
+    if pod.agent:
+        return tuple(
+            _process(pod, {variable.name: variable.value for variable in variables}, pod.index)
+            for variables in pod.agent
+        )
+    command = commands.parse(pod.argv)
+    if command.launcher == "none":
+        return (_process(pod, dict(pod.env), None),)
+    return _launched(pod, command, pods)
+
+
+def _process(pod: Pod, env: Mapping[str, str], node_rank: int | None) -> Process:
+    """A process that reads its place from its env and starts no others."""
+    return Process(
+        pod=pod.name,
+        local_rank=_number(env.get("LOCAL_RANK")) or 0,
+        rank=_number(env.get("RANK")),
+        world_size=_number(env.get("WORLD_SIZE")),
+        node_rank=node_rank,
+    )
+
+
+def _launched(pod: Pod, command: Command, pods: int) -> tuple[Process, ...]:
+    """The processes that a launcher starts in a pod."""
+    found = _GROUPS.get(command.launcher, _group_of_torchrun)(pod, command, pods)
+    if command.launcher == "ray":
+        return _driver(pod, found)
+    return tuple(
+        Process(
+            pod=pod.name,
+            local_rank=local,
+            rank=None if found.node_rank is None else found.node_rank * found.procs + local,
+            world_size=found.nodes * found.procs,
+            node_rank=found.node_rank,
+        )
+        for local in range(found.procs)
+    )
+
+
+def _driver(pod: Pod, found: _Group) -> tuple[Process, ...]:
+    """The program runs on node 0; of Ray's own processes none has a rank."""
+    alone = Process(pod=pod.name, local_rank=0, rank=None, world_size=None, node_rank=0)
+    return () if found.node_rank else (alone,)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """How many nodes a launcher counts on, how many processes it starts, and which node it is."""
+
+    nodes: int
+    procs: int
+    node_rank: int | None
+
+
+def _group_of_torchrun(pod: Pod, command: Command, pods: int) -> _Group:
+    """What torchrun, or our own entrypoint, reads."""
+    own, env = command.launcher in ("trainwright", "ray"), dict(pod.env)
+
+    def setting(name: str) -> str:
+        return command.options.get(name) or env.get(f"PET_{name.upper().replace('-', '_')}", "")
+
+    # torchrun on its own knows one node only; our entrypoint counts ranks over all pods.
+    nodes = setting("nnodes") or (env.get("TRAINWRIGHT_NNODES") or str(pods) if own else "1")
+    procs = _number(setting("nproc-per-node")) or _accelerators(pod) or 1
+    node_rank: int | None = None
+    count = _number(nodes) or pods  # "1:4" is a range: all nodes that are there take part
+    if nodes.isdigit() and setting("rdzv-backend") in _STATIC:
+        node_rank = 0 if count == 1 else _node_rank(setting("node-rank"), env, own=own)
+    return _Group(count, procs, node_rank)
+
+
+def _group_of_accelerate(pod: Pod, command: Command, _pods: int) -> _Group:
+    """What `accelerate launch` is told: a configuration file of its own is not read here."""
+    nodes = _number(command.options.get("num-machines")) or 1
+    world = _number(command.options.get("num-processes")) or nodes * (_accelerators(pod) or 1)
+    node_rank: int | None = None
+    if command.options.get("rdzv-backend", "") in _STATIC:
+        node_rank = 0 if nodes == 1 else _number(command.options.get("machine-rank"))
+    return _Group(nodes, max(1, world // nodes), node_rank)
+
+
+def _group_of_deepspeed(pod: Pod, command: Command, pods: int) -> _Group:
+    """What DeepSpeed's launcher is told; `deepspeed` by itself knows one node only."""
+    rank = _number(command.options.get("node-rank"))
+    info = commands.read_world_info(command.options.get("world-info", ""))
+    if info:
+        rank = rank or 0
+        procs = list(info.values())[rank] if rank < len(info) else []
+        return _Group(len(info), max(1, len(procs)), rank)
+    options = command.options
+    count = options.get("num-gpus") or options.get("num-accelerators")
+    nodes = _number(options.get("num-nodes")) or (pods if "hostfile" in options else 1)
+    return _Group(nodes, _number(count) or _accelerators(pod) or 1, rank if nodes > 1 else 0)
+
+
+_GROUPS: Mapping[str, Callable[[Pod, Command, int], _Group]] = {
+    "accelerate": _group_of_accelerate,
+    "deepspeed": _group_of_deepspeed,
+}
+
+
+def _node_rank(written: str, env: Mapping[str, str], *, own: bool) -> int | None:
+    """Our entrypoint also reads what operators set that know nothing of torchrun."""
+    others = (env.get("RANK"), env.get("JOB_COMPLETION_INDEX")) if own else ()
+    return next((n for n in map(_number, (written, *others)) if n is not None), None)
+
+
+_MOST_DIGITS = 6  # more processes than that are a mistake, and not to be counted out
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdigit() and len(text) <= _MOST_DIGITS else None
+
+
+def _accelerators(pod: Pod) -> int:
+    """What `auto` counts on the node: the accelerators that the pod has for itself."""
+    limits = pod.resources.get("limits", {})
+    return sum(int(n) for name, n in limits.items() if name.endswith("gpu") and n.isdigit())

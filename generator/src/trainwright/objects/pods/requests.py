@@ -1,0 +1,55 @@
+"""What one pod requests of a node, summed over its containers as the scheduler sums them.
+
+https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
+https://kubernetes.io/docs/tasks/configure-pod-container/assign-pod-level-resources/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import TypeAlias
+
+from trainwright.datatypes import quantity
+from trainwright.datatypes.data import Data, dig, mapping
+from trainwright.objects.pods.template import PodTemplate
+
+Amounts: TypeAlias = Mapping[str, Decimal]  # by resource
+_NONE = Decimal()
+
+
+def pod_requests(template: PodTemplate) -> dict[str, Decimal]:
+    """Those of containers and sidecars together, or of an init container beside the sidecars that
+    are started before it, whichever are more; or what is said of the pod as a whole.
+    """
+    running: Amounts = {}  # sidecars so far
+    peak: Amounts = {}
+    for container in template.containers:
+        own = requests(container.body)
+        if container.sidecar:
+            running = _sum(running, own)
+        elif container.init:
+            peak = _most(peak, _sum(running, own))
+    for container in template.trains:
+        running = _sum(running, requests(container.body))
+    whole = {**_most(peak, running), **requests(template.spec)}
+    return _sum(whole, _read(template.spec.get("overhead")))
+
+
+def requests(body: Mapping[str, Data]) -> dict[str, Decimal]:
+    """What a container, or a pod as a whole, requests; the API server fills it in from limits."""
+    limits, written = (dig(body, "resources", which) for which in ("limits", "requests"))
+    return {**_read(limits), **_read(written)}
+
+
+def _sum(one: Amounts, other: Amounts) -> dict[str, Decimal]:
+    return {name: one.get(name, _NONE) + other.get(name, _NONE) for name in {**one, **other}}
+
+
+def _most(one: Amounts, other: Amounts) -> dict[str, Decimal]:
+    return {name: max(one.get(name, _NONE), other.get(name, _NONE)) for name in {**one, **other}}
+
+
+def _read(amounts: Data) -> dict[str, Decimal]:
+    found = {name: quantity.read(amount) for name, amount in mapping(amounts).items()}
+    return {name: amount for name, amount in found.items() if amount is not None}

@@ -1,0 +1,216 @@
+"""Where a container saves: the folders that variables and options name, and their volumes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from posixpath import join, normpath
+
+from trainwright.datatypes.data import Data, plain, text
+from trainwright.datatypes.frozen import dataclass
+from trainwright.objects.pods.template import Container, PodTemplate, once
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A variable or an option of a command line, its value, and where it stands."""
+
+    name: str  # in small letters, with underscores: output_dir
+    value: str
+    pointer: str
+    shown: str  # as it is written
+
+
+_OPTION = re.compile(r"-{0,2}([A-Za-z][\w.-]*)=(.*)", re.DOTALL)
+_FLAG = re.compile(r"--([A-Za-z][\w.-]*)")
+
+
+@once
+def settings(container: Container) -> tuple[Setting, ...]:
+    """The variables and options of a container, those in scripts and configuration as well."""
+    env = enumerate(container.env)
+    variables = (
+        _setting(text(entry.get("name")), text(entry.get("value")), f"{container.pointer}/env/{i}")
+        for i, entry in env
+    )
+    return (*variables, *arguments(container), *_configured(container))
+
+
+_KEY = re.compile(r"^([A-Za-z_][\w-]*):[ \t]{1,9}([^\s#].*)$", re.MULTILINE)
+_COMMENT = re.compile(r"\s#")
+
+
+def _configured(container: Container) -> Iterator[Setting]:
+    """The keys that stand at the left of files of configuration, which training is told of."""
+    for path, content in container.configuration:
+        for key, value in _KEY.findall(content):
+            setting = _COMMENT.split(value, 1)[0].rstrip()
+            yield _setting(key, setting, container.pointer, f"{key} in {path}")
+
+
+@once
+def arguments(container: Container) -> tuple[Setting, ...]:
+    """The options of a container's command line."""
+    return tuple(_arguments(container))
+
+
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+@once
+def variables(container: Container) -> dict[str, Setting]:
+    """The variables of a container, by name: its own, and those that its command line sets.
+
+    Settings of a shell win: `export NAME=value`, or `NAME=value` in front of a command.
+    """
+    return {s.shown: s for s in settings(container) if _VARIABLE.fullmatch(s.shown)}
+
+
+def _arguments(container: Container) -> Iterator[Setting]:
+    given = words(container)
+    for index, word in enumerate(given):
+        if match := _OPTION.fullmatch(word):
+            yield _setting(match[1], match[2], container.pointer, word.partition("=")[0])
+        elif match := _FLAG.fullmatch(word):
+            following = "".join(given[index + 1 : index + 2])
+            value = "" if following.startswith("--") else following
+            yield _setting(match[1], value, container.pointer, word)
+
+
+def _setting(name: str, value: str, pointer: str, shown: str = "") -> Setting:
+    return Setting(plain(name), value.rstrip(";&").strip("'\""), pointer, shown or name)
+
+
+@once
+def words(container: Container) -> tuple[str, ...]:
+    """The words of a command line, those in the scripts of shells one by one."""
+    return tuple(_words(container))
+
+
+def _words(container: Container) -> Iterator[str]:
+    for word in container.started:
+        if " " not in word and "\n" not in word:
+            yield word
+        else:
+            yield from _split(word)
+
+
+_SPECIAL = re.compile(r"[\"'\\#]")
+
+
+@lru_cache(maxsize=256)  # masters and workers mostly have the same script
+def _split(script: str) -> tuple[str, ...]:
+    """The words of a script. Where nothing is quoted they are what is between spaces: faster."""
+    if not _SPECIAL.search(script):
+        return tuple(script.split())
+    try:
+        return tuple(shlex.split(script, comments=True))
+    except ValueError:  # a quote that is not closed, as in the text of a here-document
+        return tuple(script.split())
+
+
+# What recomputes activations, or only reads what another run has saved.
+_NOT_SAVED = re.compile(
+    r"(?:^|_)(?:grad(?:ient)?|act(?:ivation)?s?|recompute|pretrained|load|loads|init|initial|resume"
+    r"|restore|from|base|reference|teacher|use|no|skip|layers|activations)(?:_|$)|checkpointing"
+)
+_CHECKPOINT = re.compile(r"check_?point|ckpt")
+_FOLDER = re.compile(
+    r"(?:^|_)(?:check_?points?|ckpts?)_?(?:dir|path|folder|root|save|to|location|out|output)?s?$"
+    r"|(?:^|_)(?:output|save|saving|results?)_?(?:dir|path|folder)$|(?:^|_)default_root_dir$|^save$"
+)
+# Parts of the names of all such settings, as `plain` spells them.
+SAVING = ("checkpoint", "check_point", "ckpt", "output", "save", "saving", "result", "root_dir")
+_OFF = frozenset({"no", "none", "false", "0", "off", "null"})
+
+
+@once
+def written(container: Container) -> str:
+    """What `settings` are found in, as one text."""
+    env = (text(entry.get(key)) for entry in container.env for key in ("name", "value"))
+    configured = (content for _, content in container.configuration)
+    return "\n".join((*env, *container.started, *configured))
+
+
+@once
+def saved(container: Container) -> tuple[Setting, ...]:
+    """The folders into which a container saves, as far as they are written out."""
+    found = (replace(one, value=_folder(container, one.value)) for one in _named(container))
+    return tuple(setting for setting in found if setting.value.startswith("/"))
+
+
+def saved_remotely(container: Container) -> Iterator[Setting]:
+    """The addresses, such as s3://bucket/run, to which a container saves."""
+    return (one for one in _named(container) if _ADDRESS.match(one.value))
+
+
+def _named(container: Container) -> Iterator[Setting]:
+    spelled = plain(written(container))
+    if not any(part in spelled for part in SAVING):  # which takes a tenth of the time
+        return
+    for setting in settings(container):
+        if _names_folder(setting.name) and not _NOT_SAVED.search(setting.name):
+            yield setting
+
+
+@lru_cache(maxsize=4096)  # programs have the same few options and variables
+def _names_folder(name: str) -> bool:
+    return _FOLDER.search(name) is not None
+
+
+_ADDRESS = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://")
+
+_RELATIVE = re.compile(r"\.{0,2}[\w/][\w./-]*")
+
+
+def _folder(container: Container, value: str) -> str:
+    """The path that a value means, as far as it is known where a program starts."""
+    where = text(container.body.get("workingDir"))
+    if where.startswith("/") and "/" in value and _RELATIVE.fullmatch(value) and value[0] != "/":
+        return join(where, value)
+    return value.removeprefix("file://")
+
+
+_RESUMED = re.compile(r"(?:^|_)resume(?:_from)?(?:_checkpoint|_path|_dir)?$")
+
+
+def read_from(container: Container) -> Iterator[Setting]:
+    """The folders from whose checkpoints a container goes on, as far as they are written out."""
+    for setting in settings(container):
+        if setting.value.startswith("/") and _RESUMED.search(setting.name):
+            yield setting
+
+
+def saves(template: PodTemplate) -> bool:
+    """Whether containers that train say that they save checkpoints."""
+    return any(map(_saves, template.trains))
+
+
+def _saves(container: Container) -> bool:
+    found = settings(container)
+    named = (s for s in found if _CHECKPOINT.search(s.name) or _FOLDER.search(s.name))
+    return any(not _NOT_SAVED.search(s.name) and s.value.lower() not in _OFF for s in named)
+
+
+def mount_at(container: Container, path: str) -> Mapping[str, Data] | None:
+    """The mount that a path is on, the innermost of several; None on the container's own disk."""
+    path = normal(path)
+    around = [mount for mount in container.mounts if _within(path, text(mount.get("mountPath")))]
+    return max(around, key=lambda mount: len(text(mount.get("mountPath"))), default=None)
+
+
+normal = lru_cache(maxsize=4096)(normpath)  # containers mount at the same few paths
+
+
+def _within(path: str, folder: str) -> bool:
+    at = normal(folder) if folder else ""
+    return bool(at) and (path == at or path.startswith(f"{at.rstrip('/')}/"))
+
+
+def volume_of(template: PodTemplate, mount: Mapping[str, Data]) -> Mapping[str, Data]:
+    """The volume of a mount; empty where the object makes it, or has none of the name."""
+    name = text(mount.get("name"))
+    return next((volume for _, volume in template.volumes if text(volume.get("name")) == name), {})

@@ -1,0 +1,249 @@
+"""Pod templates and their containers of manifests of any origin: reading never raises."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field
+from functools import wraps
+from typing import TypeVar
+
+from trainwright.datatypes.data import (
+    Data,
+    dig,
+    extended,
+    is_accelerator,
+    mapping,
+    mappings,
+    sequence,
+    text,
+)
+from trainwright.datatypes.frozen import cached_property, dataclass
+from trainwright.datatypes.manifest import ObjectBody
+from trainwright.datatypes.quantity import count
+from trainwright.objects.pods.mounted import is_script, mounted, named_in
+
+ROLE_LABEL = "trainwright.io/role"  # of pods that serve those that train
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the path of it everywhere
+
+
+Owner = TypeVar("Owner")
+Value = TypeVar("Value")
+
+
+def once(compute: Callable[[Owner], Value]) -> Callable[[Owner], Value]:
+    """Compute a function of a container or a template once for each: many rules need the same."""
+    name = f"{compute.__module__}.{compute.__qualname__}"
+
+    @wraps(compute)
+    def computed(owner: Owner) -> Value:
+        known = vars(owner)
+        if name not in known:
+            known[name] = compute(owner)
+        value: Value = known[name]
+        return value
+
+    return computed
+
+
+def claim_names(claims: Iterable[Mapping[str, Data]]) -> tuple[str, ...]:
+    """What the volumes are called that an object makes of templates of claims."""
+    return tuple(text(dig(claim, "metadata", "name")) for claim in claims)
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container or init container and where it stands.
+
+    `files` are the texts by path that ConfigMaps have for it, as far as these are known, and
+    `entrypoint` is a command that its object has started in it, beside its own.
+    """
+
+    pointer: str
+    body: Mapping[str, Data]
+    init: bool = False
+    files: Mapping[str, str] = field(default_factory=dict)
+    entrypoint: str = ""
+
+    @property
+    def name(self) -> str:
+        return text(self.body.get("name"))
+
+    @property
+    def image(self) -> str:
+        return text(self.body.get("image"))
+
+    @property
+    def sidecar(self) -> bool:
+        """Whether an init container keeps running alongside the others."""
+        return self.init and self.body.get("restartPolicy") == "Always"
+
+    @cached_property
+    def command_line(self) -> tuple[str, ...]:
+        """Command and args, in the order the kubelet joins them."""
+        parts = [*sequence(self.body.get("command")), *sequence(self.body.get("args"))]
+        return tuple(str(part) for part in parts)
+
+    @cached_property
+    def started(self) -> tuple[str, ...]:
+        """The command line, with what else is started: an entrypoint, and scripts that it names."""
+        whole = (*self.command_line, *filter(None, [self.entrypoint]))
+        named = named_in(" ".join(whole), self.files)
+        return (*whole, *(content for path, content in named if is_script(path, content)))
+
+    @cached_property
+    def configuration(self) -> tuple[tuple[str, str], ...]:
+        """The files of YAML that what is started is told of, with their paths."""
+        named = named_in(" ".join(self.started), self.files)
+        return tuple(found for found in named if found[0].endswith((".yaml", ".yml")))
+
+    @cached_property
+    def env(self) -> tuple[Mapping[str, Data], ...]:
+        return tuple(mappings(self.body.get("env")))
+
+    @cached_property
+    def env_from(self) -> tuple[Mapping[str, Data], ...]:
+        return tuple(mappings(self.body.get("envFrom")))
+
+    @cached_property
+    def ports(self) -> tuple[Mapping[str, Data], ...]:
+        return tuple(mappings(self.body.get("ports")))
+
+    @cached_property
+    def mounts(self) -> tuple[Mapping[str, Data], ...]:
+        return tuple(mappings(self.body.get("volumeMounts")))
+
+    @property
+    def security(self) -> Mapping[str, Data]:
+        return mapping(self.body.get("securityContext"))
+
+    @cached_property
+    def variables(self) -> Mapping[str, str]:
+        """The variables by name, with their literal values; of two the last one wins."""
+        return {text(entry.get("name")): text(entry.get("value")) for entry in self.env}
+
+    @cached_property
+    def limits(self) -> Mapping[str, Data]:
+        return mapping(dig(self.body, "resources", "limits"))
+
+    @cached_property
+    def requests(self) -> Mapping[str, Data]:
+        return mapping(dig(self.body, "resources", "requests"))
+
+    @cached_property
+    def extended(self) -> Mapping[str, Data]:
+        """The extended resources that the container asks for, as limits where it says both."""
+        return extended({**self.requests, **self.limits})
+
+    @cached_property
+    def accelerators(self) -> Mapping[str, int]:
+        """How many of each accelerator the container gets, by resource name."""
+        found = {}
+        for name, amount in self.extended.items():
+            number = count(amount)
+            if number and is_accelerator(name):
+                found[name] = number
+        return found
+
+
+@dataclass(frozen=True)
+class PodTemplate(ObjectBody):
+    """A pod template inside an object: its role ("Master", "Worker", ...) and replica count.
+
+    `retried` says whether a pod that is lost or fails is replaced by a new one, as far as it is
+    known. `placed` holds where a container of a name stands, when that is not in the template.
+    A `partial` template is completed by an object that is not here, so that nothing follows from
+    what it lacks. `claimed` are volumes beyond its own, of claims that the object makes for each
+    pod. A `foreign` one is of a kind whose pods may train or serve: what they do tells.
+    `processes` is how many torchrun starts where its command line does not say it, and
+    `processes_at` where the object itself says so. `configs` are
+    the data of ConfigMaps by name, and `entrypoint` is what its object has started in it. `host` is
+    what its pods are called in the network, where that is not made of the object's name and the
+    role.
+    """
+
+    pointer: str
+    body: Mapping[str, Data]
+    role: str = ""
+    replicas: int = 1
+    retried: bool | None = None
+    placed: Mapping[str, str] = field(default_factory=dict)
+    partial: bool = False
+    claimed: tuple[str, ...] = ()
+    foreign: bool = False
+    processes: str = ""
+    processes_at: str = ""
+    configs: Mapping[str, Mapping[str, Data]] = field(default_factory=dict)
+    entrypoint: str = ""
+    host: str = ""
+
+    def alike(self, other: PodTemplate) -> bool:
+        """Whether the pods differ in nothing but what the object calls them and how many."""
+        return (
+            self.body == other.body
+            and (self.retried, self.partial, self.claimed)
+            == (other.retried, other.partial, other.claimed)
+            and self.placed == other.placed
+        )
+
+    @cached_property
+    def containers(self) -> tuple[Container, ...]:
+        """Main containers first, then init containers."""
+        return (*self._in("containers"), *self._in("initContainers", init=True))
+
+    @cached_property
+    def ephemeral(self) -> tuple[Container, ...]:
+        """The containers for debugging, which only Pods that run can have."""
+        return tuple(self._in("ephemeralContainers"))
+
+    def _in(self, field_name: str, *, init: bool = False) -> Iterator[Container]:
+        for index, item in enumerate(sequence(self.spec.get(field_name))):
+            body = mapping(item)
+            pointer = f"{self.pointer}/spec/{field_name}/{index}"
+            at = self.placed.get(text(body.get("name")), pointer)
+            volumes = (volume for _, volume in self.volumes)
+            files = mounted(body, volumes, self.configs) if self.configs else {}
+            first = field_name == "containers" and index == 0
+            yield Container(at, body, init, files, self.entrypoint if first else "")
+
+    @property
+    def serves(self) -> bool:
+        """Whether these are pods of a role: they serve others that train, and keep no state."""
+        return ROLE_LABEL in self.labels
+
+    @cached_property
+    def trains(self) -> tuple[Container, ...]:
+        """The containers that are not init containers."""
+        return tuple(c for c in self.containers if not c.init)
+
+    @cached_property
+    def accelerators(self) -> Mapping[str, int]:
+        """How many of each accelerator one pod gets, by resource name."""
+        found: Counter[str] = Counter()
+        for container in self.trains:
+            found.update(container.accelerators)
+        return found
+
+    @cached_property
+    def volumes(self) -> tuple[tuple[str, Mapping[str, Data]], ...]:
+        """Each volume with its pointer."""
+        return tuple(
+            (f"{self.pointer}/spec/volumes/{index}", mapping(volume))
+            for index, volume in enumerate(sequence(self.spec.get("volumes")))
+        )
+
+    @cached_property
+    def shm(self) -> tuple[str, Mapping[str, Data]] | None:
+        """The memory volume mounted at /dev/shm, with its pointer."""
+        names = {
+            text(mount.get("name"))
+            for container in self.trains
+            for mount in container.mounts
+            if text(mount.get("mountPath")).rstrip("/") == SHARED_MEMORY
+        }
+        return next(((p, v) for p, v in self.volumes if text(v.get("name")) in names), None)
+
+    @cached_property
+    def main(self) -> Container | None:
+        """The first non-init container, the one that trains."""
+        return next((c for c in self.containers if not c.init), None)
