@@ -39,7 +39,7 @@ from trainwright_runtime.elastic.leases import Leases, Shards
 from trainwright_runtime.elastic.membership import Members
 from trainwright_runtime.elastic.progress import Progress
 from trainwright_runtime.elastic.source import Batching, Source
-from trainwright_runtime.machine import free_port
+from trainwright_runtime.launch.machine import free_port
 
 WORKER = Path(__file__).with_name("elastic_worker.py")
 BATCH = 64

@@ -28,7 +28,7 @@ import torch
 import checkpoint
 from elastic import Case, Hardware, Lab, Worker, compare, elastic_recovery, lab
 from elastic_worker import RECORDS
-from trainwright_runtime.machine import free_port
+from trainwright_runtime.launch.machine import free_port
 
 PARITY = 1e-3
 """Sums of another order differ by rounding, and each step begins with what those before gave."""

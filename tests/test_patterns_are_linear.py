@@ -18,7 +18,7 @@ import pytest
 
 from backtracking import growth, is_linear
 from trainwright.findings import credentials
-from trainwright_runtime import causes
+from trainwright_runtime.failures import causes
 
 ROOT = Path(__file__).parents[1]
 METHODS = {"search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer"}
@@ -50,8 +50,8 @@ ASSEMBLED = {
     "specs/engine_files.py": "patterns of a table in the same file",
     "documents/validation/schema_errors.py": "patterns of our schemas, see tests/schemas/test_patterns.py",
     "plan/upgrade/comparison.py": "names of jobs",
-    "trainwright_runtime/causes.py": "the causes, which are pumped below",
-    "trainwright_runtime/credentials.py": "the same file",
+    "trainwright_runtime/failures/causes.py": "the causes, which are pumped below",
+    "trainwright_runtime/observe/credentials.py": "the same file",
 }
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from credential_examples import SECRETS, encoded, looks_random
 from trainwright.findings import credentials
 from trainwright.findings.redaction import redact_lines, redact_words
-from trainwright_runtime import redaction
+from trainwright_runtime.observe import redaction
 
 ROOT = Path(__file__).parents[1]
 SEEDS = range(10)  # 600 harmless strings each
@@ -113,7 +113,9 @@ def test_generator_and_runtime_have_the_same_file() -> None:
     """Neither imports the other: `cp` brings a change of one to the other."""
     name = "credentials.py"
     ours = ROOT / "generator/src/trainwright/findings" / name
-    assert ours.read_bytes() == (ROOT / "runtime/src/trainwright_runtime" / name).read_bytes()
+    assert (
+        ours.read_bytes() == (ROOT / "runtime/src/trainwright_runtime/observe" / name).read_bytes()
+    )
 
 
 # What is public, what starts programs, and what begins on one line and ends on another.

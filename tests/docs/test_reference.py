@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from markdown_it import MarkdownIt
 
 from trainwright.cli import main
-from trainwright_runtime.timeouts import Timeouts
+from trainwright_runtime.coordination.timeouts import Timeouts
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -172,7 +172,7 @@ STARTING = {
     "rehearsal/processes.py",  # the training itself, which `rehearse` is for
     "rehearsal/session.py",
     "files/git_command.py",
-    "upgrade/versions.py",
+    "plan/upgrade/versions.py",
 }
 
 

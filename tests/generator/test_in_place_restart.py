@@ -12,7 +12,7 @@ import yaml
 
 import crds
 from repository import Repository
-from trainwright_runtime.exit_codes import NODE_FAULT, PREFLIGHT, UNREACHABLE
+from trainwright_runtime.failures.exit_codes import NODE_FAULT, PREFLIGHT, UNREACHABLE
 
 AGENT = f"registry.example.com/in-place-restart-agent@sha256:{'5' * 64}"
 SWITCH = f"inPlaceRestart: {{image: {AGENT}}}"

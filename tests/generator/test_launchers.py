@@ -163,7 +163,7 @@ def test_streams_are_read_as_torchrun_reads_them() -> None:
 
 
 def test_options_of_the_entrypoint() -> None:
-    options = pytest.importorskip("trainwright_runtime.options")
+    options = pytest.importorskip("trainwright_runtime.launch.options")
     actions = options.argument_parser({})._actions
     _agrees("trainwright", actions)
     _agrees("ray", actions)

@@ -46,7 +46,7 @@ def test_the_entrypoint_is_told_all_checks(
 
 
 def test_the_entrypoint_understands_what_it_is_told() -> None:
-    options = pytest.importorskip("trainwright_runtime.options")
+    options = pytest.importorskip("trainwright_runtime.launch.options")
     assert set(options.CHECKS) == set(CHECKS)
     for _, option in CASES:
         found = options.parse([f"--preflight={option}", "--", "train.py"], {}).preflight

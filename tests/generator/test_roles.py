@@ -26,7 +26,7 @@ from trainwright.specs import layers
 from trainwright.specs.demand import Demand, Range
 from trainwright.specs.merge import ENVIRONMENT as ENVIRONMENT_LAYER
 from trainwright.specs.merge import Layer, Layered, merge, stack
-from trainwright_runtime.launchers import recognise
+from trainwright_runtime.launch.launchers import recognise
 
 ENVIRONMENT = """\
 apiVersion: trainwright.io/v1alpha1

@@ -411,7 +411,7 @@ class Forks:
         self._undisturbed: Path | None = None
 
     def addresses(self, candidates: int) -> list[str]:
-        from trainwright_runtime.machine import free_port
+        from trainwright_runtime.launch.machine import free_port
 
         if self.isolated:
             port = free_port()
@@ -548,7 +548,7 @@ def _start(
 
 
 def _coordinate(argv: list[str]) -> int:
-    from trainwright_runtime import coordinator
+    from trainwright_runtime.coordination import coordinator
 
     return coordinator.main(argv)
 
@@ -710,7 +710,8 @@ def main() -> None:
     import torch
     import torch._dynamo  # which optimizers import
 
-    from trainwright_runtime import coordinator, elastic  # noqa: F401 - imported once, for all
+    from trainwright_runtime import elastic  # noqa: F401 - imported once, for all
+    from trainwright_runtime.coordination import coordinator  # noqa: F401 - imported once, for all
     from trainwright_runtime.elastic import node  # noqa: F401
 
     torch.set_num_threads(1)

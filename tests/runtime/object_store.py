@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from trainwright_runtime.machine import free_port
+from trainwright_runtime.launch.machine import free_port
 
 WEED = Path(sys.executable).parent / "weed"
 """SeaweedFS, which comes from PyPI as one file: https://github.com/seaweedfs/seaweedfs"""

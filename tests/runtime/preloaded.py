@@ -22,7 +22,7 @@ from typing import NoReturn
 
 import torch.distributed as dist
 
-from trainwright_runtime.process import keep_groups
+from trainwright_runtime.launch.process import keep_groups
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(

@@ -43,7 +43,7 @@ from trainwright_runtime.checkpoint import (  # noqa: E402
 from trainwright_runtime.checkpoint import directory as checkpoint_directory  # noqa: E402
 from trainwright_runtime.checkpoint.digests import DIGESTS, digest_of, sums  # noqa: E402
 from trainwright_runtime.checkpoint.directory import Directory, defect  # noqa: E402
-from trainwright_runtime.errors import EnvironmentMistake  # noqa: E402
+from trainwright_runtime.failures.errors import EnvironmentMistake  # noqa: E402
 
 
 def save(directory: Path, *steps: int, keep: int = 5) -> None:

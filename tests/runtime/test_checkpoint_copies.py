@@ -16,7 +16,7 @@ import checkpoint_programs as programs  # noqa: E402
 from checkpoint_programs import together  # noqa: E402
 from containers import TIMEOUT, Entrypoint, finish  # noqa: E402
 
-from trainwright_runtime.machine import free_port  # noqa: E402
+from trainwright_runtime.launch.machine import free_port  # noqa: E402
 
 STEPS = 13  # of the whole training; copies at even steps, checkpoints at 5 and 10
 STOPPED_AT = 9

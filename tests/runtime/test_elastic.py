@@ -25,12 +25,12 @@ from trainwright_runtime.coordination.channel import connected
 from trainwright_runtime.coordination.quorum import Patience, Request
 from trainwright_runtime.coordination.registry import Registry
 from trainwright_runtime.coordination.rules import Answer
+from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.elastic import audit
 from trainwright_runtime.elastic.membership import StoppedWaiting
 from trainwright_runtime.elastic.replica import Address, Replica
 from trainwright_runtime.elastic.session import Session
-from trainwright_runtime.machine import free_port
-from trainwright_runtime.timeouts import Timeouts
+from trainwright_runtime.launch.machine import free_port
 
 EXACT = 1e-9
 # Sums of float32 gradients in another order; seen: 2e-6 after 3 epochs.
@@ -315,7 +315,7 @@ def test_the_rate_follows_the_world_when_asked_to(tmp_path: Path) -> None:
 def test_without_a_coordinator_it_ends_with_one_line_and_asks_for_a_retry(tmp_path: Path) -> None:
     digits(tmp_path)
     ended = subprocess.run(
-        [sys.executable, "-m", "trainwright_runtime.process", str(SCRIPT), "1", "0"],
+        [sys.executable, "-m", "trainwright_runtime.launch.process", str(SCRIPT), "1", "0"],
         cwd=tmp_path,
         env={
             **os.environ,

@@ -16,13 +16,13 @@ import pytest
 from containers import Entrypoint, ending
 from test_elastic_lease import free_ports
 
-from trainwright_runtime import exit_codes
 from trainwright_runtime.coordination.channel import connected
 from trainwright_runtime.elastic import audit
-from trainwright_runtime.failure import Node
-from trainwright_runtime.launchers import recognise
-from trainwright_runtime.layout import Machine, resolve
-from trainwright_runtime.options import parse
+from trainwright_runtime.failures import exit_codes
+from trainwright_runtime.failures.failure import Node
+from trainwright_runtime.launch.launchers import recognise
+from trainwright_runtime.launch.layout import Machine, resolve
+from trainwright_runtime.launch.options import parse
 from trainwright_runtime.recovery.live import _Candidates, _Child, _Team
 from trainwright_runtime.report import load
 

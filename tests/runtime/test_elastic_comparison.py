@@ -13,7 +13,7 @@ from workers import workers
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchft")
 
-from trainwright_runtime import elastic, exit_codes  # noqa: E402
+from trainwright_runtime import elastic  # noqa: E402
 from trainwright_runtime.elastic.audit import verify  # noqa: E402
 from trainwright_runtime.elastic.comparison import (  # noqa: E402
     Comparison,
@@ -24,7 +24,8 @@ from trainwright_runtime.elastic.comparison import (  # noqa: E402
 )
 from trainwright_runtime.elastic.errors import DiffersFromAll, NoMajority, Slow  # noqa: E402
 from trainwright_runtime.elastic.members import Members  # noqa: E402
-from trainwright_runtime.errors import EnvironmentMistake  # noqa: E402
+from trainwright_runtime.failures import exit_codes  # noqa: E402
+from trainwright_runtime.failures.errors import EnvironmentMistake  # noqa: E402
 from trainwright_runtime.report import load  # noqa: E402
 
 SCRIPT = Path(__file__).parent / "elastic_wrong.py"

@@ -17,12 +17,13 @@ from torch.optim import SGD, Adam
 from torch.optim.lr_scheduler import StepLR
 from workers import workers
 
-from trainwright_runtime import elastic, exit_codes
+from trainwright_runtime import elastic
+from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.elastic import audit
 from trainwright_runtime.elastic.declared import differences
 from trainwright_runtime.elastic.errors import DeclaredOtherwise
 from trainwright_runtime.elastic.replica import Address, Replica
-from trainwright_runtime.timeouts import Timeouts
+from trainwright_runtime.failures import exit_codes
 
 TRAINING = sys.modules["trainwright_runtime.elastic.training"]  # whose name its function has
 

@@ -21,12 +21,12 @@ from trainwright_runtime.coordination import ending
 from trainwright_runtime.coordination.ending import Life, Stage
 from trainwright_runtime.coordination.registry import Registry
 from trainwright_runtime.coordination.rules import Answer, Phase
+from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.elastic import audit
 from trainwright_runtime.elastic.errors import TrainingOver
 from trainwright_runtime.elastic.replica import Address, Replica
 from trainwright_runtime.elastic.session import Session
-from trainwright_runtime.machine import free_port
-from trainwright_runtime.timeouts import Timeouts
+from trainwright_runtime.launch.machine import free_port
 
 # --- the registry, as workers see it -------------------------------------------------------------
 

@@ -19,8 +19,8 @@ pytest.importorskip("torchft")
 from torch.distributed import TCPStore  # noqa: E402
 
 import trainwright_runtime  # noqa: E402
-from trainwright_runtime import exit_codes, stacks  # noqa: E402
-from trainwright_runtime.machine import free_port  # noqa: E402
+from trainwright_runtime.failures import exit_codes, stacks  # noqa: E402
+from trainwright_runtime.launch.machine import free_port  # noqa: E402
 
 SCRIPT = Path(__file__).parent / "elastic_hangs.py"
 RUNTIME = Path(trainwright_runtime.__file__).parent

@@ -11,7 +11,7 @@ import pytest
 from workers import Workers, shuffled, workers
 
 from trainwright_runtime.elastic.audit import verify
-from trainwright_runtime.goodput import split
+from trainwright_runtime.observe.goodput import split
 from trainwright_runtime.report import load
 
 pytestmark = pytest.mark.slow

@@ -15,8 +15,8 @@ import pytest
 from workers import workers
 
 from trainwright_runtime.coordination.channel import connected
+from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.elastic.replica import Address, Replica
-from trainwright_runtime.timeouts import Timeouts
 
 ATTEMPTS = 8
 

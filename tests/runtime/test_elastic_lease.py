@@ -24,19 +24,18 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import settings
 
-from trainwright_runtime import coordinator
-from trainwright_runtime.coordination import lease
+from trainwright_runtime.coordination import coordinator, lease
 from trainwright_runtime.coordination.channel import COORDINATOR, Channel, connected
 from trainwright_runtime.coordination.door import Door
 from trainwright_runtime.coordination.election import Election
 from trainwright_runtime.coordination.lease import Vote
 from trainwright_runtime.coordination.registry import Registry
 from trainwright_runtime.coordination.rules import Answer, Phase
+from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.elastic.errors import TrainingOver
 from trainwright_runtime.elastic.replica import Address, Replica
 from trainwright_runtime.elastic.session import Session
-from trainwright_runtime.machine import free_port
-from trainwright_runtime.timeouts import Timeouts
+from trainwright_runtime.launch.machine import free_port
 
 COUNT, BIDDERS = 3, 2
 ASKS, RESTARTS, TICKS = 4, 1, 3

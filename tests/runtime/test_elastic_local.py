@@ -24,6 +24,7 @@ from trainwright_runtime import elastic
 from trainwright_runtime.checkpoint import CheckpointError, Checkpoints
 from trainwright_runtime.coordination.doing import Doing
 from trainwright_runtime.coordination.registry import IN_STEP, WAITING, Registry
+from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.elastic import audit
 from trainwright_runtime.elastic.cursor import cursors
 from trainwright_runtime.elastic.errors import TrainingOver
@@ -32,8 +33,7 @@ from trainwright_runtime.elastic.progress import Progress
 from trainwright_runtime.elastic.replica import Address, Replica
 from trainwright_runtime.elastic.session import Session
 from trainwright_runtime.elastic.source import Batching
-from trainwright_runtime.machine import free_port
-from trainwright_runtime.timeouts import Timeouts
+from trainwright_runtime.launch.machine import free_port
 
 SCRIPT = Path(__file__).parent / "elastic_local.py"
 PROGRAM = Path(__file__).parent / "local_program.py"

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 import torch
 
-from trainwright_runtime import elastic, exit_codes
+from trainwright_runtime import elastic
 from trainwright_runtime.elastic.errors import NotFinite
+from trainwright_runtime.failures import exit_codes
 
 BAD = 13  # the record whose loss is not finite
 RECORDS = [float(n) / 24 for n in range(24)]

@@ -11,8 +11,8 @@ from workers import workers
 
 from trainwright_runtime.coordination.channel import connected
 from trainwright_runtime.coordination.messages import REPORT, REQUEST, checked
+from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.elastic.replica import Address, Replica
-from trainwright_runtime.timeouts import Timeouts
 
 ASKED = {
     "replica_id": "z-1", "step": 0, "holds": False, "unreached": [], "view": 0,

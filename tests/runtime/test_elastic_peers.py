@@ -24,10 +24,10 @@ pytest.importorskip("torchft")
 
 from trainwright_runtime.coordination.channel import connected  # noqa: E402
 from trainwright_runtime.coordination.registry import Registry  # noqa: E402
+from trainwright_runtime.coordination.timeouts import Timeouts  # noqa: E402
 from trainwright_runtime.elastic.errors import NotLoaded  # noqa: E402
 from trainwright_runtime.elastic.peers import FAILURES, ProcessPeers  # noqa: E402
 from trainwright_runtime.elastic.replica import Address, Replica  # noqa: E402
-from trainwright_runtime.timeouts import Timeouts  # noqa: E402
 
 LONG = timedelta(seconds=900)  # what no test waits for
 STEP = 3

@@ -19,9 +19,10 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, WeightedRandomSampler
 from workers import workers
 
-from trainwright_runtime import elastic, exit_codes
+from trainwright_runtime import elastic
 from trainwright_runtime.checkpoint import CheckpointError
 from trainwright_runtime.elastic.gradients import Averages
+from trainwright_runtime.failures import exit_codes
 
 
 class Numbers:

@@ -380,7 +380,7 @@ def test_a_worker_may_open_what_the_hard_limit_allows(tmp_path: Path) -> None:
     script = tmp_path / "limits.py"
     script.write_text("import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE))")
     ended = subprocess.run(
-        _limited(4096, "-m", "trainwright_runtime.process", str(script)),
+        _limited(4096, "-m", "trainwright_runtime.launch.process", str(script)),
         env={**os.environ, "TRAINWRIGHT_COORDINATOR": "127.0.0.1:1"},
         capture_output=True, text=True, check=True,
     )  # fmt: skip

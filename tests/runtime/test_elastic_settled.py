@@ -19,10 +19,10 @@ from trainwright_runtime.coordination.doing import QUIET, called
 from trainwright_runtime.coordination.quorum import Patience, Quorums, Request
 from trainwright_runtime.coordination.registry import Registry
 from trainwright_runtime.coordination.rules import Phase
+from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.elastic import replica as replicas
 from trainwright_runtime.elastic.replica import Address, Replica
 from trainwright_runtime.elastic.session import Session
-from trainwright_runtime.timeouts import Timeouts
 
 LONG = 600.0
 MINUTE = 60.0

@@ -17,7 +17,7 @@ import pytest
 from containers import TIMEOUT, Entrypoint, clean_environment, finish
 
 from trainwright_runtime.elastic import audit
-from trainwright_runtime.machine import free_port
+from trainwright_runtime.launch.machine import free_port
 
 Found = TypeVar("Found")
 

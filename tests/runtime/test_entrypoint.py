@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from containers import TIMEOUT, Entrypoint, clean_environment, finish
 
-from trainwright_runtime import exit_codes
-from trainwright_runtime.machine import free_port
+from trainwright_runtime.failures import exit_codes
+from trainwright_runtime.launch.machine import free_port
 
 ROOT = Path(__file__).parents[2]
 

@@ -15,13 +15,14 @@ from pathlib import Path
 import pytest
 from containers import TIMEOUT, Entrypoint, clean_environment, finish
 
-from trainwright_runtime import causes, cgroup, exit_codes, failure
-from trainwright_runtime.causes import CAUSES, Evidence, recognise
 from trainwright_runtime.elastic.errors import CutOff, DiffersFromAll, NoMajority, Slow
-from trainwright_runtime.failure import Failure, Node, Record
-from trainwright_runtime.journal import Event, read
-from trainwright_runtime.machine import free_port
-from trainwright_runtime.redaction import redact
+from trainwright_runtime.failures import causes, exit_codes, failure
+from trainwright_runtime.failures.causes import CAUSES, Evidence, recognise
+from trainwright_runtime.failures.failure import Failure, Node, Record
+from trainwright_runtime.launch import cgroup
+from trainwright_runtime.launch.machine import free_port
+from trainwright_runtime.observe.journal import Event, read
+from trainwright_runtime.observe.redaction import redact
 
 ROOT = Path(__file__).parents[2]
 

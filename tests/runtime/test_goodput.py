@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from containers import Entrypoint
 
-from trainwright_runtime.goodput import PARTS, Split, split
-from trainwright_runtime.journal import Event, Record, Steps
+from trainwright_runtime.observe.goodput import PARTS, Split, split
+from trainwright_runtime.observe.journal import Event, Record, Steps
 from trainwright_runtime.report import load, main
 
 T = 1_700_000_000.0
@@ -92,7 +92,7 @@ def test_the_ratios() -> None:
 
 
 def test_data_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from trainwright_runtime.journal import encode
+    from trainwright_runtime.observe.journal import encode
 
     path = tmp_path / "rank-0.jsonl"
     failure = Event(time=T + 31, name="failure", fields={"cause": "disk-full", "error": "OSError"})

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from trainwright_runtime.errors import EnvironmentMistake, RuntimeFailure
-from trainwright_runtime.launchers import LAUNCHERS, recognise
-from trainwright_runtime.layout import Layout, Machine, resolve
-from trainwright_runtime.options import Nodes, parse
+from trainwright_runtime.failures.errors import EnvironmentMistake, RuntimeFailure
+from trainwright_runtime.launch.launchers import LAUNCHERS, recognise
+from trainwright_runtime.launch.layout import Layout, Machine, resolve
+from trainwright_runtime.launch.options import Nodes, parse
 
 ROOT = Path(__file__).parents[2]
 FIVE = {

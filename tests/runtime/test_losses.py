@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from preloaded import Script
 
-from trainwright_runtime.machine import free_port
+from trainwright_runtime.launch.machine import free_port
 
 # Found and not imported, which takes a second: the programs import it.
 if importlib.util.find_spec("sklearn") is None:

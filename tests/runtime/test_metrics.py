@@ -18,9 +18,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from trainwright_runtime.journal import Event, Lines, Record, Steps, Useful, decode, encode, read
-from trainwright_runtime.machine import free_port
+from trainwright_runtime.launch.machine import free_port
 from trainwright_runtime.metrics import Metrics
+from trainwright_runtime.observe.journal import (
+    Event,
+    Lines,
+    Record,
+    Steps,
+    Useful,
+    decode,
+    encode,
+    read,
+)
 
 
 def _scrape(port: int) -> dict[str, float]:

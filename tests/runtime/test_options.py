@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from trainwright_runtime.errors import UsageError
-from trainwright_runtime.options import Nodes, argument_parser, parse
+from trainwright_runtime.failures.errors import UsageError
+from trainwright_runtime.launch.options import Nodes, argument_parser, parse
 
 ROOT = Path(__file__).parents[2]
 

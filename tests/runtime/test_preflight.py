@@ -14,11 +14,11 @@ import pytest
 from containers import TIMEOUT, Entrypoint, clean_environment, finish
 from test_failures import _mounts
 
-from trainwright_runtime import exit_codes
-from trainwright_runtime.errors import UsageError
-from trainwright_runtime.machine import free_port
-from trainwright_runtime.options import CHECKS, DEFAULT_CHECKS, parse
-from trainwright_runtime.slow_nodes import slow_nodes
+from trainwright_runtime.failures import exit_codes
+from trainwright_runtime.failures.errors import UsageError
+from trainwright_runtime.health.slow_nodes import slow_nodes
+from trainwright_runtime.launch.machine import free_port
+from trainwright_runtime.launch.options import CHECKS, DEFAULT_CHECKS, parse
 
 STARTED = "print('started')"
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from trainwright_runtime import exit_codes
-from trainwright_runtime.processes import (
+from trainwright_runtime.failures import exit_codes
+from trainwright_runtime.launch.processes import (
     STOP_SIGNALS,
     Ended,
     Events,
@@ -32,7 +32,7 @@ WAIT = 60.0  # seconds: generous, so that only a hang runs into it
 # Copies of the streams of a process, as the entrypoint makes them.
 RELAY = """
 import os, sys
-from trainwright_runtime.processes import Events, Process
+from trainwright_runtime.launch.processes import Events, Process
 Process(
     [sys.executable, "-c", sys.argv[2]], os.environ,
     label={"rank": 0}, log_format=sys.argv[1], events=(events := Events()),

@@ -21,8 +21,9 @@ import pytest
 from containers import TIMEOUT, Entrypoint, finish
 from nemesis import can_isolate
 
-from trainwright_runtime import cgroup, errors, options
-from trainwright_runtime.machine import free_port
+from trainwright_runtime.failures import errors
+from trainwright_runtime.launch import cgroup, options
+from trainwright_runtime.launch.machine import free_port
 from trainwright_runtime.ray import node
 
 PROGRAM = """\

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from trainwright_runtime.journal import Event, Record, Steps, encode
+from trainwright_runtime.observe.journal import Event, Record, Steps, encode
 from trainwright_runtime.report import Job, load, main, throughput
 
 SCHEMA = Path(__file__).parents[2] / "schemas/run-goodput.schema.json"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from opened_page import Opened, Visit
-from trainwright_runtime.journal import Event, Record, Steps, encode
+from trainwright_runtime.observe.journal import Event, Record, Steps, encode
 from trainwright_runtime.report import main
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from trainwright_runtime.elastic import sockets
-from trainwright_runtime.machine import free_port
+from trainwright_runtime.launch.machine import free_port
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from trainwright_runtime.coordination.channel import COORDINATOR, STATE, Channel
 from trainwright_runtime.coordination.door import Door, own_addresses
 from trainwright_runtime.coordination.identity import Identity, ensured
 from trainwright_runtime.coordination.registry import Registry
-from trainwright_runtime.errors import EnvironmentMistake
+from trainwright_runtime.failures.errors import EnvironmentMistake
 
 SECRET = "a secret of a namespace"
 

@@ -8,8 +8,8 @@ import subprocess
 import pytest
 from containers import Entrypoint, finish
 
-from trainwright_runtime import exit_codes
-from trainwright_runtime.machine import free_port
+from trainwright_runtime.failures import exit_codes
+from trainwright_runtime.launch.machine import free_port
 
 pytestmark = pytest.mark.slow
 

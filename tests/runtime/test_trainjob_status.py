@@ -16,7 +16,7 @@ import trustme
 
 import crds
 from trainwright_runtime.metrics import Metrics
-from trainwright_runtime.trainjob import TrainJobStatus
+from trainwright_runtime.observe.trainjob import TrainJobStatus
 
 PATH = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/ml/trainjobs/llm/status"
 

@@ -17,7 +17,7 @@ from types import ModuleType
 import pytest
 import yaml
 
-from trainwright_runtime.journal import Event, Steps, read
+from trainwright_runtime.observe.journal import Event, Steps, read
 from workloads import cifar10, mnist
 from workloads.classification import RemainingSampler
 from workloads.datasets import DataError, load

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from preloaded import Script
 
-from trainwright_runtime import exit_codes
-from trainwright_runtime.machine import free_port
+from trainwright_runtime.failures import exit_codes
+from trainwright_runtime.launch.machine import free_port
 
 SCRIPT = Path(__file__).parent / "elastic_digits.py"
 

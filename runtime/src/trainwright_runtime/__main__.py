@@ -13,13 +13,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, ModuleType
 
-from trainwright_runtime import errors, failure, logs, machine, options, preflight
 from trainwright_runtime.coordination import identity
-from trainwright_runtime.failure import Node
-from trainwright_runtime.launchers import recognise
-from trainwright_runtime.layout import Layout, Machine, resolve
-from trainwright_runtime.options import Options, Program
-from trainwright_runtime.processes import handling
+from trainwright_runtime.failures import errors, failure
+from trainwright_runtime.failures.failure import Node
+from trainwright_runtime.health import preflight
+from trainwright_runtime.launch import machine, options
+from trainwright_runtime.launch.launchers import recognise
+from trainwright_runtime.launch.layout import Layout, Machine, resolve
+from trainwright_runtime.launch.options import Options, Program
+from trainwright_runtime.launch.processes import handling
+from trainwright_runtime.observe import logs
 from trainwright_runtime.recovery import node_processes
 
 _log = logging.getLogger(f"{logs.ROOT}.entrypoint")
@@ -32,8 +35,8 @@ _WITHOUT_A_KEY = (
 # Imported when used: each needs its own libraries. All have main(argv) -> exit code.
 COMMANDS = {
     "audit": "trainwright_runtime.elastic.audit",
-    "coordinator": "trainwright_runtime.coordinator",
-    "slow-nodes": "trainwright_runtime.slow_nodes",
+    "coordinator": "trainwright_runtime.coordination.coordinator",
+    "slow-nodes": "trainwright_runtime.health.slow_nodes",
     "report": "trainwright_runtime.report",
 }
 

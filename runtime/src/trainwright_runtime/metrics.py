@@ -18,8 +18,8 @@ from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from trainwright_runtime import __version__
-from trainwright_runtime.journal import Event, Lines, Past, Scalar
-from trainwright_runtime.trainjob import TrainJobStatus
+from trainwright_runtime.observe.journal import Event, Lines, Past, Scalar
+from trainwright_runtime.observe.trainjob import TrainJobStatus
 
 # Seconds: from a small model on a GPU to a large one that accumulates gradients.
 _STEP_BUCKETS = (

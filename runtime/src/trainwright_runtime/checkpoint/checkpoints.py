@@ -47,7 +47,7 @@ from trainwright_runtime.checkpoint.ranks import Ranks
 from trainwright_runtime.checkpoint.stop import noted
 from trainwright_runtime.checkpoint.storage import LoadPlanner, Reader, Writer
 from trainwright_runtime.checkpoint.tree import Json
-from trainwright_runtime.errors import EnvironmentMistake
+from trainwright_runtime.failures.errors import EnvironmentMistake
 
 _log = logging.getLogger(__name__)
 _TOLERATED = 60.0  # seconds for which saves may fail

@@ -1,6 +1,6 @@
 """What checkpoints can fail with."""
 
-from trainwright_runtime.errors import RuntimeFailure
+from trainwright_runtime.failures.errors import RuntimeFailure
 
 
 class CheckpointError(RuntimeFailure):

@@ -22,7 +22,7 @@ from torch.distributed.checkpoint.planner import SavePlan, WriteItem
 from torch.distributed.checkpoint.storage import WriteResult
 
 from trainwright_runtime.checkpoint.buffers import Buffers, Place, tensor_at
-from trainwright_runtime.parent import die_with_parent
+from trainwright_runtime.launch.parent import die_with_parent
 
 if TYPE_CHECKING:
     from torch import Tensor

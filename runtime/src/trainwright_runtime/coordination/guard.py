@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from trainwright_runtime.coordination import ending
-from trainwright_runtime.errors import UsageError
+from trainwright_runtime.failures.errors import UsageError
 from trainwright_runtime.imports import GROUPS, after_import
 
 _OPTIMIZERS = "torch.optim.optimizer"

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainwright_runtime.errors import EnvironmentMistake
+from trainwright_runtime.failures.errors import EnvironmentMistake
 
 RUN, ATTEMPT = "TRAINWRIGHT_RUN", "TRAINWRIGHT_ATTEMPT"
 KEY, KEY_FILE = "TRAINWRIGHT_RUN_KEY", "TRAINWRIGHT_RUN_KEY_FILE"

@@ -25,7 +25,7 @@ from trainwright_runtime.coordination.doing import called
 from trainwright_runtime.elastic.errors import DiffersFromAll, NoMajority, Slow
 from trainwright_runtime.elastic.members import Members
 from trainwright_runtime.elastic.shards import local
-from trainwright_runtime.errors import EnvironmentMistake
+from trainwright_runtime.failures.errors import EnvironmentMistake
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from trainwright_runtime import errors, exit_codes
+from trainwright_runtime.failures import errors, exit_codes
 
 
 class StoppedWaiting(Exception):

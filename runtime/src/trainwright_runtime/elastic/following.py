@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from trainwright_runtime import cgroup
 from trainwright_runtime.coordination.channel import STATE, Channel, connect
 from trainwright_runtime.elastic.members import State
 from trainwright_runtime.elastic.transport import (
@@ -27,6 +26,7 @@ from trainwright_runtime.elastic.transport import (
     read,
     written,
 )
+from trainwright_runtime.launch import cgroup
 
 log = logging.getLogger(__name__)
 

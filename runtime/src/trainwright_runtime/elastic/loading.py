@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader
 
 from trainwright_runtime.elastic.prefetch import Prefetcher
 from trainwright_runtime.elastic.source import Batching, Piece
-from trainwright_runtime.parent import die_with_parent
+from trainwright_runtime.launch.parent import die_with_parent
 
 
 class MapDataset(Protocol):

@@ -17,10 +17,10 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
+from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.elastic.declared import Declared, differences
 from trainwright_runtime.elastic.errors import DeclaredOtherwise, StoppedWaiting
 from trainwright_runtime.elastic.members import Members, State, Work
-from trainwright_runtime.timeouts import Timeouts
 
 __all__ = ["FixedWorld", "Members", "Membership", "SingleProcess", "StoppedWaiting", "membership"]
 

@@ -23,13 +23,13 @@ from torchft import ProcessGroupGloo, ProcessGroupNCCL
 from torchft.process_group import ProcessGroup
 
 from trainwright_runtime.coordination.channel import Channel
+from trainwright_runtime.coordination.meeting import Meeting
 from trainwright_runtime.elastic import sockets
 from trainwright_runtime.elastic.errors import NotLoaded
 from trainwright_runtime.elastic.following import UPDATE, Followers, Following, is_update
 from trainwright_runtime.elastic.members import State, Work
 from trainwright_runtime.elastic.sockets import Socket
 from trainwright_runtime.elastic.transport import Received, Transport, pack
-from trainwright_runtime.meeting import Meeting
 
 log = logging.getLogger(__name__)
 

@@ -37,7 +37,9 @@ from trainwright_runtime.coordination.doing import (
 )
 from trainwright_runtime.coordination.door import is_own
 from trainwright_runtime.coordination.heartbeat import Heart
+from trainwright_runtime.coordination.meeting import Meeting
 from trainwright_runtime.coordination.rules import Answer, generation
+from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.coordination.view import View
 from trainwright_runtime.elastic.declared import Declared, differences
 from trainwright_runtime.elastic.errors import (
@@ -51,9 +53,7 @@ from trainwright_runtime.elastic.members import Members, State, Work
 from trainwright_runtime.elastic.peers import FAILURES, Peers, ProcessPeers
 from trainwright_runtime.elastic.reach import Apart, Reach, agreed
 from trainwright_runtime.elastic.session import Session
-from trainwright_runtime.errors import Unreachable
-from trainwright_runtime.meeting import Meeting
-from trainwright_runtime.timeouts import Timeouts
+from trainwright_runtime.failures.errors import Unreachable
 
 log = logging.getLogger(__name__)
 

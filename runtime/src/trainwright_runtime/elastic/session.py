@@ -14,12 +14,12 @@ from contextlib import suppress
 from queue import Queue
 from typing import Any, NoReturn
 
-from trainwright_runtime import exit_codes
 from trainwright_runtime.coordination.channel import Channel, connected
 from trainwright_runtime.coordination.doing import IN_PROGRAM, IN_STEP, QUIET, WAITING
 from trainwright_runtime.coordination.lease import LENGTH
 from trainwright_runtime.coordination.rules import Answer, Phase, generation
-from trainwright_runtime.failure import Record, send
+from trainwright_runtime.failures import exit_codes
+from trainwright_runtime.failures.failure import Record, send
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,6 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 
-from trainwright_runtime import exit_codes
 from trainwright_runtime.checkpoint import STOPPED, Checkpoints, RngState, StopSignal
 from trainwright_runtime.coordination import ending
 from trainwright_runtime.coordination.ending import Life, Stage
@@ -45,7 +44,8 @@ from trainwright_runtime.elastic.membership import (
 from trainwright_runtime.elastic.progress import Progress
 from trainwright_runtime.elastic.shards import mesh_of, prepare, refuse
 from trainwright_runtime.elastic.source import NOTHING, Batching, Collate, Piece, Share, Source
-from trainwright_runtime.errors import EnvironmentMistake
+from trainwright_runtime.failures import exit_codes
+from trainwright_runtime.failures.errors import EnvironmentMistake
 from trainwright_runtime.metrics import Metrics
 
 log = logging.getLogger(__name__)

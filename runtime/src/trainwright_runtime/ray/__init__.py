@@ -16,13 +16,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from queue import Empty
 
-from trainwright_runtime import errors, exit_codes, failure, logs
 from trainwright_runtime.coordination.channel import Channel
-from trainwright_runtime.diagnosis import diagnose
-from trainwright_runtime.layout import Layout
-from trainwright_runtime.machine import free_port
-from trainwright_runtime.options import Options
-from trainwright_runtime.processes import (
+from trainwright_runtime.failures import errors, exit_codes, failure
+from trainwright_runtime.launch.diagnosis import diagnose
+from trainwright_runtime.launch.layout import Layout
+from trainwright_runtime.launch.machine import free_port
+from trainwright_runtime.launch.options import Options
+from trainwright_runtime.launch.processes import (
     Ended,
     Event,
     Events,
@@ -33,10 +33,11 @@ from trainwright_runtime.processes import (
     signals_to,
     stop,
 )
+from trainwright_runtime.launch.rendezvous import wait_for
+from trainwright_runtime.observe import logs
 from trainwright_runtime.ray import node
 from trainwright_runtime.ray.gang import Gang, join, listen, send_signal
 from trainwright_runtime.recovery import node_processes
-from trainwright_runtime.rendezvous import wait_for
 
 _log = logging.getLogger(f"{logs.ROOT}.entrypoint")
 

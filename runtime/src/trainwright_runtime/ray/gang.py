@@ -17,11 +17,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from trainwright_runtime import errors, logs
 from trainwright_runtime.coordination.channel import RAY, Channel, connect
 from trainwright_runtime.coordination.door import Door, own_addresses
-from trainwright_runtime.launchers import Placement
-from trainwright_runtime.processes import Events, Failed, Finished, Signalled
+from trainwright_runtime.failures import errors
+from trainwright_runtime.launch.launchers import Placement
+from trainwright_runtime.launch.processes import Events, Failed, Finished, Signalled
+from trainwright_runtime.observe import logs
 
 _log = logging.getLogger(f"{logs.ROOT}.entrypoint")
 

@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from trainwright_runtime import cgroup, errors, machine
 from trainwright_runtime.coordination.identity import Identity
-from trainwright_runtime.options import Options
-from trainwright_runtime.parent import die_with_parent
-from trainwright_runtime.processes import Process, stop
+from trainwright_runtime.failures import errors
+from trainwright_runtime.launch import cgroup, machine
+from trainwright_runtime.launch.options import Options
+from trainwright_runtime.launch.parent import die_with_parent
+from trainwright_runtime.launch.processes import Process, stop
 
 _SHM = Path("/dev/shm")  # noqa: S108 - where Ray keeps its objects
 _LEAST_STORE = 75 << 20  # bytes, by ray_constants.OBJECT_STORE_MINIMUM_MEMORY_BYTES

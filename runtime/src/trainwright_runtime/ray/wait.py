@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from trainwright_runtime import exit_codes
+from trainwright_runtime.failures import exit_codes
 
 _PAUSE = 0.25  # seconds between two looks
 

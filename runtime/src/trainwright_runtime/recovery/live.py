@@ -25,19 +25,20 @@ from pathlib import Path
 from queue import Empty
 from typing import TYPE_CHECKING
 
-from trainwright_runtime import coordinator, exit_codes, failure, logs
-from trainwright_runtime.coordination import ending
+from trainwright_runtime.coordination import coordinator, ending
 from trainwright_runtime.coordination.ending import Life, Stage
 from trainwright_runtime.coordination.identity import Identity
 from trainwright_runtime.coordination.lease import needed
-from trainwright_runtime.diagnosis import failure_among, failure_of
-from trainwright_runtime.errors import EnvironmentMistake, Unreachable, UsageError
-from trainwright_runtime.failure import Node
-from trainwright_runtime.launchers import Placement, is_host, is_ip, is_loopback
-from trainwright_runtime.layout import Layout
-from trainwright_runtime.machine import free_port, has_address
-from trainwright_runtime.options import Options
-from trainwright_runtime.processes import (
+from trainwright_runtime.coordination.timeouts import Timeouts
+from trainwright_runtime.failures import exit_codes, failure
+from trainwright_runtime.failures.errors import EnvironmentMistake, Unreachable, UsageError
+from trainwright_runtime.failures.failure import Node
+from trainwright_runtime.launch.diagnosis import failure_among, failure_of
+from trainwright_runtime.launch.launchers import Placement, is_host, is_ip, is_loopback
+from trainwright_runtime.launch.layout import Layout
+from trainwright_runtime.launch.machine import free_port, has_address
+from trainwright_runtime.launch.options import Options
+from trainwright_runtime.launch.processes import (
     Ended,
     Event,
     Events,
@@ -48,8 +49,8 @@ from trainwright_runtime.processes import (
     signals_to,
     stop,
 )
+from trainwright_runtime.observe import logs
 from trainwright_runtime.recovery import node_processes
-from trainwright_runtime.timeouts import Timeouts
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import TCPStore
@@ -273,7 +274,7 @@ class _Meeting:
 
     def again(self) -> dict[str, str]:
         """The variables by which `init_process_group` finds a new one."""
-        from trainwright_runtime.meeting import bound_store
+        from trainwright_runtime.coordination.meeting import bound_store
 
         self._store = bound_store("127.0.0.1")
         self._lives += 1
@@ -294,8 +295,8 @@ def _coordinator(
     if layout.nodes.high == 1 and len(candidates.addresses) == 1 and _LIST not in environ:
         host = "127.0.0.1"  # its workers alone connect
     # As a training process, so that it does not outlive a killed entrypoint and keep the port.
-    argv = [sys.executable, "-u", "-m", "trainwright_runtime.process", "-m", "trainwright_runtime"]
-    argv += ["coordinator", f"--port={port}"]
+    argv = [sys.executable, "-u", "-m", "trainwright_runtime.launch.process"]
+    argv += ["-m", "trainwright_runtime", "coordinator", f"--port={port}"]
     argv += [f"--min-replicas={_min_replicas(layout, options, environ)}"]
     argv += [f"--max-replicas={_max_replicas(layout, options)}", f"--bind={host}"]
     if layout.nodes.high > 1:

@@ -9,13 +9,13 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
-from trainwright_runtime import errors, exit_codes
-from trainwright_runtime.failure import Node
-from trainwright_runtime.launchers import Placement
-from trainwright_runtime.layout import Layout
-from trainwright_runtime.options import DEFAULT_RESTARTS, Options
-from trainwright_runtime.processes import Events, Failed, Process
-from trainwright_runtime.rendezvous import wait_for_one
+from trainwright_runtime.failures import errors, exit_codes
+from trainwright_runtime.failures.failure import Node
+from trainwright_runtime.launch.launchers import Placement
+from trainwright_runtime.launch.layout import Layout
+from trainwright_runtime.launch.options import DEFAULT_RESTARTS, Options
+from trainwright_runtime.launch.processes import Events, Failed, Process
+from trainwright_runtime.launch.rendezvous import wait_for_one
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ ROLE = "trainer"
 
 def argv(options: Options) -> list[str]:
     """The command of one training process."""
-    return [sys.executable, "-u", "-m", "trainwright_runtime.process", *options.program.argv]
+    return [sys.executable, "-u", "-m", "trainwright_runtime.launch.process", *options.program.argv]
 
 
 def common(

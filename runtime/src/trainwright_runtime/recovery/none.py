@@ -8,14 +8,14 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trainwright_runtime import exit_codes, failure
 from trainwright_runtime.coordination.identity import Identity
-from trainwright_runtime.diagnosis import diagnose
-from trainwright_runtime.failure import Node
-from trainwright_runtime.layout import Layout
-from trainwright_runtime.machine import free_port
-from trainwright_runtime.options import Options
-from trainwright_runtime.processes import (
+from trainwright_runtime.failures import exit_codes, failure
+from trainwright_runtime.failures.failure import Node
+from trainwright_runtime.launch.diagnosis import diagnose
+from trainwright_runtime.launch.layout import Layout
+from trainwright_runtime.launch.machine import free_port
+from trainwright_runtime.launch.options import Options
+from trainwright_runtime.launch.processes import (
     Ended,
     Events,
     Failed,

@@ -40,26 +40,26 @@ from torch.distributed.elastic.rendezvous import (
 from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRendezvousBackend
 from torch.distributed.elastic.rendezvous.dynamic_rendezvous import create_handler
 
-from trainwright_runtime import errors, exit_codes, failure
 from trainwright_runtime.coordination.board import Board
 from trainwright_runtime.coordination.channel import RENDEZVOUS
 from trainwright_runtime.coordination.door import Door, own_addresses
 from trainwright_runtime.coordination.identity import Identity
-from trainwright_runtime.diagnosis import diagnose
-from trainwright_runtime.launchers import Placement, is_loopback
-from trainwright_runtime.layout import Layout
-from trainwright_runtime.machine import free_port
-from trainwright_runtime.meeting import Meeting, bound_store
-from trainwright_runtime.options import Options
-from trainwright_runtime.processes import (
+from trainwright_runtime.coordination.meeting import Meeting, bound_store
+from trainwright_runtime.failures import errors, exit_codes, failure
+from trainwright_runtime.launch.diagnosis import diagnose
+from trainwright_runtime.launch.launchers import Placement, is_loopback
+from trainwright_runtime.launch.layout import Layout
+from trainwright_runtime.launch.machine import free_port
+from trainwright_runtime.launch.options import Options
+from trainwright_runtime.launch.processes import (
     STOP_SIGNALS,
     Events,
     Process,
     handling,
     stop,
 )
+from trainwright_runtime.launch.rendezvous import wait_for
 from trainwright_runtime.recovery import node_processes
-from trainwright_runtime.rendezvous import wait_for
 
 _log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ def _train(
     spec = WorkerSpec(
         role=node_processes.ROLE,
         local_world_size=layout.nproc,
-        entrypoint="trainwright_runtime.process",
+        entrypoint="trainwright_runtime.launch.process",
         rdzv_handler=rendezvous,
         max_restarts=node_processes.max_restarts(layout, options),
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright_runtime.goodput import PARTS
-from trainwright_runtime.journal import Event
+from trainwright_runtime.observe.goodput import PARTS
+from trainwright_runtime.observe.journal import Event
 from trainwright_runtime.report.job import Job
 
 SCHEMA = "https://trainwright.io/schemas/v1alpha1/run-goodput.schema.json"

@@ -16,9 +16,9 @@ from functools import cached_property
 from itertools import chain, groupby
 from pathlib import Path
 
-from trainwright_runtime.goodput import Split, split
-from trainwright_runtime.journal import Event, Past, Record, Scalar, Steps, read
-from trainwright_runtime.redaction import redact
+from trainwright_runtime.observe.goodput import Split, split
+from trainwright_runtime.observe.journal import Event, Past, Record, Scalar, Steps, read
+from trainwright_runtime.observe.redaction import redact
 
 # Events that the runtime notes, in the order in which they are shown. Other names follow.
 EVENTS = ("killed", "restart", "resize", "checkpoint", "stop", "start", "end")

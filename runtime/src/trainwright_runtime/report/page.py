@@ -11,7 +11,7 @@ import hashlib
 from datetime import UTC, datetime
 from importlib.resources import files
 
-from trainwright_runtime.goodput import PARTS
+from trainwright_runtime.observe.goodput import PARTS
 from trainwright_runtime.report import picture
 from trainwright_runtime.report.job import Job, ReportError
 from trainwright_runtime.report.text import duration, plural, summary

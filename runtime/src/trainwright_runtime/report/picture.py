@@ -6,7 +6,7 @@ import io
 import math
 from typing import TYPE_CHECKING
 
-from trainwright_runtime.goodput import PARTS
+from trainwright_runtime.observe.goodput import PARTS
 from trainwright_runtime.report.job import Job, ReportError
 from trainwright_runtime.report.text import plural, rate
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright_runtime.goodput import PARTS
+from trainwright_runtime.observe.goodput import PARTS
 from trainwright_runtime.report.job import Job
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from trainwright_runtime.journal import Event
+from trainwright_runtime.observe.journal import Event
 from trainwright_runtime.report.job import Job
 from trainwright_runtime.report.text import duration, plural
 

@@ -18,12 +18,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from trainwright_runtime import cgroup, logs, slow_nodes
-from trainwright_runtime.errors import NodeUnfit
-from trainwright_runtime.launchers import Placement, is_loopback
-from trainwright_runtime.layout import Layout
-from trainwright_runtime.options import DEFAULT_CHECKS, Options
-from trainwright_runtime.rendezvous import resolve
+from trainwright_runtime.failures.errors import NodeUnfit
+from trainwright_runtime.health import slow_nodes
+from trainwright_runtime.launch import cgroup
+from trainwright_runtime.launch.launchers import Placement, is_loopback
+from trainwright_runtime.launch.layout import Layout
+from trainwright_runtime.launch.options import DEFAULT_CHECKS, Options
+from trainwright_runtime.launch.rendezvous import resolve
+from trainwright_runtime.observe import logs
 
 _log = logging.getLogger(f"{logs.ROOT}.entrypoint")
 

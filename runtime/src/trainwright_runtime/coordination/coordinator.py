@@ -15,14 +15,14 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from trainwright_runtime import exit_codes
+from trainwright_runtime.coordination.descriptors import raise_limit
 from trainwright_runtime.coordination.door import own_addresses
 from trainwright_runtime.coordination.election import Election, now
 from trainwright_runtime.coordination.lease import LENGTH
 from trainwright_runtime.coordination.quorum import Patience
 from trainwright_runtime.coordination.registry import Registry
-from trainwright_runtime.descriptors import raise_limit
-from trainwright_runtime.timeouts import Timeouts
+from trainwright_runtime.coordination.timeouts import Timeouts
+from trainwright_runtime.failures import exit_codes
 
 DEFAULT_PORT = 29511
 RECOVERY = 1.5  # seconds in which a worker on this machine connects again

@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import Sequence
 
-from trainwright_runtime.errors import Unreachable
+from trainwright_runtime.failures.errors import Unreachable
 
 _log = logging.getLogger(__name__)
 

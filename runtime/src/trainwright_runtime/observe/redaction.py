@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from trainwright_runtime import credentials
+from trainwright_runtime.observe import credentials
 
 HIDDEN = "[redacted]"
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from trainwright_runtime.errors import EnvironmentMistake
+from trainwright_runtime.failures.errors import EnvironmentMistake
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,10 +18,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainwright_runtime import causes, exit_codes, logs
-from trainwright_runtime.causes import Cause, Evidence
-from trainwright_runtime.journal import Event, append
-from trainwright_runtime.redaction import redact
+from trainwright_runtime.failures import causes, exit_codes
+from trainwright_runtime.failures.causes import Cause, Evidence
+from trainwright_runtime.observe import logs
+from trainwright_runtime.observe.journal import Event, append
+from trainwright_runtime.observe.redaction import redact
 
 _log = logging.getLogger(f"{logs.ROOT}.entrypoint")
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from trainwright_runtime import exit_codes
+from trainwright_runtime.failures import exit_codes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

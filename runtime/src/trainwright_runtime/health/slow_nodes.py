@@ -21,10 +21,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from trainwright_runtime import logs
-from trainwright_runtime.errors import NodeUnfit
-from trainwright_runtime.layout import Layout
-from trainwright_runtime.options import Options
+from trainwright_runtime.failures.errors import NodeUnfit
+from trainwright_runtime.launch.layout import Layout
+from trainwright_runtime.launch.options import Options
+from trainwright_runtime.observe import logs
 
 _log = logging.getLogger(f"{logs.ROOT}.entrypoint")
 

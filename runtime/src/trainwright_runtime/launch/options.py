@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from trainwright_runtime.errors import UsageError
+from trainwright_runtime.failures.errors import UsageError
 
 BACKENDS = ("auto", "nccl", "gloo")
 PROCS_WORDS = ("auto", "gpu", "cpu")

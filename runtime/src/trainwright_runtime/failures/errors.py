@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import signal
 
-from trainwright_runtime import exit_codes
+from trainwright_runtime.failures import exit_codes
 
 
 class RuntimeFailure(Exception):

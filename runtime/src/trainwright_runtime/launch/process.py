@@ -1,6 +1,6 @@
 """What each training process runs: the script, as if Python had started it, and a clean way out.
 
-    python -m trainwright_runtime.process script.py|-m module [arguments]
+    python -m trainwright_runtime.launch.process script.py|-m module [arguments]
 
 A process that has done its work must not look like a crash. Left to the interpreter's own
 finalization, the C++ threads of gloo and NCCL may still hold Python objects, and now and then the
@@ -28,20 +28,13 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, NoReturn
 
-from trainwright_runtime import (
-    causes,
-    cgroup,
-    descriptors,
-    errors,
-    exit_codes,
-    failure,
-    logs,
-    metrics,
-    stacks,
-)
-from trainwright_runtime.coordination import guard
+from trainwright_runtime import metrics
+from trainwright_runtime.coordination import descriptors, guard
+from trainwright_runtime.failures import causes, errors, exit_codes, failure, stacks
 from trainwright_runtime.imports import GROUPS, after_import
-from trainwright_runtime.parent import die_with_parent
+from trainwright_runtime.launch import cgroup
+from trainwright_runtime.launch.parent import die_with_parent
+from trainwright_runtime.observe import logs
 
 _log = logging.getLogger(__name__)
 

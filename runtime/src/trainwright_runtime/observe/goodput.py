@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 
-from trainwright_runtime.journal import Event, Past, Record, Steps
+from trainwright_runtime.observe.journal import Event, Past, Record, Steps
 
 Life = Sequence[Record]  # what one process wrote; never empty
 

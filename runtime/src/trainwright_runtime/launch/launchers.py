@@ -11,8 +11,8 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from trainwright_runtime.errors import EnvironmentMistake
-from trainwright_runtime.options import PROCS_WORDS, Nodes
+from trainwright_runtime.failures.errors import EnvironmentMistake
+from trainwright_runtime.launch.options import PROCS_WORDS, Nodes
 
 Environ = Mapping[str, str]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trainwright_runtime.errors import EnvironmentMistake, UsageError
-from trainwright_runtime.launchers import Placement
-from trainwright_runtime.options import Nodes, Options
+from trainwright_runtime.failures.errors import EnvironmentMistake, UsageError
+from trainwright_runtime.launch.launchers import Placement
+from trainwright_runtime.launch.options import Nodes, Options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trainwright_runtime import causes, exit_codes, stacks
-from trainwright_runtime.causes import Evidence
-from trainwright_runtime.failure import Failure, Node
-from trainwright_runtime.processes import Process, first_failure
+from trainwright_runtime.failures import causes, exit_codes, stacks
+from trainwright_runtime.failures.causes import Evidence
+from trainwright_runtime.failures.failure import Failure, Node
+from trainwright_runtime.launch.processes import Process, first_failure
 
 
 def diagnose(processes: Sequence[Process], node: Node) -> Failure | None:

@@ -18,8 +18,8 @@ _THREAD = re.compile(r"(Current thread|Thread) 0x")
 _FRAME = re.compile(r'  File "(.+)", line (\d+) in (.+)', re.DOTALL)
 
 _LIBRARIES = (sysconfig.get_paths()["stdlib"], "<frozen", "/site-packages/", "/dist-packages/")
-_OURS = str(Path(__file__).parent)
-_NODE = str(Path(__file__).parent / "elastic" / "node.py")  # collectives of its own
+_OURS = str(Path(__file__).parents[1])
+_NODE = str(Path(__file__).parents[1] / "elastic" / "node.py")  # collectives of its own
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,11 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import IO, BinaryIO
 
-from trainwright_runtime import cgroup, errors, exit_codes, logs, metrics, stacks
-from trainwright_runtime.failure import KILLED, Record
+from trainwright_runtime import metrics
+from trainwright_runtime.failures import errors, exit_codes, stacks
+from trainwright_runtime.failures.failure import KILLED, Record
+from trainwright_runtime.launch import cgroup
+from trainwright_runtime.observe import logs
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

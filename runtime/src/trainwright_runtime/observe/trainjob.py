@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from trainwright_runtime.journal import Event
+from trainwright_runtime.observe.journal import Event
 
 URL = "KUBEFLOW_TRAINER_SERVER_URL"
 CERTIFICATE = "KUBEFLOW_TRAINER_SERVER_CA_CERT"  # a file

@@ -1,0 +1,1 @@
+"""Whether a node is fit to train: checks before training, and who is slow."""
