@@ -32,7 +32,7 @@ def main() -> None:
 
 def documented(text: str) -> list[tuple[str, str, str]]:
     """(section, dotted key, description) of every commented key, in the order of the file."""
-    found = []
+    rows = []
     section, comment, parents = "Values", "", list[str]()
     for line in text.splitlines():
         if match := _SECTION.match(line):
@@ -42,9 +42,9 @@ def documented(text: str) -> list[tuple[str, str, str]]:
         elif match := _KEY.match(line):
             parents = [*parents[: len(match.group(1)) // 2], match.group(2)]
             if comment:
-                found.append((section, ".".join(parents), comment))
+                rows.append((section, ".".join(parents), comment))
             comment = ""
-    return found
+    return rows
 
 
 def readme() -> str:

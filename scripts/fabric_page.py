@@ -74,9 +74,9 @@ with a version of Trainwright; a run keeps those it began with.
 
 def page() -> str:
     """The whole text."""
-    found = [profile for name in fabrics.names() if (profile := fabrics.profile(name))]
-    rows = [_row(fabric) for fabric in found]
-    return _HEAD + "\n".join([*rows, *(line for f in found for line in _section(f))]) + "\n"
+    profiles = [profile for name in fabrics.names() if (profile := fabrics.profile(name))]
+    rows = [_row(fabric) for fabric in profiles]
+    return _HEAD + "\n".join([*rows, *(line for f in profiles for line in _section(f))]) + "\n"
 
 
 def _row(fabric: Fabric) -> str:

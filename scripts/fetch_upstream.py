@@ -37,10 +37,10 @@ class File:
 
     def mismatch(self, content: bytes) -> str:
         """Why content is not that of the file; empty where it is."""
-        found = hashlib.sha256(content).hexdigest()
-        if found == self.sha256:
+        digest = hashlib.sha256(content).hexdigest()
+        if digest == self.sha256:
             return ""
-        return f"{self.path}: expected SHA-256 {self.sha256}, got {found}"
+        return f"{self.path}: expected SHA-256 {self.sha256}, got {digest}"
 
 
 def locked(lock: Path = LOCK) -> list[File]:

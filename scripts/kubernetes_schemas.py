@@ -42,8 +42,8 @@ def _versions() -> list[str]:
 
 def _definitions(version: str) -> Definitions:
     text = (_trees() / _TREE.format(version) / "_definitions.json").read_text(encoding="utf-8")
-    found: Definitions = json.loads(text)["$defs"]
-    return found
+    definitions: Definitions = json.loads(text)["$defs"]
+    return definitions
 
 
 def _undescribed(schema: Any) -> Any:
@@ -67,16 +67,16 @@ def _worded(name: str, schema: Definitions) -> Definitions:
 
 def _spans(versions: list[str]) -> Iterator[tuple[str, list[list[Any]]]]:
     """The definitions by name: each with the first and the last version that have it like this."""
-    found: dict[str, list[list[Any]]] = {}
+    by_name: dict[str, list[list[Any]]] = {}
     for number, version in enumerate(versions):
         for name, described in _definitions(version).items():
-            schema, spans = _worded(name, _undescribed(described)), found.setdefault(name, [])
+            schema, spans = _worded(name, _undescribed(described)), by_name.setdefault(name, [])
             if spans and spans[-1][1] == number - 1 and spans[-1][2] == schema:
                 spans[-1][1] = number
             else:
                 spans.append([number, number, schema])
-    for name in sorted(found):
-        yield name, [[versions[a], versions[b], schema] for a, b, schema in found[name]]
+    for name in sorted(by_name):
+        yield name, [[versions[a], versions[b], schema] for a, b, schema in by_name[name]]
 
 
 def text() -> str:

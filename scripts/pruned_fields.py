@@ -107,26 +107,26 @@ def _below(schema: Schema) -> Iterator[tuple[str, Schema]]:
             yield "*", schema[key]
 
 
-def _fields(schema: Schema, known: Schema | None = None, at: str = "") -> Iterator[str]:
-    """Every field below a schema; `known` are the definitions that it refers to."""
-    if known is not None and "$ref" in schema:
-        schema = known[schema["$ref"].rpartition("/")[2]]
+def _fields(schema: Schema, definitions: Schema | None = None, at: str = "") -> Iterator[str]:
+    """Every field below a schema; `definitions` are the definitions that it refers to."""
+    if definitions is not None and "$ref" in schema:
+        schema = definitions[schema["$ref"].rpartition("/")[2]]
     for key, below in _below(schema):
         if key not in _LEFT_OUT:
             yield f"{at}/{key}"
-            yield from _fields(below, known, f"{at}/{key}")
+            yield from _fields(below, definitions, f"{at}/{key}")
 
 
 @cache
 def _of_kubernetes(version: str) -> frozenset[str]:
-    known = kubernetes_schemas.definitions(version)["$defs"]
-    return frozenset(_fields(known["io.k8s.api.core.v1.PodSpec"], known))
+    definitions = kubernetes_schemas.definitions(version)["$defs"]
+    return frozenset(_fields(definitions["io.k8s.api.core.v1.PodSpec"], definitions))
 
 
-def _pruned(known: frozenset[str]) -> list[str]:
+def _pruned(kept_fields: frozenset[str]) -> list[str]:
     """The fields that a minor of Kubernetes has of a pod and a definition has not, the upmost."""
     every = frozenset[str]().union(*map(_of_kubernetes, kubernetes_schemas.VERSIONS))
-    missing = every - known
+    missing = every - kept_fields
     return sorted(path for path in missing if path.rpartition("/")[0] not in missing)
 
 

@@ -80,9 +80,9 @@ def _is_ours(requirement: str) -> bool:
 def _torch() -> str:
     """The torch of the image by default; what builds of other indexes add to it is left out."""
     dockerfile = (ROOT / "runtime/Dockerfile").read_text(encoding="utf-8")
-    found = re.search(r"^ARG TORCH_VERSION=([0-9.]+)", dockerfile, re.MULTILINE)
-    assert found is not None
-    return found[1]
+    match = re.search(r"^ARG TORCH_VERSION=([0-9.]+)", dockerfile, re.MULTILINE)
+    assert match is not None
+    return match[1]
 
 
 def _digest(requirements: Sequence[str]) -> str:

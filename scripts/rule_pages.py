@@ -43,8 +43,8 @@ def pages() -> dict[Path, str]:
     """Every page by its path: the index, and one a rule."""
     every: list[Any] = [*DIAGNOSTICS.values(), *RULES.values(), *EDIT_RULES.values()]
     every.sort(key=lambda rule: rule.id)
-    found = {DOCS / "rules" / f"{rule.id}.md": page(rule) for rule in every}
-    return {DOCS / "rules.md": contents(every), **found}
+    rule_pages = {DOCS / "rules" / f"{rule.id}.md": page(rule) for rule in every}
+    return {DOCS / "rules.md": contents(every), **rule_pages}
 
 
 def contents(every: list[Any]) -> str:

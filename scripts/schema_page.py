@@ -61,32 +61,35 @@ def _section(kind: str) -> Iterator[str]:
 def _rows(kind: str, above: str, within: Field) -> Iterator[str]:
     if above == _ROLE:
         yield f"| `{above}.<field>` | fields of [a job](#a-job) | {_OF_A_ROLE} |"
-    for path, known in _inside(above, within):
+    for path, inner in _inside(above, within):
         if above == _ROLE and path.rpartition(".")[2] not in _OF_ROLES_ALONE:
             continue
         section = _ELSEWHERE.get((kind, path))
-        value = f"fields of {section}" if section else _value(known)
-        yield f"| `{path}` | {value} | {_default(known)} | {_sentence(known)} |"
+        value = f"fields of {section}" if section else _value(inner)
+        yield f"| `{path}` | {value} | {_default(inner)} | {_sentence(inner)} |"
         if section is None:
-            yield from _rows(kind, path, known)
+            yield from _rows(kind, path, inner)
 
 
 def _inside(above: str, within: Field) -> Iterator[tuple[str, Field]]:
     """The fields below one: its own keys, those of any name, and the keys of its entries."""
     dot = f"{above}." if above else ""
-    for key, known in within.keys.items():
-        yield f"{dot}{key}", known
+    for key, inner in within.keys.items():
+        yield f"{dot}{key}", inner
     other = within.below("<name>")
     if not within.keys and other.keys:
         name = f"{above}[]" if within.shape == "array" else f"{dot}<name>"
         yield from _inside(name, other)
 
 
-def _value(known: Field) -> str:
-    if known.choices:
-        words = [json.dumps(one) if not isinstance(one, str) else one for one in known.choices]
+def _value(inner: Field) -> str:
+    if inner.choices:
+        words = [
+            json.dumps(choice) if not isinstance(choice, str) else choice
+            for choice in inner.choices
+        ]
         return ", ".join(f"`{word}`" for word in words)
-    kinds = {str(kind): None for _, part in known.parts for kind in _kinds(part.get("type"))}
+    kinds = {str(kind): None for _, part in inner.parts for kind in _kinds(part.get("type"))}
     if len(kinds) >= _ANY:
         return "as in Kubernetes"
     return " or ".join("text" if kind == "string" else kind for kind in kinds)
@@ -96,17 +99,17 @@ def _kinds(kind: object) -> list[object]:
     return kind if isinstance(kind, list) else [kind] if kind else []
 
 
-def _default(known: Field) -> str:
-    if known.default is None:
+def _default(inner: Field) -> str:
+    if inner.default is None:
         return ""
-    default = known.default
+    default = inner.default
     return f"`{default if isinstance(default, str) else json.dumps(default)}`"
 
 
-def _sentence(known: Field) -> str:
-    text = known.description
-    if known.examples and not known.choices:
-        text += f" Example: `{json.dumps(known.examples[0], ensure_ascii=False)}`"
+def _sentence(inner: Field) -> str:
+    text = inner.description
+    if inner.examples and not inner.choices:
+        text += f" Example: `{json.dumps(inner.examples[0], ensure_ascii=False)}`"
     return text.replace("|", "\\|").replace("<", "\\<")
 
 

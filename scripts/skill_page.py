@@ -99,11 +99,11 @@ def page() -> str:
 
 def _fields() -> Iterator[str]:
     schema = json.loads((ROOT / "schemas" / "job.schema.json").read_text("utf-8"))
-    known = schema["$defs"]["fields"]["properties"]
+    properties = schema["$defs"]["fields"]["properties"]
     yield from ("## The ten fields that most jobs have", "", "```yaml")
     yield from ("apiVersion: trainwright.io/v1alpha1", "kind: JobSpec")
     for name, value in _FIELDS:
-        yield f"{name}: {value}".ljust(68) + f" # {_first(known[name])}"
+        yield f"{name}: {value}".ljust(68) + f" # {_first(properties[name])}"
     yield from ("```", "")
 
 

@@ -639,11 +639,11 @@ _OWN_WORDS = (
 
 def _as_it_is(name: str, key: str) -> Feature:
     """A field that pods have as it is written, with the example of the schema."""
-    known = fields.field("job", Pointer.of(spelled(name)))
-    value = (known.examples or known.choices)[0]
+    pod_field = fields.field("job", Pointer.of(spelled(name)))
+    value = (pod_field.examples or pod_field.choices)[0]
     written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return Feature(
-        name=known.title.lower(),
+        name=pod_field.title.lower(),
         spec=json.dumps({spelled(name): value}),
         shows=(f"{key}: {written}",),
     )
@@ -703,8 +703,8 @@ def rendered(feature: Feature | None, variant: Variant) -> render.Rendered:
     if broken:
         raise ValueError(f"{feature}: {broken[0].message}")
     environment = resolve.environment("sample", place)
-    found = resolved(LoadedJob(_FILE, spec, (), (), ""), place, environment)
-    return render.job(found, render.Context(engine=_ENGINE))
+    resolved_job = resolved(LoadedJob(_FILE, spec, (), (), ""), place, environment)
+    return render.job(resolved_job, render.Context(engine=_ENGINE))
 
 
 def _targets(variant: Variant) -> str:
@@ -712,16 +712,16 @@ def _targets(variant: Variant) -> str:
 
 
 def _document(path: str, text: str) -> Document:
-    found = parse(path, text.encode())
-    if not isinstance(found, Document):
-        raise TypeError(f"{text}: {found[0].message}")
-    return found
+    parsed = parse(path, text.encode())
+    if not isinstance(parsed, Document):
+        raise TypeError(f"{text}: {parsed[0].message}")
+    return parsed
 
 
 def refusals(feature: Feature, variant: Variant) -> tuple[Finding, ...]:
     """Why a target does not render a feature; empty when it does."""
-    found = rendered(feature, variant)
-    return tuple(finding for finding in found.findings if finding.severity is Severity.ERROR)
+    outcome = rendered(feature, variant)
+    return tuple(finding for finding in outcome.findings if finding.severity is Severity.ERROR)
 
 
 def manifests(feature: Feature | None, variant: Variant) -> str:

@@ -100,12 +100,12 @@ def main() -> None:
         return
     key, _, checkout = options.against.partition("=")
     if not any(name.startswith(f"{key}/") for name in table()):
-        known = ", ".join(dict.fromkeys(name.partition("/")[0] for name in table()))
-        sys.exit(f"there is no project {key!r} in the table: it is one of {known}")
-    found = list(missing(key, Path(checkout), options.ref))
+        projects = ", ".join(dict.fromkeys(name.partition("/")[0] for name in table()))
+        sys.exit(f"there is no project {key!r} in the table: it is one of {projects}")
+    differences = list(missing(key, Path(checkout), options.ref))
     rows = len(rows_of(key, options.ref))
-    print(*found, f"{rows - len(found)} of {rows} as in the table", sep="\n")
-    sys.exit(bool(found))
+    print(*differences, f"{rows - len(differences)} of {rows} as in the table", sep="\n")
+    sys.exit(bool(differences))
 
 
 if __name__ == "__main__":

@@ -52,7 +52,9 @@ def _section(title: str, command: click.Command, context: click.Context) -> Iter
         words = [context.command_path, *command.collect_usage_pieces(context)]
         yield from ("```text", " ".join(words), "```", "")
     yield from (_prose(command.help or ""), "")
-    options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
+    options = [
+        param for param in command.params if isinstance(param, click.Option) and not param.hidden
+    ]
     if options:
         yield from ("| option | default | what it does |", "|---|---|---|")
         yield from (_row(option, context) for option in options)

@@ -63,8 +63,8 @@ class Note(TypedDict):
 
 
 def sources() -> list[Source]:
-    found: list[Source] = yaml.safe_load((EXAMPLE / "sources.yaml").read_text(encoding="utf-8"))
-    return found
+    loaded: list[Source] = yaml.safe_load((EXAMPLE / "sources.yaml").read_text(encoding="utf-8"))
+    return loaded
 
 
 def pages() -> dict[Path, str]:
@@ -118,8 +118,8 @@ def _spec(name: str) -> str:
 
 def lines(content: str) -> int:
     """How many lines there are, blank ones and comments aside."""
-    found = (line.strip() for line in content.splitlines())
-    return sum(1 for line in found if line and not line.startswith("#"))
+    stripped = (line.strip() for line in content.splitlines())
+    return sum(1 for line in stripped if line and not line.startswith("#"))
 
 
 def imported(folder: Path) -> tuple[dict[Path, str], dict[str, Note]]:
@@ -139,10 +139,10 @@ def imported(folder: Path) -> tuple[dict[Path, str], dict[str, Note]]:
 
 
 def _imported(source: Source, original: Path) -> Imported:
-    found = importing.ImportInput()
-    found.files((str(original),))
+    import_input = importing.ImportInput()
+    import_input.files((str(original),))
     options = ImportOptions(environment="open", name=source["name"], force=True, write=False)
-    ((done, _),) = run(EXAMPLE, found, options).imported
+    ((done, _),) = run(EXAMPLE, import_input, options).imported
     return done
 
 

@@ -129,16 +129,20 @@ class Repository:
             build = self.build(selections, options)
             if write and not build.failed:
                 write_files(self.root, build)
-        changes = {one.folder: one.changes for one in build.environments if one.changes}
+        changes = {
+            environment.folder: environment.changes
+            for environment in build.environments
+            if environment.changes
+        }
         return Rendering(
             check=_check(build),
             written={
                 f"{folder}/{path}": text
-                for folder, found in changes.items()
-                for path, text in found.written.items()
+                for folder, change in changes.items()
+                for path, text in change.written.items()
             },
             removed=tuple(
-                f"{folder}/{path}" for folder, found in changes.items() for path in found.removed
+                f"{folder}/{path}" for folder, change in changes.items() for path in change.removed
             ),
         )
 
@@ -249,9 +253,9 @@ def _check(build: Build) -> Check:
     return Check(tuple(map(redacted, build.findings)), tuple(map(str, build.jobs)))
 
 
-def _without(found: Check, known: Check) -> tuple[Finding, ...]:
-    others = set(known.findings)
-    return tuple(finding for finding in found.findings if finding not in others)
+def _without(check: Check, baseline: Check) -> tuple[Finding, ...]:
+    others = set(baseline.findings)
+    return tuple(finding for finding in check.findings if finding not in others)
 
 
 def write_files(root: Path, build: Build) -> None:

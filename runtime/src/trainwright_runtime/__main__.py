@@ -78,11 +78,11 @@ def _failed(error: errors.RuntimeFailure, environ: Mapping[str, str]) -> int:
         node = node_processes.node_of(recognise(environ))
     except errors.RuntimeFailure:
         node = Node(rank=None, name=environ.get("HOSTNAME", ""))
-    found = failure.Failure(
+    own_failure = failure.Failure(
         who="", rank=None, worker="", node=node, time=time.time(), how="",
         error=str(error), own_exit_code=error.exit_code, cause=failure.cause_of(error),
     )  # fmt: skip
-    return failure.report(found, environ)
+    return failure.report(own_failure, environ)
 
 
 def _train(wanted: Options, environ: Mapping[str, str]) -> int:
@@ -120,11 +120,11 @@ def _identified(layout: Layout, environ: Mapping[str, str]) -> Mapping[str, str]
     where = layout.placement
     elsewhere = where.per_process or "TRAINWRIGHT_COORDINATORS" in environ
     alone = layout.nodes.high == 1 and not elsewhere
-    found = identity.ensured(environ, where.master_addr, alone=alone)
-    os.environ.update(found)
+    variables = identity.ensured(environ, where.master_addr, alone=alone)
+    os.environ.update(variables)
     if not (identity.Identity.of(os.environ).secret or layout.nodes.high == 1):
         _log.info("%s", _WITHOUT_A_KEY)
-    return found
+    return variables
 
 
 def _recovery(layout: Layout, wanted: Options) -> str:

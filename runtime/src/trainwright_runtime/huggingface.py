@@ -90,12 +90,12 @@ def last_checkpoint(output_dir: str | os.PathLike[str]) -> str | None:
     was killed leaves it half written.
     """
     folder = Path(output_dir)
-    found = {
+    by_step = {
         int(match[1]): path
         for path in (folder.iterdir() if folder.is_dir() else ())
         if (match := _CHECKPOINT.fullmatch(path.name))
     }
-    for _step, path in sorted(found.items(), reverse=True):
+    for _step, path in sorted(by_step.items(), reverse=True):
         problem = _defect(path)
         if problem is None:
             return str(path)

@@ -31,8 +31,8 @@ def search(words: str) -> list[Data]:
         name, text = entry.name.lower(), entry.text.lower()
         return sum(word in text for word in wanted), sum(word in name for word in wanted)
 
-    found = [entry for entry in _entries() if wanted and weight(entry)[0]]
-    return [entry.answer for entry in sorted(found, key=weight, reverse=True)[:_MOST]]
+    matching = [entry for entry in _entries() if wanted and weight(entry)[0]]
+    return [entry.answer for entry in sorted(matching, key=weight, reverse=True)[:_MOST]]
 
 
 def _entries() -> Iterator[_Entry]:
@@ -51,18 +51,18 @@ def _entries() -> Iterator[_Entry]:
 def _fields(kind: str, within: Field, pointer: Pointer) -> Iterator[_Entry]:
     if len(pointer.parts) >= _DEEP:
         return
-    for key, known in within.keys.items():
+    for key, inner in within.keys.items():
         path = pointer / key
         answer: dict[str, Data] = {
             "field": path.dotted,
             "of": kind,
-            "description": known.description,
+            "description": inner.description,
         }
-        if known.choices:
-            answer["values"] = list(known.choices)
-        if known.default is not None:
-            answer["default"] = known.default
-        if known.examples:
-            answer["examples"] = list(known.examples)
-        yield _Entry(path.dotted, f"{path.dotted} {known.title} {known.description}", answer)
-        yield from _fields(kind, known, path)
+        if inner.choices:
+            answer["values"] = list(inner.choices)
+        if inner.default is not None:
+            answer["default"] = inner.default
+        if inner.examples:
+            answer["examples"] = list(inner.examples)
+        yield _Entry(path.dotted, f"{path.dotted} {inner.title} {inner.description}", answer)
+        yield from _fields(kind, inner, path)

@@ -56,18 +56,18 @@ def _tool(answer: Callable[..., Any], *, reads_cluster: bool) -> Tool:
         open_world_hint=reads_cluster,
     )
     tool = Tool.from_function(_explained(answer), annotations=annotations)
-    known: Any = tool.fn_metadata.arg_model
+    argument_model: Any = tool.fn_metadata.arg_model
 
-    class Arguments(known):  # type: ignore[misc] # which is made of a signature when it runs
-        model_config = ConfigDict(extra="forbid", title=known.__name__)
+    class Arguments(argument_model):  # type: ignore[misc] # which is made of a signature when it runs
+        model_config = ConfigDict(extra="forbid", title=argument_model.__name__)
 
         @model_validator(mode="before")
         @classmethod
         def _named(cls, given: dict[str, Any]) -> dict[str, Any]:
             """The arguments. Raises ValueError for a name that is none of theirs."""
-            unknown = [name for name in given if name not in known.model_fields]
+            unknown = [name for name in given if name not in argument_model.model_fields]
             if unknown:
-                takes = ", ".join(known.model_fields) or "nothing"
+                takes = ", ".join(argument_model.model_fields) or "nothing"
                 raise ValueError(
                     f"unknown argument {', '.join(unknown)}: {tool.name} takes {takes}"
                 )

@@ -151,8 +151,8 @@ class Tools:
         from trainwright.reports.style import Style
 
         plan = self._repository.plan(*(selections or ()), against=against, edits=edits)
-        found: dict[str, Data] = json.loads(render(plan, Style(against=against, command="plan")))
-        return found
+        document: dict[str, Data] = json.loads(render(plan, Style(against=against, command="plan")))
+        return document
 
     # --- clusters --------------------------------------------------------------------------------
 
@@ -205,9 +205,9 @@ def _specs(tree: Folder, folder: str) -> Iterator[tuple[str, str]]:
             yield path, kind
 
 
-def _check(found: Check) -> dict[str, Data]:
+def _check(check: Check) -> dict[str, Data]:
     return {
-        "ok": found.ok,
-        "jobs": list(found.jobs),
-        "findings": [finding_data(finding) for finding in found.findings],
+        "ok": check.ok,
+        "jobs": list(check.jobs),
+        "findings": [finding_data(finding) for finding in check.findings],
     }

@@ -59,12 +59,12 @@ class Answers:
 
     def _hover(self, params: types.HoverParams) -> types.Hover | None:
         place = self._connection.place(params.text_document, params.position)
-        found = hover.hover(place, self._connection.link(place.session)) if place else None
-        if place is None or found is None:
+        shown = hover.hover(place, self._connection.link(place.session)) if place else None
+        if place is None or shown is None:
             return None
-        contents = types.MarkupContent(types.MarkupKind.Markdown, found.markdown)
+        contents = types.MarkupContent(types.MarkupKind.Markdown, shown.markdown)
         return types.Hover(
-            contents, self._connection.to(place.session)(place.path, found.span).range
+            contents, self._connection.to(place.session)(place.path, shown.span).range
         )
 
     def _definition(self, params: types.DefinitionParams) -> list[types.Location]:
@@ -74,21 +74,23 @@ class Answers:
     def _references(self, params: types.ReferenceParams) -> list[types.Location]:
         place = self._connection.place(params.text_document, params.position)
         declared = params.context.include_declaration
-        found = navigation.references(place, declared=declared) if place else ()
-        return self._locations(place, found) if place else []
+        targets = navigation.references(place, declared=declared) if place else ()
+        return self._locations(place, targets) if place else []
 
     def _locations(self, place: Place, targets: Iterable[Target]) -> list[types.Location]:
         to = self._connection.to(place.session)
-        return [to(found.path, found.span) for found in targets]
+        return [to(target.path, target.span) for target in targets]
 
     def _completion(self, params: types.CompletionParams) -> types.CompletionList | None:
         place = self._connection.place(params.text_document, params.position)
         if place is None:
             return None
-        found = completion.complete(place)
-        span = self._connection.to(place.session)(place.path, found.span).range
-        items = [_item(one, span, index) for index, one in enumerate(found.suggestions)]
-        return types.CompletionList(is_incomplete=not found.whole, items=items)
+        completed = completion.complete(place)
+        span = self._connection.to(place.session)(place.path, completed.span).range
+        items = [
+            _item(suggestion, span, index) for index, suggestion in enumerate(completed.suggestions)
+        ]
+        return types.CompletionList(is_incomplete=not completed.whole, items=items)
 
     # --- edits that the editor makes -------------------------------------------------------------
 
@@ -98,8 +100,8 @@ class Answers:
             return []
         end = self._connection.position(place.session, place.path, params.range.end)
         span = Span(place.at, end)
-        found = actions.actions(place.session, place.path, span, self._today())
-        return [self._action(place.session, one) for one in found]
+        offered = actions.actions(place.session, place.path, span, self._today())
+        return [self._action(place.session, action) for action in offered]
 
     def _action(self, session: Session, action: Action) -> types.CodeAction:
         changes = {}
@@ -132,71 +134,71 @@ class Answers:
         if place is None:
             return None
         try:
-            found = renaming.rename(place, params.new_name)
-            if found.moved and not self._moves:
+            renamed = renaming.rename(place, params.new_name)
+            if renamed.moved and not self._moves:
                 raise renaming.CannotRename("this editor does not rename files")
         except renaming.CannotRename as refused:
             raise JsonRpcInvalidParams(str(refused)) from None
-        return self._renamed(place.session, found)
+        return self._renamed(place.session, renamed)
 
     @property
     def _moves(self) -> bool:
         """Whether the editor can rename a file."""
         workspace = self._connection.protocol.client_capabilities.workspace
         edit = workspace.workspace_edit if workspace else None
-        known = edit.resource_operations if edit else None
-        return types.ResourceOperationKind.Rename in (known or ())
+        operations = edit.resource_operations if edit else None
+        return types.ResourceOperationKind.Rename in (operations or ())
 
-    def _renamed(self, session: Session, found: renaming.Renaming) -> types.WorkspaceEdit:
+    def _renamed(self, session: Session, renamed: renaming.Renaming) -> types.WorkspaceEdit:
         to = self._connection.to(session)
         changes: dict[str, list[types.TextEdit]] = {}
-        for path, edits in found.edits.items():
+        for path, edits in renamed.edits.items():
             changes[self._connection.uri(session, path)] = [
                 types.TextEdit(to(path, span).range, text) for span, text in edits
             ]
-        if found.moved is None:
+        if renamed.moved is None:
             return types.WorkspaceEdit(changes=changes)
         operations: list[types.TextDocumentEdit | types.RenameFile] = [
             types.TextDocumentEdit(types.OptionalVersionedTextDocumentIdentifier(uri), edits)
             for uri, edits in changes.items()
         ]
-        old, new = (self._connection.uri(session, path) for path in found.moved)
+        old, new = (self._connection.uri(session, path) for path in renamed.moved)
         return types.WorkspaceEdit(document_changes=[*operations, types.RenameFile(old, new)])
 
     # --- the shape of files ----------------------------------------------------------------------
 
     def _lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
         place = self._connection.place(params.text_document, _START)
-        found = lenses.lenses(place.session, place.path) if place else ()
+        shown = lenses.lenses(place.session, place.path) if place else ()
         return [
             types.CodeLens(
-                types.Range(types.Position(one.line, 0), types.Position(one.line, 0)),
-                command=types.Command(title=visible(one.title), command=""),
+                types.Range(types.Position(lens.line, 0), types.Position(lens.line, 0)),
+                command=types.Command(title=visible(lens.title), command=""),
             )
-            for one in found
+            for lens in shown
         ]
 
     def _symbols(self, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
         place = self._connection.place(params.text_document, _START)
         if place is None:
             return []
-        return [self._symbol(place, one) for one in outline.symbols(place.text)]
+        return [self._symbol(place, symbol) for symbol in outline.symbols(place.text)]
 
-    def _symbol(self, place: Place, one: outline.Symbol) -> types.DocumentSymbol:
+    def _symbol(self, place: Place, symbol: outline.Symbol) -> types.DocumentSymbol:
         to = self._connection.to(place.session)
         kinds = {"mapping": types.SymbolKind.Object, "sequence": types.SymbolKind.Array}
         return types.DocumentSymbol(
-            name=visible(one.name),
-            detail=visible(one.detail) or None,
-            kind=kinds.get(one.shape, types.SymbolKind.Field),
-            range=to(place.path, one.span).range,
-            selection_range=to(place.path, one.key).range,
-            children=[self._symbol(place, child) for child in one.children],
+            name=visible(symbol.name),
+            detail=visible(symbol.detail) or None,
+            kind=kinds.get(symbol.shape, types.SymbolKind.Field),
+            range=to(place.path, symbol.span).range,
+            selection_range=to(place.path, symbol.key).range,
+            children=[self._symbol(place, child) for child in symbol.children],
         )
 
     def _jobs(self, params: types.WorkspaceSymbolParams) -> list[types.WorkspaceSymbol]:
         wanted = params.query.lower()
-        found = (
+        matching = (
             (session, file)
             for session in self._connection.sessions.values()
             for file in session.jobs()
@@ -208,7 +210,7 @@ class Answers:
                 kind=types.SymbolKind.File,
                 location=types.LocationUriOnly(self._connection.uri(session, file.path)),
             )
-            for session, file in islice(found, _MOST_JOBS)
+            for session, file in islice(matching, _MOST_JOBS)
         ]
 
     def _folds(self, params: types.FoldingRangeParams) -> list[types.FoldingRange]:
@@ -228,30 +230,30 @@ class Answers:
         to = self._connection.to(place.session)
         return [
             types.InlayHint(
-                to(place.path, Span(one.at, one.at)).range.start,
-                visible(one.label),
-                tooltip=types.MarkupContent(types.MarkupKind.Markdown, one.tooltip),
+                to(place.path, Span(hint.at, hint.at)).range.start,
+                visible(hint.label),
+                tooltip=types.MarkupContent(types.MarkupKind.Markdown, hint.tooltip),
                 padding_left=True,
             )
-            for one in outline.hints(place.session, place.path, span)
+            for hint in outline.hints(place.session, place.path, span)
         ]
 
 
-def _item(one: completion.Suggestion, span: types.Range, index: int) -> types.CompletionItem:
+def _item(suggestion: completion.Suggestion, span: types.Range, index: int) -> types.CompletionItem:
     kinds = {
         "key": types.CompletionItemKind.Field,
         "value": types.CompletionItemKind.EnumMember,
         "name": types.CompletionItemKind.Reference,
     }
     return types.CompletionItem(
-        label=one.label,
-        kind=kinds[one.what],
-        detail=one.detail or None,
-        label_details=types.CompletionItemLabelDetails(description=one.detail)
-        if one.what == "name" and one.detail
+        label=suggestion.label,
+        kind=kinds[suggestion.what],
+        detail=suggestion.detail or None,
+        label_details=types.CompletionItemLabelDetails(description=suggestion.detail)
+        if suggestion.what == "name" and suggestion.detail
         else None,
-        documentation=types.MarkupContent(types.MarkupKind.Markdown, one.documentation),
+        documentation=types.MarkupContent(types.MarkupKind.Markdown, suggestion.documentation),
         sort_text=f"{index:04}",
-        filter_text=one.label,
-        text_edit=types.TextEdit(span, one.text),
+        filter_text=suggestion.label,
+        text_edit=types.TextEdit(span, suggestion.text),
     )

@@ -25,7 +25,7 @@ def availability(
         return {}
     others = _others(session, environment, edited)
     facts = _pools(declared, others) if key == "pools" else _queues(declared, others)
-    return {name: " · ".join(known) for name, known in facts}
+    return {name: " · ".join(parts) for name, parts in facts}
 
 
 def _others(

@@ -59,15 +59,19 @@ class _Cursor:
 def complete(place: Place) -> Completion:
     """What may be written at a position, whether or not the file is whole."""
     line = place.text.line(place.at.line)[: place.at.column]
-    found = _PARTIAL.search(line)
-    start = found.start() if found else len(line)
+    match = _PARTIAL.search(line)
+    start = match.start() if match else len(line)
     span = Span(Position(place.at.line, start), place.at)
     cursor = _cursor(place, start) if place.kind else None
     if cursor is None or _is_comment(line):
         return Completion((), span)
     typed = place.text.written(span).lower()
     suggested = _keys(place, cursor, typed) if cursor.key else _values(place, cursor.pointer)
-    fitting = tuple(islice((one for one in suggested if typed in one.label.lower()), _MOST + 1))
+    fitting = tuple(
+        islice(
+            (suggestion for suggestion in suggested if typed in suggestion.label.lower()), _MOST + 1
+        )
+    )
     return Completion(fitting[:_MOST], span, len(fitting) <= _MOST)
 
 
@@ -128,14 +132,14 @@ def _closing(head: str) -> str:
 def _keys(place: Place, cursor: _Cursor, typed: str) -> Iterator[Suggestion]:
     """The keys that are not there yet, and those that are called otherwise elsewhere."""
     above = field(kind_of(place.path), cursor.pointer)
-    for key, known in above.keys.items():
+    for key, inner in above.keys.items():
         if key not in cursor.taken and key not in above.refused:
             yield Suggestion(
-                text=f"{key}:{_opening(known)}",
+                text=f"{key}:{_opening(inner)}",
                 label=key,
                 what="key",
-                detail=known.title,
-                documentation=_documentation(place, known, cursor.pointer / key),
+                detail=inner.title,
+                documentation=_documentation(place, inner, cursor.pointer / key),
             )
     for name in names.possible_keys(cursor.pointer):
         if name.text not in cursor.taken:
@@ -157,31 +161,31 @@ def _other_names(place: Place, cursor: _Cursor, typed: str) -> Iterator[Suggesti
         text = f"{top}:"
         for depth, key in enumerate(inner, 1):
             text += f"\n{cursor.indent}{'  ' * depth}{key}:"
-        known = field(kind_of(place.path), Pointer(cursor.pointer + at))
+        target = field(kind_of(place.path), Pointer(cursor.pointer + at))
         yield Suggestion(
-            text=text + _opening(known),
+            text=text + _opening(target),
             label=row.name,
             what="key",
             detail=f"{row.field}, as {row.tool} calls it",
-            documentation=_documentation(place, known, Pointer(cursor.pointer + at)),
+            documentation=_documentation(place, target, Pointer(cursor.pointer + at)),
         )
 
 
-def _opening(known: Field) -> str:
-    return " " if known.shape == "" else ""
+def _opening(written: Field) -> str:
+    return " " if written.shape == "" else ""
 
 
-def _documentation(place: Place, known: Field, pointer: Pointer) -> str:
-    lines = [known.description]
+def _documentation(place: Place, described: Field, pointer: Pointer) -> str:
+    lines = [described.description]
     spec = job_at(place)
     if spec is not None and (value := lookup(spec.data, pointer)) is not None:
         layer = spec.setter(pointer)
         if not isinstance(value, Mapping):
             lines.append(f"Now `{show(value)}`, set by {layer.label}.")
-    elif known.default is not None:
-        lines.append(f"Default: `{show(known.default)}`")
-    if known.examples:
-        lines.append(f"For example `{show(known.examples[0])}`")
+    elif described.default is not None:
+        lines.append(f"Default: `{show(described.default)}`")
+    if described.examples:
+        lines.append(f"For example `{show(described.examples[0])}`")
     return "\n\n".join(line for line in lines if line)
 
 
@@ -201,13 +205,13 @@ def _values(place: Place, pointer: Pointer) -> Iterator[Suggestion]:
             detail=facts.get(name.text, ""),
             documentation=name.about,
         )
-    known = field(place.kind, pointer)
+    value_field = field(place.kind, pointer)
     if named:
         return
-    for choice in known.choices:
+    for choice in value_field.choices:
         yield Suggestion(
             text=yamlio.inline(choice),
             label=str(choice) if isinstance(choice, str) else show(choice),
             what="value",
-            documentation=known.description,
+            documentation=value_field.description,
         )

@@ -64,10 +64,10 @@ class Connection:
 
     def place(self, document: types.TextDocumentIdentifier, at: types.Position) -> Place | None:
         """The place that a request is about; None outside of all repositories."""
-        found = self.find(document.uri)
-        if found is None:
+        located = self.find(document.uri)
+        if located is None:
             return None
-        session, path = found
+        session, path = located
         return Place(session, path, self.position(session, path, at))
 
     def uri(self, session: Session, path: str) -> str:
@@ -82,8 +82,8 @@ class Connection:
         def located(path: str, span: Span) -> types.Location:
             lines = session.lines(path)
             ends = (types.Position(p.line, p.column) for p in (span.start, span.end))
-            found = codec.range_to_client_units(lines, types.Range(*ends))
-            return types.Location(self.uri(session, path), found)
+            client_range = codec.range_to_client_units(lines, types.Range(*ends))
+            return types.Location(self.uri(session, path), client_range)
 
         return located
 
@@ -93,17 +93,17 @@ class Connection:
     def position(self, session: Session, path: str, at: types.Position) -> Position:
         """A position of the editor in characters."""
         codec = self.protocol.workspace.position_codec
-        found = codec.position_from_client_units(session.lines(path), at)
-        return Position(found.line, found.character)
+        converted = codec.position_from_client_units(session.lines(path), at)
+        return Position(converted.line, converted.character)
 
 
 def file_path(uri: str) -> Path | None:
     """The absolute path that a URI means; None for what is not a file of this machine."""
     try:
-        found = uris.to_fs_path(uri) if uri.startswith("file:") else None
+        path = uris.to_fs_path(uri) if uri.startswith("file:") else None
     except ValueError:
         return None
-    return Path(os.path.normpath(found)) if found else None
+    return Path(os.path.normpath(path)) if path else None
 
 
 def file_uri(path: Path) -> str:

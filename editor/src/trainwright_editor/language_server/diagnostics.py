@@ -30,10 +30,11 @@ def diagnostic(session: Session, finding: Finding, to: To) -> types.Diagnostic:
     """A finding about a file of the session."""
     related = [
         types.DiagnosticRelatedInformation(
-            location=located(session, one.place, to), message=visible(f"{one.label}: {one.text}")
+            location=located(session, other.place, to),
+            message=visible(f"{other.label}: {other.text}"),
         )
-        for one in finding.related
-        if one.place is not None
+        for other in finding.related
+        if other.place is not None
     ]
     tags = [types.DiagnosticTag.Unnecessary] if finding.rule in _UNNECESSARY else None
     return types.Diagnostic(

@@ -81,13 +81,15 @@ def _code(text: str) -> str:
 def _named(place: Place) -> str:
     """What is known of what a value names."""
     if identifier := names.rule_named(place):
-        return next((one.about for one in names.rules() if one.text == identifier), "")
+        return next(
+            (candidate.about for candidate in names.rules() if candidate.text == identifier), ""
+        )
     value = place.value
     if place.in_spec == "/extends":
         folder, _, name = str(value).partition("/")
         return names.base(place.session, JobFile(folder, name)).about
-    found = names.possible(place, place.pointer, place.in_spec)
-    about = next((one.about for one in found if one.text == value), "")
+    candidates = names.possible(place, place.pointer, place.in_spec)
+    about = next((candidate.about for candidate in candidates if candidate.text == value), "")
     key = names.declared_as(place.in_spec)
     facts = availability(place.session, place.environment, key, job_of(place.path))
     return "\n\n".join(filter(None, (facts.get(str(value), ""), about)))
@@ -113,8 +115,8 @@ def _findings(place: Place, start: Position, end: Position) -> Iterator[str]:
 
 
 def _finding(finding: Finding) -> str:
-    known = rule(finding)
-    lines = [f"[{finding.rule}]({help_uri(finding.rule)}) {known.name}: {finding.message}"]
-    lines += [f"The rule: {known.summary}", finding.effect]
+    broken_rule = rule(finding)
+    lines = [f"[{finding.rule}]({help_uri(finding.rule)}) {broken_rule.name}: {finding.message}"]
+    lines += [f"The rule: {broken_rule.summary}", finding.effect]
     lines.append(finding.remedy)
     return "\n\n".join(line for line in lines if line)

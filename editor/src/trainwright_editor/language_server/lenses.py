@@ -41,7 +41,7 @@ def lenses(session: Session, path: str) -> Iterator[Lens]:
         file = job_of(path)
         if session.workspace.has(file):
             yield from (Lens(line, title) for title in _job(session, file))
-        if reached := [one for one in session.check.reached(path) if one != file]:
+        if reached := [job for job in session.check.reached(path) if job != file]:
             yield Lens(line, _reaching(session, "extended", reached))
     elif kind in ("defaults", "environment"):
         entry = text.by_pointer.get(Pointer("/defaults"))
@@ -69,7 +69,7 @@ def _reaching(session: Session, how: str, jobs: Collection[JobFile]) -> str:
 
 def _job(session: Session, file: JobFile) -> Iterator[str]:
     try:
-        run, found = session.workspace.run(file), session.workspace.job(file)
+        run, resolved = session.workspace.run(file), session.workspace.job(file)
     except TrainwrightError:
         return
     if run.object:
@@ -77,9 +77,11 @@ def _job(session: Session, file: JobFile) -> Iterator[str]:
         yield f"{run.object}: {run.status}{outdated}"
     else:
         yield run.status
-    if found.decision is not None:
-        yield _next(found.decision)
-    if found.job is not None and (requested := _requested(session.workspace.demand(found.job))):
+    if resolved.decision is not None:
+        yield _next(resolved.decision)
+    if resolved.job is not None and (
+        requested := _requested(session.workspace.demand(resolved.job))
+    ):
         yield requested
 
 

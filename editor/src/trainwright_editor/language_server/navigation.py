@@ -78,13 +78,13 @@ def references(place: Place, *, declared: bool) -> Iterator[Target]:
     """
     if place.entry is None:
         return
-    found = dict.fromkeys(_references(place))
+    targets = dict.fromkeys(_references(place))
     own = _own(place)
     if own is not None:
-        found.pop(own, None)
+        targets.pop(own, None)
         if declared:
             yield own
-    yield from found
+    yield from targets
 
 
 def _own(place: Place) -> Target | None:

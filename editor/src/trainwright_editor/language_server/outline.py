@@ -52,7 +52,7 @@ def _symbol(text: Text, entry: Entry, below: Mapping[Pointer, list[Entry]]) -> S
         span=entry.span,
         key=entry.key or Span(entry.value.start, entry.value.start),
         shape=entry.shape,
-        children=tuple(_symbol(text, one, below) for one in inside),
+        children=tuple(_symbol(text, child, below) for child in inside),
     )
 
 
@@ -110,12 +110,16 @@ def _hint(text: Text, spec: Layered, pointer: Pointer, line: int) -> Iterator[Hi
     inherited = lookup(spec.data, pointer)
     if not isinstance(inherited, Mapping):
         return
-    found = [
+    inherited_values = [
         (pointer / key, value)
         for key, value in inherited.items()
         if pointer / key not in text.by_pointer and (pointer or key not in _OF_THE_FILE)
     ]
-    set_by = [(at, value) for at, value in found if spec.setter(at).label != BUILT_IN or pointer]
+    set_by = [
+        (at, value)
+        for at, value in inherited_values
+        if spec.setter(at).label != BUILT_IN or pointer
+    ]
     if not set_by:
         return
     shown = [_short(at, value) for at, value in set_by[:_SHOWN]]
@@ -134,15 +138,17 @@ def _short(at: Pointer, value: Data) -> str:
     return f"{at.last}: {text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'}"
 
 
-def _long(spec: Layered, found: list[tuple[Pointer, Data]]) -> Iterator[str]:
-    for pointer, value in found:
+def _long(spec: Layered, values: list[tuple[Pointer, Data]]) -> Iterator[str]:
+    for pointer, value in values:
         for at, leaf in leaves(value, pointer):
             yield f"`{at.dotted}: {show(leaf)}` of {spec.setter(at).label}"
 
 
 def describe(session: Session, path: str) -> str:
     """What a file is, for a list of symbols."""
-    found = session.text(path).document
+    document = session.text(path).document
     return (
-        str(found.data.get("description") or "") if found else field(kind_of(path), Pointer()).title
+        str(document.data.get("description") or "")
+        if document
+        else field(kind_of(path), Pointer()).title
     )

@@ -66,10 +66,10 @@ def _subject(place: Place) -> tuple[str, str] | None:
 
 def rename(place: Place, name: str) -> Renaming:
     """The edits that give it another name. Raises CannotRename."""
-    found = _subject(place)
-    if found is None:
+    subject = _subject(place)
+    if subject is None:
         raise CannotRename("pools, queues, volumes and jobs can be renamed, and nothing else here")
-    what, was = found
+    what, was = subject
     if not _NAME.fullmatch(name):
         raise CannotRename(f'"{name}" is not a valid name: lower-case letters, digits and dashes')
     if what == "job":
@@ -84,8 +84,8 @@ def rename(place: Place, name: str) -> Renaming:
 
 def _edits(targets: list[Target], name: str) -> dict[str, tuple[tuple[Span, str], ...]]:
     grouped: defaultdict[str, dict[Span, str]] = defaultdict(dict)
-    for one in targets:
-        grouped[one.path][one.span] = yamlio.inline(name)
+    for occurrence in targets:
+        grouped[occurrence.path][occurrence.span] = yamlio.inline(name)
     return {path: tuple(edits.items()) for path, edits in grouped.items()}
 
 
@@ -107,10 +107,10 @@ def _declared(place: Place, key: str, was: str, name: str) -> Iterator[Target]:
         yield _value_of(place, used)
 
 
-def _value_of(place: Place, found: Target) -> Target:
+def _value_of(place: Place, occurrence: Target) -> Target:
     """The value behind the key that a target is."""
-    entry = place.session.text(found.path).at(found.span.start)
-    return Target(found.path, entry.value) if entry and entry.shape == "scalar" else found
+    entry = place.session.text(occurrence.path).at(occurrence.span.start)
+    return Target(occurrence.path, entry.value) if entry and entry.shape == "scalar" else occurrence
 
 
 def _volume(place: Place, was: str, name: str) -> Iterator[Target]:
@@ -157,5 +157,5 @@ def _job(place: Place, was: str, name: str) -> Renaming:
         value = session.text(used.path).by_pointer[Pointer("/extends")].value
         edits[used.path].append((value, yamlio.inline(f"{file.environment}/{name}")))
     note = f"{was} is another job under another name: it begins a run of its own"
-    grouped = {path: tuple(found) for path, found in edits.items()}
+    grouped = {path: tuple(replacements) for path, replacements in edits.items()}
     return Renaming(grouped, (place.path, there), note)

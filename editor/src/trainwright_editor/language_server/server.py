@@ -149,8 +149,8 @@ class Server:
         self._put(params.text_document.uri)
 
     def _put(self, uri: str) -> None:
-        if found := self._connection.find(uri):
-            session, path = found
+        if located := self._connection.find(uri):
+            session, path = located
             self._connection.opened[session.root, path] = uri
             self._awaited[session.root, path] = None
             session.put(path, self.protocol.workspace.get_text_document(uri).source)
@@ -160,8 +160,8 @@ class Server:
         self._work()
 
     def _did_close(self, params: types.DidCloseTextDocumentParams) -> None:
-        if found := self._connection.find(params.text_document.uri):
-            session, path = found
+        if located := self._connection.find(params.text_document.uri):
+            session, path = located
             self._connection.opened.pop((session.root, path), None)
             self._awaited.pop((session.root, path), None)
             session.close(path)
@@ -170,8 +170,8 @@ class Server:
     def _did_change_files(self, params: types.DidChangeWatchedFilesParams) -> None:
         changed: dict[Path, set[str]] = {}
         for event in params.changes:
-            if found := self._connection.concerned(event.uri):
-                session, path = found
+            if located := self._connection.concerned(event.uri):
+                session, path = located
                 changed.setdefault(session.root, set()).add(path)
         for root, paths in changed.items():
             self._connection.sessions[root].changed(paths)
@@ -241,16 +241,16 @@ class Server:
         uri = self._connection.uri(session, path)
         # Several jobs may inherit a line, and the same finding with it.
         once = {(it.rule, it.place, it.message): it for it in reversed(session.findings(path))}
-        found = tuple(
+        published = tuple(
             diagnostics.diagnostic(session, finding, self._connection.to(session))
             for finding in reversed(once.values())
         )
-        if always or found != self._published.get(uri, ()):
-            self._published[uri] = found
+        if always or published != self._published.get(uri, ()):
+            self._published[uri] = published
             opened = self.protocol.workspace.text_documents.get(uri)
             self.protocol.text_document_publish_diagnostics(
                 types.PublishDiagnosticsParams(
-                    uri=uri, diagnostics=found, version=opened.version if opened else None
+                    uri=uri, diagnostics=published, version=opened.version if opened else None
                 )
             )
 

@@ -33,9 +33,9 @@ def fix(session: Session, today: str, chosen: Callable[[str], bool] | None = Non
     before: dict[str, bytes] = {}
     gone: list[Finding] = []
     tried: set[tuple[str, str, str]] = set()
-    known = _checked(session, today)
+    findings = _checked(session, today)
     for _ in range(_MOST):
-        action = next(_untried(session, known, chosen, tried), None)
+        action = next(_untried(session, findings, chosen, tried), None)
         if action is None or action.finding is None:
             break
         tried.add(_key(action.finding))
@@ -44,24 +44,24 @@ def fix(session: Session, today: str, chosen: Callable[[str], bool] | None = Non
             continue
         _put(session, action.files)
         now = _checked(session, today)
-        if _is_better(session, action.finding, old, known, now):
+        if _is_better(session, action.finding, old, findings, now):
             gone.append(action.finding)
             before = {**old, **before}
-            known = now
+            findings = now
         else:
             _put(session, old)
-            known = _checked(session, today)
+            findings = _checked(session, today)
     files = {path: session.raw(path) for path in before}
     return Fixes(files, before, tuple(gone))
 
 
 def _untried(
     session: Session,
-    known: tuple[Finding, ...],
+    findings: tuple[Finding, ...],
     chosen: Callable[[str], bool] | None,
     tried: set[tuple[str, str, str]],
 ) -> Iterator[Action]:
-    for finding in known:
+    for finding in findings:
         if _key(finding) not in tried and (chosen is None or chosen(finding.subject)):
             yield from (action for action in remedies(session, finding) if action.preferred)
 
@@ -95,14 +95,14 @@ def _is_better(
     session: Session,
     finding: Finding,
     old: Mapping[str, bytes],
-    known: tuple[Finding, ...],
+    earlier: tuple[Finding, ...],
     now: tuple[Finding, ...],
 ) -> bool:
     """Whether a finding is gone, and there is no new error where the remedy wrote.
 
     Errors elsewhere were there already: what cannot be understood is looked at no further.
     """
-    present = {_key(other) for other in known}
+    present = {_key(other) for other in earlier}
     written = {(path, line) for path, raw in old.items() for line in _changed(session, path, raw)}
     return not any(
         _key(other) == _key(finding)

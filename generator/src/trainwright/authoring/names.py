@@ -88,8 +88,8 @@ def declared(session: Session, environment: str, key: str) -> Iterator[Name]:
     seen: set[str] = set()
     for name in names:
         document = environment_document(session, name)
-        found = value_at(document, key)
-        for text, value in found.items() if isinstance(found, Mapping) else ():
+        entries = value_at(document, key)
+        for text, value in entries.items() if isinstance(entries, Mapping) else ():
             if text not in seen:
                 seen.add(text)
                 path = environment_path(name)
@@ -136,8 +136,8 @@ def only_bases(session: Session) -> Iterator[JobFile]:
 
 def _volumes(place: Place) -> Iterator[Name]:
     spec = layered(place.session, job_of(place.path)) if place.kind == "job" else None
-    found = lookup(spec.data, "/volumes") if spec else value_at(place.text.document, "volumes")
-    for name, value in found.items() if isinstance(found, Mapping) else ():
+    volumes = lookup(spec.data, "/volumes") if spec else value_at(place.text.document, "volumes")
+    for name, value in volumes.items() if isinstance(volumes, Mapping) else ():
         mounted = value.get("mountPath") if isinstance(value, Mapping) else ""
         yield Name(name, f"mounted at {mounted}" if mounted else "")
 
@@ -145,9 +145,9 @@ def _volumes(place: Place) -> Iterator[Name]:
 def _fabrics() -> Iterator[Name]:
     """The profiles of networks that are shipped."""
     for name in fabrics.names():
-        if found := fabrics.profile(name):
-            needs = [f"Needs {what}." for what in found.needs.installed]
-            yield Name(name, "\n\n".join([f"{found.summary}.", *needs, *found.notes]))
+        if profile := fabrics.profile(name):
+            needs = [f"Needs {what}." for what in profile.needs.installed]
+            yield Name(name, "\n\n".join([f"{profile.summary}.", *needs, *profile.notes]))
 
 
 def rules() -> Iterator[Name]:
@@ -155,9 +155,9 @@ def rules() -> Iterator[Name]:
     from trainwright.rules.edits.outcomes import EDIT_RULES
     from trainwright.rules.registry import RULES
 
-    known: list[Rule | EditRule | Diagnostic] = [*DIAGNOSTICS.values()]
-    known += [*RULES.values(), *EDIT_RULES.values()]
-    for rule in known:
+    all_rules: list[Rule | EditRule | Diagnostic] = [*DIAGNOSTICS.values()]
+    all_rules += [*RULES.values(), *EDIT_RULES.values()]
+    for rule in all_rules:
         yield Name(rule.id, f"{rule.name}: {rule.summary}")
 
 

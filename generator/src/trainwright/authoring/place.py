@@ -102,8 +102,8 @@ def spec_root(path: str, pointer: Pointer) -> Pointer | None:
         return _ROOT
     if kind in ("defaults", "environment") and pointer.within("/defaults"):
         return Pointer("/defaults")
-    found = _POOL_DEFAULTS.match(pointer) if kind == "environment" else None
-    return Pointer(found.group()) if found else None
+    match = _POOL_DEFAULTS.match(pointer) if kind == "environment" else None
+    return Pointer(match.group()) if match else None
 
 
 def environment_of(session: Session, path: str) -> str:
@@ -154,10 +154,10 @@ def environment_document(session: Session, environment: str) -> Document | None:
 
 def value_at(document: Document | None, *keys: str) -> Data:
     """A value of a file, or None."""
-    found: Data = document.data if document else None
+    value: Data = document.data if document else None
     for key in keys:
-        found = found.get(key) if isinstance(found, dict) else None
-    return found
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,9 +59,9 @@ def _entry(session: Session, finding: Finding) -> Entry | None:
     """What is written where a finding points."""
     at = Position(finding.place.line - 1, finding.place.column - 1)
     text = session.text(finding.place.file)
-    found = text.at(at) or next((e for e in text.entries if e.value.start == at), None)
-    starts = found is not None and at in ((found.key or found.value).start, found.value.start)
-    return found if starts else None
+    entry = text.at(at) or next((e for e in text.entries if e.value.start == at), None)
+    starts = entry is not None and at in ((entry.key or entry.value).start, entry.value.start)
+    return entry if starts else None
 
 
 def _removed(session: Session, finding: Finding) -> Iterator[Action]:
@@ -93,10 +93,10 @@ def _is_of(path: str, entry: Entry, finding: Finding) -> bool:
 
 def _meant(session: Session, finding: Finding) -> Iterator[Action]:
     """The name that was meant instead of the one that is written."""
-    found = _MEANT.search(finding.remedy) or _MEANT.search(finding.message)
+    match = _MEANT.search(finding.remedy) or _MEANT.search(finding.message)
     entry = _entry(session, finding)
-    if found and entry is not None:
-        yield from _replaced(session, finding, entry, found[1], preferred=True)
+    if match and entry is not None:
+        yield from _replaced(session, finding, entry, match[1], preferred=True)
 
 
 def _named(session: Session, finding: Finding) -> Iterator[Action]:
@@ -107,9 +107,9 @@ def _named(session: Session, finding: Finding) -> Iterator[Action]:
     value = _value(session, finding.place.file, entry.pointer)
     at = entry.value.start
     place = Place(session, finding.place.file, at)
-    known = [one.text for one in names.possible(place, entry.pointer, place.in_spec)]
-    for name in get_close_matches(str(value), known, n=_NEAREST, cutoff=0) if value else ():
-        yield from _replaced(session, finding, entry, name, preferred=len(known) == 1)
+    possible = [option.text for option in names.possible(place, entry.pointer, place.in_spec)]
+    for name in get_close_matches(str(value), possible, n=_NEAREST, cutoff=0) if value else ():
+        yield from _replaced(session, finding, entry, name, preferred=len(possible) == 1)
 
 
 def _replaced(
@@ -130,12 +130,12 @@ def _replaced(
 
 def _written(session: Session, finding: Finding) -> Iterator[Action]:
     """The line as the remedy of broken YAML writes it."""
-    found, path = _WRITE.search(finding.remedy), finding.place.file
-    if finding.rule != dx.SYNTAX.id or found is None:
+    match, path = _WRITE.search(finding.remedy), finding.place.file
+    if finding.rule != dx.SYNTAX.id or match is None:
         return
     number = finding.place.line - 1
     line = session.text(path).line(number)
-    wanted = found[1]
+    wanted = match[1]
     packed = re.sub(r"[\s:-]", "", wanted)
     for start, end in _words(line):
         if re.sub(r"[\s:-]", "", line[start:end]) == packed:
@@ -190,8 +190,10 @@ def _leaves(
     above, root = entry.pointer.parent, spec_root(path, entry.pointer) or Pointer()
     first, kind = next(iter(fields)), kind_of(path)
     here = field_of(kind, above)
-    known = bool(here.below(first).parts) if first == entry.pointer.last else first in here.keys
-    inside = known or first not in field_of(kind, root).keys
+    is_allowed_here = (
+        bool(here.below(first).parts) if first == entry.pointer.last else first in here.keys
+    )
+    inside = is_allowed_here or first not in field_of(kind, root).keys
     for key, value in fields.items():
         at = (above if inside else root) / key
         yield from _unset(_value(session, path, at), at, value, entry)

@@ -52,10 +52,10 @@ def offset(text: str, at: Position) -> int:
     """How many characters come before a position."""
     start = 0
     for _ in range(at.line):
-        found = LINE_BREAK.search(text, start)
-        if found is None:
+        line_break = LINE_BREAK.search(text, start)
+        if line_break is None:
             return len(text)
-        start = found.end()
+        start = line_break.end()
     return min(start + at.column, len(text))
 
 
@@ -92,20 +92,20 @@ class Text:
 
     def at(self, position: Position) -> Entry | None:
         """The innermost entry whose key or scalar is at a position."""
-        found = None
+        innermost = None
         for entry in self.entries:
             on_key = entry.key is not None and position in entry.key
             if on_key or (entry.shape in ("scalar", "alias") and position in entry.value):
-                found = entry
-        return found
+                innermost = entry
+        return innermost
 
     def around(self, position: Position) -> Entry | None:
         """The innermost entry that a position lies in."""
-        found = None
+        innermost = None
         for entry in self.entries:
             if position in entry.span:
-                found = entry
-        return found
+                innermost = entry
+        return innermost
 
     def written(self, span: Span) -> str:
         """The text of a span that is on one line."""
@@ -118,8 +118,8 @@ class Text:
         for span in (entry.key, entry.value) if entry else ():
             if span is not None and span.start == at:
                 return Span(at, min(span.end, Position(at.line, len(line))))
-        found = _TOKEN.match(line, at.column)
-        stop = found.end() if found else len(line.rstrip())
+        match = _TOKEN.match(line, at.column)
+        stop = match.end() if match else len(line.rstrip())
         return Span(at, Position(at.line, max(stop, min(at.column + 1, len(line)))))
 
 
@@ -127,28 +127,28 @@ def read(path: str, raw: bytes) -> Text:
     """The structure of a text, or of what is left of it without the lines that break it."""
     text = raw.decode("utf-8", "replace").removeprefix("\ufeff")
     lines = tuple(LINE_BREAK.split(text))
-    kept, found = list(lines), _parsed(path, lines)
+    kept, parsed = list(lines), _parsed(path, lines)
     for _ in range(_REPAIRS):
-        if isinstance(found, Document):
+        if isinstance(parsed, Document):
             entries = tuple(_entries(yamlio.compose("\n".join(kept)), Pointer()))
-            return Text(path, lines, found, entries, {e.pointer: e for e in entries})
-        tries = [_without(kept, number) for number in _suspects(kept, found)]
+            return Text(path, lines, parsed, entries, {e.pointer: e for e in entries})
+        tries = [_without(kept, number) for number in _suspects(kept, parsed)]
         if not tries:
             break
         # The one after which the parser comes farthest: it often stops behind what is wrong.
-        outcomes = [(_parsed(path, one), one) for one in tries]
-        found, kept = max(outcomes, key=lambda outcome: _reached(outcome[0]))
+        outcomes = [(_parsed(path, attempt), attempt) for attempt in tries]
+        parsed, kept = max(outcomes, key=lambda outcome: _reached(outcome[0]))
     return Text(path, lines, None)
 
 
 def _parsed(path: str, lines: Sequence[str]) -> Document | Finding:
-    found = read_spec(path, "\n".join(lines).encode("utf-8", "replace"))
-    return found if isinstance(found, Document) else found[0]
+    outcome = read_spec(path, "\n".join(lines).encode("utf-8", "replace"))
+    return outcome if isinstance(outcome, Document) else outcome[0]
 
 
-def _reached(found: Document | Finding) -> float:
+def _reached(outcome: Document | Finding) -> float:
     """The line up to which a text can be understood."""
-    return inf if isinstance(found, Document) else found.place.line
+    return inf if isinstance(outcome, Document) else outcome.place.line
 
 
 def _suspects(lines: Sequence[str], finding: Finding) -> list[int]:

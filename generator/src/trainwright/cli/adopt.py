@@ -71,9 +71,9 @@ def adopt(  # noqa: PLR0913 - an option each
             "Name what `kubectl get -o yaml` has printed, or read the cluster by --live."
         )
     with errors():
-        found = importing.ImportInput(whole=True)
+        inputs = importing.ImportInput(whole=True)
         reach = Reach(kubeconfig, kube_context, namespace) if live else None
-        found.take(_objects(context, found, files, environment, reach))
+        inputs.take(_objects(context, inputs, files, environment, reach))
         options = ImportOptions(
             environment=environment,
             image=image or "",
@@ -82,18 +82,18 @@ def adopt(  # noqa: PLR0913 - an option each
             write=not dry_run,
         )
         with nullcontext() if dry_run else context.held(), context.progress("adopting"):
-            done = adopting.run(context.root, found, options)
+            done = adopting.run(context.root, inputs, options)
         _say(context, done)
-        _say_problems(context, found, done)
+        _say_problems(context, inputs, done)
         if done.adoptions and not dry_run:
             again = f"trainwright render {environment}"
             click.echo(f"Run `{again}`, commit, and read `trainwright plan`.", err=True)
-        sys.exit(FINDINGS if found.findings or found.problems or done.problems else OK)
+        sys.exit(FINDINGS if inputs.findings or inputs.problems or done.problems else OK)
 
 
 def _objects(
     context: Context,
-    found: ImportInput,
+    inputs: ImportInput,
     files: tuple[str, ...],
     name: str,
     reach: Reach | None,
@@ -101,8 +101,8 @@ def _objects(
     """What is to be adopted, as the cluster has it where that is asked."""
     from trainwright.importing import engine_sources
 
-    parts, problems = engine_sources.chosen(found.read(files))
-    found.problems += problems
+    parts, problems = engine_sources.chosen(inputs.read(files))
+    inputs.problems += problems
     if reach is None:
         return parts
     from trainwright.cluster import training
@@ -119,7 +119,7 @@ def _objects(
     else:
         bodies, problems = training.listed(cluster, namespace)
         parts = list(adopting.not_adopted(workspace, name, bodies))
-    found.problems += problems
+    inputs.problems += problems
     return parts
 
 
@@ -127,27 +127,27 @@ def _say(context: Context, done: AdoptionBatch) -> None:
     """What became of each object, and the steps around the merge."""
     from trainwright.importing import letting_go, text
 
-    for one in done.adoptions:
-        becomes = "is in the ledger" if one.state.over else "goes on"
-        click.echo(f"{one.file}: {one.manifest.title} ({one.state.phase}) {becomes}")
-        _, *lines = text.report(one.imported, one.file.path, context.paint)
+    for adoption in done.adoptions:
+        becomes = "is in the ledger" if adoption.state.over else "goes on"
+        click.echo(f"{adoption.file}: {adoption.manifest.title} ({adoption.state.phase}) {becomes}")
+        _, *lines = text.report(adoption.imported, adoption.file.path, context.paint)
         for line in lines:
             click.echo(line, err=True)
-    for line in letting_go.steps((one.body, one.manifest) for one in done.adoptions):
+    for line in letting_go.steps((adoption.body, adoption.manifest) for adoption in done.adoptions):
         click.echo(line)
-    over = Counter(one.state.over for one in done.adoptions)
+    over = Counter(adoption.state.over for adoption in done.adoptions)
     click.echo(f"{over[False]} go on, {over[True]} have finished; 0 begin, 0 end.")
 
 
-def _say_problems(context: Context, found: ImportInput, done: AdoptionBatch) -> None:
+def _say_problems(context: Context, inputs: ImportInput, done: AdoptionBatch) -> None:
     from trainwright.findings.credentials import redact
 
     label = context.paint("error", "red")
-    for finding in found.findings:
+    for finding in inputs.findings:
         click.echo(f"{label}[{finding.rule}] {finding.place}: {redact(finding.message)}", err=True)
-    for problem in (*found.problems, *done.problems):
+    for problem in (*inputs.problems, *done.problems):
         click.echo(f"{label}: {redact(problem)}", err=True)
     for made in done.made:
         click.echo(f"beside: {made}, which makes it", err=True)
-    for left in found.beside:
+    for left in inputs.beside:
         click.echo(f"beside: {left}", err=True)

@@ -84,36 +84,38 @@ def check(  # noqa: PLR0913 - an option each
             from trainwright.cli.watch import findings as watch_findings
 
             watch_findings(context, selections, output)
-        asked = {"output": output, "fail_on": fail_on, "helm": helm or "", "against": against}
+        arguments = {"output": output, "fail_on": fail_on, "helm": helm or "", "against": against}
         # What was found out for another version must neither be read nor remembered.
         if no_cache or kubernetes:
-            printed = _jobs(context, selections, asked, kubernetes=kubernetes or "")
+            printed = _jobs(context, selections, arguments, kubernetes=kubernetes or "")
         else:
-            printed = _remembered(context, selections, asked)
+            printed = _remembered(context, selections, arguments)
         click.echo(printed.text, nl=False)
         sys.exit(printed.code)
 
 
-def _remembered(context: Context, selections: tuple[str, ...], asked: Mapping[str, str]) -> Printed:
+def _remembered(
+    context: Context, selections: tuple[str, ...], arguments: Mapping[str, str]
+) -> Printed:
     """What a check of specs prints, found out where something has changed since it last was."""
     from trainwright.cli.memory import Memory
     from trainwright.files import lineage
     from trainwright.files.memory import EMBEDDED
 
-    settings = {**asked, "today": today(), "color": str(context.color)}
-    commits = lineage.state(context.root, asked["against"])
+    settings = {**arguments, "today": today(), "color": str(context.color)}
+    commits = lineage.state(context.root, arguments["against"])
     settings |= {f"git {name}": commit for name, commit in commits.items()}
-    engine = asked["helm"] or EMBEDDED
+    engine = arguments["helm"] or EMBEDDED
     memory = Memory(context.root, "check", selections, settings, engine=engine)
     return memory.recall() or memory.print(
-        lambda tree: _jobs(context, selections, asked, tree=tree)
+        lambda tree: _jobs(context, selections, arguments, tree=tree)
     )
 
 
 def _jobs(
     context: Context,
     selections: tuple[str, ...],
-    asked: Mapping[str, str],
+    arguments: Mapping[str, str],
     *,
     tree: Tree | None = None,
     kubernetes: str = "",
@@ -122,12 +124,12 @@ def _jobs(
     from trainwright.cli.memory import Printed
     from trainwright.helm import sdk
 
-    if not asked["helm"]:
+    if not arguments["helm"]:
         sdk.start()  # what is imported below takes as long
-    options = planning(asked["helm"] or None, no_cache=tree is None)
-    with context.progress("checking", asked["output"]):
-        options = replace(options, kubernetes=kubernetes, proves=True, against=asked["against"])
+    options = planning(arguments["helm"] or None, no_cache=tree is None)
+    with context.progress("checking", arguments["output"]):
+        options = replace(options, kubernetes=kubernetes, proves=True, against=arguments["against"])
         plan = context.plan(selections, options, tree)
-    text = report(context, plan, asked["output"], selections)
-    failed = at_least(plan.findings, asked["fail_on"])
+    text = report(context, plan, arguments["output"], selections)
+    failed = at_least(plan.findings, arguments["fail_on"])
     return Printed(text, FINDINGS if failed else OK)

@@ -154,7 +154,7 @@ def _only(selections: tuple[str, ...]) -> str:
 def _with_unread(answer: tuple[str, list[Unread]]) -> str:
     from trainwright.findings.visibility import visible
 
-    return answer[0] + "".join(f"\n{visible(str(one))}\n" for one in answer[1])
+    return answer[0] + "".join(f"\n{visible(str(namespace))}\n" for namespace in answer[1])
 
 
 def _status(
@@ -164,9 +164,9 @@ def _status(
     from trainwright.cluster import status as asking
     from trainwright.reports import style
 
-    found = [place for place in intent.desired_states(context.root, selections) if place.kinds]
-    single = sum(len(place.intents) for place in found) == 1 and not found[0].whole
-    readings, unread = reach.read(found)
+    states = [place for place in intent.desired_states(context.root, selections) if place.kinds]
+    single = sum(len(place.intents) for place in states) == 1 and not states[0].whole
+    readings, unread = reach.read(states)
     runs = [run for reading in readings for run in reading.runs]
     if output == "json":
         return style.listing("Status", text.items(runs), unread=text.unread_items(unread)), unread
@@ -189,11 +189,11 @@ def _diff(context: Context, selections: tuple[str, ...], reach: Reach) -> int:
         click.echo(report(context, build, "text", selections), err=True)
         return FINDINGS
     findings, differ = [], False
-    for job, found in _compared(context, build, reach):
-        differ = differ or found.differs
-        if found.refused:
-            findings.append(live.finding(job, found))
-        for line in found.diff():
+    for job, comparison in _compared(context, build, reach):
+        differ = differ or comparison.differs
+        if comparison.refused:
+            findings.append(live.finding(job, comparison))
+        for line in comparison.diff():
             click.echo(context.differing(line), nl=False, color=context.color)
     if findings:
         refused = replace(build, findings=tuple(findings), sources={})

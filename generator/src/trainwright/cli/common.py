@@ -97,10 +97,13 @@ def complete(
     from trainwright.specs import load
 
     try:
-        found = load.discover(Folder(completed_root(context))).jobs
+        jobs_by_environment = load.discover(Folder(completed_root(context))).jobs
     except TrainwrightError:
         return []
-    names = [*found, *(str(job) for jobs in found.values() for job in jobs)]
+    names = [
+        *jobs_by_environment,
+        *(str(job) for jobs in jobs_by_environment.values() for job in jobs),
+    ]
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
@@ -288,6 +291,6 @@ def chosen_by(
     from trainwright.specs.select import select
 
     selected = select(selections, available)
-    names = {str(job) for one in selected for job in one.jobs}
-    names |= {one.environment for one in selected if one.whole}
+    names = {str(job) for selection in selected for job in selection.jobs}
+    names |= {selection.environment for selection in selected if selection.whole}
     return names.__contains__

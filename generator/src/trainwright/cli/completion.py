@@ -14,7 +14,7 @@ def completion(context: click.Context, shell: str) -> None:
     """Print the completion script for a shell, to be sourced from its start-up file."""
     from click.shell_completion import get_completion_class
 
-    found = get_completion_class(shell)
-    assert found is not None
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None
     main = context.find_root().command
-    click.echo(found(main, {}, "trainwright", "_TRAINWRIGHT_COMPLETE").source())
+    click.echo(completion_class(main, {}, "trainwright", "_TRAINWRIGHT_COMPLETE").source())

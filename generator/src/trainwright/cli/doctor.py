@@ -33,22 +33,22 @@ def doctor(context: Context, output: str, *, live: bool) -> None:
     from trainwright.setup.doctor.examination import examine
 
     with errors():
-        found = examine(context.root, planning(helm=None, no_cache=False), live=live)
+        diagnoses = examine(context.root, planning(helm=None, no_cache=False), live=live)
         if output == "json":
-            click.echo(style.listing("Diagnoses", [_item(d) for d in found]), nl=False)
+            click.echo(style.listing("Diagnoses", [_item(d) for d in diagnoses]), nl=False)
         else:
-            click.echo("\n".join(_text(context, found)))
-        sys.exit(FINDINGS if any(d.state == "error" for d in found) else OK)
+            click.echo("\n".join(_text(context, diagnoses)))
+        sys.exit(FINDINGS if any(d.state == "error" for d in diagnoses) else OK)
 
 
-def _text(context: Context, found: tuple[Diagnosis, ...]) -> Iterator[str]:
+def _text(context: Context, diagnoses: tuple[Diagnosis, ...]) -> Iterator[str]:
     from trainwright.datatypes.listing import plural
     from trainwright.findings.visibility import visible
 
-    for d in found:
+    for d in diagnoses:
         state = context.paint(f"{d.state.value:<8}", _COLORS[d.state.value])
         yield f"{state} {d.about:<13} {visible(d.message)}"
-    for d in found:
+    for d in diagnoses:
         if d.remedy:
             yield ""
             title = context.paint(f"{d.state.value}[{d.about}]", _COLORS[d.state.value])
@@ -58,9 +58,9 @@ def _text(context: Context, found: tuple[Diagnosis, ...]) -> Iterator[str]:
             if d.effect:
                 yield f"  = effect: {d.effect}"
             yield f"  = help: {visible(d.remedy)}"
-    counts = [(sum(d.state == state for d in found), state) for state in ("error", "warning")]
+    counts = [(sum(d.state == state for d in diagnoses), state) for state in ("error", "warning")]
     message = ", ".join(plural(count, state) for count, state in counts if count)
-    yield f"\n{message or 'nothing is wrong'} in {plural(len(found), 'check')}"
+    yield f"\n{message or 'nothing is wrong'} in {plural(len(diagnoses), 'check')}"
 
 
 def _item(d: Diagnosis) -> dict[str, str | None]:

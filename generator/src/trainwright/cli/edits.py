@@ -62,10 +62,12 @@ def selected(context: Context, selections: tuple[str, ...]) -> tuple[JobFile, ..
     from trainwright.files.tree import Folder
     from trainwright.specs import load, select
 
-    found = select.select(selections, load.discover(Folder(context.root)).jobs)
-    if not any(selection.jobs for selection in found):
-        raise SelectionError(f"no job in {', '.join(selection.environment for selection in found)}")
-    return tuple(file for selection in found for file in selection.jobs)
+    selected_jobs = select.select(selections, load.discover(Folder(context.root)).jobs)
+    if not any(selection.jobs for selection in selected_jobs):
+        raise SelectionError(
+            f"no job in {', '.join(selection.environment for selection in selected_jobs)}"
+        )
+    return tuple(file for selection in selected_jobs for file in selection.jobs)
 
 
 def carry_out(

@@ -38,8 +38,8 @@ def _complete_path(
         spec = load.one_job(Folder(completed_root(context)), str(context.params.get("job")))
     except TrainwrightError:
         return []
-    known = sorted(set(explain.paths(spec)))
-    return [CompletionItem(path) for path in known if path.startswith(incomplete)]
+    paths = sorted(set(explain.paths(spec)))
+    return [CompletionItem(path) for path in paths if path.startswith(incomplete)]
 
 
 @click.command()
@@ -70,12 +70,12 @@ def explain(context: Context, job: str, path: str, output: str) -> None:
         if shown := _fields(job, path, output):
             click.echo(shown, nl=False)
             return
-        found = context.repository.explain(job, path)
+        explanation = context.repository.explain(job, path)
         if output == "json":
-            items = terminal.explanation_items(found)
+            items = terminal.explanation_items(explanation)
             click.echo(style.listing("Explanation", items), nl=False)
         else:
-            click.echo(terminal.explanation(found), nl=False)
+            click.echo(terminal.explanation(explanation), nl=False)
 
 
 def _rule(word: str, output: str) -> str:

@@ -18,20 +18,20 @@ def fix(context: Context, selections: tuple[str, ...], *, yes: bool) -> None:
     from trainwright.files import filetree
 
     session = Session(context.root)
-    found = fixed(session, today(), chosen_by(session.workspace.survey.jobs, selections))
-    if not found.files:
+    fixes = fixed(session, today(), chosen_by(session.workspace.survey.jobs, selections))
+    if not fixes.files:
         click.echo("nothing to fix by itself", err=True)
         return
-    for path, raw in sorted(found.files.items()):
-        for line in context.difference(path, found.before[path], raw):
+    for path, raw in sorted(fixes.files.items()):
+        for line in context.difference(path, fixes.before[path], raw):
             click.echo(line, nl=False, color=context.color)
-    rules = ", ".join(sorted({finding.rule for finding in found.findings}))
-    count = len(found.findings)
+    rules = ", ".join(sorted({finding.rule for finding in fixes.findings}))
+    count = len(fixes.findings)
     message = f"{plural(count, 'finding')} ({rules})"
     if not yes and not sys.stdin.isatty():
         click.echo(f"{message}: nothing is written without --yes", err=True)
         return
     if yes or click.confirm(f"Fix {message}?", err=True):
         with context.held():
-            filetree.write(context.root, ENVIRONMENTS, found.files, found.before)
+            filetree.write(context.root, ENVIRONMENTS, fixes.files, fixes.before)
         click.echo(f"{message} fixed", err=True)

@@ -129,11 +129,11 @@ def import_(  # noqa: PLR0913 - an option each
     with errors():
         if not files and not commands:
             raise click.UsageError("name a FILE, or give a --command")
-        found = importing.ImportInput(values)
+        inputs = importing.ImportInput(values)
         for text in commands:
-            found.commands("--command", text)
+            inputs.commands("--command", text)
         if files:
-            found.files(files)
+            inputs.files(files)
         options = ImportOptions(
             environment=environment,
             entrypoint=tuple(shlex.split(entrypoint or "")),
@@ -145,17 +145,17 @@ def import_(  # noqa: PLR0913 - an option each
             new_runs=new_runs,
         )
         with nullcontext() if dry_run else context.held(), context.progress("importing", output):
-            done = run(context.root, found, options)
+            done = run(context.root, inputs, options)
         if output == "json":
-            click.echo(json.render(found, done, environment, written=not dry_run), nl=False)
+            click.echo(json.render(inputs, done, environment, written=not dry_run), nl=False)
         else:
-            _say_all(context, found, done, environment, dry_run=dry_run)
-        failed = found.findings or found.problems or done.problems or done.broken
+            _say_all(context, inputs, done, environment, dry_run=dry_run)
+        failed = inputs.findings or inputs.problems or done.problems or done.broken
         sys.exit(FINDINGS if failed else OK)
 
 
 def _say_all(
-    context: Context, found: ImportInput, done: ImportBatch, environment: str, *, dry_run: bool
+    context: Context, inputs: ImportInput, done: ImportBatch, environment: str, *, dry_run: bool
 ) -> None:
     for imported, path in done.imported:
         _say(context, imported, path, dry_run=dry_run)
@@ -163,7 +163,7 @@ def _say_all(
         click.echo(
             f"Not checked against the rules yet: run `trainwright check {environment}`.", err=True
         )
-    _say_problems(context, found, done.problems)
+    _say_problems(context, inputs, done.problems)
     if done.broken:
         names = ", ".join(path for _, path in done.broken)
         click.echo(f"{context.paint('cannot run', 'red')} as imported: {names}", err=True)
@@ -180,13 +180,13 @@ def _say(context: Context, imported: Imported, path: str, *, dry_run: bool) -> N
         click.echo(line, err=True)
 
 
-def _say_problems(context: Context, found: ImportInput, problems: tuple[str, ...]) -> None:
+def _say_problems(context: Context, inputs: ImportInput, problems: tuple[str, ...]) -> None:
     from trainwright.findings.credentials import redact
 
     label = context.paint("error", "red")
-    for finding in found.findings:
+    for finding in inputs.findings:
         click.echo(f"{label}[{finding.rule}] {finding.place}: {redact(finding.message)}", err=True)
-    for problem in (*found.problems, *problems):
+    for problem in (*inputs.problems, *problems):
         click.echo(f"{label}: {redact(problem)}", err=True)
-    for left in found.beside:
+    for left in inputs.beside:
         click.echo(f"beside: {left}", err=True)

@@ -30,8 +30,8 @@ class _Target(click.types.StringParamType):
         from trainwright.kinds import TARGETS
 
         if value not in TARGETS:
-            found = meant(value, tuple(TARGETS))
-            self.fail(f'"{value}" is none of {", ".join(TARGETS)}.{found}', param, context)
+            suggestion = meant(value, tuple(TARGETS))
+            self.fail(f'"{value}" is none of {", ".join(TARGETS)}.{suggestion}', param, context)
         return value
 
     def get_missing_message(self, *_: object, **__: object) -> str:

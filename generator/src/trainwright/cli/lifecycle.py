@@ -246,12 +246,13 @@ def _one_repository(context: Context, selections: tuple[str, ...], given: str) -
     if given:
         return
     tree = Folder(context.root)
-    found = {
+    repositories = {
         load(tree, file, None).value("/image/repository") for file in selected(context, selections)
     }
-    if len(found) > 1:
+    if len(repositories) > 1:
         raise click.UsageError(
-            f"these jobs run {len(found)} images: name the one, --digest {min(found)}@sha256:…"
+            f"these jobs run {len(repositories)} images: name the one, "
+            f"--digest {min(repositories)}@sha256:…"
         )
 
 

@@ -35,27 +35,27 @@ def migrate(context: Context, selections: tuple[str, ...], to: str, *, dry_run: 
         raise click.UsageError("name the jobs to move: ENV or ENV/JOB")
     with errors(), nullcontext() if dry_run else context.held():
         tree = Tracked(Folder(context.root))
-        found: list[Migration] = []
+        migrations: list[Migration] = []
         for selection in select(selections, load.discover(tree).jobs):
             place = ImportContext(tree, selection.environment)
             done = (migration.migrate(place, file, to) for file in selection.jobs)
-            found += [migrated for migrated in done if migrated is not None]
-        for migrated in found:
+            migrations += [migrated for migrated in done if migrated is not None]
+        for migrated in migrations:
             _say(context, migrated)
         if not dry_run:
-            _write(context.root, [migrated for migrated in found if not migrated.refused])
-        refused = sum(bool(migrated.refused) for migrated in found)
+            _write(context.root, [migrated for migrated in migrations if not migrated.refused])
+        refused = sum(bool(migrated.refused) for migrated in migrations)
         moved = "to move" if dry_run else "moved"
-        click.echo(f"{len(found) - refused} {moved}, {refused} refused", err=True)
+        click.echo(f"{len(migrations) - refused} {moved}, {refused} refused", err=True)
         sys.exit(FINDINGS if refused else OK)
 
 
-def _write(root: Path, found: list[Migration]) -> None:
+def _write(root: Path, migrations: list[Migration]) -> None:
     from trainwright.datatypes.layout import ENVIRONMENTS
     from trainwright.files import filetree
 
     before, after = (
-        {migrated.file.path: raw(migrated) for migrated in found}
+        {migrated.file.path: raw(migrated) for migrated in migrations}
         for raw in (attrgetter("before"), attrgetter("after"))
     )
     filetree.write(root, ENVIRONMENTS, after, before)

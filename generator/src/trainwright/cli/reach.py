@@ -86,22 +86,22 @@ class Reach:
         from trainwright.cluster.errors import ClusterError
         from trainwright.cluster.status import Unread, run_statuses
 
-        found: list[Reading] = []
+        readings: list[Reading] = []
         unread: list[Unread] = []
         for place, began_in in self._namespaces(places):
             part = place.within(began_in) if began_in else place
             try:
                 cluster, where = self(place.environment, began_in)
-                found.append(Reading(part, cluster, where, run_statuses(cluster, part, where)))
+                readings.append(Reading(part, cluster, where, run_statuses(cluster, part, where)))
             except ClusterError as error:
                 name = self.namespace or began_in or place.environment.namespace
                 unread.append(
                     Unread(environment=place.environment.name, namespace=name, error=error)
                 )
-        if unread and not found:
-            same = len({str(one.error) for one in unread}) == 1
+        if unread and not readings:
+            same = len({str(namespace.error) for namespace in unread}) == 1
             raise unread[0].error if same else ClusterError("\n".join(map(str, unread)))
-        return found, unread
+        return readings, unread
 
     def _namespaces(self, places: Iterable[DesiredState]) -> Iterator[tuple[DesiredState, str]]:
         for place in places:
@@ -111,7 +111,7 @@ class Reach:
 
 def name_unread(unread: Sequence[Unread]) -> None:
     """A line on stderr for each namespace that could not be read, and the exit code."""
-    for one in unread:
-        click.echo(line_of(one), err=True)
+    for namespace in unread:
+        click.echo(line_of(namespace), err=True)
     if unread:
         sys.exit(CANNOT)

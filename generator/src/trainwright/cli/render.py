@@ -73,9 +73,9 @@ def render(
         options = replace(options, writes=not check_only, proves=True, against=against)
         with context.progress("rendering"):
             plan = context.plan(selections, options)
-        found = replace(plan, findings=(*plan.findings, *plan.underived))
-        if found.findings:
-            click.echo(report(context, found, "text", selections), err=True)
+        reported = replace(plan, findings=(*plan.findings, *plan.underived))
+        if reported.findings:
+            click.echo(report(context, reported, "text", selections), err=True)
         if plan.failed:
             click.echo("Nothing was written, because of the errors.", err=True)
             sys.exit(FINDINGS)

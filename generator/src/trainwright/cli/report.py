@@ -74,9 +74,9 @@ def report(
         with context.progress("checking"):
             build = context.plan(selections, planning(helm, no_cache))
             statuses, unread = _statuses(context, selections) if live else ([], [])
-            found = overview(context.root, build, statuses, goodput, unread)
-        for one in found.unassigned:
-            click.echo(f"{visible(one.file)}: {_unassigned(one)}", err=True)
+            collected = overview(context.root, build, statuses, goodput, unread)
+        for goodput_run in collected.unassigned:
+            click.echo(f"{visible(goodput_run.file)}: {_unassigned(goodput_run)}", err=True)
         words = ["trainwright", "report", *selections, *(["--live"] if live else [])]
         words += [word for path in goodput_files for word in ("--goodput", str(path))]
         try:
@@ -89,7 +89,7 @@ def report(
             commit=commit,
             written=_now(),
         )
-        click.echo(page.render(found, style), nl=False)
+        click.echo(page.render(collected, style), nl=False)
         name_unread(unread)
 
 
@@ -103,25 +103,25 @@ def _goodput(paths: tuple[Path, ...]) -> list[RunGoodput]:
     """What the files hold; one error has all that is wrong with any of them."""
     from trainwright.overview.goodput import parse
 
-    found, wrong = [], []
+    runs, wrong = [], []
     for path in paths:
         for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
             try:
-                found.append(parse(str(file), file.read_bytes()))
+                runs.append(parse(str(file), file.read_bytes()))
             except OSError as error:
                 wrong.append(f"{file}: cannot be read: {error.strerror}")
             except SourceError as error:
                 wrong.append(str(error))
     if wrong:
         raise SourceError("\n".join(wrong))
-    return found
+    return runs
 
 
-def _unassigned(one: RunGoodput) -> str:
+def _unassigned(run: RunGoodput) -> str:
     from trainwright.findings.visibility import visible
 
     return (
-        f"not shown: it is about the run {visible(one.name)}, which is not one of exactly one job "
+        f"not shown: it is about the run {visible(run.name)}, which is not one of exactly one job "
         "here; its name is set by `python -m trainwright_runtime report --run ENV/NAME`"
     )
 

@@ -27,19 +27,19 @@ def schema(name: str, out: Path | None) -> None:
     from trainwright.documents.validation import schema_files
 
     with errors():
-        found = schema_files.found()
-        if name and name not in found:
+        schemas = schema_files.found()
+        if name and name not in schemas:
             raise click.BadParameter(
-                f'"{name}" is none of {", ".join(found)}.{meant(name, tuple(found))}',
+                f'"{name}" is none of {", ".join(schemas)}.{meant(name, tuple(schemas))}',
                 param_hint="NAME",
             )
         if out is not None:
-            for path in schema_files.write(out, (name,) if name else tuple(found)):
+            for path in schema_files.write(out, (name,) if name else tuple(schemas)):
                 click.echo(path)
         elif name:
-            click.echo(found[name].text, nl=False)
+            click.echo(schemas[name].text, nl=False)
         else:
             from trainwright.reports import terminal
 
-            rows = [[one.name, one.title] for one in found.values()]
+            rows = [[schema_file.name, schema_file.title] for schema_file in schemas.values()]
             click.echo(terminal.table(("NAME", "DESCRIBES"), rows, color=False), nl=False)

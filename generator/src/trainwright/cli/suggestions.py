@@ -30,8 +30,8 @@ class Choice(_Words):
         try:
             return super().convert(value, param, context)
         except click.BadParameter as error:
-            found = meant(str(value), tuple(map(str, self.choices)))
-            raise click.BadParameter(f"{error.message}{found}", context, param) from error
+            suggestion = meant(str(value), tuple(map(str, self.choices)))
+            raise click.BadParameter(f"{error.message}{suggestion}", context, param) from error
 
 
 class Command(click.Command):
@@ -43,13 +43,13 @@ class Command(click.Command):
             return super().parse_args(context, words)
         except click.BadParameter:
             options, _, _ = self.make_parser(context).parse_args(args=given)
-            found = []
+            messages = []
             for parameter in self.get_params(context):
                 try:
                     parameter.handle_parse_result(context, options, [])
                 except click.BadParameter as error:
-                    found.append(error.format_message())
-            raise click.UsageError("\nError: ".join(found), context) from None
+                    messages.append(error.format_message())
+            raise click.UsageError("\nError: ".join(messages), context) from None
 
 
 class Group(click.Group):
@@ -62,8 +62,8 @@ class Group(click.Group):
             from difflib import get_close_matches
 
             near = get_close_matches(words[0], paths := self._paths(context), n=1)
-            found = f" Did you mean '{paths[near[0]]}'?" if near else ""
-            context.fail(f"No such command '{words[0]}'.{found}")
+            suggestion = f" Did you mean '{paths[near[0]]}'?" if near else ""
+            context.fail(f"No such command '{words[0]}'.{suggestion}")
         return super().resolve_command(context, words)
 
     def sections(self, context: click.Context) -> Mapping[str, Iterable[str]]:
@@ -73,8 +73,8 @@ class Group(click.Group):
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the first sentence of each command, whole at every width; click cuts it."""
         for title, names in self.sections(context).items():
-            found = {name: self.get_command(context, name) for name in names}
-            rows = [(name, _sentence(command)) for name, command in found.items() if command]
+            commands = {name: self.get_command(context, name) for name in names}
+            rows = [(name, _sentence(command)) for name, command in commands.items() if command]
             with formatter.section(title):
                 formatter.write_dl(rows)
 

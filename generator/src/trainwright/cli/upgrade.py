@@ -62,10 +62,12 @@ def upgrade(
     with errors():
         options = session.UpgradeOptions(today=today(), before=before, after=after, chart=chart)
         with context.progress("rendering with both versions", output):
-            found = session.upgrade(context.root, selections, options)
+            comparison = session.upgrade(context.root, selections, options)
         named = (("--from", before), ("--to", after), ("--chart", chart))
         words = ["trainwright", "admin", "upgrade", *selections]
         words += [word for option, path in named if path for word in (option, str(path))]
         style = Style(command=" ".join(words), paint=context.paint, differing=context.differing)
-        click.echo(written("plan.upgrade", output, found, style), nl=False, color=context.color)
-        sys.exit(FINDINGS if found.blocked else OK)
+        click.echo(
+            written("plan.upgrade", output, comparison, style), nl=False, color=context.color
+        )
+        sys.exit(FINDINGS if comparison.blocked else OK)

@@ -64,19 +64,19 @@ def verify(
     with errors():
         with context.progress("verifying", output):
             options = replace(planning(helm, no_cache=True), check_next_runs=False)
-            found = verification.verify(context.root, commit, environments, against, options)
-        click.echo(_FORMATS[output](found), nl=False)
+            verified = verification.verify(context.root, commit, environments, against, options)
+        click.echo(_FORMATS[output](verified), nl=False)
         if statements is not None:
-            _write(statements, found)
-        sys.exit(OK if found.equal else FINDINGS)
+            _write(statements, verified)
+        sys.exit(OK if verified.equal else FINDINGS)
 
 
-def _text(found: Verification) -> str:
+def _text(verified: Verification) -> str:
     from trainwright.findings import credentials
     from trainwright.findings.visibility import visible
 
     lines = []
-    for each in found.sets:
+    for each in verified.sets:
         for file in each.files:
             place = f"{file.path}:{file.line}" if file.why else file.path
             reason = f": {file.why}" if file.why else ""
@@ -84,12 +84,12 @@ def _text(found: Verification) -> str:
         verdicts = [file.verdict for file in each.files]
         counts = [f"{verdicts.count(v)} {v}" for v in dict.fromkeys(("equal", *verdicts))]
         source = each.rendered.commit
-        of = f", published from {source[:12]}" if source != found.commit else ""
+        of = f", published from {source[:12]}" if source != verified.commit else ""
         lines.append(visible(f"{each.environment}: {', '.join(counts)}{of}"))
     return "".join(f"{line}\n" for line in lines)
 
 
-def _json(found: Verification) -> str:
+def _json(verified: Verification) -> str:
     from trainwright.findings import credentials
     from trainwright.reports import style
 
@@ -98,7 +98,7 @@ def _json(found: Verification) -> str:
         [
             {
                 "environment": each.environment,
-                "commit": found.commit,
+                "commit": verified.commit,
                 "source": each.rendered.commit,
                 "base": each.rendered.base,
                 "equal": each.equal,
@@ -113,7 +113,7 @@ def _json(found: Verification) -> str:
                     for file in each.files
                 ],
             }
-            for each in found.sets
+            for each in verified.sets
         ],
     )
 
@@ -121,11 +121,11 @@ def _json(found: Verification) -> str:
 _FORMATS = {"text": _text, "json": _json}
 
 
-def _write(folder: Path, found: Verification) -> None:
+def _write(folder: Path, verified: Verification) -> None:
     from trainwright.datatypes.errors import OutputError
     from trainwright.gitops import statement
 
-    sets = (each.rendered for each in found.sets if each.equal)
+    sets = (each.rendered for each in verified.sets if each.equal)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in ((n, t) for it in sets for n, t in statement.for_signing(it).items()):

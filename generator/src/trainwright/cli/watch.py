@@ -36,10 +36,12 @@ def findings(context: Context, selections: tuple[str, ...], output: str) -> None
             session.check_next()
         session.refresh(today())
         chosen = chosen_by(session.workspace.survey.jobs, selections)
-        found = tuple(f for f in session.check.everything() if chosen is None or chosen(f.subject))
+        selected = tuple(
+            f for f in session.check.everything() if chosen is None or chosen(f.subject)
+        )
         return reports.write(
-            found,
-            {file: session.lines(file) for file in {finding.place.file for finding in found}},
+            selected,
+            {file: session.lines(file) for file in {finding.place.file for finding in selected}},
             output,
             checked=tuple(str(job) for job in session.jobs() if chosen is None or chosen(str(job))),
             command=" ".join(("trainwright", "check", *selections)),

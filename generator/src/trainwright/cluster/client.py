@@ -111,9 +111,11 @@ class Cluster:
         page: Data = {}
         path, more = resource.path(namespace), ""
         for _ in range(_PAGES):
-            asked = {"limit": _PAGE, **({"_continue": more} if more else {}), **selectors}
+            parameters = {"limit": _PAGE, **({"_continue": more} if more else {}), **selectors}
             try:
-                page = self._json(Answer("list", str(resource), namespace), "get", path, **asked)
+                page = self._json(
+                    Answer("list", str(resource), namespace), "get", path, **parameters
+                )
             except Expired:  # the list is older than what etcd keeps: read it anew
                 items, page, more = [], {}, ""
                 continue
@@ -189,8 +191,8 @@ class Cluster:
         """How the API names a kind. Raises NoKind when it does not know it."""
         prefix = "apis" if "/" in api_version else "api"
         answer = Answer("get", f"{kind} ({api_version})")
-        known = self._json(answer, "get", f"/{prefix}/{api_version}")
-        for entry in mappings(known.get("resources")):
+        listing = self._json(answer, "get", f"/{prefix}/{api_version}")
+        for entry in mappings(listing.get("resources")):
             plural = text(entry.get("name"))
             if entry.get("kind") == kind and plural and "/" not in plural:
                 return Resource(
@@ -269,12 +271,12 @@ class Cluster:
 
     def _parsed(self, text: bytes | str) -> Data:
         try:
-            found = json.loads(text)
+            data = json.loads(text)
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
+            data = None
+        if not isinstance(data, dict):
             raise ClusterError(self._foreign)
-        return found
+        return data
 
     def _listed(self, page: Mapping[str, Data]) -> list[Data]:
         """The items of a list, each an object."""
@@ -283,11 +285,11 @@ class Cluster:
             raise ClusterError(self._foreign)
         return [self._object(item) for item in items]
 
-    def _object(self, found: Data) -> Data:
+    def _object(self, data: Data) -> Data:
         """What is an object; anything else is no Kubernetes API's."""
-        if not is_object(found):
+        if not is_object(data):
             raise ClusterError(self._foreign)
-        return found
+        return data
 
     @property
     def _foreign(self) -> str:
@@ -338,21 +340,21 @@ def _within(seconds: float, call: Callable[[], T], slow: ClusterError) -> T:
 
     Thread(target=run, daemon=True).start()
     try:
-        found, error = answers.get(timeout=seconds)
+        value, error = answers.get(timeout=seconds)
     except Empty:
         given_up.set()
         _close_late(answers)
         raise slow from None
     if error is not None:
         raise error
-    return cast(T, found)
+    return cast(T, value)
 
 
 def _close_late(answers: SimpleQueue[tuple[T | None, BaseException | None]]) -> None:
     with suppress(Empty):
-        found, _ = answers.get_nowait()
-        if found is not None and hasattr(found, "close"):
-            found.close()
+        value, _ = answers.get_nowait()
+        if value is not None and hasattr(value, "close"):
+            value.close()
 
 
 def _bounded(request: Callable[..., Any]) -> Callable[..., Any]:

@@ -45,8 +45,8 @@ def _items(git: list[Data], live: list[Data], pointer: Pointer) -> Iterator[Poin
                 yield below
             continue
         partners = [other for other in live if dig(other, key) == item[key]]
-        found = [list(_differences(item, other, below)) for other in partners]
-        yield from min(found, key=len, default=[below])
+        candidates = [list(_differences(item, other, below)) for other in partners]
+        yield from min(candidates, key=len, default=[below])
 
 
 def _same_amount(git: Data, live: Data, pointer: Pointer) -> bool:

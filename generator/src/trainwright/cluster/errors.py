@@ -96,11 +96,11 @@ def failed(answer: Answer, status: int, body: object, where: str) -> ClusterErro
     if answer.about_object and 400 <= status < 500 and status != 429:
         causes = (text.get("details") or {}).get("causes") or ()
         return Refused(message, tuple(c["field"] for c in causes if c.get("field")))
-    if answer.resource == LOG and (found := _of_a_log(status, message)):
-        return found
-    known = {404: Unknown, 410: Expired}
+    if answer.resource == LOG and (log_error := _of_a_log(status, message)):
+        return log_error
+    error_types = {404: Unknown, 410: Expired}
     words = f"{where} answers {status} when asked to {answer}: {message}"
-    return known.get(status, ClusterError)(words)
+    return error_types.get(status, ClusterError)(words)
 
 
 def _of_a_log(status: int, message: str) -> ClusterError | None:
@@ -125,10 +125,10 @@ def _status(body: object) -> dict[str, Data]:
     """The Status object of an answer; anything else as its message."""
     text = body.decode(errors="replace") if isinstance(body, bytes) else str(body)
     try:
-        found = json.loads(text)
+        data = json.loads(text)
     except ValueError:
-        found = None
-    return found if isinstance(found, dict) else {"message": text[:300]}
+        data = None
+    return data if isinstance(data, dict) else {"message": text[:300]}
 
 
 def unreachable(where: str, reason: object) -> Unreachable:

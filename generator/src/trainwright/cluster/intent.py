@@ -97,12 +97,12 @@ def desired_states(root: Path, patterns: tuple[str, ...]) -> tuple[DesiredState,
 
 def desired_run(root: Path, name: str) -> tuple[DesiredState, DesiredRun]:
     """The one job of that name, with its environment."""
-    found = [(p, intent) for p in desired_states(root, (name,)) for intent in p.intents]
-    if not found:
+    candidates = [(p, intent) for p in desired_states(root, (name,)) for intent in p.intents]
+    if not candidates:
         raise SelectionError(f'"{name}" is not a job that a cluster runs')
-    if len(found) > 1 or "/" not in name:
-        raise SelectionError(f'"{name}" is {len(found)} jobs: name one as ENV/JOB')
-    return found[0]
+    if len(candidates) > 1 or "/" not in name:
+        raise SelectionError(f'"{name}" is {len(candidates)} jobs: name one as ENV/JOB')
+    return candidates[0]
 
 
 def _place(workspace: Workspace, selection: Selection, jobs: tuple[JobFile, ...]) -> DesiredState:

@@ -28,13 +28,13 @@ def workloads(cluster: Cluster, namespace: str) -> list[Data]:
 
 
 def workload_for(
-    body: Mapping[str, Data], found: Sequence[Mapping[str, Data]]
+    body: Mapping[str, Data], candidates: Sequence[Mapping[str, Data]]
 ) -> Mapping[str, Data] | None:
     """The Workload that Kueue made for an object."""
     uid = body["metadata"].get("uid")
-    for one in found:
-        if any(o.get("uid") == uid for o in one["metadata"].get("ownerReferences") or ()):
-            return one
+    for workload in candidates:
+        if any(o.get("uid") == uid for o in workload["metadata"].get("ownerReferences") or ()):
+            return workload
     return None
 
 
@@ -56,23 +56,23 @@ def reason(
 
     quota = conditions.get("QuotaReserved", {})
     if holds("Admitted") or holds("Finished"):
-        found = "", ""
+        explanation = "", ""
     elif spec.get("active") is False:
-        found = "Deactivated", _message(conditions, "Evicted") or "its Workload is not active"
+        explanation = "Deactivated", _message(conditions, "Evicted") or "its Workload is not active"
     elif holds("QuotaReserved"):
-        found = "AdmissionChecks", _checks(status) or "quota is reserved, checks are not done"
+        explanation = "AdmissionChecks", _checks(status) or "quota is reserved, checks are not done"
     elif holds("Evicted"):
-        found = _evicted(conditions["Evicted"], quota)
+        explanation = _evicted(conditions["Evicted"], quota)
     elif quota.get("message") and _BYPASSED not in quota["message"]:
-        found = _word(quota), clean(quota["message"])
+        explanation = _word(quota), clean(quota["message"])
     else:
-        found = _of_its_like(workload, all_) or (_word(quota) if quota else "Queued", _UNSAID)
-    return found
+        explanation = _of_its_like(workload, all_) or (_word(quota) if quota else "Queued", _UNSAID)
+    return explanation
 
 
 def _evicted(condition: Mapping[str, Data], quota: Mapping[str, Data]) -> tuple[str, str]:
     """Why it had to stop ("Preempted"), and then what it waits for since."""
-    why, since = (clean(one.get("message") or "") for one in (condition, quota))
+    why, since = (clean(entry.get("message") or "") for entry in (condition, quota))
     waits = since if _BYPASSED not in since and since not in why else ""
     return condition.get("reason") or "Evicted", "; ".join(filter(None, (why, waits)))
 
@@ -119,11 +119,11 @@ def _shape(workload: Mapping[str, Data]) -> Data:
 def _of_set(pods: Mapping[str, Data]) -> Data:
     spec = (pods.get("template") or {}).get("spec") or {}
     counted = [pods.get(key) for key in ("name", "count", "minCount", "topologyRequest")]
-    asked = [
+    requested = [
         [((c.get("resources") or {}).get("requests"), c.get("ports")) for c in spec.get(kind) or ()]
         for kind in ("initContainers", "containers")
     ]
-    return counted, asked, [spec.get(field) for field in _PLACED]
+    return counted, requested, [spec.get(field) for field in _PLACED]
 
 
 # Where Kueue's feature gate UnadmittedWorkloadsObservability is off the reason is only `Pending`,
@@ -138,11 +138,11 @@ _GRANULAR = (
 
 
 def _word(quota: Mapping[str, Data]) -> str:
-    found: str = quota.get("reason") or "Pending"
-    if found != "Pending":
-        return found
+    word_of_quota: str = quota.get("reason") or "Pending"
+    if word_of_quota != "Pending":
+        return word_of_quota
     message = quota.get("message") or ""
-    return next((word for part, word in _GRANULAR if part in message), found)
+    return next((word for part, word in _GRANULAR if part in message), word_of_quota)
 
 
 def _conditions(workload: Mapping[str, Data]) -> dict[str, Mapping[str, Data]]:

@@ -27,30 +27,30 @@ def read(cluster: Cluster) -> tuple[Kueue, str]:
     written = _configuration(text(dig(_get(cluster, *_CONFIG_MAP), "data", _FILE)))
     deployment = _get(cluster, *_DEPLOYMENT)
     pod = dig(deployment, "spec", "template", "spec", "containers")
-    container = next((one for one in mappings(pod) if one.get("name") == "manager"), {})
+    container = next((entry for entry in mappings(pod) if entry.get("name") == "manager"), {})
     image = text(container.get("image"))
-    found = Kueue(
+    kueue = Kueue(
         version=_version(image),
         frameworks=_frameworks(written),
         wait_for_pods_ready=_waits(written),
         feature_gates=dict(sorted(_gates(written, sequence(container.get("args"))))),
     )
-    return found, image
+    return kueue, image
 
 
 def _get(cluster: Cluster, resource: Resource, name: str) -> Mapping[str, Data]:
-    found = cluster.get(resource, NAMESPACE, name, role=ROLE)
-    if found is None:
+    body = cluster.get(resource, NAMESPACE, name, role=ROLE)
+    if body is None:
         kind = {"configmaps": "ConfigMap", "deployments": "Deployment"}[resource.plural]
         raise ClusterError(f"there is no {kind} {name} in {NAMESPACE} of {cluster.where}")
-    return mapping(found)
+    return mapping(body)
 
 
 def _configuration(written: str) -> Mapping[str, Data]:
-    found = yamlio.parse(_FILE, written.encode())
-    if isinstance(found, yamlio.Document):
-        return mapping(found.data)
-    raise ClusterError(f"the ConfigMap {_CONFIG_MAP[1]} cannot be read: {found[0].message}")
+    parsed = yamlio.parse(_FILE, written.encode())
+    if isinstance(parsed, yamlio.Document):
+        return mapping(parsed.data)
+    raise ClusterError(f"the ConfigMap {_CONFIG_MAP[1]} cannot be read: {parsed[0].message}")
 
 
 # registry.k8s.io/kueue/kueue:v0.19.2, and the tag may have a digest behind it.
@@ -58,8 +58,8 @@ _TAG = re.compile(r":v?(\d+\.\d+(?:\.\d+)?)[^/:@]*(?:@.*)?")
 
 
 def _version(image: str) -> str:
-    found = _TAG.search(image, image.rfind("/") + 1)
-    return found[1] if found else ""
+    match = _TAG.search(image, image.rfind("/") + 1)
+    return match[1] if match else ""
 
 
 def _frameworks(written: Mapping[str, Data]) -> tuple[str, ...]:
@@ -87,8 +87,8 @@ _UNITS = {"h": 3600, "m": 60, "s": 1, "ms": 0.001, "us": 0.000_001, "ns": 0.000_
 
 
 def _seconds(duration: Data) -> int | None:
-    found = _GO.findall(text(duration))
-    return int(sum(float(number) * _UNITS[unit] for number, unit in found)) if found else None
+    parts = _GO.findall(text(duration))
+    return int(sum(float(number) * _UNITS[unit] for number, unit in parts)) if parts else None
 
 
 def _gates(written: Mapping[str, Data], arguments: Iterable[Data]) -> Iterator[tuple[str, bool]]:

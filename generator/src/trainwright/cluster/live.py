@@ -76,13 +76,13 @@ def rendered(root: Path, planned: EnvironmentBuild) -> Iterator[tuple[JobFile, M
                     yield job, Manifest(body=body, path=file)
 
 
-def finding(job: JobFile, found: Comparison) -> Finding:
+def finding(job: JobFile, comparison: Comparison) -> Finding:
     """What the API server refuses, at the job that it was rendered from."""
-    pointer = _pointer(found.fields[0]) if found.fields else ""
+    pointer = _pointer(comparison.fields[0]) if comparison.fields else ""
     return replace(
-        REFUSED.at(Location(job.path), f"the API server refuses it: {found.refused}"),
+        REFUSED.at(Location(job.path), f"the API server refuses it: {comparison.refused}"),
         subject=str(job),
-        manifest=found.manifest.title,
+        manifest=comparison.manifest.title,
         pointer=pointer,
     )
 

@@ -30,14 +30,14 @@ class LogOptions:
     tail: int | None = None
 
     def options(self, container: str) -> dict[str, str]:
-        found = {"container": container}
+        parameters = {"container": container}
         if self.previous:
-            found["previous"] = "true"
+            parameters["previous"] = "true"
         if self.since is not None:
-            found["sinceSeconds"] = str(self.since)
+            parameters["sinceSeconds"] = str(self.since)
         if self.tail is not None:
-            found["tailLines"] = str(self.tail)
-        return found
+            parameters["tailLines"] = str(self.tail)
+        return parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,9 @@ def in_order(pods: Sequence[LivePod], *, failed_first: bool) -> tuple[LivePod, .
 
 def reports(pods: Sequence[LivePod]) -> Iterator[LogLine]:
     """What the runtime reports of the rank that failed first, for those who read no further."""
-    found = first_failure(pods)
-    if found is not None and found[1].report is not None:
-        yield LogLine(found[0], found[1].report.message, note=True)
+    failure = first_failure(pods)
+    if failure is not None and failure[1].report is not None:
+        yield LogLine(failure[0], failure[1].report.message, note=True)
 
 
 def read(

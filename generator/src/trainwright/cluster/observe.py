@@ -149,14 +149,14 @@ def _delays(
     """What keeps pods from being ready that are not broken, and others from being made."""
     pods = current(observation.pods)
     waiting = sorted((pod for pod in pods if pod.reason and pod not in broken), key=_weight)
-    found = [_held_up(waiting)] if waiting else []
+    delays = [_held_up(waiting)] if waiting else []
     group = [notice for notice in observation.notices if notice.kind == POD_GROUP]
     if group and waiting and waiting[0].reason == UNSCHEDULED:
-        found = [(group[-1].reason, group[-1].message)]
+        delays = [(group[-1].reason, group[-1].message)]
     refused = [notice for notice in observation.notices if notice.reason.startswith(_NOT_MADE)]
     if refused and lacks_pods(seen.total, pods):
-        found.append((refused[-1].reason, refused[-1].message))
-    return found
+        delays.append((refused[-1].reason, refused[-1].message))
+    return delays
 
 
 def is_unexplained(total: int | None, pods: Sequence[LivePod]) -> bool:

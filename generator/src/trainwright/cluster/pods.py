@@ -134,8 +134,8 @@ def pod_slots(
     own = Manifest(body=body)
     others = tuple(m for m in beside if m.identity[:2] != own.identity[:2])
     try:
-        found = workload((own, *others), kind.status.size(body))
-        foreseen = rank_prediction.predict(found.training)
+        expected = workload((own, *others), kind.status.size(body))
+        foreseen = rank_prediction.predict(expected.training)
     except ManifestError:
         return ()
     held: dict[str, list[int | None]] = {}
@@ -146,11 +146,11 @@ def pod_slots(
             name=pod.name,
             role=pod.role,
             index=number,
-            ranks=tuple(r for r in known if r is not None) if None not in known else (),
+            ranks=tuple(r for r in ranks if r is not None) if None not in ranks else (),
         )
-        for pods in (found.training, *map(found.of_role, found.serving))
+        for pods in (expected.training, *map(expected.of_role, expected.serving))
         for number, pod in enumerate(pods)
-        for known in [held.get(pod.name, [])]
+        for ranks in [held.get(pod.name, [])]
     )
 
 
@@ -199,7 +199,7 @@ def _main_container(pod: PodTemplate, kind: Kind) -> str:
 
 
 def _named(statuses: Data, name: str) -> Mapping[str, Data]:
-    return next((found for found in mappings(statuses) if found.get("name") == name), {})
+    return next((entry for entry in mappings(statuses) if entry.get("name") == name), {})
 
 
 def _origin(pod: PodTemplate) -> str:

@@ -60,23 +60,23 @@ class Session:
 
         def again() -> tuple[Sequence[LivePod], bool]:
             now = self._run()
-            found = [pod for pod in _of(role, now.pods) if role or not pod.role or _failed(pod)]
-            return _with(rank, found) if found else (), now.state.over
+            followed = [pod for pod in _of(role, now.pods) if role or not pod.role or _failed(pod)]
+            return _with(rank, followed) if followed else (), now.state.over
 
         return chain(why, logs.follow(self.cluster, self.namespace, again, wanted))
 
     def _run(self) -> RunStatus:
-        one = status.find(self.cluster, self.place, self.intent, self.namespace, self.name)
-        if one is None:
+        live = status.find(self.cluster, self.place, self.intent, self.namespace, self.name)
+        if live is None:
             raise ClusterError(f"{self.intent.job}: {self.name} is not applied{self._others()}")
-        return self._seen(one)
+        return self._seen(live)
 
-    def _seen(self, one: LiveObject) -> RunStatus:
-        return status.run_status(self.cluster, self.place, self.intent, self.namespace, one)
+    def _seen(self, live: LiveObject) -> RunStatus:
+        return status.run_status(self.cluster, self.place, self.intent, self.namespace, live)
 
     def _others(self) -> str:
-        found = status.others(self.cluster, self.place, self.intent, self.namespace)
-        names = [name for name in found if name != self.object]
+        others = status.others(self.cluster, self.place, self.intent, self.namespace)
+        names = [name for name in others if name != self.object]
         return f"; in the cluster: {', '.join(names)} (see --run)" if names else ""
 
     # --- wait ------------------------------------------------------------------------------------
@@ -147,11 +147,11 @@ def _with(rank: int | None, pods: Sequence[LivePod]) -> tuple[LivePod, ...]:
     if rank is None:
         return tuple(pods)
     trains = [pod for pod in pods if not pod.role] or pods
-    known = all(pod.seat and pod.seat.ranks for pod in trains)
+    have_ranks = all(pod.seat and pod.seat.ranks for pod in trains)
     held = [
         pod
         for pod in trains
-        if (rank in pod.seat.ranks if known and pod.seat else rank == pod.number)
+        if (rank in pod.seat.ranks if have_ranks and pod.seat else rank == pod.number)
     ]
     if not held:
         there = ", ".join(dict.fromkeys(pod.label for pod in trains))

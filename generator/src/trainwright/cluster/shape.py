@@ -51,24 +51,24 @@ _SHAPE: Data = {
 }
 
 
-def is_object(found: Data) -> bool:
+def is_object(value: Data) -> bool:
     """Whether it has a name, and nothing in it is of another type than an API server's."""
-    if not _fits(found, _SHAPE) or not isinstance(found, dict):
+    if not _fits(value, _SHAPE) or not isinstance(value, dict):
         return False
-    return bool((found.get("metadata") or {}).get("name"))
+    return bool((value.get("metadata") or {}).get("name"))
 
 
-def _fits(found: Data, shape: Data) -> bool:
-    if found is None:
+def _fits(data: Data, shape: Data) -> bool:
+    if data is None:
         return True
     if isinstance(shape, list):
-        return isinstance(found, list) and all(
-            item is not None and _fits(item, shape[0]) for item in found
+        return isinstance(data, list) and all(
+            item is not None and _fits(item, shape[0]) for item in data
         )
     if isinstance(shape, dict):
-        return isinstance(found, dict) and all(
+        return isinstance(data, dict) and all(
             _fits(value, shape.get(key, shape.get("*")))
-            for key, value in found.items()
+            for key, value in data.items()
             if key in shape or "*" in shape
         )
-    return isinstance(found, shape)
+    return isinstance(data, shape)

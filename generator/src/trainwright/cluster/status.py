@@ -77,8 +77,8 @@ class LiveObject:
 
     @property
     def name(self) -> str:
-        found: str = self.body["metadata"]["name"]
-        return found
+        value: str = self.body["metadata"]["name"]
+        return value
 
     @property
     def job(self) -> str:
@@ -93,13 +93,30 @@ def run_statuses(cluster: Cluster, place: DesiredState, namespace: str) -> tuple
     nothing else says why a run has no pods.
     """
     selector = f"{_OURS}{place.environment.name}"
-    live = {(one.kind.kind, one.name): one for one in _objects(cluster, place, namespace, selector)}
-    live |= {(one.kind.kind, one.name): one for one in _unlabelled(cluster, place, namespace)}
+    live = {
+        (live_object.kind.kind, live_object.name): live_object
+        for live_object in _objects(cluster, place, namespace, selector)
+    }
+    live |= {
+        (live_object.kind.kind, live_object.name): live_object
+        for live_object in _unlabelled(cluster, place, namespace)
+    }
     shown = [*_of_git(place, live), *_strays(place, live)]
-    sights = _sights(cluster, place, namespace, selector, [one for _, one in shown if one])
+    sights = _sights(
+        cluster,
+        place,
+        namespace,
+        selector,
+        [live_object for _, live_object in shown if live_object],
+    )
     return tuple(
-        _run(place, intent, one, sights[one.kind.kind, one.name] if one else None)
-        for intent, one in shown
+        _run(
+            place,
+            intent,
+            live_object,
+            sights[live_object.kind.kind, live_object.name] if live_object else None,
+        )
+        for intent, live_object in shown
     )
 
 
@@ -107,15 +124,17 @@ def _of_git(
     place: DesiredState, live: Mapping[tuple[str, str], LiveObject]
 ) -> Iterator[tuple[DesiredRun | None, LiveObject | None]]:
     for intent in place.intents:
-        found = intent.manifest and live.get((intent.manifest.kind, intent.manifest.name))
+        applied = intent.manifest and live.get((intent.manifest.kind, intent.manifest.name))
         left = _left(intent, live) if intent.desired.is_over else ()
-        for one in left or (found or None,):
-            yield intent, one
+        for live_object in left or (applied or None,):
+            yield intent, live_object
 
 
 def _left(intent: DesiredRun, live: Mapping[tuple[str, str], LiveObject]) -> tuple[LiveObject, ...]:
     """The objects of a job that git has ended, and that the cluster still has."""
-    return tuple(one for _, one in sorted(live.items()) if one.job == intent.job.name)
+    return tuple(
+        live_object for _, live_object in sorted(live.items()) if live_object.job == intent.job.name
+    )
 
 
 def _strays(
@@ -123,11 +142,11 @@ def _strays(
 ) -> Iterator[tuple[DesiredRun | None, LiveObject | None]]:
     """What the cluster has and git does not: older runs, and runs of jobs that are gone."""
     wanted = {(i.manifest.kind, i.manifest.name) for i in place.intents if i.manifest}
-    asked = {i.job.name for i in place.intents if not i.desired.is_over} | place.elsewhere
-    for key, one in sorted(live.items(), key=lambda item: (item[1].job, item[0])):
-        gone = place.whole and one.job not in place.jobs
-        if key not in wanted and (one.job in asked or gone):
-            yield None, one
+    current_jobs = {i.job.name for i in place.intents if not i.desired.is_over} | place.elsewhere
+    for key, live_object in sorted(live.items(), key=lambda item: (item[1].job, item[0])):
+        gone = place.whole and live_object.job not in place.jobs
+        if key not in wanted and (live_object.job in current_jobs or gone):
+            yield None, live_object
 
 
 def find(
@@ -148,12 +167,21 @@ def find(
 
 
 def run_status(
-    cluster: Cluster, place: DesiredState, intent: DesiredRun, namespace: str, one: LiveObject
+    cluster: Cluster,
+    place: DesiredState,
+    intent: DesiredRun,
+    namespace: str,
+    live_object: LiveObject,
 ) -> RunStatus:
     """One run, by what is said of it alone."""
-    sights = _sights(cluster, place, namespace, f"{RUN_LABEL}={one.name}", [one])
-    is_wanted = intent.manifest is not None and intent.manifest.name == one.name
-    return _run(place, intent if is_wanted else None, one, sights[one.kind.kind, one.name])
+    sights = _sights(cluster, place, namespace, f"{RUN_LABEL}={live_object.name}", [live_object])
+    is_wanted = intent.manifest is not None and intent.manifest.name == live_object.name
+    return _run(
+        place,
+        intent if is_wanted else None,
+        live_object,
+        sights[live_object.kind.kind, live_object.name],
+    )
 
 
 def others(
@@ -161,7 +189,9 @@ def others(
 ) -> tuple[str, ...]:
     """The names of all runs of a job that are in the cluster."""
     selector = f"{_OURS}{place.environment.name},{JOB_LABEL}={intent.job.name}"
-    return tuple(sorted(one.name for one in _objects(cluster, place, namespace, selector)))
+    return tuple(
+        sorted(live_object.name for live_object in _objects(cluster, place, namespace, selector))
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,10 +210,10 @@ def last_lines(cluster: Cluster, namespace: str, runs: Sequence[RunStatus]) -> L
     nothing else.
     """
     failed = next((run for run in runs if run.state.phase in BROKEN), None)
-    found = observe.first_failure(failed.pods) if failed else None
-    if found is None or found[1].report is not None:
+    failure = observe.first_failure(failed.pods) if failed else None
+    if failure is None or failure[1].report is not None:
         return LastLines()
-    pod, ending = found
+    pod, ending = failure
     if ending.message:
         return LastLines(lines=tuple(ending.message.splitlines()[-_LAST_LINES:]))
     previous = {"previous": "true"} if ending is pod.before else {}
@@ -210,13 +240,13 @@ def _objects(
     needed = {intent.kind for intent in place.intents}
     for kind in place.kinds:
         try:
-            found = cluster.all(resource_of(kind), namespace, label_selector=selector)
+            bodies = cluster.all(resource_of(kind), namespace, label_selector=selector)
         except NoKind:
             if kind in needed:
                 raise
             continue
         # What another object made, a JobSet of a TrainJob say, is no run of its own.
-        yield from (LiveObject(kind, body) for body in found if not _controlled(body))
+        yield from (LiveObject(kind, body) for body in bodies if not _controlled(body))
 
 
 def _unlabelled(cluster: Cluster, place: DesiredState, namespace: str) -> Iterator[LiveObject]:
@@ -245,17 +275,17 @@ def _sights(
     if not live:
         return {}
     pods = _pods(cluster, namespace, selector, live)
-    queued = any(_label(one.body, QUEUE_LABEL) for one in live)
+    queued = any(_label(live_object.body, QUEUE_LABEL) for live_object in live)
     workloads = kueue.workloads(cluster, namespace) if queued else []
     beside = {i.manifest.name: i.beside for i in place.intents if i.manifest}
     sights = {}
-    for one in live:
-        own = [read(pod, one.kind) for pod in pods.get(one.name, ())]
-        places = pod_slots(one.kind, one.body, beside.get(one.name, ()))
-        sights[one.kind.kind, one.name] = Observation(
-            body=one.body,
+    for live_object in live:
+        own = [read(pod, live_object.kind) for pod in pods.get(live_object.name, ())]
+        places = pod_slots(live_object.kind, live_object.body, beside.get(live_object.name, ()))
+        sights[live_object.kind.kind, live_object.name] = Observation(
+            body=live_object.body,
             pods=assign_slots(own, places),
-            workload=kueue.workload_for(one.body, workloads),
+            workload=kueue.workload_for(live_object.body, workloads),
             workloads=workloads,
         )
     return _explained(cluster, namespace, live, sights)
@@ -265,32 +295,39 @@ def _pods(
     cluster: Cluster, namespace: str, selector: str, live: Sequence[LiveObject]
 ) -> dict[str, list[Data]]:
     """The pods of each run, by the object's name."""
-    found: dict[str, list[Data]] = {}
+    by_run: dict[str, list[Data]] = {}
     for pod in cluster.all(PODS, namespace, label_selector=selector):
-        found.setdefault(_label(pod, RUN_LABEL), []).append(pod)
+        by_run.setdefault(_label(pod, RUN_LABEL), []).append(pod)
     for label in dict.fromkeys(filter(None, map(_carrier, live))):
-        bare = [one.name for one in live if _carrier(one) == label and _may_lack(one, found)]
+        bare = [
+            live_object.name
+            for live_object in live
+            if _carrier(live_object) == label and _may_lack(live_object, by_run)
+        ]
         for start in range(0, len(bare), _NAMES):
             names = ",".join(bare[start : start + _NAMES])
             for pod in cluster.all(PODS, namespace, label_selector=f"{label} in ({names})"):
-                found.setdefault(_label(pod, label), []).append(pod)
-    return found
+                by_run.setdefault(_label(pod, label), []).append(pod)
+    return by_run
 
 
-def _carrier(one: LiveObject) -> str:
+def _carrier(live_object: LiveObject) -> str:
     """The label that names an object on pods which have none of ours; empty where all have."""
-    adopted = one.kind.name_labels[:1] if not one.job else ()
-    return one.kind.carrier or "".join(adopted)
+    adopted = live_object.kind.name_labels[:1] if not live_object.job else ()
+    return live_object.kind.carrier or "".join(adopted)
 
 
 def _label(body: Mapping[str, Data], name: str) -> str:
     return (body["metadata"].get("labels") or {}).get(name) or ""
 
 
-def _may_lack(one: LiveObject, found: Mapping[str, Sequence[Data]]) -> bool:
+def _may_lack(live_object: LiveObject, pods: Mapping[str, Sequence[Data]]) -> bool:
     """Whether a run may have pods that the labels of git did not find."""
     without = (Phase.SUCCEEDED, Phase.SUSPENDED)
-    return one.name not in found and one.kind.status.state_of(one.body).phase not in without
+    return (
+        live_object.name not in pods
+        and live_object.kind.status.state_of(live_object.body).phase not in without
+    )
 
 
 def _explained(
@@ -304,18 +341,21 @@ def _explained(
     They are about the object itself, or about what it makes its pods through.
     """
     about: dict[tuple[str, str], tuple[GroupKind, tuple[str, str]]] = {}
-    for one in live:
-        key = (one.kind.kind, one.name)
-        if _is_unexplained(one, sights[key]):
-            own, group = (one.kind.group_kind, one.name), (GroupKind("", POD_GROUP), one.name)
-            for kind, name in (own, *one.kind.status.makes(one.body), group):
+    for live_object in live:
+        key = (live_object.kind.kind, live_object.name)
+        if _is_unexplained(live_object, sights[key]):
+            own, group = (
+                (live_object.kind.group_kind, live_object.name),
+                (GroupKind("", POD_GROUP), live_object.name),
+            )
+            for kind, name in (own, *live_object.kind.status.makes(live_object.body), group):
                 about[kind.kind, name] = kind, key
     events = cluster.all(EVENTS, namespace, field_selector="type=Warning") if about else []
     for event in sorted(events, key=_happened):
         object_ = event.get("involvedObject") or {}
-        known = about.get((object_.get("kind", ""), object_.get("name", "")))
-        if known and _is_of(object_, known[0]):
-            run = known[1]
+        subject = about.get((object_.get("kind", ""), object_.get("name", "")))
+        if subject and _is_of(object_, subject[0]):
+            run = subject[1]
             message = clean(event.get("message") or "")
             notice = Notice(object_["kind"], event.get("reason") or "Warning", message)
             sights[run] = replace(sights[run], notices=(*sights[run].notices, notice))
@@ -328,8 +368,8 @@ def _is_of(reference: Mapping[str, Data], kind: GroupKind) -> bool:
     return not written or kind.kind == POD_GROUP or GroupKind.of(written, kind.kind) == kind
 
 
-def _is_unexplained(one: LiveObject, observation: Observation) -> bool:
-    state = one.kind.status.state_of(one.body)
+def _is_unexplained(live_object: LiveObject, observation: Observation) -> bool:
+    state = live_object.kind.status.state_of(live_object.body)
     waits = state.phase in (Phase.PENDING, Phase.RUNNING, Phase.RESTARTING)
     return waits and is_unexplained(state.total, current(observation.pods))
 
@@ -347,12 +387,12 @@ def _happened(event: Mapping[str, Data]) -> str:
 def _run(
     place: DesiredState,
     intent: DesiredRun | None,
-    one: LiveObject | None,
+    live_object: LiveObject | None,
     observation: Observation | None,
 ) -> RunStatus:
     environment = place.environment.name
     manifest = intent.manifest if intent else None
-    if one is None or observation is None:
+    if live_object is None or observation is None:
         assert intent is not None
         return RunStatus(
             environment=environment,
@@ -365,25 +405,28 @@ def _run(
         )
     return RunStatus(
         environment=environment,
-        job=intent.job.name if intent else one.job,
-        object=one.name,
-        kind=one.kind.kind,
-        namespace=one.body["metadata"].get("namespace", ""),
-        desired=_desired(place, intent, one),
-        state=observe.state_of(one.kind, observation),
-        drift=drift(_placed(manifest, one), one.body) if manifest else (),
+        job=intent.job.name if intent else live_object.job,
+        object=live_object.name,
+        kind=live_object.kind.kind,
+        namespace=live_object.body["metadata"].get("namespace", ""),
+        desired=_desired(place, intent, live_object),
+        state=observe.state_of(live_object.kind, observation),
+        drift=drift(_placed(manifest, live_object), live_object.body) if manifest else (),
         pods=observation.pods,
         held=intent.held if intent else (),
     )
 
 
-def _desired(place: DesiredState, intent: DesiredRun | None, one: LiveObject) -> RunState:
-    if one.name in place.retired:
+def _desired(place: DesiredState, intent: DesiredRun | None, live_object: LiveObject) -> RunState:
+    if live_object.name in place.retired:
         return RunState.RETIRED
     return intent.desired if intent is not None else RunState.NOT_IN_GIT
 
 
-def _placed(manifest: Manifest, one: LiveObject) -> dict[str, Data]:
+def _placed(manifest: Manifest, live_object: LiveObject) -> dict[str, Data]:
     """What git has, in the namespace that was asked for."""
-    metadata = {**manifest.body["metadata"], "namespace": one.body["metadata"].get("namespace")}
+    metadata = {
+        **manifest.body["metadata"],
+        "namespace": live_object.body["metadata"].get("namespace"),
+    }
     return {**manifest.body, "metadata": metadata}

@@ -120,8 +120,8 @@ def _cut(text: str) -> str:
 def unread_items(unread: Sequence[Unread]) -> list[Data]:
     """What could not be read, as data."""
     return [
-        {"environment": one.environment, "namespace": one.namespace, "error": str(one.error)}
-        for one in unread
+        {"environment": item.environment, "namespace": item.namespace, "error": str(item.error)}
+        for item in unread
     ]
 
 

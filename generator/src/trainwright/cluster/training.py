@@ -19,16 +19,16 @@ def listed(cluster: Cluster, namespace: str) -> tuple[list[Data], list[str]]:
 
     Raises ClusterError where a kind that jobs become cannot be read.
     """
-    found: list[Data] = []
+    bodies: list[Data] = []
     problems: list[str] = []
     for kind in SERVED.values():
-        found += _all(cluster, namespace, kind)
+        bodies += _all(cluster, namespace, kind)
     for kind in (*OTHERS.values(), *_runtimes()):
         try:
-            found += _all(cluster, namespace, kind)
+            bodies += _all(cluster, namespace, kind)
         except ClusterError as error:
             problems.append(f"{kind.kind}s were not read: {error}")
-    return found, problems
+    return bodies, problems
 
 
 def one(cluster: Cluster, namespace: str, manifest: Manifest) -> Data | None:
@@ -50,6 +50,6 @@ def _all(cluster: Cluster, namespace: str, kind: Kind) -> list[Data]:
 
 def _runtimes() -> Iterator[Kind]:
     """What TrainJobs are made of, as far as it is in the namespace."""
-    for known, kind in OWNERS.items():
-        if known in kind.runtimes and not known.kind.startswith("Cluster"):
-            yield replace(kind, kind=known.kind, plural=f"{known.kind.lower()}s")
+    for group_kind, kind in OWNERS.items():
+        if group_kind in kind.runtimes and not group_kind.kind.startswith("Cluster"):
+            yield replace(kind, kind=group_kind.kind, plural=f"{group_kind.kind.lower()}s")

@@ -58,10 +58,10 @@ def objects(
             if not version:
                 body, version = _listed(cluster, resource, namespace, name)
                 yield body
-            for event, found in cluster.watch(resource, namespace, name, version, seconds):
-                lost, version = 0, found["metadata"]["resourceVersion"]
+            for event, changed in cluster.watch(resource, namespace, name, version, seconds):
+                lost, version = 0, changed["metadata"]["resourceVersion"]
                 if event != "BOOKMARK":
-                    body = None if event == "DELETED" else found
+                    body = None if event == "DELETED" else changed
                     yield body
         except Expired:
             version = ""

@@ -40,17 +40,17 @@ def texts(value: Any) -> dict[str, str]:
 
 def words(value: Any) -> list[str]:
     """Every key and every text in a value, however deep."""
-    found: list[str] = []
+    strings: list[str] = []
     ahead = [value]
     for part in ahead:  # which grows: recursion takes three times as long
         if isinstance(part, str):
-            found.append(part)
+            strings.append(part)
         elif isinstance(part, dict):
-            found += map(str, part)
+            strings += map(str, part)
             ahead += part.values()
         elif isinstance(part, (list, tuple)):
             ahead += part
-    return found
+    return strings
 
 
 def plain(text: str) -> str:

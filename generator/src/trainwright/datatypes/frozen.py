@@ -119,18 +119,18 @@ def _is_hashed(field: dataclasses.Field[Any]) -> bool:
 
 def _init(cls: type[Any]) -> Any:
     """`__init__` as the standard library writes it for a class whose fields may be assigned."""
-    known: dict[str, Any] = {"_ABSENT": dataclasses.MISSING}
+    namespace: dict[str, Any] = {"_ABSENT": dataclasses.MISSING}
     positional, by_name, body = ["self"], ["*"], ["  pass"]
     for field in dataclasses.fields(cls):
         name = parameter = value = field.name
         if field.default is not dataclasses.MISSING:
-            known[f"_{name}"] = field.default
+            namespace[f"_{name}"] = field.default
             parameter = f"{name}=_{name}"
         elif field.default_factory is not dataclasses.MISSING:
-            known[f"_{name}"] = field.default_factory
+            namespace[f"_{name}"] = field.default_factory
             parameter, value = f"{name}=_ABSENT", f"_{name}() if {name} is _ABSENT else {name}"
         (by_name if field.kw_only else positional).append(parameter)
         body.append(f"  self.{name} = {value}")
     parameters = positional + (by_name if len(by_name) > 1 else [])
-    exec("\n".join([f"def __init__({', '.join(parameters)}):", *body]), known)  # noqa: S102 - names
-    return known["__init__"]
+    exec("\n".join([f"def __init__({', '.join(parameters)}):", *body]), namespace)  # noqa: S102 - names
+    return namespace["__init__"]

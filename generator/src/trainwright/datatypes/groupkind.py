@@ -65,4 +65,4 @@ _BY_NAME = {
 
 def recognize(kinds: Iterable[GroupKind]) -> None:
     """Let objects of these kinds be known by their name alone, where apiVersion is left out."""
-    _BY_NAME.update((known.kind, known) for known in kinds)
+    _BY_NAME.update((kind.kind, kind) for kind in kinds)

@@ -308,8 +308,8 @@ class SecretKey:
         """The key as an entry of `env` has it; of a fetched one, in the run's `own` Secret."""
         if self.external:
             return {"name": own, "key": variable}
-        found: dict[str, Data] = {"name": self.name, "key": self.key}
-        return found | ({"optional": True} if self.optional else {})
+        entry: dict[str, Data] = {"name": self.name, "key": self.key}
+        return entry | ({"optional": True} if self.optional else {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,8 +83,8 @@ class Pointer(str):
 @lru_cache
 def _pattern(text: str) -> re.Pattern[str]:
     """A pattern of pointers as a regular expression."""
-    found = re.escape(text).replace(r"\*\*/", "(?:.*/)?").replace(r"/\*\*", "(?:/.*)?")
-    return re.compile(found.replace(r"\*", "[^/]*"), re.DOTALL)
+    regex = re.escape(text).replace(r"\*\*/", "(?:.*/)?").replace(r"/\*\*", "(?:/.*)?")
+    return re.compile(regex.replace(r"\*", "[^/]*"), re.DOTALL)
 
 
 def _spelled(keys: tuple[str, ...]) -> Iterator[str]:
@@ -127,12 +127,12 @@ def _bracketed(path: str) -> tuple[Step, ...] | None:
     at = 0
     while at < len(path):
         if path[at] == "[":
-            found = _BRACKETS.match(path, at)
-            key = _in_brackets(found) if found else None
-            if found is None or key is None:
+            match = _BRACKETS.match(path, at)
+            key = _in_brackets(match) if match else None
+            if match is None or key is None:
                 return None
             steps.append(Step(key, exact=True))
-            at = found.end()
+            at = match.end()
         else:
             start = at + (at > 0 and path[at] == ".")
             at = path.find("[", start) if "[" in path[start:] else len(path)
@@ -140,11 +140,11 @@ def _bracketed(path: str) -> tuple[Step, ...] | None:
     return tuple(steps)
 
 
-def _in_brackets(found: re.Match[str]) -> str | None:
-    if found["json"] is None:
-        return str(found["bare"] if found["single"] is None else found["single"])
+def _in_brackets(match: re.Match[str]) -> str | None:
+    if match["json"] is None:
+        return str(match["bare"] if match["single"] is None else match["single"])
     try:
-        return str(json.loads(found["json"]))
+        return str(json.loads(match["json"]))
     except ValueError:
         return None
 

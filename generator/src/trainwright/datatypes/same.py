@@ -75,7 +75,7 @@ def differences(
     was, now = dict(_leaves(old, (), ordered)), dict(_leaves(new, (), ordered))
     for path in (*now, *(path for path in was if path not in now)):
         if not identical(was.get(path, _ABSENT), now.get(path, _ABSENT)):
-            before, after = (_at(data, path, found) for data, found in ((old, was), (new, now)))
+            before, after = (_at(data, path, leaves) for data, leaves in ((old, was), (new, now)))
             yield Difference(Pointer.of(*path), before, after)
 
 

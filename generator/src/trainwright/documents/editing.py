@@ -128,16 +128,16 @@ class _Source:
 
     def find(self, path: tuple[str, ...]) -> _Entry | None:
         """The entry at a path, if all of the path is written in place."""
-        mapping, found = self.root, None
+        mapping, entry = self.root, None
         for key in path:
-            if found is not None:
-                if not isinstance(found.value, MappingNode) or found.elsewhere:
+            if entry is not None:
+                if not isinstance(entry.value, MappingNode) or entry.elsewhere:
                     return None
-                mapping = found.value
-            found = self.entry(mapping, key)
-            if found is None:
+                mapping = entry.value
+            entry = self.entry(mapping, key)
+            if entry is None:
                 return None
-        return found
+        return entry
 
     def alone(self, path: tuple[str, ...]) -> bool:
         """Whether an entry is the only one of its block."""
@@ -148,8 +148,8 @@ class _Source:
         return self.text[at : self.line_end(at)]
 
     def line_end(self, at: int) -> int:
-        found = self.text.find("\n", at)
-        return len(self.text) if found < 0 else found
+        end = self.text.find("\n", at)
+        return len(self.text) if end < 0 else end
 
     def next_line(self, at: int) -> int:
         """Where the line after an offset begins: at the offset itself behind a literal block."""
@@ -282,8 +282,8 @@ def _bytes(like: bytes, text: str) -> bytes:
 def _data(file: str, raw: bytes) -> Data:
     document = yamlio.parse(file, raw)
     if not isinstance(document, Document):
-        found = document[0]
-        raise EditError(f"{found.place}: {found.message}; run `trainwright check`")
+        finding = document[0]
+        raise EditError(f"{finding.place}: {finding.message}; run `trainwright check`")
     return document.data
 
 

@@ -64,15 +64,15 @@ class Fault:
 def explain(fault: Fault) -> Explanation | None:
     """The first explanation that fits; None where libyaml's own words have to do."""
     for read in _READINGS:
-        if found := read(fault):
-            return found
+        if explanation := read(fault):
+            return explanation
     return None
 
 
 def missing_space(text: str) -> str:
     """`pool: h100`, for a word that lacks the space behind its colon; else nothing."""
-    found = _NO_SPACE.fullmatch(text)
-    return _pair(found[1], found[2]) if found else ""
+    match = _NO_SPACE.fullmatch(text)
+    return _pair(match[1], match[2]) if match else ""
 
 
 def _pair(key: str, value: str, sign: str = ": ") -> str:
@@ -106,12 +106,12 @@ def _space(fault: Fault) -> Explanation | None:
     numbers = [fault.before, fault.at[0]] if fault.since is None else [fault.since[0], fault.before]
     for number in numbers:
         line = fault.line(number).split(" #")[0].rstrip()
-        if found := _NO_SPACE.fullmatch(line):
-            written = _pair(found[1], found[2], ":")
+        if match := _NO_SPACE.fullmatch(line):
+            written = _pair(match[1], match[2], ":")
             return Explanation(
                 f'"{written}" has no space behind its colon',
-                (number, found.end(1)),
-                f"Write `{_pair(found[1], found[2])}`.",
+                (number, match.end(1)),
+                f"Write `{_pair(match[1], match[2])}`.",
             )
     return None
 
@@ -119,10 +119,10 @@ def _space(fault: Fault) -> Explanation | None:
 def _dash(fault: Fault) -> Explanation | None:
     number = fault.since[0] if fault.since else fault.at[0]
     line = fault.line(number)
-    found = _NO_SPACE_AFTER_DASH.fullmatch(line)
-    if "expected ':'" not in fault.problem or not found:
+    match = _NO_SPACE_AFTER_DASH.fullmatch(line)
+    if "expected ':'" not in fault.problem or not match:
         return None
-    word = _pair("", found[1], "")
+    word = _pair("", match[1], "")
     message = f'"-{word}" has no space behind its dash'
     at = (number, len(line) - len(line.lstrip()))
     return Explanation(message, at, f"Write `- {word}`.")
@@ -132,10 +132,10 @@ def _colon(fault: Fault) -> Explanation | None:
     if "expected ':'" not in fault.problem or fault.since is None:
         return None
     line = fault.line(fault.since[0])
-    found = _NO_COLON.fullmatch(line.split(" #")[0].rstrip())
-    if not found:
+    match = _NO_COLON.fullmatch(line.split(" #")[0].rstrip())
+    if not match:
         return None
-    key, value = found[1], found[2] or ""
+    key, value = match[1], match[2] or ""
     message = f'"{_pair(key, value, " ").rstrip()}" has no colon behind its key'
     return Explanation(message, fault.since, f"Write `{_pair(key, value).rstrip()}`.")
 
@@ -149,8 +149,8 @@ def _bracket(fault: Fault) -> Explanation | None:
     if opened not in _CLOSED_BY:
         return None
     closed = _CLOSED_BY[opened]
-    found = fault.line(fault.at[0])[fault.at[1] : fault.at[1] + 1]
-    stop = f'"{found}"' if found in ("]", "}") else fault.name(fault.at)
+    character = fault.line(fault.at[0])[fault.at[1] : fault.at[1] + 1]
+    stop = f'"{character}"' if character in ("]", "}") else fault.name(fault.at)
     message = f'"{opened}" is not closed before {stop}; {fault.problem}'
     return Explanation(message, fault.since, f"Write `{closed}` where it ends, or a missing comma.")
 
@@ -185,10 +185,10 @@ def _quote(fault: Fault) -> Explanation | None:
 
 
 def _surplus(fault: Fault) -> Explanation | None:
-    found = fault.line(fault.at[0])[fault.at[1] : fault.at[1] + 1]
-    if "expected key" not in fault.problem or found not in ("]", "}"):
+    character = fault.line(fault.at[0])[fault.at[1] : fault.at[1] + 1]
+    if "expected key" not in fault.problem or character not in ("]", "}"):
         return None
-    return Explanation(f'"{found}" closes nothing that is open', fault.at, "Remove it.")
+    return Explanation(f'"{character}" closes nothing that is open', fault.at, "Remove it.")
 
 
 def _indent(fault: Fault) -> Explanation | None:
@@ -258,10 +258,10 @@ def _second_colon(fault: Fault) -> Explanation | None:
 
 
 def _indicator(fault: Fault) -> Explanation | None:
-    found = fault.line(fault.at[0])[fault.at[1] : fault.at[1] + 1]
-    if "cannot start any token" not in fault.problem or not found.strip():
+    character = fault.line(fault.at[0])[fault.at[1] : fault.at[1] + 1]
+    if "cannot start any token" not in fault.problem or not character.strip():
         return None
-    message = f"a value cannot begin with {found} unless it is quoted"
+    message = f"a value cannot begin with {character} unless it is quoted"
     return Explanation(message, fault.at, "Put the value into quotes.")
 
 

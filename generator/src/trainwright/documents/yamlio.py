@@ -140,10 +140,10 @@ def parse(file: str, raw: bytes) -> Document | tuple[Finding, ...]:
     try:
         text = _masked(_decode(raw, MAX_BYTES), breaks=True)
         _refuse_deep_nesting(text.text)
-        found = _built(file, _composed(text), _Builder(CORE, 0, MAX_VALUES, text.text))
+        parsed = _built(file, _composed(text), _Builder(CORE, 0, MAX_VALUES, text.text))
     except UNREADABLE as error:
         return _unreadable(file, error, raw, 0)
-    return replace(found, unseen=unseen(file, raw)) if isinstance(found, Document) else found
+    return replace(parsed, unseen=unseen(file, raw)) if isinstance(parsed, Document) else parsed
 
 
 def unseen(file: str, raw: bytes) -> Unseen:
@@ -158,8 +158,8 @@ def unseen(file: str, raw: bytes) -> Unseen:
 
 def _unseen(file: str, text: str) -> Iterator[tuple[Location, str]]:
     for number, line in enumerate(text.split("\n"), start=1):
-        if found := hidden(line.removesuffix("\r")):
-            yield Location(file, number, line.index(found) + 1), line
+        if character := hidden(line.removesuffix("\r")):
+            yield Location(file, number, line.index(character) + 1), line
 
 
 def documents(
@@ -453,8 +453,8 @@ def _joined(key: Node, value: Node) -> Iterator[_Refusal]:
 
 
 def _refuse_controls(value: str, node: Node) -> None:
-    if found := _CONTROL.search(value):
-        message = f"the value contains the control character {found.group()!r}"
+    if match := _CONTROL.search(value):
+        message = f"the value contains the control character {match.group()!r}"
         raise _Refusal(dx.UNSAFE, message, _position(node), "Remove the character.")
 
 
@@ -482,9 +482,9 @@ def _syntax_finding(file: str, error: yaml.MarkedYAMLError, raw: bytes, above: i
             context=error.context or "",
             since=(since.line, since.column) if since else None,
         )
-        if found := explain(fault):
-            place = Location(file, above + found.at[0] + 1, found.at[1] + 1)
-            return kind.at(place, found.message, remedy=found.remedy)
+        if explanation := explain(fault):
+            place = Location(file, above + explanation.at[0] + 1, explanation.at[1] + 1)
+            return kind.at(place, explanation.message, remedy=explanation.remedy)
     aliased = "undefined alias" in problem or "anchor" in problem
     remedy = "Anchors live within one file; use `extends` to share between files."
     return kind.at(place, problem, remedy=remedy if aliased else "")
@@ -493,12 +493,12 @@ def _syntax_finding(file: str, error: yaml.MarkedYAMLError, raw: bytes, above: i
 def _reader_finding(file: str, error: yaml.YAMLError, raw: bytes, above: int) -> Finding:
     """libyaml's reader knows no position: the first control character is what it refused."""
     text = raw.decode("utf-8", "replace")
-    found = re.search(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", text)
-    if found is None:
+    match = re.search(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", text)
+    if match is None:
         return dx.SYNTAX.at(Location(file, above + 1), " ".join(str(error).split()))
-    before = text[: found.start()]
-    place = Location(file, above + before.count("\n") + 1, found.start() - before.rfind("\n"))
-    return dx.SYNTAX.at(place, f"the control character {found.group()!r} is not allowed in YAML")
+    before = text[: match.start()]
+    place = Location(file, above + before.count("\n") + 1, match.start() - before.rfind("\n"))
+    return dx.SYNTAX.at(place, f"the control character {match.group()!r} is not allowed in YAML")
 
 
 def load_rendered(text: str) -> list[dict[str, Data]]:

@@ -73,12 +73,12 @@ def _walk(folder: str, prefix: str) -> Iterator[str]:
 
 def hashes(folder: Path, paths: tuple[str, ...]) -> dict[str, str]:
     """Digest by path of the regular files that can be read; a link or a vanished one has none."""
-    found = {}
+    digests = {}
     for path in paths:
         full = os.path.join(folder, path)  # noqa: PTH118 - thousands of files, and Path is slow
         with contextlib.suppress(OSError):
-            found[path] = digest_of(read_regular(full, follow=False))
-    return found
+            digests[path] = digest_of(read_regular(full, follow=False))
+    return digests
 
 
 def compare(wanted: Mapping[str, str], there: Mapping[str, str], keep: frozenset[str]) -> Changes:

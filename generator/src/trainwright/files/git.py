@@ -68,14 +68,14 @@ class Repository:
 
     def commits(self, names: Iterable[str]) -> dict[str, str]:
         """The hashes of those commits that there are, by the names they were asked for."""
-        asked = [name for name in dict.fromkeys(names) if name and name.isprintable()]
-        given = "".join(f"{name}^{{commit}}\n" for name in asked).encode()
+        revisions = [name for name in dict.fromkeys(names) if name and name.isprintable()]
+        given = "".join(f"{name}^{{commit}}\n" for name in revisions).encode()
         try:
             listed = self.git("cat-file", "--batch-check=%(objectname)", given=given)
         except GitError:
             return {}
-        found = zip(asked, listed.decode(errors="replace").splitlines(), strict=True)
-        return {name: commit for name, commit in found if not commit.endswith("missing")}
+        pairs = zip(revisions, listed.decode(errors="replace").splitlines(), strict=True)
+        return {name: commit for name, commit in pairs if not commit.endswith("missing")}
 
     def merge_base(self, one: str, other: str) -> str:
         """The newest commit that both have in their history."""
@@ -124,10 +124,10 @@ class Repository:
     def _main_branch(self) -> str:
         """What is called like the branch that others are merged into; else the current one."""
         usual = [f"{where}/{name}" for where in ("remotes/origin", "heads") for name in _USUAL]
-        found = self.line(
+        branches = self.line(
             "for-each-ref", "--format=%(refname:short)", *(f"refs/{name}" for name in usual)
         ).splitlines()
-        return max(found, key=lambda name: "/" in name) if found else "HEAD"
+        return max(branches, key=lambda name: "/" in name) if branches else "HEAD"
 
     def changed(
         self,
@@ -142,8 +142,8 @@ class Repository:
         Untracked files that are not ignored count as well. Paths are relative to the folder, and
         those of `among` are all that is looked at, if there are any.
         """
-        found = self.differing(commit, folder, head, among=among)
-        return found if head else found | self.untracked(folder, among=among)
+        paths = self.differing(commit, folder, head, among=among)
+        return paths if head else paths | self.untracked(folder, among=among)
 
     def differing(
         self, commit: str, folder: str, head: str | None = None, *, among: Collection[str] = ()
@@ -215,12 +215,12 @@ class Repository:
 
     def _put_back(self, paths: frozenset[str]) -> None:
         there = frozenset(_paths(self.git("ls-tree", "-r", "-z", "--name-only", "HEAD")))
-        for found, *command in (
+        for affected, *command in (
             (paths - there, "rm", "--cached", "--force", "--quiet", "--ignore-unmatch"),
             (paths & there, "restore", "--source=HEAD", "--staged", "--worktree"),
         ):
-            if found:
-                given = b"\0".join(os.fsencode(path) for path in sorted(found))
+            if affected:
+                given = b"\0".join(os.fsencode(path) for path in sorted(affected))
                 among = ("--pathspec-from-file=-", "--pathspec-file-nul")
                 self.git(*command, *among, given=given, extra=_LITERAL)
         for path in paths - there:
@@ -276,8 +276,8 @@ class Repository:
 
     def remote_tip(self, remote: str, branch: str) -> str:
         """The commit that a branch of a remote (a name, a URL or a path) is at; empty for none."""
-        found = self.line("ls-remote", "--quiet", "--", remote, f"refs/heads/{branch}")
-        return found.partition("\t")[0]
+        line = self.line("ls-remote", "--quiet", "--", remote, f"refs/heads/{branch}")
+        return line.partition("\t")[0]
 
     def fetch(self, remote: str, wanted: str) -> None:
         """Bring a commit of a remote here, by its hash or a ref, without moving any branch."""
@@ -302,17 +302,17 @@ class Differing:
 
     def paths(self, edits: Collection[str] = ()) -> frozenset[str]:
         """The paths once these files and folders were edited."""
-        known = self._paths
-        if known is None or len(edits) > _MANY or any(map(_tells_git, edits)):
-            found = self._repository.changed(*self._asked)
+        previous = self._paths
+        if previous is None or len(edits) > _MANY or any(map(_tells_git, edits)):
+            changed = self._repository.changed(*self._asked)
         elif edits:
             is_edited = within(edits)
-            found = self._repository.changed(*self._asked, among=edits)
-            found |= {path for path in known if not is_edited(path)}
+            changed = self._repository.changed(*self._asked, among=edits)
+            changed |= {path for path in previous if not is_edited(path)}
         else:
-            found = known
-        self._paths = found
-        return found
+            changed = previous
+        self._paths = changed
+        return changed
 
 
 class Settings:
@@ -416,16 +416,16 @@ def ignored(root: Path, folder: str) -> frozenset[str]:
     repository = Repository(top)
     try:
         inside = _path_in(repository, root / folder)
-        found = _below(repository.ignored(inside), inside)
+        paths = _below(repository.ignored(inside), inside)
     except GitError:
         return frozenset()
     with contextlib.suppress(GitError):  # it ends with 1 where git does look
-        if found:
+        if paths:
             below, start = find(root)
             path = f"{start}/{ENVIRONMENTS}".lstrip("/")
             below.git("check-ignore", "--quiet", "--", path)
             return frozenset()
-    return found
+    return paths
 
 
 def _where(folder: str, among: Collection[str]) -> Sequence[str]:
@@ -457,9 +457,9 @@ class _Objects:
         if self._size > _KEPT:
             self._known, self._size = {}, 0
         missing = [name for name in dict.fromkeys(wanted) if name not in self._known]
-        found = dict(self._fetched(missing)) if missing else {}
-        self._known |= {name: raw for name, raw in found.items() if raw is not None}
-        self._size += sum(len(raw) for raw in found.values() if raw is not None)
+        fetched = dict(self._fetched(missing)) if missing else {}
+        self._known |= {name: raw for name, raw in fetched.items() if raw is not None}
+        self._size += sum(len(raw) for raw in fetched.values() if raw is not None)
         return {name: self._known.get(name) for name in wanted}
 
     def _fetched(self, names: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
@@ -507,26 +507,26 @@ class Commit:
             if Repository(self._repository).partial:  # before Git 2.44 sizes are looked for
                 raise GitError(_lacks("files", self.commit)) from error
             raise
-        found = {}
+        blobs = {}
         for line in filter(None, listed.split("\0")):
             meta, _, path = line.partition("\t")
             mode, _, blob, size = meta.split()
-            found[path] = (_KINDS.get(mode, "special"), blob, size)
-        return found
+            blobs[path] = (_KINDS.get(mode, "special"), blob, size)
+        return blobs
 
     @cached_property
     def _folders(self) -> dict[str, dict[str, Kind]]:
         """What each folder holds, by its path; the root's is empty."""
-        found: dict[str, dict[str, Kind]] = {"": {}}
+        children: dict[str, dict[str, Kind]] = {"": {}}
         for path, (kind, _, _) in self._blobs.items():
             parent, _, name = path.rpartition("/")
-            if parent not in found:
-                found |= {folder: {} for folder in above(path) if folder not in found}
-            found[parent][name] = kind
-        for folder in filter(None, found):
+            if parent not in children:
+                children |= {folder: {} for folder in above(path) if folder not in children}
+            children[parent][name] = kind
+        for folder in filter(None, children):
             parent, _, name = folder.rpartition("/")
-            found[parent][name] = "folder"
-        return found
+            children[parent][name] = "folder"
+        return children
 
     @property
     def paths(self) -> Iterable[str]:
@@ -544,15 +544,15 @@ class Commit:
         return self._blobs[path][0] if path in self._blobs else ""
 
     def read(self, path: str) -> bytes:
-        found = self._blobs.get(path)
-        if found is None:
+        blob = self._blobs.get(path)
+        if blob is None:
             raise FileNotFoundError(path)
-        if found[0] == "special":
+        if blob[0] == "special":
             raise OSError(errno.EINVAL, "Not a regular file", path)
-        if _is_large(found[2]):
+        if _is_large(blob[2]):
             raise too_large(path)
-        if found[0] == "link":
-            return self._contents({path: found[1]})[path]
+        if blob[0] == "link":
+            return self._contents({path: blob[1]})[path]
         if path not in self._known:
             self._known |= self.several(self._beside(path))
         return self._known[path]
@@ -583,13 +583,13 @@ class Commit:
 
     def _contents(self, names: Mapping[str, str]) -> dict[str, bytes]:
         contents = _objects(self._repository).read(names.values())
-        found = {}
+        by_path = {}
         for path, name in names.items():
             content = contents[name]
             if content is None:
                 raise GitError(_lacks(path, self.commit))
-            found[path] = content
-        return found
+            by_path[path] = content
+        return by_path
 
 
 def _lacks(path: str, commit: str) -> str:

@@ -155,7 +155,7 @@ def _without_filters(folder: Path) -> Iterator[str]:
     listed = os.fsdecode(run(folder, ("config", "--null", "--list", "--name-only")))
     for pattern, overrides in _NAMED.items():
         for name in sorted(
-            {found[1] for key in listed.split("\0") if (found := pattern.fullmatch(key))}
+            {match[1] for key in listed.split("\0") if (match := pattern.fullmatch(key))}
         ):
             if "=" in name:  # there is no way to override it
                 raise GitError(f'git is configured with "{name}", a name with "=": rename it')
@@ -180,12 +180,12 @@ def _refuse_settings_of_the_tree(folder: Path, command: str) -> None:
 
 def _inherited(*kept: re.Pattern[str]) -> dict[str, str]:
     """The variables of this process, and of those for git only some."""
-    found = {
+    variables = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith("GIT_") or any(pattern.fullmatch(name) for pattern in kept)
     }
-    return found | {"PATH": absolute_path()}
+    return variables | {"PATH": absolute_path()}
 
 
 def absolute_path() -> str:

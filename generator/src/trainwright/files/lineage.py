@@ -64,19 +64,19 @@ def find(root: Path, against: str = "", head: str = "HEAD") -> Lineage | None:
     `against` is the branch that it is merged into: by default the one that a forge's job names,
     or else the usual one. Raises NoBase where the clone lacks the history to say.
     """
-    known = _named(root, (head, *_MAIN, _MERGED))
-    if head not in known:
+    commits = _named(root, (head, *_MAIN, _MERGED))
+    if head not in commits:
         if against:
             raise NoBase(f'there is no commit here, and so none of "{against}"')
         return None
     repository, inside = git.around(root)
-    merged = known.get(_MERGED) if head == "HEAD" else None
-    tips = (known[head], merged) if merged else (known[head],)
+    merged = commits.get(_MERGED) if head == "HEAD" else None
+    tips = (commits[head], merged) if merged else (commits[head],)
     onto = against or _of_forge(repository)
     if onto:
         bases: Iterable[str] = (_base(repository, onto, tip) for tip in tips)
     else:
-        bases = _usual(repository, known, tips)
+        bases = _usual(repository, commits, tips)
     return Lineage(repository, inside, tuple(dict.fromkeys(bases)), tips)
 
 
@@ -113,13 +113,13 @@ def _named(root: Path, names: tuple[str, ...]) -> dict[str, str]:
 
 
 def _usual(
-    repository: Repository, known: Mapping[str, str], tips: tuple[str, ...]
+    repository: Repository, commits: Mapping[str, str], tips: tuple[str, ...]
 ) -> Iterator[str]:
     """The bases of tips where nothing names the branch that they are merged into.
 
     HEAD itself is one on the only branch that there is.
     """
-    name = next((name for name in _MAIN if name in known), "")
+    name = next((name for name in _MAIN if name in commits), "")
     if not name and repository.shallow:
         raise NoBase(
             "this clone is shallow and has no branch to compare with: set `fetch-depth: 0` in "
@@ -134,7 +134,7 @@ def _usual(
         if not name:
             yield tips[0]
         else:
-            yield tip if known[name] == tip else _base(repository, known[name], tip)
+            yield tip if commits[name] == tip else _base(repository, commits[name], tip)
 
 
 def _base(repository: Repository, onto: str, tip: str) -> str:
@@ -166,10 +166,10 @@ def _of_forge(repository: Repository) -> str:
         return commit
     if not branch or not _is_in(repository, workspace):
         return ""
-    known = repository.commits(("HEAD", "HEAD^1", "HEAD^2"))
+    commits = repository.commits(("HEAD", "HEAD^1", "HEAD^2"))
     # The forge's own merge, and not one that the author of a branch made, of any two parents.
-    is_merged_by_forge = len(known) == 3 and known["HEAD"] == merge and _MERGE.fullmatch(ref)
-    return known["HEAD^1"] if is_merged_by_forge else f"refs/remotes/origin/{branch}"
+    is_merged_by_forge = len(commits) == 3 and commits["HEAD"] == merge and _MERGE.fullmatch(ref)
+    return commits["HEAD^1"] if is_merged_by_forge else f"refs/remotes/origin/{branch}"
 
 
 def _is_in(repository: Repository, folder: str) -> bool:

@@ -114,11 +114,11 @@ class Kept(Generic[_Value]):
             made_of, value = self._before[name]
             if not is_as(made_of):
                 return None
-            found = self._read(made_of, value)
+            restored = self._read(made_of, value)
         except _UNUSABLE:
             return None
         self._now[name] = made_of, value
-        return found
+        return restored
 
     def keep(self, name: str, value: _Value, made_of: object) -> None:
         """Have a value for the next process."""

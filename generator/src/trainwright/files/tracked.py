@@ -111,11 +111,11 @@ class Tracked:
 
     def _is_behind_a_link(self, path: str) -> bool:
         folder = path.rpartition("/")[0]
-        found = self._behind_links.get(folder)
-        if found is None:
-            found = self.below.kind(folder) == "link" or self._is_behind_a_link(folder)
-            self._behind_links[folder] = found
-        return found
+        is_behind = self._behind_links.get(folder)
+        if is_behind is None:
+            is_behind = self.below.kind(folder) == "link" or self._is_behind_a_link(folder)
+            self._behind_links[folder] = is_behind
+        return is_behind
 
     # --- edits -----------------------------------------------------------------------------------
 
@@ -188,8 +188,8 @@ class Tracked:
             if path not in answers["read"]
         }
         return {
-            question: {path: _in_short(question, answer) for path, answer in known.items()}
-            for question, known in answers.items()
+            question: {path: _in_short(question, answer) for path, answer in by_path.items()}
+            for question, by_path in answers.items()
         }
 
     def is_as(self, seen: Seen) -> bool:

@@ -60,8 +60,8 @@ class Folder:
 
     def entries(self, folder: str) -> tuple[Entry, ...]:
         try:
-            with os.scandir(f"{self.root}/{folder}") as found:
-                there = (entry for entry in found if not entry.name.startswith(SCRATCH))
+            with os.scandir(f"{self.root}/{folder}") as scanned:
+                there = (entry for entry in scanned if not entry.name.startswith(SCRATCH))
                 return in_order(Entry(entry.name, _kind(entry)) for entry in there)
         except OSError as error:
             raise SourceError(f"cannot list {self.root / folder}: {error.strerror}") from error

@@ -464,17 +464,17 @@ _PUBLIC = re.compile(
 def _of_words(text: str) -> Iterator[Found]:
     """Random words, and base64 of what is a credential, outside of what is public."""
     words = [
-        (*match.span(), found)
+        (*match.span(), spans)
         for match in _WORD.finditer(text)
-        if (found := tuple(_of_word(match.group(), match.start())))
+        if (spans := tuple(_of_word(match.group(), match.start())))
     ]
     public = [match.span() for match in _PUBLIC.finditer(text)] if words else []
     at = 0
-    for start, end, found in words:
+    for start, end, spans in words:
         while at < len(public) and public[at][1] <= start:
             at += 1
         if at == len(public) or public[at][0] >= end:
-            yield from found
+            yield from spans
 
 
 def _of_word(word: str, start: int) -> Iterator[Found]:
@@ -748,8 +748,8 @@ def suspicious(text: str) -> bool:
 @lru_cache(maxsize=4096)
 def kind(value: str) -> str:
     """What kind of credential a text contains, or nothing."""
-    found = next(credentials(value), None)
-    return found.kind if found else ""
+    credential = next(credentials(value), None)
+    return credential.kind if credential else ""
 
 
 def redact(text: str, hidden: str = HIDDEN) -> str:
@@ -762,10 +762,10 @@ def redact_names(text: str) -> str:
     return hide(text, _of_names(text))
 
 
-def hide(text: str, found: Iterable[Found], hidden: str = HIDDEN) -> str:
+def hide(text: str, spans: Iterable[Found], hidden: str = HIDDEN) -> str:
     """Text without what was found in it."""
     parts, at = list[str](), 0
-    for start, end, _ in sorted(found):
+    for start, end, _ in sorted(spans):
         if start >= at:
             parts += [text[at:start], hidden]
         at = max(at, end)

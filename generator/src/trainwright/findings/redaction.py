@@ -80,11 +80,11 @@ def redact_lines(lines: Sequence[str]) -> list[str]:
     ]
 
 
-def _without(texts: Sequence[str], found: Iterable[Found]) -> list[str]:
+def _without(texts: Sequence[str], spans: Iterable[Found]) -> list[str]:
     """The lines without what was found in all of them, which may go over several."""
     within: dict[int, list[Found]] = {}
     starts = [0, *accumulate(len(text) + 1 for text in texts)]
-    for start, end, kind in found:
+    for start, end, kind in spans:
         number = bisect_right(starts, start) - 1
         while number < len(texts) and starts[number] < end:
             at, text = starts[number], texts[number]
@@ -118,8 +118,8 @@ def _visible(line: str) -> str:
 def of_words(words: Sequence[str]) -> Iterator[tuple[int, str]]:
     """The kinds of the credentials that words are together, each with the number of its word."""
     starts = [0, *accumulate(len(word) + 1 for word in words)]
-    for found in credentials("\n".join(words)):
-        yield bisect_right(starts, found.start) - 1, found.kind
+    for credential in credentials("\n".join(words)):
+        yield bisect_right(starts, credential.start) - 1, credential.kind
 
 
 def unified_diff(
@@ -141,8 +141,8 @@ def unified_diff(
                 shown.append(pair[1])
             yield str(numbers[pair])
 
-    found = difflib.unified_diff([*known(before)], [*known(after)], old, new, "", "", context, end)
-    for number, line in enumerate(found):
+    diff = difflib.unified_diff([*known(before)], [*known(after)], old, new, "", "", context, end)
+    for number, line in enumerate(diff):
         header = number < 2 or line.startswith("@@")
         yield line if header else line[0] + _visible(shown[int(line[1:])])
 
@@ -172,14 +172,14 @@ def _part(line: str, match: re.Match[str], key: str = "", indent: int = 0) -> _P
 
 def _hidden(lines: Sequence[str]) -> frozenset[int]:
     """The numbers of the lines that only go on with what an earlier line begins to show."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     depth = -1  # how deep the lines of a value are at least
     for number, line in enumerate(lines):
         if depth >= 0 and (_indent(line) > depth or not line.strip()):
-            found.add(number)
+            numbers.add(number)
         else:
             depth = _depth(lines, number)
-    return frozenset(found)
+    return frozenset(numbers)
 
 
 def _indent(line: str) -> int:

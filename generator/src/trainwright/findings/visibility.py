@@ -56,8 +56,8 @@ def hidden(text: str) -> str:
     """The first character of a text that people do not see or take for another; or nothing."""
     if text.isascii() and text.isprintable():  # as nearly all are
         return ""
-    if found := _HIDDEN.search(text):
-        return found.group()
+    if first := _HIDDEN.search(text):
+        return first.group()
     for match in _WORD.finditer(text) if not text.isascii() else ():
         if _is_mixed(match.group()):
             return _LOOKS_LATIN.search(match.group())[0]  # type: ignore[index]

@@ -93,9 +93,9 @@ def _comments(access: Access, url: str) -> Iterator[Data]:
     """All comments, the oldest first."""
     page = 1
     while True:
-        found = _call(access, "GET", f"{url}?per_page={_PAGE}&page={page}")
-        yield from found
-        if len(found) < _PAGE:
+        comments = _call(access, "GET", f"{url}?per_page={_PAGE}&page={page}")
+        yield from comments
+        if len(comments) < _PAGE:
             return
         page += 1
 

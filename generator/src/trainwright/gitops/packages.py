@@ -121,12 +121,12 @@ def push(archive: Path, remote: str, *, plain_http: bool) -> Pushed:
 def _there(client: RegistryClient, reference: str) -> str:
     """The digest of what a registry has under a name; empty for nothing."""
     try:
-        found: str = client.resolve(reference)["digest"]
+        digest: str = client.resolve(reference)["digest"]
     except sdk.load().HelmRegistryError as error:
         if "not found" in str(error):
             return ""
         raise
-    return found
+    return digest
 
 
 def _refuse_other(chart: Archive, reference: str, plain_http: bool) -> None:
@@ -198,13 +198,13 @@ def _unbumped(chart: Document, revision: str, differing: tuple[str, ...]) -> Fin
 
 
 def _releases(repository: git.Repository) -> Iterator[str]:
-    found = set()
+    tags = set()
     for start in ("HEAD", "HEAD^"):
         try:
-            found.add(repository.line("describe", "--tags", "--abbrev=0", start))
+            tags.add(repository.line("describe", "--tags", "--abbrev=0", start))
         except git.GitError:  # no tag, or no commit
             continue
-    yield from sorted(found)
+    yield from sorted(tags)
 
 
 def _chart_file(folder: Path, inside: str) -> Document:

@@ -111,15 +111,15 @@ def verify(
         return Verification(commit=commit, base="", sets=tuple(published))
     chosen = environments(patterns, there, "verified")
     derivation = Derivation(root, history, specs, options.helm, on_disk=False)
-    found = {name: derivation.underived(name) for name in chosen}
+    by_environment = {name: derivation.underived(name) for name in chosen}
     if not patterns:
-        found |= {it.environment: (it,) for it in derivation.orphans()}
-    if not any(found.values()) and not any(map(derivation.files, found)):
+        by_environment |= {it.environment: (it,) for it in derivation.orphans()}
+    if not any(by_environment.values()) and not any(map(derivation.files, by_environment)):
         raise SourceError(f"nothing is rendered in {revision}: name a commit with rendered files")
     base = history.bases[0] if against else ""
     url, limits = provenance.url(repository), _SHALLOW if repository.shallow and not base else ""
     sets = []
-    for name, underived in found.items():
+    for name, underived in by_environment.items():
         state = {f"{folder_of(name)}/{path}": raw for path, raw in derivation.files(name).items()}
         files = {history.path(path): raw for path, raw in state.items()}
         rendered = RenderedSet(environment=name, files=files, commit=commit, url=url, base=base)
@@ -144,28 +144,28 @@ def _compared(
     none = {folder} if whole else set()
     for path in sorted({*files, *named} or none):
         sha256 = digest(files[path]) if path in files else ""
-        found = named.get(path, whole)
-        if found is None:
+        deviation = named.get(path, whole)
+        if deviation is None:
             yield Compared(path=path, sha256=sha256)
             continue
         yield Compared(
             path=path,
-            verdict="unproved" if limits or found.by_another else "different",
+            verdict="unproved" if limits or deviation.by_another else "different",
             sha256=sha256,
-            why=f"{found.why}{limits}",
-            line=found.line,
+            why=f"{deviation.why}{limits}",
+            line=deviation.line,
         )
 
 
-def _changed_beside(tree: Tree, found: Finding) -> Compared:
+def _changed_beside(tree: Tree, finding: Finding) -> Compared:
     """A file by which an engine applies others than those that are equal."""
-    place = found.place
+    place = finding.place
     is_file = tree.kind(place.file) == "file"
     return Compared(
         path=place.file,
         verdict="different",
         sha256=digest(tree.read(place.file)) if is_file else "",
-        why=found.message,
+        why=finding.message,
         line=place.line,
     )
 
@@ -198,13 +198,13 @@ def _stated(repository: Repository, commit: str) -> Iterator[_Stated]:
 
 def _parsed(raw: bytes, folder: str) -> _Stated:
     try:
-        found = json.loads(raw)
-        environment = found["predicate"]["environment"]
-        source = found["predicate"]["source"]["digest"]["gitCommit"]
+        data = json.loads(raw)
+        environment = data["predicate"]["environment"]
+        source = data["predicate"]["source"]["digest"]["gitCommit"]
         if not _COMMIT.fullmatch(source) or not _NAME.fullmatch(environment):
             raise ValueError
         return _Stated(
-            folder=folder, environment=environment, source=source, subjects=found["subject"]
+            folder=folder, environment=environment, source=source, subjects=data["subject"]
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         path = f"{folder}/{STATEMENT}".lstrip("/")
@@ -229,8 +229,8 @@ def _of_published(
         there = Holding(repository, end, stated.folder).rendered
         expected, why = _published(publisher, repository, step, stated, held)
         kept = {path for path in bad if expected.get(path) == present.get(path)}
-        found = (_held_against(p, there, expected, why, limits) for p in {*there, *expected})
-        differing = {it.path: it for it in found if it.verdict != "equal"}
+        comparisons = (_held_against(p, there, expected, why, limits) for p in {*there, *expected})
+        differing = {it.path: it for it in comparisons if it.verdict != "equal"}
         bad = differing | {path: it for path, it in bad.items() if path in kept}
         present = there
     rendered = RenderedSet(

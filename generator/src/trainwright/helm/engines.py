@@ -131,9 +131,9 @@ def _without_schema(path: Path, content: bytes | None) -> _Bare | None:
     files = None if content is None else _archived(path, content)
     with suppress(OSError, ValueError, sdk.load().HelmError):
         text, chart = _bare_folder(path) if files is None else _bare_archive(files)
-        found = schema.Schema(json.loads(text), ())
-        if not found.defect:
-            return _Bare(chart, found)
+        compiled = schema.Schema(json.loads(text), ())
+        if not compiled.defect:
+            return _Bare(chart, compiled)
     return None
 
 
@@ -198,8 +198,8 @@ class Binary:
             command = [self._binary, "template", release, str(own_chart.FOLDER)]
             command += ["--namespace", namespace, "--values", "-", "--output-dir", folder]
             self._run(command, json.dumps(values), folder)
-            found = sorted(Path(folder).rglob("*.yaml"))
-            texts = {path.name: _strip_source(path.read_text(encoding="utf-8")) for path in found}
+            paths = sorted(Path(folder).rglob("*.yaml"))
+            texts = {path.name: _strip_source(path.read_text(encoding="utf-8")) for path in paths}
         return {name: text for name, text in texts.items() if text.strip()}
 
     def _run(self, command: list[str], stdin: str, folder: str) -> None:

@@ -208,15 +208,15 @@ def _holds_commands(raw: bytes) -> bool:
 
 
 def _objects(document: Document) -> Iterator[SourceObject]:
-    for found in reading.objects(document.data):
-        if isinstance(found.body, Mapping):
-            yield SourceObject(body=found.body, place=_placed(document, found.prefix))
+    for item in reading.objects(document.data):
+        if isinstance(item.body, Mapping):
+            yield SourceObject(body=item.body, place=_placed(document, item.prefix))
 
 
 def _no_objects(document: Document) -> Iterator[Finding]:
-    for found in reading.objects(document.data):
-        if not isinstance(found.body, Mapping):
-            place = document.place(found.prefix)
+    for item in reading.objects(document.data):
+        if not isinstance(item.body, Mapping):
+            place = document.place(item.prefix)
             yield dx.SHAPE.at(place, "neither an object nor a command that starts training")
 
 

@@ -56,7 +56,7 @@ def accounts(source: Source, of_all: NormalForm, rendered: NormalForm) -> tuple[
     run = read(manifests, workload, sampled=True)
     before, after = values(run), values(_sampled(rendered, numbers))
     differing = frozenset(comparison.changed(of_all, rendered))
-    found: list[Account] = []
+    all_accounts: list[Account] = []
     touched: list[_Touched] = []
     _, manifest = operators.find(manifests)
     whole = _Before(source, workload, manifest.metadata, numbers, run, before)
@@ -76,13 +76,13 @@ def accounts(source: Source, of_all: NormalForm, rendered: NormalForm) -> tuple[
                 fate, sets = _fate(whole, index, pointer, removals[pointer], after)
             changed = tuple(dict.fromkeys(path for paths in sets for path in paths))
             changed = tuple(p for p in changed if before.get(p) != after.get(p))
-            found.append(
+            all_accounts.append(
                 Account(part=index, pointer=pointer, value=value, fate=fate, changed=changed)
             )
             touched.append(sets)
     return tuple(
         replace(account, changed=tuple(_in_each(account.changed, numbers, differing)))
-        for account in _blamed(found, touched, after)
+        for account in _blamed(all_accounts, touched, after)
     )
 
 
@@ -118,15 +118,18 @@ _Touched: TypeAlias = tuple[tuple[Pointer, ...], ...]  # paths that change toget
 
 
 def _blamed(
-    found: list[Account], touched: list[_Touched], rendered: Mapping[Pointer, Data]
+    all_accounts: list[Account], touched: list[_Touched], rendered: Mapping[Pointer, Data]
 ) -> Iterator[Account]:
     """Where one value alone decides what came out otherwise, no other is left for it."""
-    deciding = [{one for one in map(_in_any_pod, sets) if len(one) == 1} for sets in touched]
+    deciding = [
+        {touched_paths for touched_paths in map(_in_any_pod, sets) if len(touched_paths) == 1}
+        for sets in touched
+    ]
     there = _in_any_pod(tuple(rendered))
     alone = frozenset(
         path for sets in deciding for paths in sets for path in paths if path in there
     )
-    for account, own in zip(found, deciding, strict=True):
+    for account, own in zip(all_accounts, deciding, strict=True):
         kept = tuple(
             path
             for path in account.changed
@@ -274,9 +277,9 @@ def _fate(
         if paths and _agree(paths, before, rendered):
             return ("default" if without == () else "carried"), ()
         touched.append(paths)
-    known = tuple(paths for paths in touched if paths)
-    if known:
-        return "left", known
+    effects = tuple(paths for paths in touched if paths)
+    if effects:
+        return "left", effects
     # Without it the object is none: what it is part of says whether it was carried. An empty
     # mapping that means nothing says nothing.
     needed = all(paths is None for paths in touched)
@@ -369,8 +372,8 @@ def _own(
     matches = {path: _CONTAINER.fullmatch(path) for path in paths}
     return tuple(
         path
-        for path, found in matches.items()
-        if found is None or found[2] == "image" or f"{found[1]}image" not in carried
+        for path, match in matches.items()
+        if match is None or match[2] == "image" or f"{match[1]}image" not in carried
     )
 
 

@@ -68,29 +68,31 @@ class AdoptionBatch:
     made: tuple[str, ...]
 
 
-def run(root: Path, found: ImportInput, options: ImportOptions) -> AdoptionBatch:
+def run(root: Path, inputs: ImportInput, options: ImportOptions) -> AdoptionBatch:
     """Adopt all, then write the files of all that could be adopted.
 
     Raises ImportingError when there is nothing to adopt, SelectionError and SourceError when the
     environment is not usable, and OutputError.
     """
-    if options.name and len(found.sources) > 1:
-        raise ImportingError(f"--name is for one workload, and there are {len(found.sources)}")
+    if options.name and len(inputs.sources) > 1:
+        raise ImportingError(f"--name is for one workload, and there are {len(inputs.sources)}")
     tree = Folder(root)
     place = ImportContext(tree, options.environment)
     _ = place.environment  # whose errors are no object's
     adoptions: list[Adoption] = []
     problems: list[str] = []
-    made = tuple(_made(source) for source in found.sources if _owner(source.parts[0]))
-    sources = [source for source in found.sources if not _owner(source.parts[0])]
-    if not (sources or found.problems or found.findings):
+    made = tuple(_made(source) for source in inputs.sources if _owner(source.parts[0]))
+    sources = [source for source in inputs.sources if not _owner(source.parts[0])]
+    if not (sources or inputs.problems or inputs.findings):
         raise ImportingError("no training workload found in the input")
     for source in progress.counted(sources, len(sources), "workloads"):
         try:
-            one = _adopted(source, place, options)
-            _refuse_there(tree, one, options)
-            refuse_taken(tree, one.file.path, [other.file.path for other in adoptions], options)
-            adoptions.append(one)
+            adoption = _adopted(source, place, options)
+            _refuse_there(tree, adoption, options)
+            refuse_taken(
+                tree, adoption.file.path, [other.file.path for other in adoptions], options
+            )
+            adoptions.append(adoption)
         except ImportingError as error:
             problems.append(str(error))
         except TrainwrightError as error:  # of its runtime, say, which is not among the files
@@ -106,16 +108,16 @@ def not_adopted(
     """What of a namespace has no job yet: no run of Trainwright's, and none that was adopted."""
     files = workspace.survey.jobs.get(environment, ())
     there = [workspace.adopted(file) for file in files]
-    known = {one.manifest.identity for one in there if isinstance(one, Adopted)}
+    identities = {other.manifest.identity for other in there if isinstance(other, Adopted)}
     for body in bodies:
         manifest = Manifest(body=body)
         ours = manifest.labels.get("app.kubernetes.io/managed-by") == "trainwright"
-        if not ours and manifest.identity not in known:
+        if not ours and manifest.identity not in identities:
             yield of_cluster(body, Location(f"{manifest.kind.lower()}/{manifest.name}"))
 
 
-def _refuse_there(tree: Tree, one: Adoption, options: ImportOptions) -> None:
-    for path in (one.file.path, adopted.path(one.file)) if options.write else ():
+def _refuse_there(tree: Tree, adoption: Adoption, options: ImportOptions) -> None:
+    for path in (adoption.file.path, adopted.path(adoption.file)) if options.write else ():
         if tree.kind(path):
             raise ImportingError(f"{path} is there already: name the job otherwise by --name")
 
@@ -123,7 +125,7 @@ def _refuse_there(tree: Tree, one: Adoption, options: ImportOptions) -> None:
 def _owner(part: SourceObject) -> str:
     """The object that made another one, as a TrainJob makes a JobSet; empty for none."""
     owners = mappings(part.metadata.get("ownerReferences"))
-    owner = next((one for one in owners if one.get("controller")), {})
+    owner = next((reference for reference in owners if reference.get("controller")), {})
     return f"{owner.get('kind')}/{owner.get('name')}" if owner else ""
 
 
@@ -182,9 +184,9 @@ def _refusals(
 
 
 def _write(tree: Tree, environment: str, adoptions: list[Adoption]) -> None:
-    files = {one.file.path: words.spec(one.imported).encode() for one in adoptions}
-    files |= {adopted.path(one.file): _object(one).encode() for one in adoptions}
-    over = [one for one in adoptions if one.state.over]
+    files = {adoption.file.path: words.spec(adoption.imported).encode() for adoption in adoptions}
+    files |= {adopted.path(adoption.file): _object(adoption).encode() for adoption in adoptions}
+    over = [adoption for adoption in adoptions if adoption.state.over]
     path = ledger.path(environment)
     before = {path: tree.read(path)} if over and tree.kind(path) else {}
     if over:
@@ -193,15 +195,16 @@ def _write(tree: Tree, environment: str, adoptions: list[Adoption]) -> None:
     filetree.write(tree.root, ENVIRONMENTS, files, before)
 
 
-def _object(one: Adoption) -> str:
+def _object(adoption: Adoption) -> str:
     """The object, below what its next run would not have of it."""
-    head = f"{one.manifest.title} as it was in the cluster. The first run of {one.file.path} is "
-    if one.imported.source.unsaid:
+    head = f"{adoption.manifest.title} as it was in the cluster. "
+    head += f"The first run of {adoption.file.path} is "
+    if adoption.imported.source.unsaid:
         head += "this object, and there is no next one: no spec can say it."
     else:
         head += "this object, whatever the spec says; the spec is for the next run."
-    losses = sorted(one.imported.left, key=lambda left: -left.severity.weight)
-    others = sorted(one.imported.differing, key=lambda differing: -differing.severity.weight)
+    losses = sorted(adoption.imported.left, key=lambda left: -left.severity.weight)
+    others = sorted(adoption.imported.differing, key=lambda differing: -differing.severity.weight)
     lines = [
         *textwrap.wrap(head, _WIDTH, break_on_hyphens=False),
         *(["The next run would not have:"] if losses else []),
@@ -210,23 +213,23 @@ def _object(one: Adoption) -> str:
         *(f"  {differing.severity}: {differing}" for differing in others),
     ]
     comment = "".join(f"# {credentials.redact(line)}\n" for line in lines)
-    return comment + yamlio.dump(dict(one.manifest.body), blocks=True)
+    return comment + yamlio.dump(dict(adoption.manifest.body), blocks=True)
 
 
 def _ledger(workspace: Workspace, over: list[Adoption], raw: bytes) -> bytes:
-    for one in over:
-        sources = workspace.resolve(one.file).sources
+    for adoption in over:
+        sources = workspace.resolve(adoption.file).sources
         if sources is None:
-            raise TrainwrightError(f"{one.file.path} is not valid: it cannot be in the ledger")
+            raise TrainwrightError(f"{adoption.file.path} is not valid: it cannot be in the ledger")
         entry = {
-            "job": one.file.name,
+            "job": adoption.file.name,
             "own": sources.digest,
-            "outcome": "succeeded" if one.state.phase is Phase.SUCCEEDED else "failed",
-            "finished": one.state.since[:10],
-            "reason": _reason(one.state),
+            "outcome": "succeeded" if adoption.state.phase is Phase.SUCCEEDED else "failed",
+            "finished": adoption.state.since[:10],
+            "reason": _reason(adoption.state),
             "adopted": True,
         }
-        raw = ledger.with_run(raw, one.file.environment, one.manifest.name, entry)
+        raw = ledger.with_run(raw, adoption.file.environment, adoption.manifest.name, entry)
     return raw
 
 

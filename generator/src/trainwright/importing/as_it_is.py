@@ -47,11 +47,11 @@ def is_adoptable(part: SourceObject) -> bool:
     return not is_server or any(template.accelerators for template in templates)
 
 
-def adopted(found: Source, place: ImportContext, pool: str, name: str) -> Imported:
+def adopted(workload: Source, place: ImportContext, pool: str, name: str) -> Imported:
     """The job of such an object. Raises ImportingError for a pool that is not there."""
-    manifest, kind = Manifest(body=found.parts[0].body), trains(found.manifests()[0])
+    manifest, kind = Manifest(body=workload.parts[0].body), trains(workload.manifests()[0])
     assert kind is not None
-    called = job_name(name or found.name)
+    called = job_name(name or workload.name)
     spec = {
         "apiVersion": "trainwright.io/v1alpha1",
         "kind": "JobSpec",
@@ -61,12 +61,12 @@ def adopted(found: Source, place: ImportContext, pool: str, name: str) -> Import
     }
     left = {key: None for key in _INHERITED if place.inherited.get(key) and key not in spec}
     return Imported(
-        source=replace(found, name=called),
+        source=replace(workload, name=called),
         spec={**spec, **left},
         left=(),
         added=(),
         notes=(
-            f"no spec says what it is: {found.unsaid}",
+            f"no spec says what it is: {workload.unsaid}",
             "it has no next run",
             *(() if spec.get("pool") else ("it is in no pool, whose capacity it could take",)),
         ),
@@ -83,7 +83,7 @@ def _spec(manifest: Manifest, kind: Kind, environment: Environment, wanted: str)
     pool = _pool(leading, environment, wanted)
     seconds = next((it for at in _DEADLINES if (it := integer(dig(manifest.spec, *at)))), None)
     queue = manifest.labels.get(QUEUE_LABEL, "")
-    found = {
+    fields = {
         "image": {key: value for key, value in image.items() if value},
         "entrypoint": _entrypoint(main),
         **_size(templates, counted=bool(pool)),
@@ -92,7 +92,7 @@ def _spec(manifest: Manifest, kind: Kind, environment: Environment, wanted: str)
         "maxDuration": duration(seconds),
         "state": "suspended" if _is_suspended(manifest, kind) else "",
     }
-    return {key: value for key, value in found.items() if value}
+    return {key: value for key, value in fields.items() if value}
 
 
 def _entrypoint(main: Mapping[str, Data]) -> dict[str, Data]:
@@ -106,19 +106,19 @@ def _accelerators(template: PodTemplate) -> int:
 
 def _size(templates: tuple[PodTemplate, ...], *, counted: bool) -> dict[str, Data]:
     """As many nodes of equal size as hold all accelerators, where they are counted; or all pods."""
-    holding = [one for one in templates if _accelerators(one)]
+    holding = [template for template in templates if _accelerators(template)]
     total = sum(map(_accelerators, holding))
     if not (total and counted):
-        return {"nodes": max(1, sum(one.replicas for one in templates))}
-    each = gcd(*(sum(one.accelerators.values()) for one in holding))
+        return {"nodes": max(1, sum(template.replicas for template in templates))}
+    each = gcd(*(sum(template.accelerators.values()) for template in holding))
     return {"nodes": total // each, "resources": {"gpu": each}}
 
 
 def _pool(template: PodTemplate, environment: Environment, wanted: str) -> str:
     """The pool that is named, or the first whose nodes it asks for."""
     if wanted and wanted not in environment.pools:
-        known = ", ".join(environment.pools) or "none"
-        raise ImportingError(f'{environment.name} has no pool "{wanted}"; its pools: {known}')
+        names = ", ".join(environment.pools) or "none"
+        raise ImportingError(f'{environment.name} has no pool "{wanted}"; its pools: {names}')
     selector = mapping(template.spec.get("nodeSelector"))
     fitting = (
         pool.name

@@ -50,21 +50,21 @@ class ImportBatch:
         return tuple(done for done in self.imported if done[0].severity is Loss.CANNOT_RUN)
 
 
-def run(root: Path, found: ImportInput, options: ImportOptions) -> ImportBatch:
+def run(root: Path, inputs: ImportInput, options: ImportOptions) -> ImportBatch:
     """Convert all, then write all that could be converted.
 
     Raises ImportingError when there is nothing to import, SelectionError and SourceError when the
     environment is not usable.
     """
-    if not found.sources and not found.problems and not found.findings:
-        raise ImportingError(_nothing(found))
-    if options.name and len(found.sources) > 1:
-        raise ImportingError(f"--name is for one workload, and there are {len(found.sources)}")
+    if not inputs.sources and not inputs.problems and not inputs.findings:
+        raise ImportingError(_nothing(inputs))
+    if options.name and len(inputs.sources) > 1:
+        raise ImportingError(f"--name is for one workload, and there are {len(inputs.sources)}")
     tree = Folder(root)
     place = ImportContext(tree, options.environment)
     imported: list[tuple[Imported, str]] = []
     problems: list[str] = []
-    for source in progress.counted(found.sources, len(found.sources), "workloads"):
+    for source in progress.counted(inputs.sources, len(inputs.sources), "workloads"):
         try:
             if not options.new_runs:
                 refuse_live(source)
@@ -79,9 +79,9 @@ def run(root: Path, found: ImportInput, options: ImportOptions) -> ImportBatch:
     return ImportBatch(tuple(imported), tuple(problems))
 
 
-def _nothing(found: ImportInput) -> str:
+def _nothing(inputs: ImportInput) -> str:
     """What there is instead of a training workload, if anything."""
-    there = ", ".join(dict.fromkeys(f"{left.field} ({left.why})" for left in found.beside))
+    there = ", ".join(dict.fromkeys(f"{left.field} ({left.why})" for left in inputs.beside))
     return f"no training workload found in the input{f': it holds {there}' if there else ''}"
 
 

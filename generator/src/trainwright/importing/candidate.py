@@ -39,7 +39,7 @@ _OWN_LABELS = ("app.kubernetes.io/", "trainwright.io/", "helm.sh/")
 def spec(source: Source, run: NormalForm, place: ImportContext, choice: Choice) -> dict[str, Data]:
     """Everything that a job spec can say of a run, keys in the order of the schema."""
     roles = {name: _role(source, name, run, place, choice) for name in run.roles}
-    found: dict[str, Data] = {
+    entries: dict[str, Data] = {
         **_API,
         "name": source.name,
         "target": _target(source, place),
@@ -47,7 +47,7 @@ def spec(source: Source, run: NormalForm, place: ImportContext, choice: Choice) 
         "roles": roles,
     }
     order = (*_API, *JOB_FIELDS)
-    stated = {key: found[key] for key in order if found.get(key) not in (None, "", {}, [])}
+    stated = {key: entries[key] for key in order if entries.get(key) not in (None, "", {}, [])}
     without: dict[str, Data] = _without_credentials(stated)
     return without
 
@@ -58,15 +58,15 @@ def _role(
     """What a spec can say of a role."""
     pod, served = source.workload().of_role(name)[0], run.roles[name]
     (first, *_) = choices(place.environment, pod, "")
-    asked = {**pod.resources.get("requests", {}), **pod.resources.get("limits", {})}
-    of_job = choice.pool is not None and choice.pool.resource in asked
+    requested = {**pod.resources.get("requests", {}), **pod.resources.get("limits", {})}
+    of_job = choice.pool is not None and choice.pool.resource in requested
     own = Choice(pool=choice.pool if of_job else first.pool, apart=choice.apart)
     alone = replace(run, pods=served.pods, nodes=served.nodes, roles={}, elastic=None)
-    found = {**_group(source, pod, alone, place, own), **_serving(pod)}
+    group = {**_group(source, pod, alone, place, own), **_serving(pod)}
     if own.pool == choice.pool:
-        del found["pool"]
-    known = fields.field("job", Pointer.of("roles", name)).keys
-    said = {key: found[key] for key in known if found.get(key) not in (None, "", {}, [])}
+        del group["pool"]
+    allowed = fields.field("job", Pointer.of("roles", name)).keys
+    said = {key: group[key] for key in allowed if group.get(key) not in (None, "", {}, [])}
     return {**said, "pool": None} if choice.pool and own.pool is None else said
 
 
@@ -140,9 +140,9 @@ def _group(
 def complete(spec: Mapping[str, Data], place: ImportContext) -> dict[str, Data]:
     """The spec with a null for everything that it would inherit and does not say."""
     inherited = place.inherited_in(spec.get("pool") or "")
-    found = {**spec, **merge(dict(_nulls(spec, inherited)), _maps(spec))}
-    roles = {name: _complete_role(name, found, place) for name in spec.get("roles", {})}
-    return {**found, **({"roles": roles} if roles else {})}
+    completed = {**spec, **merge(dict(_nulls(spec, inherited)), _maps(spec))}
+    roles = {name: _complete_role(name, completed, place) for name in spec.get("roles", {})}
+    return {**completed, **({"roles": roles} if roles else {})}
 
 
 def _complete_role(name: str, spec: Mapping[str, Data], place: ImportContext) -> dict[str, Data]:
@@ -151,8 +151,8 @@ def _complete_role(name: str, spec: Mapping[str, Data], place: ImportContext) ->
     pool = {key: value for key, value in said.items() if key == "pool"}
     above = place.layered({**spec, "roles": {name: pool}})
     inherited = without_nulls(layers.of_role(above, name).data)
-    known = fields.field("job", Pointer.of("roles", name)).keys.keys() - {"pool"}
-    theirs = {key: inherited[key] for key in sorted(known) if inherited.get(key) is not None}
+    allowed = fields.field("job", Pointer.of("roles", name)).keys.keys() - {"pool"}
+    theirs = {key: inherited[key] for key in sorted(allowed) if inherited.get(key) is not None}
     return {**said, **merge(dict(_nulls(said, theirs)), _maps(said))}
 
 
@@ -187,14 +187,14 @@ def _target(source: Source, place: ImportContext) -> str | None:
 
 def _image(pod: Pod, run: NormalForm) -> dict[str, Data]:
     repository, tag, digest = split(run.pods[0].image)
-    found = {
+    image = {
         "repository": repository,
         "tag": tag,
         "digest": digest,
         "pullPolicy": run.pods[0].pull_policy,
         "pullSecrets": list(pod.pull_secrets),
     }
-    return {key: value for key, value in found.items() if value}
+    return {key: value for key, value in image.items() if value}
 
 
 def _literal(
@@ -213,8 +213,8 @@ def _files(
 ) -> dict[str, Data]:
     """The files of ConfigMaps, but for the script that the spec holds as its entrypoint."""
     own = companions.started(pod) if companions.script(run) else ""
-    found = companions.files(source.manifests(), pod, literal)
-    return {path: file for path, file in found.items() if path != own}
+    by_path = companions.files(source.manifests(), pod, literal)
+    return {path: file for path, file in by_path.items() if path != own}
 
 
 def _is_file(mount: Mount, source: Source) -> bool:
@@ -250,15 +250,19 @@ def _program(words: tuple[str, ...], run: NormalForm, *, apart: bool) -> dict[st
 
 def _launcher_options(command: commands.Command, launcher: str) -> dict[str, Data] | None:
     """Options of the launcher that do not follow from the rest; None where a job cannot set one."""
-    known = LAUNCHERS.get(launcher)
-    if known is None:
+    definition = LAUNCHERS.get(launcher)
+    if definition is None:
         return {}
-    names = [name for name in command.options if name not in known.decided]
-    if any(name not in known.options for name in names):
+    names = [name for name in command.options if name not in definition.decided]
+    if any(name not in definition.options for name in names):
         return None
-    found = {name: _option(known, name, command.options[name]) for name in names}
+    options = {name: _option(definition, name, command.options[name]) for name in names}
     # What does not fit follows from another field: --recovery=live.
-    return {name: value for name, value in found.items() if known.problem(name, value) == ("", "")}
+    return {
+        name: value
+        for name, value in options.items()
+        if definition.problem(name, value) == ("", "")
+    }
 
 
 def _option(launcher: Launcher, name: str, value: str) -> Data:
@@ -267,13 +271,13 @@ def _option(launcher: Launcher, name: str, value: str) -> Data:
 
 def _arguments(words: tuple[str, ...]) -> tuple[list[Data], dict[str, Data]]:
     """Arguments as words and flags in one style; all of them as words where forms differ."""
-    found = parse_arguments(words)
-    forms = {_flag_form(name) for name in found.flags}
-    flags = {_plain_name(name): _flag(given) for name, given in found.flags.items()}
+    parsed = parse_arguments(words)
+    forms = {_flag_form(name) for name in parsed.flags}
+    flags = {_plain_name(name): _flag(given) for name, given in parsed.flags.items()}
     if len(forms) > 1 or None in flags.values():
         return [_typed(word) for word in words], {}
     style = "".join(forms - {"--k=v"})
-    return [_typed(word) for word in found.words], {"flags": flags, "flagStyle": style}
+    return [_typed(word) for word in parsed.words], {"flags": flags, "flagStyle": style}
 
 
 def _flag_form(name: str) -> str:
@@ -325,25 +329,27 @@ def _elastic(run: NormalForm) -> dict[str, Data]:
 
 def _resources(pod: Pod, pool: Pool | None) -> dict[str, Data]:
     limits = pod.resources.get("limits", {})
-    asked = {**limits, **pod.resources.get("requests", {})}
-    found: dict[str, Data] = {
-        "cpu": asked.get("cpu"),
-        **{_SPELLED[name]: asked.get(name) for name in _LIMITED if name in limits},
-        "requests": {_SPELLED[n]: asked[n] for n in _LIMITED if n in asked and n not in limits},
+    requested = {**limits, **pod.resources.get("requests", {})}
+    resources: dict[str, Data] = {
+        "cpu": requested.get("cpu"),
+        **{_SPELLED[name]: requested.get(name) for name in _LIMITED if name in limits},
+        "requests": {
+            _SPELLED[n]: requested[n] for n in _LIMITED if n in requested and n not in limits
+        },
         "limits": {field: limits[name] for name, field in _SPELLED.items() if name in limits},
     }
-    extended = {name: count for name, count in asked.items() if "/" in name}
+    extended = {name: count for name, count in requested.items() if "/" in name}
     if pool and pool.resource in extended:
         count = quantity.count(extended.pop(pool.resource))
-        found["gpu"] = pool.gpus_per_node or 1 if count is None else count
-    found["hugepages"] = {
+        resources["gpu"] = pool.gpus_per_node or 1 if count is None else count
+    resources["hugepages"] = {
         name.removeprefix(_HUGEPAGES): amount
-        for name, amount in asked.items()
+        for name, amount in requested.items()
         if name.startswith(_HUGEPAGES)
     }
     counts = {name: quantity.count(amount) for name, amount in extended.items()}
-    found["extended"] = {name: count for name, count in counts.items() if count}
-    return {key: value for key, value in found.items() if value not in (None, {}, "")}
+    resources["extended"] = {name: count for name, count in counts.items() if count}
+    return {key: value for key, value in resources.items() if value not in (None, {}, "")}
 
 
 _HUGEPAGES = "hugepages-"
@@ -355,7 +361,7 @@ def _device_claims(pod: Pod) -> dict[str, Data]:
     """What drivers allocate to the pod, by name, with the request that its container uses."""
     of_container = mappings(pod.rest.get("container", {}).get("claims"))
     used = {text(claim.get("name")): claim for claim in of_container}
-    found = {}
+    claims = {}
     for claim in mappings(pod.rest.get("pod", {}).get("resourceClaims")):
         name = text(claim.get("name"))
         written = {
@@ -364,8 +370,8 @@ def _device_claims(pod: Pod) -> dict[str, Data]:
             "request": used.get(name, {}).get("request"),
         }
         if name in used:
-            found[name] = {key: value for key, value in written.items() if value}
-    return found
+            claims[name] = {key: value for key, value in written.items() if value}
+    return claims
 
 
 def _waiting(run: NormalForm, pod: Pod, place: Environment) -> dict[str, Data]:
@@ -459,8 +465,10 @@ _NOT_PATCHED = frozenset({"ephemeralContainers", "hostname", "nodeName", "priori
 
 def _patch(pod: Pod, target: str) -> dict[str, Data]:
     """What neither a field of the spec nor the target says of the pods, as the last resort."""
-    known = {*POD_FIELDS.values(), *_NOT_PATCHED}
-    of_pod = {k: v for k, v in pod.rest.get("pod", {}).items() if k not in known and v is not None}
+    handled = {*POD_FIELDS.values(), *_NOT_PATCHED}
+    of_pod = {
+        k: v for k, v in pod.rest.get("pod", {}).items() if k not in handled and v is not None
+    }
     own = {*CONTAINER_FIELDS.values(), *_OF_RESOURCES}
     rest = pod.rest.get("container", {})
     of_container = {k: v for k, v in rest.items() if k not in own and v is not None}
@@ -498,15 +506,15 @@ _SWITCHES = ("privileged", "allowPrivilegeEscalation", "readOnlyRootFilesystem")
 
 def _security(run: NormalForm, pod: Pod) -> dict[str, Data]:
     context = run.pods[0].security
-    found = {key: context.get(key) for key in ("runAsUser", "runAsGroup", "fsGroup")}
+    security = {key: context.get(key) for key in ("runAsUser", "runAsGroup", "fsGroup")}
     added = sequence(dig(context, "capabilities", "add"))
-    found["capabilities"] = [text(name).removeprefix("CAP_") for name in added] or None
+    security["capabilities"] = [text(name).removeprefix("CAP_") for name in added] or None
     # Only what is written: some of it is there otherwise too, and a spec has its own defaults.
     written = {**pod.security.get("pod", {}), **pod.security.get("container", {})}
-    found |= {key: True for key in _SWITCHES if written.get(key) is True}
-    found |= {key: written[key] for key in _PROFILES if written.get(key)}
-    found["runAsNonRoot"] = written.get("runAsNonRoot")
-    return {key: value for key, value in found.items() if value is not None}
+    security |= {key: True for key in _SWITCHES if written.get(key) is True}
+    security |= {key: written[key] for key in _PROFILES if written.get(key)}
+    security["runAsNonRoot"] = written.get("runAsNonRoot")
+    return {key: value for key, value in security.items() if value is not None}
 
 
 def _without_credentials(data: Data, name: str = "") -> Data:

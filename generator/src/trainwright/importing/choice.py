@@ -21,25 +21,25 @@ class Choice:
 def choices(environment: Environment, pod: Pod, wanted: str) -> Iterator[Choice]:
     """The ways worth trying, the preferred first; on one pool only when one is wanted."""
     if wanted and wanted not in environment.pools:
-        known = ", ".join(environment.pools) or "none"
-        raise ImportingError(f'{environment.name} has no pool "{wanted}"; its pools: {known}')
-    asked = {**pod.resources.get("requests", {}), **pod.resources.get("limits", {})}
+        names = ", ".join(environment.pools) or "none"
+        raise ImportingError(f'{environment.name} has no pool "{wanted}"; its pools: {names}')
+    requested = {**pod.resources.get("requests", {}), **pod.resources.get("limits", {})}
     if not wanted:
-        _refuse_uncounted(environment, asked)
-    pools: list[Pool | None] = [p for p in environment.pools.values() if p.resource in asked]
+        _refuse_uncounted(environment, requested)
+    pools: list[Pool | None] = [p for p in environment.pools.values() if p.resource in requested]
     pools += [p for p in environment.pools.values() if not p.resource]
     for pool in [environment.pools[wanted]] if wanted else [*pools, None]:
         for apart in (True, False):
             yield Choice(pool=pool, apart=apart)
 
 
-def _refuse_uncounted(environment: Environment, asked: Mapping[str, str]) -> None:
+def _refuse_uncounted(environment: Environment, requested: Mapping[str, str]) -> None:
     """A job that takes all accelerators of its machine would come to one that has none.
 
     Unless a pool says how many that are, or is named although it has none.
     """
     counted = {pool.resource for pool in environment.pools.values()}
-    for resource in (name for name, count in asked.items() if count == "all"):
+    for resource in (name for name, count in requested.items() if count == "all"):
         if resource not in counted:
             file = f"environments/{environment.name}/environment.yaml"
             raise ImportingError(

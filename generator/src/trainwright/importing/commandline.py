@@ -110,7 +110,7 @@ def call(names: Mapping[str, str]) -> Callable[[str], str]:
         inside = pointer
         while inside and inside not in names:
             inside = inside.rpartition("/")[0]
-        below = (name for known, name in names.items() if known.startswith(f"{pointer}/"))
+        below = (name for path, name in names.items() if path.startswith(f"{pointer}/"))
         return names.get(inside) or next(below, pointer)
 
     return called

@@ -91,10 +91,10 @@ def _named(pod: Pod) -> frozenset[str]:
     whole = [*pod.env_from, *(entry for c in others for entry in c.env_from)]
     mounts = (mount for c in others for mount in c.mounts)
     volumes = [pod.volumes.get(text(mount.get("name")), {}) for mount in mounts]
-    found = [mapping(origin.get("configMapKeyRef")) for origin in origins]
-    found += [mapping(entry.get("configMapRef")) for entry in whole]
-    found += [mapping(source.get("configMap")) for source in volumes]
-    return frozenset(str(reference.get("name")) for reference in found if reference)
+    references = [mapping(origin.get("configMapKeyRef")) for origin in origins]
+    references += [mapping(entry.get("configMapRef")) for entry in whole]
+    references += [mapping(source.get("configMap")) for source in volumes]
+    return frozenset(str(reference.get("name")) for reference in references if reference)
 
 
 def _written(held: str | bytes, literal: Callable[[str], str]) -> dict[str, Data]:
@@ -109,15 +109,15 @@ def files(
 ) -> dict[str, Data]:
     """The files that ConfigMaps among the objects give the container that trains, by path."""
     configs = operators.configs(tuple(manifests))
-    found: dict[str, Data] = {}
+    by_path: dict[str, Data] = {}
     for mount in pod.mounts:
         if mount.config in configs:
             alone = replace(pod, mounts=(mount,))
             modes = dict(containers.modes(alone, configs))
             for path, held in containers.contents(alone, configs):
                 own = {"mode": modes[path]} if path in modes else {}
-                found[path] = {**_written(held, literal), **own}
-    return found
+                by_path[path] = {**_written(held, literal), **own}
+    return by_path
 
 
 # --- the script ----------------------------------------------------------------------------------
@@ -159,14 +159,14 @@ def is_of_script(mount: Mount, pod: Pod) -> bool:
 
 def secrets(manifests: Sequence[Manifest], pod: Pod) -> dict[str, Data]:
     """Where each variable has its value from that is a secret."""
-    found: dict[str, Data] = {}
+    by_variable: dict[str, Data] = {}
     stores = _external(manifests)
     for variable in pod.declared:
         if variable.secret in stores:
-            found[variable.name] = {"external": stores[variable.secret].spec}
+            by_variable[variable.name] = {"external": stores[variable.secret].spec}
         elif variable.secret:
-            found[variable.name] = secret(mapping(variable.origin.get("secretKeyRef")))
-    return found
+            by_variable[variable.name] = secret(mapping(variable.origin.get("secretKeyRef")))
+    return by_variable
 
 
 def secret(reference: Mapping[str, Data]) -> dict[str, Data]:
@@ -178,7 +178,7 @@ def secret(reference: Mapping[str, Data]) -> dict[str, Data]:
 def _external(manifests: Sequence[Manifest]) -> dict[tuple[str, str] | None, Fetched]:
     """What External Secrets fetches, by name and key of the Secret that it is put into."""
     bodies = (m.body for m in manifests if m.identity[:2] == _FETCHED)
-    return {found.secret: found for body in bodies for found in fetched.fetched(body)}
+    return {entry.secret: entry for body in bodies for entry in fetched.fetched(body)}
 
 
 def metrics(manifests: Sequence[Manifest], pod: Pod) -> dict[str, Data]:
@@ -208,18 +208,21 @@ def in_spec_terms(
     of_groups = (pods[0], *(workload.of_role(role)[0] for role in workload.serving))
     used = frozenset(v.secret for pod in of_groups for v in pod.declared if v.secret)
     others = {k: v for k, v in run.beside.items() if k.partition("/")[0] not in _SAID_HERE}
-    configs = [found for found in manifests if found.identity[:2] == _CONFIG]
+    configs = [candidate for candidate in manifests if candidate.identity[:2] == _CONFIG]
     alone = any(_is_script(config, pods[0]) for config in configs)
-    known = zip(run.pods, (pods[at] for at in shown), strict=False)
+    pairs = zip(run.pods, (pods[at] for at in shown), strict=False)
     return replace(
         run,
-        pods=tuple(anonymous(_pod(one, pod, stores, alone=alone), names) for one, pod in known),
+        pods=tuple(
+            anonymous(_pod(normalized, pod, stores, alone=alone), names)
+            for normalized, pod in pairs
+        ),
         roles={
             role: replace(
                 served,
                 pods=tuple(
-                    anonymous(_pod(one, pod, stores, alone=False), names)
-                    for one, pod in zip(served.pods, workload.of_role(role), strict=True)
+                    anonymous(_pod(normalized, pod, stores, alone=False), names)
+                    for normalized, pod in zip(served.pods, workload.of_role(role), strict=True)
                 ),
             )
             for role, served in run.roles.items()
@@ -232,21 +235,23 @@ _SAID_HERE = (monitors.KIND, fetched.KIND)
 
 
 def _pod(
-    known: form.Pod,
+    normalized: form.Pod,
     pod: Pod,
     stores: Mapping[tuple[str, str] | None, Fetched],
     *,
     alone: bool,  # whether the script that it starts is a ConfigMap's only file
 ) -> form.Pod:
-    found = {v.name: str(stores[v.secret]) for v in pod.declared if v.secret in stores}
-    secrets = {name: found.get(name, source) for name, source in known.secrets.items()}
+    external = {v.name: str(stores[v.secret]) for v in pod.declared if v.secret in stores}
+    secrets = {name: external.get(name, source) for name, source in normalized.secrets.items()}
     path = started(pod) if alone else ""
-    if path not in known.files:
-        return replace(known, secrets=secrets)
-    files = {SCRIPT if name == path else name: text for name, text in known.files.items()}
-    modes = {name: mode for name, mode in known.modes.items() if name != path}  # it is only read
-    program = replace(known.program, path=SCRIPT)
-    return replace(known, secrets=secrets, files=files, modes=modes, program=program)
+    if path not in normalized.files:
+        return replace(normalized, secrets=secrets)
+    files = {SCRIPT if name == path else name: text for name, text in normalized.files.items()}
+    modes = {
+        name: mode for name, mode in normalized.modes.items() if name != path
+    }  # it is only read
+    program = replace(normalized.program, path=SCRIPT)
+    return replace(normalized, secrets=secrets, files=files, modes=modes, program=program)
 
 
 def _as_spec_fields(
@@ -256,7 +261,7 @@ def _as_spec_fields(
     used: frozenset[tuple[str, str]],
 ) -> Iterator[tuple[str, Data]]:
     """Each object by its kind; of a second one what differs, as there is one in a rendered run."""
-    found: dict[str, list[dict[str, Data]]] = {}
+    by_kind: dict[str, list[dict[str, Data]]] = {}
     for manifest in manifests:
         kind, body = manifest.identity[:2], manifest.body
         rest: dict[str, Data] = {}
@@ -272,8 +277,8 @@ def _as_spec_fields(
         if rest:
             rest |= _described(body)
             entry = {key: value for key, value in rest.items() if value not in (None, "", {}, [])}
-            found.setdefault(manifest.kind, []).append(entry)
-    for name, (first, *others) in found.items():
+            by_kind.setdefault(manifest.kind, []).append(entry)
+    for name, (first, *others) in by_kind.items():
         yield f"{name}/run", first
         for number, entry in enumerate(others, 2):
             more = {key: value for key, value in entry.items() if first.get(key) != value}

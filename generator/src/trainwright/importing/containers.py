@@ -24,9 +24,9 @@ def variables(pod: Pod, literal: Literal) -> Iterator[tuple[str, Data]]:
         if places(variable.name) or variable.secret:
             continue
         if variable.origin:
-            found = _origin(variable.origin)
-            if found:
-                yield variable.name, found
+            origin = _origin(variable.origin)
+            if origin:
+                yield variable.name, origin
         elif not variable.source:
             yield variable.name, literal(variable.value)
 
@@ -49,7 +49,7 @@ def _origin(origin: Mapping[str, Data]) -> dict[str, Data]:
 
 def sources(written: Collection[Mapping[str, Data]]) -> list[Data]:
     """Whole ConfigMaps and Secrets as variables."""
-    return [found for entry in written for found in _whole(entry)]
+    return [variable_source for entry in written for variable_source in _whole(entry)]
 
 
 def _whole(entry: Mapping[str, Data]) -> Iterator[dict[str, Data]]:
@@ -84,19 +84,19 @@ def shared_memory(pod: Pod) -> str:
 def volumes(pod: Pod, is_file: Callable[[Mount], bool]) -> Iterator[tuple[str, Data]]:
     """The volumes that containers mount; those of files that the spec holds are left out."""
     shm = shared_memory(pod) != "none"
-    known = {**{mount.volume: mount.source for mount in pod.mounts}, **pod.volumes}
+    by_name = {**{mount.volume: mount.source for mount in pod.mounts}, **pod.volumes}
     devices = {
         text(device.get("name")): {"devicePath": device.get("devicePath")}
         for device in mappings(pod.rest.get("container", {}).get("volumeDevices"))
     }
-    for name, source in known.items():
+    for name, source in by_name.items():
         if source and name in devices:
-            yield _name(name, known), {**_source(source), **devices[name]}
+            yield _name(name, by_name), {**_source(source), **devices[name]}
             continue
         own = [m for m in pod.mounts if m.volume == name and not (shm and m.path == SHARED_MEMORY)]
         own = [mount for mount in own if not is_file(mount)]
         if source and (own or _elsewhere(pod, name)):
-            yield from _volume(_name(name, known), source, own)
+            yield from _volume(_name(name, by_name), source, own)
 
 
 def _volume(
@@ -111,9 +111,9 @@ def _volume(
         yield f"{name}-{number}", {**_source(mount.source), **_mount(mount)}
 
 
-def _name(name: str, known: Collection[str]) -> str:
+def _name(name: str, taken: Collection[str]) -> str:
     other = _TAKEN.get(name, name)
-    return f"{other}-2" if other != name and other in known else other
+    return f"{other}-2" if other != name and other in taken else other
 
 
 def _elsewhere(pod: Pod, volume: str) -> bool:
@@ -135,12 +135,12 @@ def _source(source: Mapping[str, Data]) -> dict[str, Data]:
 
 
 def _mount(mount: Mount) -> dict[str, Data]:
-    found: dict[str, Data] = {"mountPath": mount.path}
+    entry: dict[str, Data] = {"mountPath": mount.path}
     if mount.sub_path:
-        found["subPath"] = mount.sub_path
+        entry["subPath"] = mount.sub_path
     if mount.read_only:
-        found["readOnly"] = True
-    return {**found, **mount.more}
+        entry["readOnly"] = True
+    return {**entry, **mount.more}
 
 
 # --- other containers ----------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def sidecars(pod: Pod, literal: Literal) -> Iterator[tuple[str, Data]]:
 def _container(written: Container, pod: Pod, literal: Literal) -> dict[str, Data]:
     entries = build.variables(written, {})
     secret = {v.name: mapping(v.origin["secretKeyRef"]) for v in entries if v.secret}
-    found: dict[str, Data] = {
+    fields: dict[str, Data] = {
         **{k: v for k, v in written.body.items() if k not in _NOT_AS_IT_IS},
         **{
             key: [literal(str(word)) for word in sequence(written.body.get(key))]
@@ -183,7 +183,7 @@ def _container(written: Container, pod: Pod, literal: Literal) -> dict[str, Data
         "mounts": dict(_mounts_of(written, pod)),
         "security": security(written.security),
     }
-    return {key: value for key, value in found.items() if value not in (None, "", {}, [])}
+    return {key: value for key, value in fields.items() if value not in (None, "", {}, [])}
 
 
 def _resources(written: Mapping[str, Data]) -> dict[str, Data]:
@@ -197,11 +197,11 @@ def _resources(written: Mapping[str, Data]) -> dict[str, Data]:
 
 
 def _mounts_of(written: Container, pod: Pod) -> Iterator[tuple[str, Data]]:
-    found: dict[str, list[dict[str, Data]]] = {}
+    by_volume: dict[str, list[dict[str, Data]]] = {}
     for mount in written.mounts:
         more = {k: v for k, v in mount.items() if k != "name" and v not in (False, "", "None")}
-        found.setdefault(_name(text(mount.get("name")), pod.volumes), []).append(more)
-    for name, mounts in found.items():
+        by_volume.setdefault(_name(text(mount.get("name")), pod.volumes), []).append(more)
+    for name, mounts in by_volume.items():
         plain = len(mounts) == 1 and set(mounts[0]) == {"mountPath"}
         yield name, mounts[0]["mountPath"] if plain else mounts[0] if len(mounts) == 1 else mounts
 
@@ -209,11 +209,11 @@ def _mounts_of(written: Container, pod: Pod) -> Iterator[tuple[str, Data]]:
 def security(context: Mapping[str, Data]) -> dict[str, Data]:
     """A container's security context: what it adds, since a rendered one has nothing unasked."""
     added = sequence(dig(context, "capabilities", "add"))
-    found = {
+    fields = {
         key: value
         for key, value in context.items()
         if key != "capabilities" and value not in (None, False)
     }
     if added:
-        found["capabilities"] = [str(name).removeprefix("CAP_") for name in added]
-    return found
+        fields["capabilities"] = [str(name).removeprefix("CAP_") for name in added]
+    return fields

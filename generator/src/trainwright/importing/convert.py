@@ -55,9 +55,9 @@ class Imported:
     @property
     def severity(self) -> Loss | None:
         """The worst of what is left, and of differences with which it cannot run; None of none."""
-        found = [left.severity for left in self.left]
-        found += [d.severity for d in self.differing if d.severity is Loss.CANNOT_RUN]
-        return max(found, key=lambda severity: severity.weight, default=None)
+        severities = [left.severity for left in self.left]
+        severities += [d.severity for d in self.differing if d.severity is Loss.CANNOT_RUN]
+        return max(severities, key=lambda severity: severity.weight, default=None)
 
 
 def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
@@ -119,13 +119,13 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
 
 def _written(source: Source, left: Iterator[NotImported]) -> Iterator[NotImported]:
     """What is left of what people wrote: pointers are of objects that were made while reading."""
-    return (one for one in left if not (source.is_made and one.field.startswith("/")))
+    return (loss for loss in left if not (source.is_made and loss.field.startswith("/")))
 
 
 def _others(left: Iterator[NotImported], named: Sequence[NotImported]) -> Iterator[NotImported]:
     """What is left for another reason than what is said of it already, which says more."""
-    fields = {one.field for one in named}
-    return (one for one in left if one.field not in fields)
+    fields = {loss.field for loss in named}
+    return (loss for loss in left if loss.field not in fields)
 
 
 def _staying(source: Source, target: str) -> Iterator[NotImported]:
@@ -168,9 +168,11 @@ def _best(
         if isinstance(made, Unsupported):
             why = why or made
             continue
-        found = list(equivalence.differences(sample, made.run))
-        found += others * [one for one in found if one.path.startswith(f"/pods/{last}/")]
-        lost = (differing.devices_lost(found), len(found), len(made.refused))
+        differences = list(equivalence.differences(sample, made.run))
+        differences += others * [
+            one for one in differences if one.path.startswith(f"/pods/{last}/")
+        ]
+        lost = (differing.devices_lost(differences), len(differences), len(made.refused))
         if best is None or lost < best[0]:
             best = (lost, made)
         if not any(lost):
@@ -192,10 +194,10 @@ def _attempt(
     spec = candidate.complete(spec, place)
     refusal: Unsupported | None = None
     for _ in range(_MOST_REFUSALS):
-        found = place.run(spec, sampled=sampled)
-        if isinstance(found, NormalForm):
-            return _Attempt(spec, found, refused)
-        refusal = found
+        outcome = place.run(spec, sampled=sampled)
+        if isinstance(outcome, NormalForm):
+            return _Attempt(spec, outcome, refused)
+        refusal = outcome
         shorter = _without(spec, refusal.path)
         if shorter is None:
             return refusal
@@ -212,9 +214,9 @@ def _without(spec: Mapping[str, Data], path: Pointer) -> dict[str, Data] | None:
         name = str(spec["name"])[:-1].rstrip("-")
         return {**spec, "name": name} if name else None
     while path and not (path.parts[0] == "roles" and len(path.parts) < 3):
-        found = _dropped(spec, path.parts)
-        if found is not None:
-            return found
+        shorter = _dropped(spec, path.parts)
+        if shorter is not None:
+            return shorter
         path = path.parent
     return None
 

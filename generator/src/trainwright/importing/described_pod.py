@@ -44,11 +44,11 @@ def _largest(
 ) -> dict[str, dict[str, str]]:
     """Return the largest requests and limits of all."""
     largest: dict[str, dict[str, str]] = {}
-    for asked in resources:
-        for kind, amounts in asked.items():
-            known = largest.setdefault(kind, {})
+    for amounts_by_kind in resources:
+        for kind, amounts in amounts_by_kind.items():
+            maxima = largest.setdefault(kind, {})
             for name, amount in amounts.items():
-                known[name] = max(known.get(name, amount), amount, key=_amount)
+                maxima[name] = max(maxima.get(name, amount), amount, key=_amount)
     return largest
 
 

@@ -23,15 +23,21 @@ class Differing:
 
     def __str__(self) -> str:
         """In a sentence, with the path in the normal form; as the values are, where none fits."""
-        one = self.difference
-        path = in_group(one.path)
-        known = next((known for known in _SENTENCES if path.matches(known.pattern)), None)
-        which = "added" if one.left is None else "removed" if one.right is None else "changed"
-        sentence: str = getattr(known, which, "")
+        difference = self.difference
+        path = in_group(difference.path)
+        wording = next((wording for wording in _SENTENCES if path.matches(wording.pattern)), None)
+        which = (
+            "added"
+            if difference.left is None
+            else "removed"
+            if difference.right is None
+            else "changed"
+        )
+        sentence: str = getattr(wording, which, "")
         if not sentence:
-            return str(one)
-        before, after = one.shown
-        return f"{sentence.format(before=before, after=after)} ({one.path.dotted})"
+            return str(difference)
+        before, after = difference.shown
+        return f"{sentence.format(before=before, after=after)} ({difference.path.dotted})"
 
 
 class _Sentence(NamedTuple):
@@ -127,7 +133,7 @@ _DEVICE = "/pods/*/resources/*/*~1*"  # extended resources have a domain in thei
 
 def devices_lost(differences: Iterable[Difference]) -> int:
     """How many requests for GPUs, or other devices of a node, are not there any more."""
-    gone = (in_group(one.path) for one in differences if one.right is None)
+    gone = (in_group(difference.path) for difference in differences if difference.right is None)
     return sum(path.matches(_DEVICE) for path in gone)
 
 
@@ -136,23 +142,27 @@ def reported(added: Iterable[Difference]) -> Iterator[Differing]:
 
     The ranks that are known now are one line of all pods, each of which has others.
     """
-    shown = [one for one in added if not any(map(in_group(one.path).matches, _ALWAYS))]
-    for one in _ranks_together(shown):
-        yield Differing(difference=one, severity=severity(one))
+    shown = [
+        difference
+        for difference in added
+        if not any(map(in_group(difference.path).matches, _ALWAYS))
+    ]
+    for difference in _ranks_together(shown):
+        yield Differing(difference=difference, severity=severity(difference))
 
 
-def _ranks_together(found: list[Difference]) -> Iterator[Difference]:
+def _ranks_together(differences: list[Difference]) -> Iterator[Difference]:
     ranks: dict[Pointer, list[int]] = {}
-    for one in found:
-        if in_group(one.path).matches(_RANK) and one.left is None:
-            ranks.setdefault(in_every_pod(one.path), []).append(int(one.right))
-    together = {path: known for path, known in ranks.items() if len(known) > 1}
-    for one in found:
-        path = in_every_pod(one.path)
+    for difference in differences:
+        if in_group(difference.path).matches(_RANK) and difference.left is None:
+            ranks.setdefault(in_every_pod(difference.path), []).append(int(difference.right))
+    together = {path: numbers for path, numbers in ranks.items() if len(numbers) > 1}
+    for difference in differences:
+        path = in_every_pod(difference.path)
         if path not in together:
-            yield one
-        elif known := together[path]:
-            yield Difference(path, None, f"{min(known)} to {max(known)}")
+            yield difference
+        elif numbers := together[path]:
+            yield Difference(path, None, f"{min(numbers)} to {max(numbers)}")
             together[path] = []
 
 

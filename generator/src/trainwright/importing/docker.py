@@ -166,15 +166,15 @@ _MOUNT = {
 
 def _mount(text: str) -> dict[str, Data]:
     """`type=bind,source=/a,target=/b,readonly` as the long form of a volume."""
-    found: dict[str, Data] = {"type": "volume"}
+    fields: dict[str, Data] = {"type": "volume"}
     for pair in text.split(","):
         key, equals, value = pair.partition("=")
-        found[_MOUNT.get(key, key)] = value if equals else True
-    if found["type"] == "bind":
-        found["bind"] = {"create_host_path": False}
-    if "tmpfs-size" in found:
-        found["tmpfs"] = {"size": found.pop("tmpfs-size")}
-    return found
+        fields[_MOUNT.get(key, key)] = value if equals else True
+    if fields["type"] == "bind":
+        fields["bind"] = {"create_host_path": False}
+    if "tmpfs-size" in fields:
+        fields["tmpfs"] = {"size": fields.pop("tmpfs-size")}
+    return fields
 
 
 def _resources(service: dict[str, Data], given: dict[str, Data], names: dict[str, str]) -> None:

@@ -170,18 +170,18 @@ def _volumes(text: str) -> tuple[list[Data], list[Data]]:
     """`host_path=/a,mount_path=/b;claim_name=c,mount_path=/d,sub_path=e`."""
     volumes: list[Data] = []
     mounts: list[Data] = []
-    for index, one in enumerate(part for part in text.split(";") if part):
-        found = {k.strip(): v for k, _, v in (pair.partition("=") for pair in one.split(","))}
+    for index, entry in enumerate(part for part in text.split(";") if part):
+        fields = {k.strip(): v for k, _, v in (pair.partition("=") for pair in entry.split(","))}
         name = f"volume-{index}" if index else "volume"
-        if "claim_name" in found:
-            source: Data = {"persistentVolumeClaim": {"claimName": found["claim_name"]}}
+        if "claim_name" in fields:
+            source: Data = {"persistentVolumeClaim": {"claimName": fields["claim_name"]}}
         else:
-            host = {"path": found.get("host_path", ""), "type": found.get("type", "")}
+            host = {"path": fields.get("host_path", ""), "type": fields.get("type", "")}
             source = {"hostPath": {key: value for key, value in host.items() if value}}
         volumes.append({"name": name, **source})
-        mount = {"name": name, "mountPath": found.get("mount_path", "")}
-        if "sub_path" in found:
-            mount["subPath"] = found["sub_path"]
+        mount = {"name": name, "mountPath": fields.get("mount_path", "")}
+        if "sub_path" in fields:
+            mount["subPath"] = fields["sub_path"]
         mounts.append(mount)
     return volumes, mounts
 

@@ -57,19 +57,19 @@ def chosen(parts: Sequence[SourceObject]) -> tuple[list[SourceObject], list[str]
     """
     sources = found(parts)
     others = [part for part in parts if not any(part is source.part for source in sources)]
-    known = _as_seen(others)
+    by_identity = _as_seen(others)
     if not sources:
-        return list(known.values()), []
+        return list(by_identity.values()), []
     wanted: dict[Identity, SourceObject] = {}
     problems: list[str] = []
     for source in sources:
         try:
-            for one in source.applied or _of_paths(source, list(known.values())):
-                identity = _identity(one, source.namespace)
-                wanted[identity] = known.get(identity) or _placed(one, identity)
+            for applied_part in source.applied or _of_paths(source, list(by_identity.values())):
+                identity = _identity(applied_part, source.namespace)
+                wanted[identity] = by_identity.get(identity) or _placed(applied_part, identity)
         except ImportingError as error:
             problems.append(str(error))
-    beside = [part for part in known.values() if trains(Manifest(body=part.body)) is None]
+    beside = [part for part in by_identity.values() if trains(Manifest(body=part.body)) is None]
     return [*wanted.values(), *beside], problems
 
 
@@ -77,20 +77,20 @@ def as_in_cluster(
     parts: Sequence[SourceObject], look: Callable[[Manifest], Mapping[str, Data] | None]
 ) -> tuple[list[SourceObject], list[str]]:
     """The objects as a cluster has them now, and those that it has not."""
-    found: list[SourceObject] = []
+    present: list[SourceObject] = []
     gone: list[str] = []
     for part in parts:
         manifest = Manifest(body=part.body)
         if trains(manifest) is None or written_by_cluster(part):
-            found.append(part)
+            present.append(part)
         elif body := look(manifest):
-            found.append(of_cluster(body, part.place("")))
+            present.append(of_cluster(body, part.place("")))
         else:
             gone.append(
                 f"{part.place('')}: {manifest.title} is not in the cluster, so that nothing of it "
                 "goes on: adopting it would begin it. `trainwright import` makes a job of it"
             )
-    return found, gone
+    return present, gone
 
 
 def of_cluster(body: Mapping[str, Data], place: Location) -> SourceObject:
@@ -100,16 +100,16 @@ def of_cluster(body: Mapping[str, Data], place: Location) -> SourceObject:
 
 def _as_seen(parts: Sequence[SourceObject]) -> dict[Identity, SourceObject]:
     """Each object once, as the cluster has it where that is given."""
-    found: dict[Identity, SourceObject] = {}
+    by_identity: dict[Identity, SourceObject] = {}
     for number, part in enumerate(parts):
         identity = _identity(part, "")
         if not identity[3]:
             identity = ("", "", "", str(number))  # refused later, each by its place
-        if identity not in found or (
-            written_by_cluster(part) and not written_by_cluster(found[identity])
+        if identity not in by_identity or (
+            written_by_cluster(part) and not written_by_cluster(by_identity[identity])
         ):
-            found[identity] = part
-    return found
+            by_identity[identity] = part
+    return by_identity
 
 
 def _identity(part: SourceObject, namespace: str) -> Identity:
@@ -137,10 +137,10 @@ def _argocd(part: SourceObject) -> EngineSource:
         title=f"Application/{part.metadata.get('name')}",
         holder=_holder(part, "Argo CD"),
         part=part,
-        paths=tuple(path for one in sources if (path := text(one.get("path")))),
+        paths=tuple(path for entry in sources if (path := text(entry.get("path")))),
         namespace=text(dig(spec, "destination", "namespace")),
         applied=tuple(
-            _named(part, one, f"/status/resources/{at}") for at, one in enumerate(applied)
+            _named(part, entry, f"/status/resources/{at}") for at, entry in enumerate(applied)
         ),
     )
 
@@ -155,8 +155,8 @@ def _flux(part: SourceObject) -> EngineSource:
         paths=(text(part.spec.get("path")) or ".",),
         namespace=text(part.spec.get("targetNamespace")),
         applied=tuple(
-            _named(part, {**one, "version": entry.get("v")}, f"/status/inventory/entries/{at}")
-            for at, (one, entry) in named
+            _named(part, {**identity, "version": entry.get("v")}, f"/status/inventory/entries/{at}")
+            for at, (identity, entry) in named
         ),
     )
 
@@ -174,11 +174,11 @@ def _entry(entry: Mapping[str, Data]) -> dict[str, Data]:
     return dict(zip(("namespace", "name", "group", "kind"), parts, strict=False))
 
 
-def _named(part: SourceObject, one: Mapping[str, Data], pointer: str) -> SourceObject:
+def _named(part: SourceObject, entry: Mapping[str, Data], pointer: str) -> SourceObject:
     """An object of which only its name is known."""
-    version = "/".join(filter(None, (text(one.get("group")), text(one.get("version")))))
-    metadata = {key: text(one.get(key)) for key in ("name", "namespace")}
-    body = {"apiVersion": version, "kind": text(one.get("kind")), "metadata": metadata}
+    version = "/".join(filter(None, (text(entry.get("group")), text(entry.get("version")))))
+    metadata = {key: text(entry.get(key)) for key in ("name", "namespace")}
+    body = {"apiVersion": version, "kind": text(entry.get("kind")), "metadata": metadata}
     return SourceObject(body=body, place=lambda _: part.place(pointer))
 
 

@@ -43,9 +43,9 @@ class Fetched:
     @property
     def spec(self) -> dict[str, Data]:
         """As `external` of a variable."""
-        found = {"store": self.store, "key": self.key, "property": self.part}
+        fields = {"store": self.store, "key": self.key, "property": self.part}
         kind = {} if self.kind == "SecretStore" else {"kind": self.kind}
-        return {**kind, **{name: value for name, value in found.items() if value}}
+        return {**kind, **{name: value for name, value in fields.items() if value}}
 
 
 def secret_of(body: Mapping[str, Data]) -> str:
@@ -67,8 +67,8 @@ def fetched(body: Mapping[str, Data]) -> Iterator[Fetched]:
         own = mapping(mapping(entry.get("sourceRef")).get("storeRef"))
         store = own or mapping(spec.get("secretStoreRef"))
         remote = mapping(entry.get("remoteRef"))
-        known = ("key", "property")
-        how = {k: v for k, v in remote.items() if k not in known and v != _HOW.get(k)}
+        recognized = ("key", "property")
+        how = {k: v for k, v in remote.items() if k not in recognized and v != _HOW.get(k)}
         yield Fetched(
             secret=(secret_of(body), text(entry.get("secretKey"))),
             store=text(store.get("name")),
@@ -82,12 +82,12 @@ def fetched(body: Mapping[str, Data]) -> Iterator[Fetched]:
 def remainder(body: Mapping[str, Data], used: frozenset[tuple[str, str]]) -> dict[str, Data]:
     """What an ExternalSecret says beyond the keys that are used, defaults written out."""
     spec = mapping(body.get("spec"))
-    known = ("target", "refreshInterval", "secretStoreRef", "data")
+    recognized = ("target", "refreshInterval", "secretStoreRef", "data")
     target = {**_POLICIES, **mapping(spec.get("target"))}
     interval = text(spec.get("refreshInterval")) or "1h"
     keys = tuple(fetched(body))
     return {
-        **{name: value for name, value in spec.items() if name not in known},
+        **{name: value for name, value in spec.items() if name not in recognized},
         **{f"target {name}": value for name, value in target.items() if name != "name"},
         "refreshInterval": f"{seconds(interval)}s" if _DURATION.fullmatch(interval) else interval,
         "unused": {key.secret[1]: key.remote for key in keys if key.secret not in used},

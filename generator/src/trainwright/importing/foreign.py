@@ -52,14 +52,14 @@ def refuse(part: SourceObject, *, servers: bool = False) -> None:
     kind = Manifest(body=part.body).group_kind
     if kind in SERVED or kind.kind in _OF_RUNTIMES:
         return
-    found = roles({**part.body, "kind": "pods"})
-    trains = not part.metadata.get("ownerReferences") and any(map(_launches, found))
-    if found and (kind.kind not in workflows.SERVERS or servers or trains):
+    pod_roles = roles({**part.body, "kind": "pods"})
+    trains = not part.metadata.get("ownerReferences") and any(map(_launches, pod_roles))
+    if pod_roles and (kind.kind not in workflows.SERVERS or servers or trains):
         raise ImportingError(
             f"{part.place('')}: {_title(part)} is of a kind that is not read. It holds "
-            f"{described(found)}. Write it as one of the kinds that are, or keep applying it"
+            f"{described(pod_roles)}. Write it as one of the kinds that are, or keep applying it"
         )
-    for at, held in () if found else _held(part.body, Pointer()):
+    for at, held in () if pod_roles else _held(part.body, Pointer()):
         raise ImportingError(
             f"{part.place(at)}: {_title(part)} is of a kind that is not read. It holds a {held}: "
             "import that from a file of its own, or keep applying it"
@@ -98,17 +98,17 @@ def _title(part: SourceObject) -> str:
 def _of_appwrapper(part: SourceObject) -> tuple[SourceObject, ...]:
     """What an AppWrapper holds; Kueue's labels are the wrapper's, which is what it queues."""
     components = part.spec.get("components")
-    found: list[SourceObject] = []
+    held_parts: list[SourceObject] = []
     for index, component in enumerate(components if isinstance(components, list) else ()):
         held = mapping(component).get("template")
         if isinstance(held, Mapping):
             at = f"/spec/components/{index}/template"
-            found.append(_inner(part, held, at, first=not found))
-    if not found:
+            held_parts.append(_inner(part, held, at, first=not held_parts))
+    if not held_parts:
         raise ImportingError(
             f"{part.place('')}: {_title(part)} holds nothing: it has no components"
         )
-    return tuple(one for held in found for one in unwrapped(held))
+    return tuple(inner_part for held in held_parts for inner_part in unwrapped(held))
 
 
 def _inner(part: SourceObject, held: Mapping[str, Data], at: str, *, first: bool) -> SourceObject:
@@ -136,9 +136,9 @@ def _of_wrapper(part: SourceObject, *carried: str) -> Iterator[NotImported]:
     """What an AppWrapper says itself."""
     for pointer, value in scalars(part.body):
         parts = pointer.parts
-        known = parts[0] in ("apiVersion", "kind") or parts[:2] == ("metadata", "name")
+        is_identity = parts[0] in ("apiVersion", "kind") or parts[:2] == ("metadata", "name")
         inside = parts[:2] == ("spec", "components") and parts[3:4] == ("template",)
-        if known or inside or parts[-1] in carried or parts[-1].startswith("kueue.x-k8s.io/"):
+        if is_identity or inside or parts[-1] in carried or parts[-1].startswith("kueue.x-k8s.io/"):
             continue
         cosmetic = "podSets" in parts or parts[0] == "status"
         yield NotImported(
@@ -292,21 +292,21 @@ def _of_volcano(part: SourceObject) -> tuple[SourceObject, ...]:
     plugins, tasks = mapping(spec.get("plugins")), spec.get("tasks")
     known_tasks = tasks if isinstance(tasks, list) else []
     groups = {str(mapping(task).get("name")): at for at, task in enumerate(known_tasks)}
-    asked = plugins.get("pytorch")
+    arguments = plugins.get("pytorch")
     options = dict(
         str(word).removeprefix("--").partition("=")[::2]
-        for word in (asked if isinstance(asked, list) else ())
+        for word in (arguments if isinstance(arguments, list) else ())
     )
     named = {"Master": options.get("master", "master"), "Worker": options.get("worker", "worker")}
-    known = {role: groups[name] for role, name in named.items() if name in groups}
-    if "pytorch" not in plugins or set(groups) - set(named.values()) or "Master" not in known:
+    task_index = {role: groups[name] for role, name in named.items() if name in groups}
+    if "pytorch" not in plugins or set(groups) - set(named.values()) or "Master" not in task_index:
         raise ImportingError(
             f"{part.place('')}: {_title(part)} is not read without the pytorch plugin, a master "
             f"and at most workers. It holds {described(roles({**part.body, 'kind': 'pods'}))}"
         )
     scheduler = {key: spec[key] for key in ("schedulerName",) if key in spec}
     replicas = {
-        role: _task(mapping(known_tasks[at]), options, scheduler) for role, at in known.items()
+        role: _task(mapping(known_tasks[at]), options, scheduler) for role, at in task_index.items()
     }
     policy: dict[str, Data] = {}
     if "maxRetry" in spec:
@@ -317,12 +317,12 @@ def _of_volcano(part: SourceObject) -> tuple[SourceObject, ...]:
     carried = frozenset({"tasks", "maxRetry", "schedulerName", "queue"})
     carried |= policy.get("schedulingPolicy", {}).keys()
     left = [*_left_of(part, "/spec", carried, _OF_VOLCANO)]
-    for index in known.values():
+    for index in task_index.values():
         of_task = frozenset({"name", "replicas", "template"})
         left += _left_of(part, f"/spec/tasks/{index}", of_task, _OF_TASKS)
     moved = {
-        **{f"{_REPLICAS}/{role}": f"/spec/tasks/{index}" for role, index in known.items()},
-        **dict(_moved_of_pods(known, scheduler)),
+        **{f"{_REPLICAS}/{role}": f"/spec/tasks/{index}" for role, index in task_index.items()},
+        **dict(_moved_of_pods(task_index, scheduler)),
         "/spec/runPolicy/backoffLimit": "/spec/maxRetry",
         "/spec/runPolicy": "/spec/minAvailable",  # whatever else is in it is moved by itself
         "/spec/runPolicy/schedulingPolicy/minAvailable": "/spec/minAvailable",
@@ -343,10 +343,10 @@ def _pods(tasks: Sequence[Data]) -> int:
 
 
 def _moved_of_pods(
-    known: Mapping[str, int], scheduler: Mapping[str, Data]
+    task_index: Mapping[str, int], scheduler: Mapping[str, Data]
 ) -> Iterator[tuple[str, str]]:
     """Where the fields of pods are that a PyTorchJob has at its replicas, and the other way."""
-    for role, index in known.items():
+    for role, index in task_index.items():
         pod = f"/spec/tasks/{index}/template/spec"
         yield f"{_REPLICAS}/{role}/restartPolicy", f"{pod}/restartPolicy"
         for key in scheduler:
@@ -360,7 +360,9 @@ def _task(
     template = mapping(task.get("template"))
     spec = mapping(template.get("spec"))
     written = spec.get("containers")
-    containers = [dict(mapping(one)) for one in written] if isinstance(written, list) else []
+    containers = (
+        [dict(mapping(container)) for container in written] if isinstance(written, list) else []
+    )
     if containers:
         port = options.get("port", "")
         ports = containers[0].get("ports")

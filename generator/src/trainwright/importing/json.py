@@ -16,7 +16,7 @@ from trainwright.reports.report import dump
 SCHEMA = "https://trainwright.io/schemas/v1alpha1/import.schema.json"
 
 
-def render(found: ImportInput, batch: ImportBatch, environment: str, *, written: bool) -> str:
+def render(inputs: ImportInput, batch: ImportBatch, environment: str, *, written: bool) -> str:
     """What was imported, what was not, and what is left behind."""
     data = {
         "$schema": SCHEMA,
@@ -25,12 +25,14 @@ def render(found: ImportInput, batch: ImportBatch, environment: str, *, written:
         "import": {
             "environment": environment,
             "summary": _summary(batch),
-            "imported": [_imported(one, path, written=written) for one, path in batch.imported],
-            "refused": [redact(message) for message in (*found.problems, *batch.problems)],
-            "findings": [finding_data(finding) for finding in found.findings],
+            "imported": [
+                _imported(imported, path, written=written) for imported, path in batch.imported
+            ],
+            "refused": [redact(message) for message in (*inputs.problems, *batch.problems)],
+            "findings": [finding_data(finding) for finding in inputs.findings],
             "beside": [
                 {"object": other.field, "place": place_of(other.place), "why": other.why}
-                for other in found.beside
+                for other in inputs.beside
             ],
         },
     }
@@ -39,29 +41,29 @@ def render(found: ImportInput, batch: ImportBatch, environment: str, *, written:
 
 def _summary(batch: ImportBatch) -> Data:
     """How many jobs there are of each worst severity; of those that are whole nothing is left."""
-    worst = [one.severity for one, _ in batch.imported]
+    worst = [imported.severity for imported, _ in batch.imported]
     return {"whole": worst.count(None), **{kind.value: worst.count(kind) for kind in Loss}}
 
 
-def _imported(one: Imported, path: str, *, written: bool) -> Data:
+def _imported(imported: Imported, path: str, *, written: bool) -> Data:
     return {
-        "source": one.source.title,
-        "place": place_of(one.source.place),
+        "source": imported.source.title,
+        "place": place_of(imported.source.place),
         "path": path,
         "written": written,
-        "severity": one.severity.value if one.severity else "none",
-        "spec": dict(one.spec),
-        "left": list(_left(one.left)),
+        "severity": imported.severity.value if imported.severity else "none",
+        "spec": dict(imported.spec),
+        "left": list(_left(imported.left)),
         "differs": [
             {
-                "severity": found.severity.value,
-                "path": found.difference.path.dotted,
-                "before": _value(found.difference.left),
-                "after": _value(found.difference.right),
+                "severity": difference.severity.value,
+                "path": difference.difference.path.dotted,
+                "before": _value(difference.difference.left),
+                "after": _value(difference.difference.right),
             }
-            for found in one.differing
+            for difference in imported.differing
         ],
-        "notes": list(one.notes),
+        "notes": list(imported.notes),
     }
 
 

@@ -29,7 +29,7 @@ def staying(
     Pods are `numbered` in the run of the spec as its target does it. With `bare`, a word that is
     the name of a service of a compose file and nothing else counts.
     """
-    names, known = Names.of(workload), references(numbered)
+    names, references_by_rank = Names.of(workload), references(numbered)
     beside = _beside(workload, names)
     patterns = [*_composed(workload), *_prefixes(names), *map(_called, services)]
     for pointer, value in scalars(part.body):
@@ -38,22 +38,25 @@ def staying(
         if is_variable(pointer) and names.is_run(value) and not beside:
             continue
         referring = role_names.referring(value, workload)
-        rest = names.replaced(referring, lambda number: " " if known.get(number) else "")
+        rest = names.replaced(
+            referring, lambda number: " " if references_by_rank.get(number) else ""
+        )
         others = names.replaced(rest, lambda number: "\0" if number > 0 else "")
-        found = next((match[0] for p in patterns if (match := p.search(rest))), "")
+        mention = next((match[0] for p in patterns if (match := p.search(rest))), "")
         if "\0" in others:
-            found = "a pod of another rank than 0"
+            mention = "a pod of another rank than 0"
         reference = f"rank 0 as {RANK0}, or to the run as ${{{{ run.name }}}}"
         own = not workload.serving.keys().isdisjoint(pointer.parts)
         if role := role_names.staying(referring, workload, bare=bare and not own):
-            found = f"a pod of the role {role}"
+            mention = f"a pod of the role {role}"
             reference = f"all of its pods as ${{{{ roles.{role}.hosts }}}}"
-        if found:
+        if mention:
             yield NotImported(
                 field=part.called(pointer),
                 place=part.place(pointer),
                 value=shown(pointer.last, value),
-                why=f"it names {found}, which a rendered run calls otherwise: refer to {reference}",
+                why=f"it names {mention}, which a rendered run calls otherwise: "
+                f"refer to {reference}",
                 severity=Loss.CANNOT_RUN,
             )
 
@@ -118,7 +121,9 @@ def _beside(workload: Workload, names: Names) -> bool:
     """Whether a container beside the one that trains has the name of the run as well."""
     first = workload.training[0]
     others = (*first.before, *first.beside)
-    return any(names.is_run(value) for one in others for value in one.variables.values())
+    return any(
+        names.is_run(value) for container in others for value in container.variables.values()
+    )
 
 
 def is_variable(pointer: Pointer) -> bool:

@@ -57,9 +57,9 @@ def steps(objects: Iterable[tuple[Mapping[str, Data], Manifest]]) -> Iterator[st
     held: defaultdict[Holder, list[Manifest]] = defaultdict(list)
     for body, manifest in objects:
         held[holder_of(body)].append(manifest)
-    for holder, ones in sorted(held.items()):
-        yield f"How {holder} lets go of {plural(len(ones), 'object')}:"
-        lines = _STEPS[holder.engine](holder, ones)
+    for holder, manifests in sorted(held.items()):
+        yield f"How {holder} lets go of {plural(len(manifests), 'object')}:"
+        lines = _STEPS[holder.engine](holder, manifests)
         yield from (f"  {number}. {line}" for number, line in enumerate(lines, start=1))
 
 
@@ -69,31 +69,31 @@ def after_merge(holder: Holder, manifests: Sequence[Manifest]) -> Iterator[str]:
     return (step for step in steps if not step.startswith(_MERGE))
 
 
-def _argocd(holder: Holder, ones: Sequence[Manifest]) -> Iterator[str]:
+def _argocd(holder: Holder, manifests: Sequence[Manifest]) -> Iterator[str]:
     app = holder.path
     yield f"Stop its syncs: `argocd app set {app} --sync-policy none`"
-    yield from _annotated(ones, _argocd_mark)
+    yield from _annotated(manifests, _argocd_mark)
     yield f"{_MERGE}, and sync it: the objects then belong to the new Application"
     yield f"Take their manifests out of the source of {app}: a sync of it prunes none of them"
     yield f"Begin its syncs again, or end it: `argocd app delete {app} --cascade=false`"
 
 
-def _flux(holder: Holder, ones: Sequence[Manifest]) -> Iterator[str]:
+def _flux(holder: Holder, manifests: Sequence[Manifest]) -> Iterator[str]:
     where = f"{holder.name} --namespace {holder.namespace}" if holder.namespace else holder.name
     yield f"Stop it: `flux suspend kustomization {where}`"
-    yield from _annotated(ones, _flux_mark)
+    yield from _annotated(manifests, _flux_mark)
     yield f"{_MERGE}: the new Kustomization then applies the objects"
     yield f"Take their manifests out of the source of {holder.name}"
     yield f"Let it go on, which prunes none of them: `flux resume kustomization {where}`"
 
 
-def _helm(holder: Holder, ones: Sequence[Manifest]) -> Iterator[str]:
-    yield from _annotated(ones, lambda _: "helm.sh/resource-policy=keep")
+def _helm(holder: Holder, manifests: Sequence[Manifest]) -> Iterator[str]:
+    yield from _annotated(manifests, lambda _: "helm.sh/resource-policy=keep")
     yield f"{_MERGE}"
     yield f"Take their templates out of the release {holder.name}, or uninstall it"
 
 
-def _kubectl(_: Holder, ones: Sequence[Manifest]) -> Iterator[str]:
+def _kubectl(_: Holder, manifests: Sequence[Manifest]) -> Iterator[str]:
     yield f"{_MERGE}: no engine has applied the objects, and none prunes them"
     yield "Remove their old manifests, by which the objects could be applied or deleted again"
 
@@ -117,13 +117,13 @@ def _flux_mark(manifest: Manifest) -> str:
     return "" if marked else f"{_PRUNE}=disabled"
 
 
-def _annotated(ones: Sequence[Manifest], mark: Callable[[Manifest], str]) -> Iterator[str]:
+def _annotated(manifests: Sequence[Manifest], mark: Callable[[Manifest], str]) -> Iterator[str]:
     """The commands that annotate objects, one for all that get the same, of each kind."""
-    found: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
-    for one in ones:
-        if annotation := mark(one):
-            where = one.namespace, one.kind.lower(), annotation
-            found[where].append(one.name)
-    for (namespace, kind, annotation), names in found.items():
+    names_by_group: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for manifest in manifests:
+        if annotation := mark(manifest):
+            where = manifest.namespace, manifest.kind.lower(), annotation
+            names_by_group[where].append(manifest.name)
+    for (namespace, kind, annotation), names in names_by_group.items():
         command = f"kubectl --namespace {namespace} annotate {kind} {' '.join(names)}"
         yield f"Keep them: `{command} --overwrite {annotation}`"

@@ -37,5 +37,5 @@ def missing_nodes(source: Source, run: NormalForm) -> Iterator[NotImported]:
 
 def _fit(pod: Pod, processes: int) -> bool:
     """Whether a pod has an accelerator for each of the processes."""
-    asked = pod.resources.get("limits", {}).items()
-    return processes <= sum(quantity.count(n) or 0 for name, n in asked if is_accelerator(name))
+    limits = pod.resources.get("limits", {}).items()
+    return processes <= sum(quantity.count(n) or 0 for name, n in limits if is_accelerator(name))

@@ -30,12 +30,12 @@ def selects(body: Mapping[str, Data], pod: Pod, name: str) -> bool:
 def scraped(body: Mapping[str, Data], pods: Sequence[Pod]) -> tuple[str, ...]:
     """The numbers of the ports; the name where the pods do not all have the one port of a name."""
     ports = [{port.name: str(port.number) for port in pod.ports} for pod in pods]
-    found = []
+    scraped_ports = []
     for endpoint in _endpoints(body):
         name = text(endpoint.get("port"))
-        numbers = {known.get(name, name) for known in ports}
-        found.append(numbers.pop() if len(numbers) == 1 else name)
-    return tuple(found)
+        numbers = {by_name.get(name, name) for by_name in ports}
+        scraped_ports.append(numbers.pop() if len(numbers) == 1 else name)
+    return tuple(scraped_ports)
 
 
 def _endpoints(body: Mapping[str, Data]) -> Sequence[Mapping[str, Data]]:

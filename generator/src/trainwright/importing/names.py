@@ -56,13 +56,13 @@ class Names:
 
     @cached_property
     def _numbers(self) -> Mapping[str, int]:
-        found = {host: number for number, host in enumerate(self.hosts)}
-        return {**{host.partition(".")[0]: number for host, number in found.items()}, **found}
+        numbers = {host: number for number, host in enumerate(self.hosts)}
+        return {**{host.partition(".")[0]: number for host, number in numbers.items()}, **numbers}
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        known = "|".join(re.escape(host) for host in sorted(self._numbers, key=len, reverse=True))
-        named = rf"(?P<host>{known}){_DOMAIN}"
+        hosts = "|".join(re.escape(host) for host in sorted(self._numbers, key=len, reverse=True))
+        named = rf"(?P<host>{hosts}){_DOMAIN}"
         if self._service:
             service = re.escape(self._service)
             named += rf"|(?P<service>{service}\.[a-z0-9-]+\.svc(?:\.cluster\.local)?)"
@@ -137,8 +137,8 @@ def references(numbered: str) -> Mapping[int, str]:
 
 def referring(text: str, names: Names, numbered: str = "") -> str:
     """A text of a spec that refers to the pod with rank 0 instead of naming it."""
-    found = references(numbered)
-    return names.replaced(text, lambda number: found.get(number, ""))
+    by_number = references(numbered)
+    return names.replaced(text, lambda number: by_number.get(number, ""))
 
 
 # --- the normal form -----------------------------------------------------------------------------

@@ -38,18 +38,18 @@ _KUEUE = "kueue.x-k8s.io/manager"  # of an entry in the runtimePatches of a Trai
 
 def as_written(body: Mapping[str, Data], kind: Kind) -> dict[str, Data]:
     """The object as it would be applied: all that it has but for what was added."""
-    found = {key: _own(value) for key, value in body.items() if key != "status"}
-    found["metadata"] = _metadata(mapping(body.get("metadata")))
-    if kind.kind == "Job" and not lookup(found, "/spec/manualSelector"):
-        found = _without_selector(found)
+    manifest = {key: _own(value) for key, value in body.items() if key != "status"}
+    manifest["metadata"] = _metadata(mapping(body.get("metadata")))
+    if kind.kind == "Job" and not lookup(manifest, "/spec/manualSelector"):
+        manifest = _without_selector(manifest)
     if is_queued(body):
-        found = _without(found, Pointer(kind.suspend)) if kind.suspend else found
-        patches = lookup(found, "/spec/runtimePatches")
+        manifest = _without(manifest, Pointer(kind.suspend)) if kind.suspend else manifest
+        patches = lookup(manifest, "/spec/runtimePatches")
         if isinstance(patches, list):
             others = [patch for patch in patches if mapping(patch).get("manager") != _KUEUE]
             at = Pointer("/spec/runtimePatches")
-            found = with_value(found, at, others) if others else _without(found, at)
-    return found
+            manifest = with_value(manifest, at, others) if others else _without(manifest, at)
+    return manifest
 
 
 def is_queued(body: Mapping[str, Data]) -> bool:
@@ -58,11 +58,15 @@ def is_queued(body: Mapping[str, Data]) -> bool:
 
 
 def _metadata(metadata: Mapping[str, Data]) -> dict[str, Data]:
-    found = {key: value for key, value in metadata.items() if key not in _BOOKKEEPING}
+    kept_metadata = {key: value for key, value in metadata.items() if key not in _BOOKKEEPING}
     for field, added in (("annotations", _ANNOTATIONS), ("labels", TRACKING)):
-        kept = {key: it for key, it in mapping(found.pop(field, None)).items() if key not in added}
-        found |= {field: kept} if kept else {}
-    return found
+        kept = {
+            key: it
+            for key, it in mapping(kept_metadata.pop(field, None)).items()
+            if key not in added
+        }
+        kept_metadata |= {field: kept} if kept else {}
+    return kept_metadata
 
 
 def _own(data: Data) -> Data:
@@ -76,16 +80,16 @@ def _own(data: Data) -> Data:
     return [_own(item) for item in data] if isinstance(data, list) else data
 
 
-def _without_selector(found: dict[str, Data]) -> dict[str, Data]:
+def _without_selector(manifest: dict[str, Data]) -> dict[str, Data]:
     """A Job without the selector and labels that its API server makes up for each anew."""
     for pointer in (
         Pointer("/spec/selector"),
         *(Pointer.of("spec", "template", "metadata", "labels", name) for name in OF_JOBS),
     ):
-        found = _without(found, pointer)
-    return found
+        manifest = _without(manifest, pointer)
+    return manifest
 
 
-def _without(found: dict[str, Data], pointer: Pointer) -> dict[str, Data]:
-    there = lookup(found, pointer) is not None
-    return dict(without_value(found, pointer)) if there else found
+def _without(manifest: dict[str, Data], pointer: Pointer) -> dict[str, Data]:
+    there = lookup(manifest, pointer) is not None
+    return dict(without_value(manifest, pointer)) if there else manifest

@@ -56,12 +56,14 @@ def refuse_unfilled(source: Source) -> None:
 
     With nothing but variables it starts, and what the program makes of them is said.
     """
-    found = list(_unfilled(source))
-    if all(one.of_variable for one in found):
+    placeholders = list(_unfilled(source))
+    if all(placeholder.of_variable for placeholder in placeholders):
         return
-    unfilled = {one.text: one for one in found}
-    listed = ", ".join(f"{one.field} is {one.text}" for one in unfilled.values())
-    options = " ".join(f"--set {_quoted(one.name)}=…" for one in unfilled.values())
+    unfilled = {placeholder.text: placeholder for placeholder in placeholders}
+    listed = ", ".join(
+        f"{placeholder.field} is {placeholder.text}" for placeholder in unfilled.values()
+    )
+    options = " ".join(f"--set {_quoted(placeholder.name)}=…" for placeholder in unfilled.values())
     by_shell = any(map(of_shell, unfilled))
     print_it = " `envsubst < FILE | trainwright import -` reads the shell's." if by_shell else ""
     raise ImportingError(
@@ -76,7 +78,9 @@ def _quoted(name: str) -> str:
 
 def unfilled_variables(source: Source) -> Iterator[str]:
     """What is said of variables whose value is a placeholder, once for each of these."""
-    texts = dict.fromkeys(one.text for one in _unfilled(source) if one.of_variable)
+    texts = dict.fromkeys(
+        placeholder.text for placeholder in _unfilled(source) if placeholder.of_variable
+    )
     if texts:
         said = ", ".join(texts)
         yield f"not filled in: {said}, which variables have as their value; --set does"

@@ -18,15 +18,15 @@ from trainwright.objects.pods.pod import Workload
 
 def source_of(kind: Kind, part: SourceObject, others: Sequence[SourceObject], name: str) -> Source:
     """The workload with everything that belongs to it."""
-    found = kind.reader.read(part, others)
+    reading = kind.reader.read(part, others)
     return Source(
         kind=kind.kind,
         name=name,
         target=kind.name,
-        parts=found.parts,
-        left=(*part.left, *found.left),
-        assumed=found.assumed,
-        reasons=(*found.reasons, *kind.reader.reasons),
+        parts=reading.parts,
+        left=(*part.left, *reading.left),
+        assumed=reading.assumed,
+        reasons=(*reading.reasons, *kind.reader.reasons),
         container=kind.container,
     )
 
@@ -60,16 +60,18 @@ def with_beside(source: Source, others: Sequence[SourceObject]) -> Source:
             _, workload = operators.find(source.manifests())
             pod = source.pod()
             pods = (pod, *source.serving())
-            found = [
+            companion_parts = [
                 part
                 for part in others
-                if any(companions.belongs(part.body, workload, one) for one in pods)
+                if any(companions.belongs(part.body, workload, candidate) for candidate in pods)
             ]
             led = services.find(others, workload, _at_its_largest(source))
     except ImportingError:  # which is said where it is imported
         return source
-    named = kept_names.in_configs([o for o in others if o not in found], source.workload())
-    parts = (*source.parts, *(replace(p, beside=True) for p in found))
+    named = kept_names.in_configs(
+        [o for o in others if o not in companion_parts], source.workload()
+    )
+    parts = (*source.parts, *(replace(p, beside=True) for p in companion_parts))
     return replace(
         source,
         parts=tuple(services.with_hosts(part, led, workload.namespace) for part in parts),

@@ -211,9 +211,9 @@ class Reasons:
 
     def _why(self, account: Account) -> Reason:
         """The reason that says most of what to do, with what it means for the run."""
-        found = next(self._known(account))
-        severity = found.severity or self._severity(account.changed)
-        return found._replace(pattern="", severity=severity)
+        reason = next(self._known(account))
+        severity = reason.severity or self._severity(account.changed)
+        return reason._replace(pattern="", severity=severity)
 
     def _known(self, account: Account) -> Iterator[Reason]:
         at, changed = account.pointer, account.changed

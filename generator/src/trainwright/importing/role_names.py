@@ -37,10 +37,10 @@ def staying(text: str, workload: Workload, *, bare: bool) -> str:
 def port_of(pod: Pod) -> int | None:
     """Where a pod of a role listens: at the port of its probe, else at the first that it has."""
     probe = pod.rest.get("container", {}).get("readinessProbe") or {}
-    asked = (probe.get("httpGet") or probe.get("tcpSocket") or {}).get("port")
+    probe_port = (probe.get("httpGet") or probe.get("tcpSocket") or {}).get("port")
     named = {port.name: port.number for port in pod.ports}
     first = next((port.number for port in pod.ports), None)
-    return asked if isinstance(asked, int) else named.get(str(asked), first)
+    return probe_port if isinstance(probe_port, int) else named.get(str(probe_port), first)
 
 
 def _references(role: str, pods: Pods) -> Iterator[tuple[re.Pattern[str], str]]:

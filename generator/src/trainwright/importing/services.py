@@ -50,7 +50,7 @@ def find(others: Sequence[SourceObject], name: Manifest, workload: Workload) -> 
     of_roles = (pod for role in workload.serving for pod in workload.of_role(role))
     named = (workload.training[0], *of_roles)
     return Services(
-        leading=tuple(found for found, pods in led.items() if pods),
+        leading=tuple(service for service, pods in led.items() if pods),
         hosts={
             s.name: pod.hostname
             for s in services
@@ -72,13 +72,13 @@ def _selector(service: Manifest) -> Mapping[str, Data]:
 
 def _leads(service: Manifest, pod: Pod) -> bool:
     """Whether a Service selects a pod, as far as the labels are known that controllers add."""
-    known = {**pod.labels, **pod.controller_labels}
-    selector = {k: v for k, v in _selector(service).items() if not _is_unknown(k, known)}
-    return len(selector) > 0 and selector.items() <= known.items()
+    labels = {**pod.labels, **pod.controller_labels}
+    selector = {k: v for k, v in _selector(service).items() if not _is_unknown(k, labels)}
+    return len(selector) > 0 and selector.items() <= labels.items()
 
 
-def _is_unknown(label: str, known: Mapping[str, str]) -> bool:
-    return label not in known and label.startswith(_DOMAINS)
+def _is_unknown(label: str, labels: Mapping[str, str]) -> bool:
+    return label not in labels and label.startswith(_DOMAINS)
 
 
 def _is_plain(service: Manifest, pod: Pod) -> bool:
@@ -88,21 +88,21 @@ def _is_plain(service: Manifest, pod: Pod) -> bool:
     """
     spec = service.spec
     ports = mappings(spec.get("ports"))
-    known = {**pod.labels, **pod.controller_labels}
+    labels = {**pod.labels, **pod.controller_labels}
     same = all(port.get("targetPort", port.get("port")) == port.get("port") for port in ports)
-    return set(_selector(service)) <= set(known) and (spec.get("clusterIP") == "None" or same)
+    return set(_selector(service)) <= set(labels) and (spec.get("clusterIP") == "None" or same)
 
 
 # --- their names in texts ------------------------------------------------------------------------
 
 
-def with_hosts(part: SourceObject, found: Services, namespace: str) -> SourceObject:
+def with_hosts(part: SourceObject, services: Services, namespace: str) -> SourceObject:
     """An object that names pods by their host names instead of by a Service's."""
-    patterns = [(_naming(s, namespace), host) for s, host in found.hosts.items() if "-" in s]
+    patterns = [(_naming(s, namespace), host) for s, host in services.hosts.items() if "-" in s]
     body: Data = part.body
     for pointer, value in scalars(part.body) if patterns else ():
         if isinstance(value, str) and is_text(pointer):
-            if is_variable(pointer) and found.is_domain(value):
+            if is_variable(pointer) and services.is_domain(value):
                 continue  # to which a script adds the name of a pod
             text = value
             for pattern, host in patterns:

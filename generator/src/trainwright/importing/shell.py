@@ -334,8 +334,8 @@ class _Script:
             return None
         subscript = inner.named_children[0]
         name = _text(subscript.named_children[0])
-        known = self._variables.get(name, None if name in self._undecided else ())
-        return known if isinstance(known, tuple) else None
+        items = self._variables.get(name, None if name in self._undecided else ())
+        return items if isinstance(items, tuple) else None
 
     def _string(self, node: Node) -> str:
         """The text of a node, with everything in it expanded that is known."""
@@ -360,12 +360,12 @@ class _Script:
         raw = node.text or b""
         start = node.start_byte
         at, end = (1, len(raw) - 1) if quoted else (0, len(raw))
-        found = []
+        texts = []
         for child in node.named_children:
             begin = child.start_byte - start + _blanks(child)
-            found += [_plain(raw[at:begin], quoted), self._piece(child, quoted=quoted)]
+            texts += [_plain(raw[at:begin], quoted), self._piece(child, quoted=quoted)]
             at = child.end_byte - start
-        return "".join([*found, _plain(raw[at:end], quoted)])
+        return "".join([*texts, _plain(raw[at:end], quoted)])
 
     def _piece(self, node: Node, *, quoted: bool) -> str:
         if quoted and node.type == "string_content":
@@ -437,8 +437,8 @@ class _Script:
         def value(match: re.Match[str]) -> str:
             if match[1] not in self._variables and not self._is_unset(match[1]):
                 return match[0]
-            known = _joined(self._variables.get(match[1], "0"))
-            return "0" if _NAME.fullmatch(known) else known  # of a variable that there is not
+            joined = _joined(self._variables.get(match[1], "0"))
+            return "0" if _NAME.fullmatch(joined) else joined  # of a variable that there is not
 
         return number(re.sub(r"\$?\{?([A-Za-z_]\w*)\}?", value, text)) or _text(node)
 

@@ -49,11 +49,11 @@ def _unary(node: Node, expand: Expand) -> bool | None:
 def _binary(node: Node, expand: Expand) -> bool | None:
     left, sign, right = node.children[0], _text(node.children[1]), node.children[2]
     if sign in ("&&", "||"):
-        found = (holds(left, expand), holds(right, expand))
+        operands = (holds(left, expand), holds(right, expand))
         decisive = sign == "||"
-        if decisive in found:
+        if decisive in operands:
             return decisive
-        return None if None in found else not decisive
+        return None if None in operands else not decisive
     first, second = expand(left), expand(right)
     if first is None or second is None:
         return None

@@ -52,8 +52,8 @@ def shorten(
     assert isinstance(done, NormalForm), "only a spec that renders is shortened"
 
     def is_same(shorter: Mapping[str, Data]) -> bool:
-        found = render(shorter)
-        return isinstance(found, NormalForm) and is_same_run(found, done)
+        rendered = render(shorter)
+        return isinstance(rendered, NormalForm) and is_same_run(rendered, done)
 
     paths = list(_paths(spec, inherited))
     likely = [path for path in paths if _is_likely(spec, inherited, path)]

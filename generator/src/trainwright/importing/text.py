@@ -28,9 +28,9 @@ def spec(imported: Imported) -> str:
 def report(imported: Imported, path: str, paint: Callable[[str, str], str]) -> Iterator[str]:
     """What the spec does not carry, and what its run has otherwise."""
     yield f"{imported.source.place.file}: {imported.source.title} is {path}"
-    for left in sorted(imported.left, key=lambda one: -one.severity.weight):
+    for left in sorted(imported.left, key=lambda entry: -entry.severity.weight):
         yield f"  {_label('left', left.severity, paint)}{left}"
-    for differing in sorted(imported.differing, key=lambda one: -one.severity.weight):
+    for differing in sorted(imported.differing, key=lambda entry: -entry.severity.weight):
         yield f"  {_label('differs', differing.severity, paint)}{differing}"
     for note in imported.notes:
         yield f"  {'note':{_WIDTH}}{note}"

@@ -19,8 +19,11 @@ def left_to_flavor(job: Job, environment: Environment) -> tuple[str, ...]:
 
 def attempts(job: Job, environment: Environment) -> int:
     """How often a run may take its longest duration: once, unless each attempt has it anew."""
-    known = TARGETS[job.target].deviations
-    anew = any(one.covers(Pointer("/deadline_of")) and one.when(job, environment) for one in known)
+    deviations = TARGETS[job.target].deviations
+    anew = any(
+        deviation.covers(Pointer("/deadline_of")) and deviation.when(job, environment)
+        for deviation in deviations
+    )
     return 1 + job.retries if anew else 1
 
 
@@ -76,9 +79,9 @@ def _fixed(job: Job) -> Iterator[Unsupported]:
 
 def apart_from_code(problems: Iterable[Unsupported], job: Job) -> Iterator[Unsupported]:
     """Refusals, with one at `code` for those of what a job has for its code alone."""
-    found = [(problem, _is_of_code(problem.path, job)) for problem in problems]
-    yield from (problem for problem, of_code in found if not of_code)
-    if message := next((problem.message for problem, of_code in found if of_code), ""):
+    classified = [(problem, _is_of_code(problem.path, job)) for problem in problems]
+    yield from (problem for problem, of_code in classified if not of_code)
+    if message := next((problem.message for problem, of_code in classified if of_code), ""):
         remedy = "Put the code into the image, or use another target."
         yield Unsupported(Pointer("/code"), f"it has no place for code: {message}", remedy)
 

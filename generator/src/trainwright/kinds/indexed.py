@@ -127,8 +127,8 @@ def variables(job: Job, address: str) -> dict[str, Data]:
 
 def single_pod_env(job: Job) -> dict[str, str]:
     """The same for the only pod there is, as plain values."""
-    found = variables(job, "127.0.0.1")
-    return {**found["env"], **dict.fromkeys(found["fieldEnv"], "0")}
+    entries = variables(job, "127.0.0.1")
+    return {**entries["env"], **dict.fromkeys(entries["fieldEnv"], "0")}
 
 
 def _for_any_command(job: Job, address: str) -> dict[str, str]:

@@ -114,12 +114,12 @@ def _replicas(group: Data) -> int:
 
 def _asks_for_tpus(role: Role) -> bool:
     containers = role.spec.get("containers")
-    asked = (
+    all_amounts = (
         mapping(mapping(mapping(container).get("resources")).get(amounts))
         for container in (containers if isinstance(containers, list) else ())
         for amounts in ("limits", "requests")
     )
-    return any(_TPU in amounts for amounts in asked)
+    return any(_TPU in amounts for amounts in all_amounts)
 
 
 def pod_groups(part: SourceObject, others: Sequence[SourceObject]) -> tuple[SourceObject, ...]:

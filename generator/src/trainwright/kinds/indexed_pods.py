@@ -48,7 +48,7 @@ def job_pods(
         template, container, name=name, role=role, index=0, restart=restart, fields={}
     )
 
-    has_fields = any(one.origin for one in first.declared)
+    has_fields = any(entry.origin for entry in first.declared)
 
     def pod(index: int) -> Pod:
         """They have one template, of which little depends on the index."""
@@ -57,7 +57,7 @@ def job_pods(
             if has_fields:
                 declared = build.variables_with(declared, container, _fields(index))
             declared = (*declared, *_completion_index(container, index))
-            before = tuple(_counted(one, index) for one in before)
+            before = tuple(_counted(entry, index) for entry in before)
         return replace(
             first,
             name=f"{name}-{index}",
@@ -73,7 +73,7 @@ def job_pods(
         )
 
     names = tuple(f"{name}-{index}" for index in range(completions(spec)))
-    hosts = tuple(f"{one}.{domain}" for one in names) if domain else names
+    hosts = tuple(f"{entry}.{domain}" for entry in names) if domain else names
     return PodGroup(role, names, hosts, pod)
 
 
@@ -89,7 +89,10 @@ def _completion_index(container: Container, index: int) -> tuple[EnvVar, ...]:
 
 def _counted(container: Container, index: int) -> Container:
     """An init container, which gets the index as well."""
-    added = [{"name": one.name, "value": one.value} for one in _completion_index(container, index)]
+    added = [
+        {"name": variable.name, "value": variable.value}
+        for variable in _completion_index(container, index)
+    ]
     body = {**container.body, "env": [*container.env, *added]}
     return Container(container.pointer, body, container.init)
 
@@ -156,8 +159,8 @@ _AWAITED: Mapping[Data, Awaited] = {"Ready": "ready", "Complete": "complete"}
 def _attempt(spec: Mapping[str, Data], jobs: Sequence[ReplicatedJob]) -> Deadline | None:
     """A JobSet makes its Jobs anew, and their deadlines with them, unless it restarts in place."""
     anew = not _in_place(spec)
-    found = [build.deadline(job.spec, attempt=anew) for job in jobs]
-    ends = [deadline for deadline in found if deadline is not None]
+    deadlines = [build.deadline(job.spec, attempt=anew) for job in jobs]
+    ends = [deadline for deadline in deadlines if deadline is not None]
     return min(ends, key=lambda deadline: deadline.seconds, default=None)
 
 

@@ -90,8 +90,8 @@ def not_an_indexed_gang(job: BatchJob) -> Iterator[Hit]:
     # JobSet's webhook fills in Indexed, and completions then have to be written.
     mode = job.spec.get("completionMode", None if job.alone else "Indexed")
     if mode != "Indexed":
-        found = "left out" if mode is None else mode
-        yield Hit(job.pointer, f"completionMode is {found}: no pod has an index")
+        shown_mode = "left out" if mode is None else mode
+        yield Hit(job.pointer, f"completionMode is {shown_mode}: no pod has an index")
     elif job.jobs == 1 and completions != parallelism:
         yield Hit(job.pointer, f"parallelism is {parallelism}, completions are {completions}")
 

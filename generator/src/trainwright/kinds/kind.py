@@ -139,8 +139,8 @@ class Kind:
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
         """Its own rules, which are about this kind where they name no other."""
-        found: tuple[Rule, ...] = self.part("rules", "RULES")
-        return tuple(replace(rule, kinds=rule.kinds or (self.group_kind,)) for rule in found)
+        own_rules: tuple[Rule, ...] = self.part("rules", "RULES")
+        return tuple(replace(rule, kinds=rule.kinds or (self.group_kind,)) for rule in own_rules)
 
     def part(self, module: str, name: str) -> Any:
         return getattr(import_module(f"{self.package}.{module}"), name)

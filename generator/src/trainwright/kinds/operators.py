@@ -24,18 +24,18 @@ def find(manifests: tuple[Manifest, ...]) -> tuple[Operator, Manifest]:
 
     Raises ManifestError when there is none, or more than one.
     """
-    found = [
+    matches = [
         (OPERATORS[manifest.identity[:2]], manifest)
         for manifest in manifests
         if manifest.identity[:2] in OPERATORS
     ]
-    if len(found) != 1:
+    if len(matches) != 1:
         kinds = ", ".join(sorted({manifest.kind or "nothing" for manifest in manifests}))
         raise ManifestError(
-            f"expected one object that an operator makes training pods of, found {len(found)} "
+            f"expected one object that an operator makes training pods of, found {len(matches)} "
             f"(among {kinds or 'no objects at all'})"
         )
-    return found[0]
+    return matches[0]
 
 
 def workload(manifests: tuple[Manifest, ...], size: int | None = None) -> Workload:
@@ -70,9 +70,9 @@ def pods(manifests: tuple[Manifest, ...], size: int | None = None) -> Pods:
 
 def configs(manifests: tuple[Manifest, ...]) -> Configs:
     """The files that pods may mount of what was rendered, by ConfigMap and key."""
-    found = {m.name: _files(m) for m in manifests if m.group_kind == CONFIGMAP}
+    by_name = {m.name: _files(m) for m in manifests if m.group_kind == CONFIGMAP}
     operator, manifest = find(manifests)
-    return {**found, **operator.configs(manifest)}
+    return {**by_name, **operator.configs(manifest)}
 
 
 def _files(config: Manifest) -> dict[str, str | bytes]:

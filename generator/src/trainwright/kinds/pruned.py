@@ -59,11 +59,11 @@ def pruned(manifest: Manifest, version: str) -> Iterator[Pruned]:
 def _definition(kind: Kind, name: str, version: str) -> tuple[tuple[Patterns, Patterns], ...]:
     """Where an object has the specs of pods, and what these do not have there."""
     by_version = _table(kind).get(name, {})
-    known = sorted(by_version, key=numbers)
-    wanted = numbers(version or known[-1]) if known else ()
-    if not known or (known[-1] and wanted > numbers(known[-1])):
+    versions = sorted(by_version, key=numbers)
+    wanted = numbers(version or versions[-1]) if versions else ()
+    if not versions or (versions[-1] and wanted > numbers(versions[-1])):
         return ()  # of a definition that is newer than those of the table nothing is known
-    used = next((v for v in reversed(known) if numbers(v) <= wanted), known[0])
+    used = next((v for v in reversed(versions) if numbers(v) <= wanted), versions[0])
     return tuple((_tree([pods]), _tree(fields)) for pods, fields in by_version[used].items())
 
 

@@ -30,19 +30,19 @@ def in_kueue(job: Job, environment: Environment) -> bool:
 
 def gang_scheduler(job: Job, environment: Environment) -> str:
     """The scheduler that starts all pods together or none; empty when Kubernetes' own does."""
-    asked = job.gang or (job.queue and environment.queueing == "volcano")
-    return _SCHEDULERS.get(environment.queueing, "") if asked else ""
+    is_needed = job.gang or (job.queue and environment.queueing == "volcano")
+    return _SCHEDULERS.get(environment.queueing, "") if is_needed else ""
 
 
 def unschedulable(job: Job, environment: Environment) -> Iterator[Unsupported]:
     """Refuses a scheduler beside the one that the job's gang or queue needs."""
     gang = gang_scheduler(job, environment)
     if gang and job.scheduler_name not in ("", gang):
-        asked = "gang" if job.gang else "queue"
+        field = "gang" if job.gang else "queue"
         yield Unsupported(
             Pointer("/schedulerName"),
-            f"{asked} needs the scheduler {gang}, and schedulerName is {job.scheduler_name}",
-            f"Remove one of them (schedulerName: null, or {asked}: null).",
+            f"{field} needs the scheduler {gang}, and schedulerName is {job.scheduler_name}",
+            f"Remove one of them (schedulerName: null, or {field}: null).",
         )
 
 
@@ -98,11 +98,11 @@ _REPLACED = "the flavor's replace them in every attempt after the first, whose p
 def unplaceable(job: Job, left: Collection[str]) -> Iterator[Unsupported]:
     """Refuses placement by the job itself, of the fields that are left to a ResourceFlavor."""
     why = _AGAIN if "nodeSelector" in left else _REPLACED
-    for path, what, asked in (
+    for path, what, value in (
         ("nodeSelector", "a node selector", job.node_selector),
         ("tolerations", "tolerations", job.tolerations),
     ):
-        if asked and path in left:
+        if value and path in left:
             other = ", or use target trainjob" if path == "nodeSelector" else ""
             yield Unsupported(
                 Pointer.of(path),

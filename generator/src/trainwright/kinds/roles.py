@@ -34,8 +34,8 @@ class Role:
 
 
 def _containers(spec: Mapping[str, Data], field: str, what: str) -> Iterator[str]:
-    found = spec.get(field)
-    for container in found if isinstance(found, list) else ():
+    containers = spec.get(field)
+    for container in containers if isinstance(containers, list) else ():
         image = mapping(container).get("image")
         name = f"{what}container {shown('', mapping(container).get('name')) or 'without a name'}"
         yield f"{name} of {shown('', image)}" if image else f"{name} without an image"
@@ -69,18 +69,18 @@ def _roles(data: Data, name: str, pods: int, after: tuple[str, ...], at: Pointer
 
 def _count(data: Mapping[str, Data]) -> int:
     """How many there are of what this part describes."""
-    found = (data[key] for key in _COUNTS if isinstance(data.get(key), int))
-    return next((number for number in found if not isinstance(number, bool)), 1)
+    counts = (data[key] for key in _COUNTS if isinstance(data.get(key), int))
+    return next((number for number in counts if not isinstance(number, bool)), 1)
 
 
 def _after(data: Mapping[str, Data]) -> Iterator[str]:
     """What a group of a JobSet waits for."""
-    found = data.get("dependsOn")
-    for other in found if isinstance(found, list) else ():
+    dependencies = data.get("dependsOn")
+    for other in dependencies if isinstance(dependencies, list) else ():
         status = str(mapping(other).get("status", "Ready")).lower()
         yield f"{mapping(other).get('name')} is {status}"
 
 
-def described(found: tuple[Role, ...]) -> str:
+def described(pod_roles: tuple[Role, ...]) -> str:
     """Roles as a sentence has them."""
-    return "; ".join(map(str, found)) or "no pods"
+    return "; ".join(map(str, pod_roles)) or "no pods"

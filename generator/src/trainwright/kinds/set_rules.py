@@ -79,9 +79,9 @@ def _coordinator(
     job_set: Mapping[str, Data], jobs: Sequence[Mapping[str, Data]], above: str, owner: str
 ) -> Iterator[Hit]:
     """The pod that all others are told of is one that there is."""
-    asked = mapping(job_set.get("coordinator"))
-    name, pointer = asked.get("replicatedJob"), f"{above}/coordinator"
-    job = next((one for one in jobs if one.get("name") == name), None)
+    coordinator = mapping(job_set.get("coordinator"))
+    name, pointer = coordinator.get("replicatedJob"), f"{above}/coordinator"
+    job = next((candidate for candidate in jobs if candidate.get("name") == name), None)
     if name is not None and job is None:
         yield Hit(pointer, f"the coordinator {name!r} is not a job here")
     if name is None or job is None:
@@ -89,10 +89,10 @@ def _coordinator(
     spec = mapping(dig(job, "template", "spec"))
     there = {"jobIndex": amount(job.get("replicas")), "podIndex": amount(spec.get("completions"))}
     for field, number in there.items():
-        if not 0 <= amount(asked.get(field), 0) < number:
-            message = f"{field} is {asked[field]}, and the last of {name!r} is {number - 1}"
+        if not 0 <= amount(coordinator.get(field), 0) < number:
+            message = f"{field} is {coordinator[field]}, and the last of {name!r} is {number - 1}"
             yield Hit(Pointer(pointer) / field, message)
-    indexes = "-".join(str(amount(asked.get(field), 0)) for field in there)
+    indexes = "-".join(str(amount(coordinator.get(field), 0)) for field in there)
     endpoint = f"{owner}-{name}-{indexes}.{dig(job_set, 'network', 'subdomain') or owner}"
     if owner and len(endpoint) > _LABEL:
         message = f'"{endpoint}" has {len(endpoint)} characters, {len(endpoint) - _LABEL} over'
@@ -128,10 +128,12 @@ def _claims(
 ) -> Iterator[Hit]:
     """The volumes that a JobSet claims for its Jobs: of their own names, and mounted."""
     pods = [mapping(dig(job, "template", "spec", "template", "spec")) for job in jobs]
-    volumes = {text(one.get("name")) for pod in pods for one in mappings(pod.get("volumes"))}
+    volumes = {text(entry.get("name")) for pod in pods for entry in mappings(pod.get("volumes"))}
     parts = ("containers", "initContainers")
-    containers = [one for pod in pods for part in parts for one in mappings(pod.get(part))]
-    mounted = {text(one.get("name")) for c in containers for one in mappings(c.get("volumeMounts"))}
+    containers = [entry for pod in pods for part in parts for entry in mappings(pod.get(part))]
+    mounted = {
+        text(entry.get("name")) for c in containers for entry in mappings(c.get("volumeMounts"))
+    }
     for index, policy in enumerate(mappings(job_set.get("volumeClaimPolicies"))):
         for place, template in enumerate(mappings(policy.get("templates"))):
             name = text(dig(template, "metadata", "name"))

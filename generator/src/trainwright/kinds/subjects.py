@@ -26,8 +26,8 @@ def subject_of(
 
 def _templates(manifest: Manifest, around: Bundle) -> Iterable[PodTemplate]:
     """Every pod template of an object, whatever its kind; `around` are the objects beside it."""
-    known = manifest.group_kind in OWNERS
-    return pod_templates(manifest, around) if known else core_templates(manifest)
+    is_owner = manifest.group_kind in OWNERS
+    return pod_templates(manifest, around) if is_owner else core_templates(manifest)
 
 
 def pod_templates(manifest: Manifest, around: Bundle) -> tuple[PodTemplate, ...]:

@@ -33,17 +33,17 @@ def _job_rows(tree: Tree) -> Iterator[tuple[Cell, ...]]:
 
 
 def _environments(files: Files) -> Rows:
-    found = load.discover(files()).jobs
-    rows = [(name, str(len(jobs)), environment_path(name)) for name, jobs in found.items()]
+    by_environment = load.discover(files()).jobs
+    rows = [(name, str(len(jobs)), environment_path(name)) for name, jobs in by_environment.items()]
     return ("environment", "jobs", "source"), [tuple(row) for row in rows]
 
 
 def _objects(files: Files) -> Rows:
     workspace = Workspace(files())
     rows = [
-        (name, one.manifest.title, one.manifest.namespace, str(one.place))
+        (name, item.manifest.title, item.manifest.namespace, str(item.place))
         for name in workspace.survey.jobs
-        for one in workspace.own_objects(name).objects
+        for item in workspace.own_objects(name).objects
     ]
     return ("environment", "object", "namespace", "source"), rows
 
@@ -54,8 +54,8 @@ def _targets(files: Files) -> Rows:
 
 
 def _fabrics(files: Files) -> Rows:
-    found = [profile for name in fabrics.names() if (profile := fabrics.profile(name))]
-    rows = [(f.name, f.needs.resource or "any", ", ".join(f.allow), f.summary) for f in found]
+    profiles = [profile for name in fabrics.names() if (profile := fabrics.profile(name))]
+    rows = [(f.name, f.needs.resource or "any", ", ".join(f.allow), f.summary) for f in profiles]
     return ("fabric", "accelerator", "allows", "summary"), [tuple(row) for row in rows]
 
 

@@ -44,8 +44,8 @@ def given(text: str) -> Given:
         raise TrainwrightError(
             f'"{text}" is not a digest; write [repository[:tag]@]sha256:<64 digits>'
         )
-    found = match.groupdict(default="")
-    return Given(found["repository"], found["tag"], found["digest"])
+    groups = match.groupdict(default="")
+    return Given(groups["repository"], groups["tag"], groups["digest"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +95,15 @@ def pin(subject: Subject, resolve: Resolve, *, update: bool, record: bool) -> St
             continue
         if not image.tag:
             return Step(message=_untagged(image), refused=True)
-        found = resolve(image.repository, image.tag)
-        if found == image.digest:
+        digest = resolve(image.repository, image.tag)
+        if digest == image.digest:
             kept.append(f"{image.tag} is still {image.digest}")
             continue
-        raw = editing.put(subject.file.path, raw, *image.written(found))
-        pinned.append(f"{image.named} is {found}")
+        raw = editing.put(subject.file.path, raw, *image.written(digest))
+        pinned.append(f"{image.named} is {digest}")
         if record:
             lock = files.get(image_lock.LOCK) or _lock(subject)
-            files[image_lock.LOCK] = _recorded(lock, image.named, found)
+            files[image_lock.LOCK] = _recorded(lock, image.named, digest)
     if not pinned:
         return Step(message=f"is pinned already: {', '.join(kept)}")
     return Step(message=f"pinned: {', '.join(pinned)}", files={subject.file.path: raw, **files})

@@ -106,13 +106,13 @@ def _made(
     subject: Subject, at: Pointer, wanted: Mapping[str, Data], have: Mapping[str, Data]
 ) -> Subject:
     for key in [*have, *(key for key in wanted if key not in have)]:
-        one, other = wanted.get(key), have.get(key)
+        new, old = wanted.get(key), have.get(key)
         if key not in wanted:
             subject = _removed(subject, at / key)
-        elif isinstance(one, dict) and isinstance(other, dict):
-            subject = _made(subject, at / key, one, other)
-        elif one != other:
-            raw = editing.put(subject.file.path, subject.raw, at / key, one)
+        elif isinstance(new, dict) and isinstance(old, dict):
+            subject = _made(subject, at / key, new, old)
+        elif new != old:
+            raw = editing.put(subject.file.path, subject.raw, at / key, new)
             subject = subject.edited(raw)
     return subject
 
@@ -128,10 +128,10 @@ def _removed(subject: Subject, pointer: str) -> Subject:
 
 
 def _values(subject: Subject, part: Part) -> Mapping[str, Data]:
-    found = _own(subject, part.at) if part.owned else subject.value(part.at)
+    fields = _own(subject, part.at) if part.owned else subject.value(part.at)
     return {
         key: value
-        for key, value in (found or {}).items()
+        for key, value in (fields or {}).items()
         if value is not None and (part.keys is None or key in part.keys)
     }
 
@@ -151,10 +151,10 @@ def _own(subject: Subject, at: Pointer) -> Data:
 def _differences(source: Subject, target: Subject) -> Iterator[str]:
     """What the environments have differently after the promotion, a line each."""
     here, there = source.file.environment, target.file.environment
-    for path, one, other in sorted(differences(source.spec.data, target.spec.data)):
-        about_values = not isinstance(one, dict) and not isinstance(other, dict)
-        if about_values and one != other and path.parts[0] not in _OF_THE_FILE:
-            shown = (_shown(path, one), _shown(path, other))
+    for path, source_value, target_value in sorted(differences(source.spec.data, target.spec.data)):
+        about_values = not isinstance(source_value, dict) and not isinstance(target_value, dict)
+        if about_values and source_value != target_value and path.parts[0] not in _OF_THE_FILE:
+            shown = (_shown(path, source_value), _shown(path, target_value))
             yield f"{path.dotted}: {shown[0]} in {here}, {shown[1]} in {there}"
 
 

@@ -58,6 +58,6 @@ def _as_begun(subject: Subject) -> tuple[Job, Environment]:
     sources, record = subject.sources, subject.record
     if record is not None and subject.object == record.object:
         with suppress(CannotAdjust):
-            found = recorded_job(record, sources.spec, sources.environment, subject.file.path)
-            return found.job, found.environment
+            recorded = recorded_job(record, sources.spec, sources.environment, subject.file.path)
+            return recorded.job, recorded.environment
     return sources.job, subject.environment

@@ -42,7 +42,7 @@ def retire(subject: Subject, ending: Ending) -> Step:
         "adopted": subject.is_adopted,
     }
     path = ledger.path(subject.file.environment)
-    known = subject.tree.read(path) if subject.tree.kind(path) else b""
-    raw = ledger.with_run(known, subject.file.environment, name, entry)
+    existing = subject.tree.read(path) if subject.tree.kind(path) else b""
+    raw = ledger.with_run(existing, subject.file.environment, name, entry)
     notes = removal.removal_of(subject).note(name)
     return Step(message=f"retired: {name} {ending.outcome}", files={path: raw}, notes=notes)

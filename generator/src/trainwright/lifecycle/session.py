@@ -119,8 +119,10 @@ def _cannot_be_changed(file: JobFile, why: str) -> TrainwrightError:
 def _held(done: EnvironmentBuild, file: JobFile, field: str) -> str:
     """Why an edit waits for the next run of a job."""
     at = Pointer.of(*field.split("."))
-    found = (f for f in done.findings if (f.rule, f.subject) == (HELD.id, str(file)))
-    return next((f.message for f in found if f.path.within(at)), f"{field} waits for its next run")
+    findings = (f for f in done.findings if (f.rule, f.subject) == (HELD.id, str(file)))
+    return next(
+        (f.message for f in findings if f.path.within(at)), f"{field} waits for its next run"
+    )
 
 
 def _wrong(before: str, after: str, environment: Environment | None) -> Iterator[str]:
@@ -165,12 +167,12 @@ class Committing:
     def _paths(
         self, outcome: Outcome, environments: tuple[EnvironmentBuild, ...]
     ) -> frozenset[str]:
-        found = set(outcome.files)
+        changed = set(outcome.files)
         for environment in environments:
             changes = environment.changes or filetree.Changes({}, {}, ())
             paths = (*changes.written, *changes.removed)
-            found |= {f"{environment.folder}/{path}" for path in paths}
-        return frozenset(f"{self._inside}/{path}" if self._inside else path for path in found)
+            changed |= {f"{environment.folder}/{path}" for path in paths}
+        return frozenset(f"{self._inside}/{path}" if self._inside else path for path in changed)
 
     @property
     def _folder(self) -> str:

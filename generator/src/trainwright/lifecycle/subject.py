@@ -143,8 +143,8 @@ def load(tree: Tree, file: JobFile, history: History | None, *, begun: bool = Fa
     A run that the tree does not have is looked for in `history`, as rendering does.
     """
     workspace = Workspace(tree)
-    below, known = workspace.loaded(file.environment), workspace.ledger(file.environment)
-    for findings in (below.findings, known.findings):
+    below, ledger = workspace.loaded(file.environment), workspace.ledger(file.environment)
+    for findings in (below.findings, ledger.findings):
         if findings:
             raise unusable(findings, file)
     loaded = workspace.job(file).loaded
@@ -166,13 +166,13 @@ def _present(workspace: Workspace, file: JobFile, history: History | None) -> Re
     here = workspace.job(file).record
     if here is not None or history is None:
         return here
-    found = history.runs((file,), workspace)[file]
-    return found.record if found else None
+    recorded = history.runs((file,), workspace)[file]
+    return recorded.record if recorded else None
 
 
 def _committed(file: JobFile, present: Record | None, history: History | None) -> Record | None:
     """The run in place of which the next one begins, where the present one is in no commit."""
     if present is None or history is None or not history.lacks(file, present):
         return present
-    found = history.recorded((file,)).get(file)
-    return found.record if found else None
+    recorded = history.recorded((file,)).get(file)
+    return recorded.record if recorded else None

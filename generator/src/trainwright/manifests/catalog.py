@@ -43,8 +43,8 @@ class KnownKind:
             body = {key: value for key, value in body.items() if key != "status"}
         if self.crd is not None:  # what is absent may have a default, and null may say nothing
             body = self.crd.prepared(body)
-        found = self.schema.explain(body)
-        return tuple(schema.dated(each, self.schema.root, self.kubernetes) for each in found)
+        problems = self.schema.explain(body)
+        return tuple(schema.dated(each, self.schema.root, self.kubernetes) for each in problems)
 
     def repeated(self, body: Mapping[str, Data]) -> tuple[Violation, ...]:
         """Every item of a list that the server takes for one before it."""
@@ -109,8 +109,8 @@ class Catalog:
 
     def nearest(self, api_version: str, kind: str) -> str:
         """The kind of an apiVersion whose name comes near; empty when none does."""
-        known = [name for served, name in self._served if served == api_version]
-        return next(iter(get_close_matches(kind, known, n=1, cutoff=0.75)), "")
+        kinds = [name for served, name in self._served if served == api_version]
+        return next(iter(get_close_matches(kind, kinds, n=1, cutoff=0.75)), "")
 
     def versions(self, kind: str) -> tuple[str, ...]:
         """The apiVersions that serve a kind of this name."""

@@ -88,9 +88,9 @@ _known: dict[int, tuple[Structural, bool]] = {}
 def _has_rules(schema: Structural) -> bool:
     """Whether the schema or anything below it has rules; asked at every step, so remembered."""
     if id(schema) not in _known:
-        found = any(map(_has_rules, _below(schema)))
+        any_below = any(map(_has_rules, _below(schema)))
         # With the schema itself, whose id would otherwise be given to another one.
-        _known[id(schema)] = (schema, found or bool(schema.get(_RULES)))
+        _known[id(schema)] = (schema, any_below or bool(schema.get(_RULES)))
     return _known[id(schema)][1]
 
 

@@ -107,8 +107,8 @@ def _find(text: str, pattern: str) -> str:
 def _find_all(text: str, pattern: str, most: int = -1) -> list[str]:
     plain = _GROUP.sub(lambda m: "(?:" if m[0][0] == "(" else m[0], pattern)
     result = _extracting().eval(data={"text": text, "pattern": plain})
-    found = [str(one) for one in result.plain_value()]
-    return found if most < 0 else found[:most]
+    matches = [str(match) for match in result.plain_value()]
+    return matches if most < 0 else matches[:most]
 
 
 # --- URLs ----------------------------------------------------------------------------------------
@@ -219,9 +219,9 @@ def _amount(value: Opaque | int) -> Any:
 
 
 def _parts(value: Opaque) -> tuple[int, int, int, str]:
-    found = _SEMVER.fullmatch(value["semver"])
-    assert found is not None, "made by _semver alone"
-    return int(found[1]), int(found[2]), int(found[3]), found[4] or ""
+    match = _SEMVER.fullmatch(value["semver"])
+    assert match is not None, "made by _semver alone"
+    return int(match[1]), int(match[2]), int(match[3]), match[4] or ""
 
 
 def _compared(left: Opaque, right: Opaque) -> int:

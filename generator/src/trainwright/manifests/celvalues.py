@@ -59,11 +59,11 @@ def _object(value: Mapping[str, Data], schema: Structural, *, root: bool, sort: 
             done |= {name: field, _escaped(name): field}
     if root or schema.get("x-kubernetes-embedded-resource"):
         metadata = value.get("metadata")
-        known = metadata if isinstance(metadata, Mapping) else {}
+        own_metadata = metadata if isinstance(metadata, Mapping) else {}
         done |= {k: value[k] for k in _ENVELOPE if k in value}
         done["metadata"] = {
             **done.get("metadata", {}),
-            **{k: known[k] for k in _NAMES if k in known},
+            **{k: own_metadata[k] for k in _NAMES if k in own_metadata},
         }
     return done
 

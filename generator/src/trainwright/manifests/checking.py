@@ -148,18 +148,18 @@ def _about(
         result.unknown.append(UnknownKind(manifest.api_version, manifest.kind, at))
         return
     result.seen.append(CheckedObject(manifest.identity, at))
-    known = setting.catalog.find(manifest.api_version, manifest.kind)
-    if known is None:
+    definition = setting.catalog.find(manifest.api_version, manifest.kind)
+    if definition is None:
         remarks = [*_unknown_kind(manifest, at, setting, result)]
         if not remarks and not get_close_matches("metadata", body):
             return  # a program's configuration, such as kind's
     else:
-        remarks = [*_against(manifest, known, at, result)]
+        remarks = [*_against(manifest, definition, at, result)]
     ruled = [*_ruled(manifest, setting)]
-    if known is not None:
+    if definition is not None:
         repeated = (remark for remark in ruled if remark.finding.rule == REPEATED_NAME)
         remarks += _repeated(
-            manifest, known, {Pointer(remark.pointer).parent for remark in repeated}
+            manifest, definition, {Pointer(remark.pointer).parent for remark in repeated}
         )
     for remark in (*remarks, *ruled):
         title = f"{manifest.kind}/{reading.name_of(body)}"
@@ -208,21 +208,21 @@ def _unknown_kind(
 
 
 def _against(
-    manifest: Manifest, known: KnownKind, at: ObjectLocation, result: CheckedText
+    manifest: Manifest, definition: KnownKind, at: ObjectLocation, result: CheckedText
 ) -> Iterator[_Remark]:
-    violations = known.violations(manifest.body)
-    if known.unchecked:
+    violations = definition.violations(manifest.body)
+    if definition.unchecked:
         rule = "the patterns of its schema"
         result.unknown.append(
-            UnknownKind(manifest.api_version, manifest.kind, at, rule, known.unchecked)
+            UnknownKind(manifest.api_version, manifest.kind, at, rule, definition.unchecked)
         )
     for violation in violations:
         yield _violation(manifest, violation)
-    if known.crd is None or violations:  # the server, too, asks CEL last
+    if definition.crd is None or violations:  # the server, too, asks CEL last
         return
     from trainwright.manifests import cel  # 15 ms, and only CRDs have such rules
 
-    for outcome in cel.creation(known.crd, manifest.body):
+    for outcome in cel.creation(definition.crd, manifest.body):
         if isinstance(outcome, cel.Broken):
             finding = dx.CEL.at(_NOWHERE, outcome.message)
             pointer, rule = outcome.pointer, outcome.rule
@@ -235,9 +235,9 @@ def _against(
             result.unknown.append(unknown)
 
 
-def _repeated(manifest: Manifest, known: KnownKind, repeated: set[str]) -> Iterator[_Remark]:
+def _repeated(manifest: Manifest, definition: KnownKind, repeated: set[str]) -> Iterator[_Remark]:
     """Items that are in a list twice, unless a rule says so of the list."""
-    for violation in known.repeated(manifest.body):
+    for violation in definition.repeated(manifest.body):
         if violation.pointer.parent not in repeated:
             yield _violation(manifest, violation)
 

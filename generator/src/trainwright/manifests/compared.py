@@ -36,12 +36,12 @@ def changed(
     for pair in earlier.pairs(since.paths, chunks, since.revision):
         if not all(crd_edits.is_valid(setting.catalog, m) for m in (pair.before, pair.after)):
             continue
-        found = tuple(_refused(pair, since, chunks, result, setting)) if since.with_crds else ()
-        yield from found
-        refused = tuple(f"{finding.pointer}/" for finding in found)
+        findings = tuple(_refused(pair, since, chunks, result, setting)) if since.with_crds else ()
+        yield from findings
+        refused = tuple(f"{finding.pointer}/" for finding in findings)
         for outcome in outcomes.evaluate(pair.before, pair.after, setting.environment):
-            known = f"{outcome.pointer}/".startswith(refused)  # a definition refuses all around it
-            if outcome.verdict is not Verdict.IN_PLACE and not known:
+            below = f"{outcome.pointer}/".startswith(refused)  # a definition refuses all around it
+            if outcome.verdict is not Verdict.IN_PLACE and not below:
                 place = _place(pair, outcome.pointer, chunks)
                 yield _becomes(outcome, pair.after, place, since.revision)
 

@@ -31,8 +31,8 @@ class Refusal:
 
     def finding(self, place: Location, message: str, remedy: str) -> Finding:
         """The finding of it, `message` in words that hold the message."""
-        found = dx.CEL.at(place, message, remedy=remedy)
-        return found if self.sure else webhooks.unless(found)
+        rejection = dx.CEL.at(place, message, remedy=remedy)
+        return rejection if self.sure else webhooks.unless(rejection)
 
 
 def evaluate(catalog: Catalog, before: Manifest, after: Manifest) -> Iterator[Refusal | Skipped]:
@@ -41,16 +41,16 @@ def evaluate(catalog: Catalog, before: Manifest, after: Manifest) -> Iterator[Re
     Without the definition it cannot be asked, which is said for all kinds that have one. What is
     no valid object, before or after, is refused for that or has never been there.
     """
-    known = catalog.find(after.api_version, after.kind)
-    if known is None or known.own:
+    definition = catalog.find(after.api_version, after.kind)
+    if definition is None or definition.own:
         yield Skipped(_ALL, f"no definition of {after.api_version} was given")
-    elif known.crd is None or not cel.compares(known.crd):
+    elif definition.crd is None or not cel.compares(definition.crd):
         return
     elif before.api_version != after.api_version:
         moved = f"from {before.api_version} to {after.api_version}"
         yield Skipped(_ALL, f"it moves {moved}, and only the cluster can convert it")
     elif is_valid(catalog, before) and is_valid(catalog, after):
-        yield from _asked(known.crd, before, after)
+        yield from _asked(definition.crd, before, after)
 
 
 def is_valid(catalog: Catalog, manifest: Manifest) -> bool:
@@ -58,8 +58,8 @@ def is_valid(catalog: Catalog, manifest: Manifest) -> bool:
 
     What is not has never been there, or is refused for that alone.
     """
-    known = catalog.find(manifest.api_version, manifest.kind)
-    return known is None or not known.violations(manifest.body)
+    definition = catalog.find(manifest.api_version, manifest.kind)
+    return definition is None or not definition.violations(manifest.body)
 
 
 def _asked(crd: Crd, before: Manifest, after: Manifest) -> Iterator[Refusal | Skipped]:

@@ -75,7 +75,7 @@ def load(folder: Path, kubernetes: str) -> tuple[tuple[Crd, ...], tuple[Finding,
     refuse is left out.
     """
     valid = with_kubernetes({"$ref": f"{kubernetes_schemas.URI}#/$defs/{_DEFINITION}"}, kubernetes)
-    found: dict[tuple[str, str], Crd] = {}
+    by_kind: dict[tuple[str, str], Crd] = {}
     findings: list[Finding] = []
     gathered = unrendered.gather((str(folder),))
     parts = {source.file for source in gathered.parts}
@@ -85,10 +85,10 @@ def load(folder: Path, kubernetes: str) -> tuple[tuple[Crd, ...], tuple[Finding,
             # A chart may have definitions as they are among its templates; the rest is Helm's.
             findings += () if source.file in parts else wrong
             for crd in (crd for body in bodies for crd in _versions(body, kubernetes)):
-                found[crd.api_version, crd.kind] = crd
-    if not found and not findings:
+                by_kind[crd.api_version, crd.kind] = crd
+    if not by_kind and not findings:
         raise SourceError(f"{folder} holds no CustomResourceDefinition of {_READ}")
-    return tuple(found.values()), tuple(findings)
+    return tuple(by_kind.values()), tuple(findings)
 
 
 def _definitions(chunk: Chunk, valid: Schema) -> tuple[list[Mapping[str, Data]], list[Finding]]:

@@ -70,11 +70,11 @@ def _absolute(file: Path) -> Path:
 def _objects(chunks: Iterable[Chunk]) -> Iterator[tuple[ObjectLocation, Manifest]]:
     for chunk in chunks:
         for document, data in reading.data(chunk):
-            for found in reading.objects(data):
-                if isinstance(found.body, Mapping):
-                    manifest = Manifest(body=found.body)
+            for item in reading.objects(data):
+                if isinstance(item.body, Mapping):
+                    manifest = Manifest(body=item.body)
                     if manifest.name:
-                        yield ObjectLocation(document, found.prefix), manifest
+                        yield ObjectLocation(document, item.prefix), manifest
 
 
 def _matched(old: Iterable[_Key], new: Iterable[_Key]) -> Iterator[tuple[_Key, _Key]]:
@@ -89,8 +89,8 @@ def _matched(old: Iterable[_Key], new: Iterable[_Key]) -> Iterator[tuple[_Key, _
 
 def _by_identity(keys: Iterable[_Key], others: Container[_Key]) -> dict[_Identity, list[_Key]]:
     """The keys that are not among others."""
-    found: dict[_Identity, list[_Key]] = {}
+    by_identity: dict[_Identity, list[_Key]] = {}
     for key in keys:
         if key not in others:
-            found.setdefault(key[1], []).append(key)
-    return found
+            by_identity.setdefault(key[1], []).append(key)
+    return by_identity

@@ -58,12 +58,12 @@ def _shown(source: Source, numbers: set[int]) -> list[str]:
 
 def unseen(source: Source) -> yamlio.Unseen:
     """Lines with what people do not see; of what a Secret holds, its sign alone."""
-    if not (found := yamlio.unseen(source.file, source.raw)):
+    if not (unseen_lines := yamlio.unseen(source.file, source.raw)):
         return ()
     secret = [_span(chunk) for chunk in reading.split(source) if _is_secret(chunk)]
     return tuple(
         (at, hidden(line) if any(above < at.line <= last for above, last in secret) else line)
-        for at, line in found
+        for at, line in unseen_lines
     )
 
 

@@ -53,11 +53,11 @@ def look_at_all(chunks: Sequence[Chunk], setting: CheckContext) -> Iterator[Chec
 
     # The texts go to the processes once, with everything else; a fork has them without a copy.
     catalog = setting.catalog
-    known = (setting.environment, catalog.kubernetes, catalog.crds, setting.around)
+    shared = (setting.environment, catalog.kubernetes, catalog.crds, setting.around)
     context = get_context(START)
     with starting_workers():
         pool = ProcessPoolExecutor(
-            processes, context, initializer=_start, initargs=(chunks, *known)
+            processes, context, initializer=_start, initargs=(chunks, *shared)
         )
     with at_work(pool):
         with starting_workers():

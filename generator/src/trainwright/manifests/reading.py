@@ -59,20 +59,20 @@ def gather(paths: tuple[str, ...]) -> tuple[Source, ...]:
 
     "-" is standard input. Folders give their .yaml, .yml and .json files, hidden ones left out.
     """
-    found: dict[str, Source] = {}
+    sources: dict[str, Source] = {}
     for path in paths:
         if path == "-":
-            found.setdefault(STDIN, Source(STDIN, sys.stdin.buffer.read()))
+            sources.setdefault(STDIN, Source(STDIN, sys.stdin.buffer.read()))
             continue
-        found_there = Path(path).is_dir()
-        files = sorted(_below(Path(path))) if found_there else [path]
+        is_folder = Path(path).is_dir()
+        files = sorted(_below(Path(path))) if is_folder else [path]
         if not files:
             raise SourceError(f"{path} holds no {', '.join(_SUFFIXES)} file")
         for file in files:
             label = _label(file)
-            if label not in found:
-                found[label] = Source(label, _bytes(file), found_there)
-    return tuple(found.values())
+            if label not in sources:
+                sources[label] = Source(label, _bytes(file), is_folder)
+    return tuple(sources.values())
 
 
 def _below(folder: Path) -> Iterator[str]:

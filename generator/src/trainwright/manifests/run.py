@@ -81,7 +81,7 @@ def check(paths: tuple[str, ...], options: ManifestOptions) -> ManifestFindings:
     findings = [
         *problems,
         *_unrendered(gathered),
-        *(finding for one in result for finding in one.findings),
+        *(finding for checked in result for finding in checked.findings),
     ]
     unseen = [line for source in sources for line in excerpts.unseen(source)]
     findings += deception.elsewhere(unseen, findings)
@@ -153,8 +153,8 @@ def _duplicates(chunks: Sequence[Chunk], result: Sequence[CheckedText]) -> Itera
     What lies in folders side by side is applied apart, as the environments of an overlay are.
     """
     earlier: dict[tuple[str, str, str, str], list[tuple[Chunk, checking.ObjectLocation]]] = {}
-    for chunk, one in zip(chunks, result, strict=True):
-        for seen in one.seen:
+    for chunk, checked in zip(chunks, result, strict=True):
+        for seen in checked.seen:
             _, kind, _, name = seen.identity
             if not name:
                 continue
@@ -176,9 +176,9 @@ def _duplicates(chunks: Sequence[Chunk], result: Sequence[CheckedText]) -> Itera
             )
 
 
-def _are_together(one: Chunk, other: Chunk) -> bool:
+def _are_together(first: Chunk, second: Chunk) -> bool:
     """Whether the folder of a file is that of another, or above it."""
-    folders = [Path(chunk.file).parent for chunk in (one, other)]
+    folders = [Path(chunk.file).parent for chunk in (first, second)]
     return folders[0] in (folders[1], *folders[1].parents) or folders[1] in folders[0].parents
 
 
@@ -231,14 +231,14 @@ def _unknown(
     chunks: Sequence[Chunk], result: Sequence[CheckedText], *, need: bool
 ) -> Iterator[Finding]:
     """Once a kind or rule: what could not be checked, and in how many objects."""
-    found: dict[tuple[str, ...], list[tuple[Chunk, UnknownKind]]] = {}
-    for chunk, one in zip(chunks, result, strict=True):
-        for unknown in one.unknown:
+    by_key: dict[tuple[str, ...], list[tuple[Chunk, UnknownKind]]] = {}
+    for chunk, checked in zip(chunks, result, strict=True):
+        for unknown in checked.unknown:
             if _group_kind(unknown) in _BESIDE:
                 continue
             key = (unknown.api_version, unknown.kind, unknown.rule, unknown.reason)
-            found.setdefault(key, []).append((chunk, unknown))
-    for (api_version, kind, rule, reason), cases in found.items():
+            by_key.setdefault(key, []).append((chunk, unknown))
+    for (api_version, kind, rule, reason), cases in by_key.items():
         chunk, unknown = cases[0]
         place = checking.place(chunk, unknown.at)
         objects = plural(len(cases), "object")

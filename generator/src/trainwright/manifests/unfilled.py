@@ -49,38 +49,38 @@ def _variables(chunk: Chunk) -> Iterator[Finding]:
     if b"kind:" not in chunk.raw:
         return
     text = chunk.raw.decode(errors="replace")
-    for found in _VARIABLE.finditer(text):
-        if is_unfilled(found["whole"]):
-            line = chunk.above + text.count("\n", 0, found.start()) + 1
-            yield dx.SHAPE.at(Location(chunk.file, line), f'"{found["whole"]}" is a placeholder')
+    for match in _VARIABLE.finditer(text):
+        if is_unfilled(match["whole"]):
+            line = chunk.above + text.count("\n", 0, match.start()) + 1
+            yield dx.SHAPE.at(Location(chunk.file, line), f'"{match["whole"]}" is a placeholder')
 
 
 def _placeholders(raw: bytes) -> frozenset[str]:
     if not any(mark in raw for mark in (b"$", b"<", b"V_")):
         return frozenset()
     text = raw.decode(errors="replace")
-    return frozenset(match[0] for found in _SCALAR.finditer(text) for match in [_in(found)])
+    return frozenset(match[0] for scalar in _SCALAR.finditer(text) for match in [_in(scalar)])
 
 
 def _value(finding: Finding) -> str:
     """The placeholder that a finding quotes as the value; empty where it is about another."""
-    found = _QUOTED.search(finding.message)
-    return _in(found)[0] if found else ""
+    quoted = _QUOTED.search(finding.message)
+    return _in(quoted)[0] if quoted else ""
 
 
-def _in(found: re.Match[str]) -> re.Match[str]:
-    inner = PLACEHOLDER.search(found[0])
+def _in(outer: re.Match[str]) -> re.Match[str]:
+    inner = PLACEHOLDER.search(outer[0])
     assert inner is not None
     return inner
 
 
 def _note(left_out: Sequence[Finding], variables: Sequence[Finding]) -> Finding:
-    found = (*left_out, *variables)
-    names = list(dict.fromkeys(map(_value, found)))
+    findings = (*left_out, *variables)
+    names = list(dict.fromkeys(map(_value, findings)))
     message = f"not filled in: {listed(names, _MOST)}"
     message += f"; {plural(len(left_out), 'finding')} left out" if left_out else ""
     remedy = "Write the values, and check again."
     if all(map(of_shell, names)):
         remedy = "Check what is applied: `envsubst < FILE | trainwright validate -`."
-    first = min(found, key=lambda finding: (finding.place.line, finding.place.column))
+    first = min(findings, key=lambda finding: (finding.place.line, finding.place.column))
     return replace(dx.SHAPE.at(first.place, message, remedy=remedy), severity=Severity.NOTE)

@@ -89,20 +89,20 @@ def _template(path: str) -> Whole:
 def _wholes(sources: Mapping[str, Source]) -> dict[str, Whole]:
     """The files that are part of a chart or of a kustomization, by path."""
     charts = {_folder(path) for path in sources if _name(path) == _CHART}
-    found: dict[str, Whole] = {}
+    wholes: dict[str, Whole] = {}
     if charts:  # most folders have none, and thousands of files
-        found = {path: whole for path in sources if (whole := _chart_of(path, charts)) is not None}
+        wholes = {path: whole for path in sources if (whole := _chart_of(path, charts)) is not None}
     resources: set[str] = set()
     for path, source in sources.items():
-        if _name(path) not in reading.KUSTOMIZATIONS or path in found:
+        if _name(path) not in reading.KUSTOMIZATIONS or path in wholes:
             continue
         folder = _folder(path)
         whole = Whole(path, "kustomization", f"kustomize build {shlex.quote(folder)}")
         for content in map(mapping, _contents(source)):
             resources |= {_joined(folder, entry) for entry in _texts(content.get("resources"))}
             files = (_joined(folder, entry) for entry in _parts(content) if entry)
-            found |= {file: whole for file in files if file in sources and file != path}
-    return {path: whole for path, whole in found.items() if path not in resources}
+            wholes |= {file: whole for file in files if file in sources and file != path}
+    return {path: whole for path, whole in wholes.items() if path not in resources}
 
 
 def _contents(source: Source) -> Iterator[Data]:

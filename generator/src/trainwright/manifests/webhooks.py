@@ -24,10 +24,10 @@ _QUEUE = str(Pointer.of("metadata", "labels", QUEUE_LABEL))  # where a LocalQueu
 
 
 def _fields(kind: GroupKind) -> tuple[str, ...]:
-    known = SERVED.get(kind)
-    if known is None:
+    served = SERVED.get(kind)
+    if served is None:
         return ()
-    return (*((_QUEUE, known.suspend) if known.suspend else ()), *known.filled)
+    return (*((_QUEUE, served.suspend) if served.suspend else ()), *served.filled)
 
 
 @cache
@@ -77,5 +77,5 @@ def completed(kind: GroupKind, body: Data, like: Data, pointer: Pointer = _ROOT)
         return {**filled, **own}
     if isinstance(body, list) and isinstance(like, list) and len(body) == len(like):
         pairs = enumerate(zip(body, like, strict=True))
-        return [completed(kind, one, two, pointer / index) for index, (one, two) in pairs]
+        return [completed(kind, item, other, pointer / index) for index, (item, other) in pairs]
     return body

@@ -19,10 +19,10 @@ class Bundle(tuple[Manifest, ...]):
     @cached_property
     def by_kind(self) -> Mapping[GroupKind, tuple[Manifest, ...]]:
         """The manifests of each kind."""
-        found: dict[GroupKind, list[Manifest]] = {}
+        grouped: dict[GroupKind, list[Manifest]] = {}
         for manifest in self:
-            found.setdefault(manifest.group_kind, []).append(manifest)
-        return {kind: tuple(manifests) for kind, manifests in found.items()}
+            grouped.setdefault(manifest.group_kind, []).append(manifest)
+        return {kind: tuple(manifests) for kind, manifests in grouped.items()}
 
     @cached_property
     def times(self) -> Counter[tuple[str, str, str, str]]:
@@ -31,10 +31,10 @@ class Bundle(tuple[Manifest, ...]):
 
     @cached_property
     def _by_name(self) -> Mapping[tuple[GroupKind, str], tuple[Manifest, ...]]:
-        found: dict[tuple[GroupKind, str], list[Manifest]] = {}
+        grouped: dict[tuple[GroupKind, str], list[Manifest]] = {}
         for manifest in self:
-            found.setdefault((manifest.group_kind, manifest.name), []).append(manifest)
-        return {key: tuple(manifests) for key, manifests in found.items()}
+            grouped.setdefault((manifest.group_kind, manifest.name), []).append(manifest)
+        return {key: tuple(manifests) for key, manifests in grouped.items()}
 
     @cached_property
     def _derived(self) -> dict[object, object]:

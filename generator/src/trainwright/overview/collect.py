@@ -30,12 +30,13 @@ def overview(
     """Everything that was built, with the clusters' own words and goodput where there are any."""
     seen = {(str(status), status.object): status for status in live}
     chosen = set(build.jobs)
-    found = events(root)
+    all_events = events(root)
     bare = Overview(
         environments=tuple(
-            _environment(build.workspace, one.name, one.jobs, seen) for one in build.environments
+            _environment(build.workspace, environment.name, environment.jobs, seen)
+            for environment in build.environments
         ),
-        events=tuple(event for event in found if event.file in chosen),
+        events=tuple(event for event in all_events if event.file in chosen),
         findings=tuple(map(redacted, build.findings)),
         sources=build.sources,
         left=tuple(status for status in live if status.desired.is_over),
@@ -55,11 +56,11 @@ def _environment(
     for entry in workspace.ledger(name).runs.values():
         finished[entry.job].append(entry)
     jobs = tuple(_job(workspace, file, tuple(finished[file.name]), live) for file in files)
-    active = [(one.job, one.demand) for one in jobs if one.job and one.demand != demand.NOTHING]
+    active = [(job.job, job.demand) for job in jobs if job.job and job.demand != demand.NOTHING]
     return EnvironmentOverview(
         name=name,
         jobs=jobs,
-        active=demand.total(one.demand for one in jobs),
+        active=demand.total(job.demand for job in jobs),
         fits=tuple(check_capacity(environment, active)) if environment else (),
         currency=environment.currency if environment else "USD",
     )
@@ -77,25 +78,25 @@ def _job(
         run=run,
         job=job or workspace.job(file).job,
         demand=workspace.demand(job) if job else demand.NOTHING,
-        finished=tuple(sorted(finished, key=lambda one: one.finished, reverse=True)),
+        finished=tuple(sorted(finished, key=lambda entry: entry.finished, reverse=True)),
         live=live.get((str(file), run.object)),
     )
 
 
-def with_goodput(found: Overview, reports: Sequence[RunGoodput]) -> Overview:
+def with_goodput(bare: Overview, reports: Sequence[RunGoodput]) -> Overview:
     """Return the overview with each report at the one job that has had its run."""
-    runs = {job.file: {job.run.object, *(one.object for one in job.finished)} for job in found.jobs}
-    for event in found.events:
+    runs = {job.file: {job.run.object, *(run.object for run in job.finished)} for job in bare.jobs}
+    for event in bare.events:
         runs[event.file].add(event.object)
     owned: defaultdict[JobFile, list[RunGoodput]] = defaultdict(list)
     unassigned: list[RunGoodput] = []
-    for one in reports:
+    for run in reports:
         owners = [
             file
             for file, objects in runs.items()
-            if one.object in objects and one.environment in ("", file.environment)
+            if run.object in objects and run.environment in ("", file.environment)
         ]
-        (owned[owners[0]] if len(owners) == 1 else unassigned).append(one)
+        (owned[owners[0]] if len(owners) == 1 else unassigned).append(run)
     environments = (
         replace(
             environment,
@@ -104,18 +105,20 @@ def with_goodput(found: Overview, reports: Sequence[RunGoodput]) -> Overview:
                 for job in environment.jobs
             ),
         )
-        for environment in found.environments
+        for environment in bare.environments
     )
-    return replace(found, environments=tuple(environments), unassigned=tuple(unassigned))
+    return replace(bare, environments=tuple(environments), unassigned=tuple(unassigned))
 
 
 def _present_first(job: JobOverview, reports: Sequence[RunGoodput]) -> tuple[RunGoodput, ...]:
-    return tuple(sorted(reports, key=lambda one: (one.object != job.run.object, one.object)))
+    return tuple(
+        sorted(reports, key=lambda report: (report.object != job.run.object, report.object))
+    )
 
 
-def outcomes(found: Overview) -> Iterator[tuple[str, LedgerEntry]]:
+def outcomes(shown: Overview) -> Iterator[tuple[str, LedgerEntry]]:
     """Every finished run with its environment."""
-    for environment in found.environments:
+    for environment in shown.environments:
         for job in environment.jobs:
             for entry in job.finished:
                 yield environment.name, entry

@@ -61,7 +61,9 @@ def parse(file: str, raw: bytes) -> RunGoodput:
         raise SourceError(f"{visible(file)}: {_NOT_A_REPORT}: {error}") from error
     if violations := schema.run_goodput().explain(data):
         document = yamlio.parse(file, raw)  # for the lines
-        lines = [f"{_place(document, file, one)}: {one.message}" for one in violations]
+        lines = [
+            f"{_place(document, file, violation)}: {violation.message}" for violation in violations
+        ]
         raise SourceError("\n".join(map(visible, lines)))
     return _report(file, data)
 
@@ -87,16 +89,17 @@ def _report(file: str, data: Data) -> RunGoodput:
         restarts=data["restarts"],
         split={part: data["split"][part] for part in PARTS},
         failures=tuple(
-            redact(f"{one['worker']}: {one['cause']}: {one['error']}") for one in data["failures"]
+            redact(f"{failure['worker']}: {failure['cause']}: {failure['error']}")
+            for failure in data["failures"]
         ),
     )
 
 
 def total_ettr(reports: Iterable[RunGoodput]) -> float | None:
     """Training over all time of several runs; None where none of them took any."""
-    found = list(reports)
-    wall = sum(one.wall for one in found)
-    return sum(one.split["training"] for one in found) / wall if wall > 0 else None
+    runs = list(reports)
+    wall = sum(run.wall for run in runs)
+    return sum(run.split["training"] for run in runs) / wall if wall > 0 else None
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -50,8 +50,8 @@ def events(root: Path) -> tuple[Event, ...]:
             "--format=%x00%H%x1f%cI%x1f%s", "HEAD", "--",
             f":(top,glob){folder}/*/{RENDERED}/*/{RECORD_FILE}",
         )  # fmt: skip
-    found = log.decode(errors="replace").split("\0")[1:]
-    return tuple(event for commit in found for event in _of_commit(commit))
+    commits = log.decode(errors="replace").split("\0")[1:]
+    return tuple(event for commit in commits for event in _of_commit(commit))
 
 
 @dataclass(slots=True)

@@ -39,25 +39,25 @@ class Style:
     written: str = ""
 
 
-def render(found: Overview, style: Style) -> str:
+def render(overview: Overview, style: Style) -> str:
     """The page, the same bytes for the same repository and time."""
-    lines = AuthoredLines(found.sources)
-    teams = {str(one.file): _team(one) for one in found.jobs}
-    errors = sum(finding.severity is Severity.ERROR for finding in found.findings)
-    trouble = troubles(found)
+    lines = AuthoredLines(overview.sources)
+    teams = {str(item.file): _team(item) for item in overview.jobs}
+    errors = sum(finding.severity is Severity.ERROR for finding in overview.findings)
+    trouble = troubles(overview)
     needs = _needs(trouble)
-    unread = {one.environment for one in found.unread}
+    unread = {item.environment for item in overview.unread}
     data = {
         "link": style.link if style.link.startswith(("https://", "http://")) else "",
-        "environments": [one.name for one in found.environments],
-        "hours": max((job.demand.hours.high for job in found.jobs), default=0),
+        "environments": [item.name for item in overview.environments],
+        "hours": max((job.demand.hours.high for job in overview.jobs), default=0),
         "jobs": [
             {
-                **_job(job, one.currency, needs, lines),
-                "live": _live(job, unread=one.name in unread),
+                **_job(job, item.currency, needs, lines),
+                "live": _live(job, unread=item.name in unread),
             }
-            for one in found.environments
-            for job in one.jobs
+            for item in overview.environments
+            for job in item.jobs
         ],
         "events": [
             {
@@ -68,32 +68,32 @@ def render(found: Overview, style: Style) -> str:
                 "object": event.object,
                 "what": event.what,
             }
-            for event in found.events
+            for event in overview.events
         ],
-        "findings": [finding_data(one, lines, teams) for one in by_weight(found.findings)],
+        "findings": [finding_data(item, lines, teams) for item in by_weight(overview.findings)],
     }
     return document(
         "report",
         "Report of training jobs",
         data,
-        verdict=_verdict(found, errors),
+        verdict=_verdict(overview, errors),
         tone="danger" if errors else "",
         facts=[
             (name, value)
             for name, value in (("commit", style.commit[:10]), ("written", style.written))
             if value
         ],
-        trouble=[_trouble(one) for one in trouble],
-        environments=_environments(found, needs),
-        timeline=timeline(found),
+        trouble=[_trouble(item) for item in trouble],
+        environments=_environments(overview, needs),
+        timeline=timeline(overview),
         command=style.command,
     )
 
 
-def _verdict(found: Overview, errors: int) -> str:
-    states = Counter(job.run.state.value for job in found.jobs)
-    held = sum(bool(job.run.held) for job in found.jobs)
-    parts = [f"{len(found.environments):,} environments, {len(found.jobs):,} jobs"]
+def _verdict(overview: Overview, errors: int) -> str:
+    states = Counter(job.run.state.value for job in overview.jobs)
+    held = sum(bool(job.run.held) for job in overview.jobs)
+    parts = [f"{len(overview.environments):,} environments, {len(overview.jobs):,} jobs"]
     parts += [f"{count:,} {state}" for state, count in sorted(states.items())]
     parts += [f"{held:,} outdated"] if held else []
     parts += [plural(errors, "error")] if errors else []
@@ -102,29 +102,30 @@ def _verdict(found: Overview, errors: int) -> str:
 
 def _needs(trouble: tuple[Trouble, ...]) -> Mapping[str, tuple[str, ...]]:
     """The kinds of trouble that each job has, by its name."""
-    found: dict[str, tuple[str, ...]] = {}
-    for one in trouble:
-        for item in one.items if one.of_jobs else ():
-            found[item.name] = (*found.get(item.name, ()), one.kind)
-    return found
+    kinds_by_job: dict[str, tuple[str, ...]] = {}
+    for problem in trouble:
+        for item in problem.items if problem.of_jobs else ():
+            kinds_by_job[item.name] = (*kinds_by_job.get(item.name, ()), problem.kind)
+    return kinds_by_job
 
 
-def _trouble(one: Trouble) -> Data:
-    more = len(one.items) - _NAMED
+def _trouble(problem: Trouble) -> Data:
+    more = len(problem.items) - _NAMED
     return {
-        "kind": one.kind,
-        "tone": one.tone,
-        "count": f"{len(one.items):,}",
-        "link": f"#{urlencode({'state': one.kind})}" if one.of_jobs else "",
-        "named": [{"name": it.name, "why": it.why} for it in one.items[:_NAMED]],
+        "kind": problem.kind,
+        "tone": problem.tone,
+        "count": f"{len(problem.items):,}",
+        "link": f"#{urlencode({'state': problem.kind})}" if problem.of_jobs else "",
+        "named": [{"name": it.name, "why": it.why} for it in problem.items[:_NAMED]],
         "more": f"{more:,}" if more > 0 else "",
     }
 
 
-def _environments(found: Overview, needs: Mapping[str, tuple[str, ...]]) -> Data:
+def _environments(overview: Overview, needs: Mapping[str, tuple[str, ...]]) -> Data:
     """The table of environments, without columns in which nothing is."""
     heads, rows = columns(
-        _HEADS, [tuple(_environment(one, needs.keys())) for one in found.environments]
+        _HEADS,
+        [tuple(_environment(environment, needs.keys())) for environment in overview.environments],
     )
     return {"heads": heads, "rows": rows}
 
@@ -132,22 +133,26 @@ def _environments(found: Overview, needs: Mapping[str, tuple[str, ...]]) -> Data
 _HEADS = ("environment", "jobs", "need attention", "GPUs", "GPU-hours", "cost", "ETTR", "limits")
 
 
-def _environment(one: EnvironmentOverview, needing: Set[str]) -> Iterator[Data]:
+def _environment(environment: EnvironmentOverview, needing: Set[str]) -> Iterator[Data]:
     """The cells of a row; empty ones are None."""
-    yield _cell(one.name, one.name)
-    yield _cell(f"{len(one.jobs):,}", len(one.jobs))
-    needs = sum(str(job.file) in needing for job in one.jobs)
+    yield _cell(environment.name, environment.name)
+    yield _cell(f"{len(environment.jobs):,}", len(environment.jobs))
+    needs = sum(str(job.file) in needing for job in environment.jobs)
     yield _cell(f"{needs:,}", needs) if needs else None
-    for asked in (one.active.gpus, one.active.hours):
-        yield _cell(words.span(asked), asked.high) if asked else None
-    cost = one.active.cost
-    yield _cell(words.money(cost, one.currency), cost.high) if cost else None
-    reports = [report for job in one.jobs for report in job.goodput]
+    for demand in (environment.active.gpus, environment.active.hours):
+        yield _cell(words.span(demand), demand.high) if demand else None
+    cost = environment.active.cost
+    yield _cell(words.money(cost, environment.currency), cost.high) if cost else None
+    reports = [report for job in environment.jobs for report in job.goodput]
     ettr = total_ettr(reports)
     runs = plural(len(reports), "run")
     yield _cell(f"{ettr:.3f} of {runs}", ettr) if ettr is not None else None
-    fullest = max((fit.need / fit.has if fit.has else 0 for fit in one.fits), default=0)
-    yield _cell("", fullest, [words.bar(fit) for fit in one.fits]) if one.fits else None
+    fullest = max((fit.need / fit.has if fit.has else 0 for fit in environment.fits), default=0)
+    yield (
+        _cell("", fullest, [words.bar(fit) for fit in environment.fits])
+        if environment.fits
+        else None
+    )
 
 
 def _cell(text: str, sort: Data, bars: Data = ()) -> Data:
@@ -155,45 +160,48 @@ def _cell(text: str, sort: Data, bars: Data = ()) -> Data:
     return {"text": text, "sort": sort, "bars": bars}
 
 
-def _goodput(one: RunGoodput) -> Data:
+def _goodput(report: RunGoodput) -> Data:
     """A run's goodput, and its parts that took any time as shares of all."""
-    shares = [(part, one.split[part] / one.wall) for part in PARTS if one.split[part] > 0]
+    shares = [(part, report.split[part] / report.wall) for part in PARTS if report.split[part] > 0]
     return {
-        "object": one.object,
-        "goodput": f"{one.goodput:.3f}",
-        "ettr": f"{one.ettr:.3f}",
-        "mpg": "" if one.mpg is None else f"{one.mpg:.3f}",
-        "time": str(timedelta(seconds=round(one.seconds))),
-        "restarts": one.restarts,
+        "object": report.object,
+        "goodput": f"{report.goodput:.3f}",
+        "ettr": f"{report.ettr:.3f}",
+        "mpg": "" if report.mpg is None else f"{report.mpg:.3f}",
+        "time": str(timedelta(seconds=round(report.seconds))),
+        "restarts": report.restarts,
         "parts": [
             {"name": part, "width": round(100 * share, 2), "share": f"{share:.1%}"}
             for part, share in shares
         ],
-        "failures": list(one.failures),
+        "failures": list(report.failures),
     }
 
 
 def _job(
-    one: JobOverview, currency: str, needs: Mapping[str, tuple[str, ...]], lines: AuthoredLines
+    job_overview: JobOverview,
+    currency: str,
+    needs: Mapping[str, tuple[str, ...]],
+    lines: AuthoredLines,
 ) -> Data:
-    job = one.job
+    job = job_overview.job
     return {
-        "job": str(one.file),
-        "environment": one.file.environment,
-        "file": one.file.path,
-        "state": one.run.state.value,
-        "status": one.run.status,
-        "object": one.run.object,
-        "target": one.run.target,
+        "job": str(job_overview.file),
+        "environment": job_overview.file.environment,
+        "file": job_overview.file.path,
+        "state": job_overview.run.state.value,
+        "status": job_overview.run.status,
+        "object": job_overview.run.object,
+        "target": job_overview.run.target,
         "image": job.image.reference if job else "",
         "pool": job.pool.name if job and job.pool else "",
         "queue": job.queue if job else "",
-        "asked": ", ".join(words.asked(one.demand, currency)),
-        "hours": one.demand.hours.high,
-        "needs": needs.get(str(one.file), ()),
+        "asked": ", ".join(words.asked(job_overview.demand, currency)),
+        "hours": job_overview.demand.hours.high,
+        "needs": needs.get(str(job_overview.file), ()),
         "held": [
             cause_data(Cause(held.path, held.before, held.after, held.place), lines)
-            for held in one.run.held
+            for held in job_overview.run.held
         ],
         "finished": [
             {
@@ -202,18 +210,22 @@ def _job(
                 "date": entry.finished,
                 "reason": " ".join(filter(None, (entry.reason, entry.note))),
             }
-            for entry in one.finished
+            for entry in job_overview.finished
         ],
-        "goodput": [_goodput(report) for report in one.goodput],
-        "roles": list(_roles(one)),
+        "goodput": [_goodput(report) for report in job_overview.goodput],
+        "roles": list(_roles(job_overview)),
     }
 
 
-def _roles(one: JobOverview) -> Iterator[Data]:
+def _roles(job_overview: JobOverview) -> Iterator[Data]:
     """Yield the roles of a job; how many of their pods are ready where the cluster was read."""
-    for role in one.job.roles if one.job else ():
+    for role in job_overview.job.roles if job_overview.job else ():
         assert role.role is not None
-        pods = [pod for pod in (one.live.pods if one.live else ()) if pod.role == role.role.name]
+        pods = [
+            pod
+            for pod in (job_overview.live.pods if job_overview.live else ())
+            if pod.role == role.role.name
+        ]
         yield {
             "role": role.role.name,
             "nodes": f"{role.nodes:,}",
@@ -224,16 +236,20 @@ def _roles(one: JobOverview) -> Iterator[Data]:
         }
 
 
-def _team(one: JobOverview) -> str:
+def _team(job_overview: JobOverview) -> str:
     """Whose job it is: as its label `team` has it, or else its queue."""
-    return (one.job.labels.get("team") or one.job.queue or "") if one.job else ""
+    return (
+        (job_overview.job.labels.get("team") or job_overview.job.queue or "")
+        if job_overview.job
+        else ""
+    )
 
 
-def _live(one: JobOverview, *, unread: bool) -> Data:
+def _live(job_overview: JobOverview, *, unread: bool) -> Data:
     """How the cluster has it: None where it was not asked, or has nothing of such a job."""
-    if one.live is None:
-        target = TARGETS.get(one.run.target)
+    if job_overview.live is None:
+        target = TARGETS.get(job_overview.run.target)
         wanted = unread and target is not None and not target.envelope
         return {"phase": "not read", "reason": "", "message": ""} if wanted else None
-    state = one.live.state
+    state = job_overview.live.state
     return {"phase": state.phase.value, "reason": state.reason, "message": state.message}

@@ -18,9 +18,9 @@ _MOST, _LEAST = 52, 12  # bars
 _WIDTH = 10  # of one in the picture
 
 
-def timeline(found: Overview) -> Data:
+def timeline(overview: Overview) -> Data:
     """Bars up to the newest event, whatever day it is, with the ends of both axes."""
-    happened = list(_happened(found))
+    happened = list(_happened(overview))
     if not happened:
         return {"bars": [], "label": "", "count": 0}
     last = max(day for day, _ in happened)
@@ -41,7 +41,7 @@ def timeline(found: Overview) -> Data:
         "highest": highest,
         "ticks": [str(starts[index]) for index in (0, bars // 2, bars - 1)],
         "step": "day" if daily else "week",
-        "count": len(found.events),
+        "count": len(overview.events),
     }
 
 
@@ -71,14 +71,14 @@ def _bars(
                 }
 
 
-def _happened(found: Overview) -> Iterator[tuple[date, str]]:
-    for event in found.events:
+def _happened(overview: Overview) -> Iterator[tuple[date, str]]:
+    for event in overview.events:
         day = datetime.fromisoformat(event.when).date()
         if event.what in _OVER:
             yield day, "over"
         elif event.what == "began":
             yield day, "began"
-    for _, entry in outcomes(found):
+    for _, entry in outcomes(overview):
         if entry.finished:
             yield date.fromisoformat(entry.finished), entry.outcome
 

@@ -33,26 +33,26 @@ class Trouble:
     of_jobs: bool = True  # whether the list of jobs can be filtered by it
 
 
-def troubles(found: Overview) -> tuple[Trouble, ...]:
+def troubles(overview: Overview) -> tuple[Trouble, ...]:
     """The kinds of which there is any."""
     kinds = (
-        Trouble(kind="failed", tone="danger", items=tuple(_failed(found))),
-        Trouble(kind="errors", tone="danger", items=tuple(_errors(found))),
-        Trouble(kind="too small", tone="danger", items=tuple(_short(found)), of_jobs=False),
+        Trouble(kind="failed", tone="danger", items=tuple(_failed(overview))),
+        Trouble(kind="errors", tone="danger", items=tuple(_errors(overview))),
+        Trouble(kind="too small", tone="danger", items=tuple(_short(overview)), of_jobs=False),
         Trouble(
             kind="waits for its deletion",
             tone="warning",
-            items=tuple(_waiting(found)),
+            items=tuple(_waiting(overview)),
             of_jobs=False,
         ),
-        Trouble(kind="not read", tone="warning", items=tuple(_unread(found)), of_jobs=False),
-        Trouble(kind="outdated", tone="warning", items=tuple(_outdated(found))),
+        Trouble(kind="not read", tone="warning", items=tuple(_unread(overview)), of_jobs=False),
+        Trouble(kind="outdated", tone="warning", items=tuple(_outdated(overview))),
     )
-    return tuple(one for one in kinds if one.items)
+    return tuple(kind for kind in kinds if kind.items)
 
 
-def _failed(found: Overview) -> Iterator[Item]:
-    for job in found.jobs:
+def _failed(overview: Overview) -> Iterator[Item]:
+    for job in overview.jobs:
         if job.live is not None and job.live.state.phase is Phase.FAILED:
             yield Item(str(job.file), job.live.state.message or job.live.state.reason)
         elif job.run.outcome == "failed":
@@ -64,12 +64,12 @@ def _reason(job: JobOverview) -> str:
     return " ".join(filter(None, (entry.finished, entry.reason, entry.note))) if entry else ""
 
 
-def _errors(found: Overview) -> Iterator[Item]:
+def _errors(overview: Overview) -> Iterator[Item]:
     first: dict[str, str] = {}
-    for finding in found.findings:
+    for finding in overview.findings:
         if finding.severity is Severity.ERROR:
             first.setdefault(finding.subject, finding.message)
-    for job in found.jobs:
+    for job in overview.jobs:
         name = str(job.file)
         if name in first:
             yield Item(name, first[name])
@@ -77,28 +77,28 @@ def _errors(found: Overview) -> Iterator[Item]:
             yield Item(name, "the record of its run cannot be read")
 
 
-def _short(found: Overview) -> Iterator[Item]:
-    for environment in found.environments:
+def _short(overview: Overview) -> Iterator[Item]:
+    for environment in overview.environments:
         for fit in environment.fits:
             if fit.short:
                 yield Item(f"{environment.name} {fit.what}", words.fitting(fit))
 
 
-def _waiting(found: Overview) -> Iterator[Item]:
+def _waiting(overview: Overview) -> Iterator[Item]:
     """Objects that git wants nothing of any more, and that a cluster still has."""
-    for run in found.left:
+    for run in overview.left:
         if run.state.phase not in _GONE:
             yield Item(f"{run.environment}/{run.object}", run.state.phase.value)
 
 
-def _unread(found: Overview) -> Iterator[Item]:
+def _unread(overview: Overview) -> Iterator[Item]:
     """Namespaces of which the page has no live state, though it was wanted."""
-    for one in found.unread:
-        yield Item(f"{one.environment}: namespace {one.namespace}", str(one.error))
+    for unread in overview.unread:
+        yield Item(f"{unread.environment}: namespace {unread.namespace}", str(unread.error))
 
 
-def _outdated(found: Overview) -> Iterator[Item]:
-    for job in found.jobs:
+def _outdated(overview: Overview) -> Iterator[Item]:
+    for job in overview.jobs:
         if job.run.held:
             held = job.run.held[0]
             yield Item(

@@ -43,13 +43,13 @@ def jobs(before: Revision, after: Revision, changed: frozenset[str]) -> frozense
 
 def relisted(before: Revision, after: Revision, changed: frozenset[str]) -> frozenset[JobFile]:
     """The jobs of whose manifests GitOps applies others, by the lists alone."""
-    found = set[JobFile]()
+    job_files = set[JobFile]()
     for environment in {*before.survey.jobs, *after.survey.jobs}:
         folders = [side.folder(environment) for side in (before, after)]
         if f"{folders[0].path}/{KUSTOMIZATION_FILE}" in changed:
             old, new = map(listed, folders)
-            found |= {JobFile(environment, path.partition("/")[0]) for path in old ^ new}
-    return frozenset(found)
+            job_files |= {JobFile(environment, path.partition("/")[0]) for path in old ^ new}
+    return frozenset(job_files)
 
 
 def _files(side: Revision) -> Iterator[JobFile]:
@@ -71,7 +71,7 @@ class _Deciding:
     def readers(self, paths: Iterable[str]) -> frozenset[str]:
         """The specs that may read a changed file: those that name it, or another that does."""
         extending: defaultdict[str, list[str]] = defaultdict(list)
-        found, seen, ahead = set[str](), set[str](), list(paths)
+        specs, seen, ahead = set[str](), set[str](), list(paths)
         while ahead:
             path = ahead.pop()
             if path in seen:
@@ -79,17 +79,17 @@ class _Deciding:
             seen.add(path)
             text = self._side.text(path)
             if path in self._changed or self._takes(text):
-                found.add(path)
+                specs.add(path)
                 continue
             for named in text.names:
                 extending[named].append(path)
                 ahead.append(named)
-        ahead = list(found)
+        ahead = list(specs)
         while ahead:
-            new = [path for path in extending.get(ahead.pop(), ()) if path not in found]
-            found.update(new)
+            new = [path for path in extending.get(ahead.pop(), ()) if path not in specs]
+            specs.update(new)
             ahead += new
-        return frozenset(found)
+        return frozenset(specs)
 
     def _is_shared(self, environment: str) -> bool:
         """Whether a changed file is one of an environment's own, or may be named in one."""

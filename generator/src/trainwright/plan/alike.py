@@ -39,10 +39,10 @@ class Alike:
 
 def alike(changes: Sequence[JobChange]) -> tuple[Alike, ...]:
     """The changes in their order, each with those that are like it."""
-    found: dict[object, list[JobChange]] = {}
+    by_effect: dict[object, list[JobChange]] = {}
     for change in changes:
-        found.setdefault(_what(change), []).append(change)
-    groups = (group for same in found.values() for group in _split(same))
+        by_effect.setdefault(_what(change), []).append(change)
+    groups = (group for same in by_effect.values() for group in _split(same))
     return tuple(sorted((Alike(tuple(group)) for group in groups), key=lambda it: it.first.order))
 
 
@@ -51,11 +51,11 @@ def _split(changes: Sequence[JobChange]) -> Iterator[list[JobChange]]:
     if len(changes) == 1:
         yield list(changes)
         return
-    found: dict[object, list[JobChange]] = {}
+    by_effect: dict[object, list[JobChange]] = {}
     for change in changes:
         runs = tuple(_unnamed(text, change) for text in words.runs(change))
-        found.setdefault((words.image(change), runs), []).append(change)
-    yield from found.values()
+        by_effect.setdefault((words.image(change), runs), []).append(change)
+    yield from by_effect.values()
 
 
 def _what(change: JobChange) -> object:

@@ -48,8 +48,8 @@ def _reordered(before: Layered, after: Layered, key: str) -> Location:
     was = {layer.document.file: list(layer.data.get(key) or ()) for layer in before.layers}
     layers = (layer for layer in reversed(after.layers) if layer.data.get(key))
     moved = (la for la in layers if list(la.data[key]) != was.get(la.document.file))
-    found = next(moved, None)
-    return found.key_place(Pointer.of(key)) if found else after.origin(Pointer.of(key))
+    topmost = next(moved, None)
+    return topmost.key_place(Pointer.of(key)) if topmost else after.origin(Pointer.of(key))
 
 
 def of_record(record: Record, now: Layered) -> Iterator[Cause]:

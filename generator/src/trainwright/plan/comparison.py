@@ -86,9 +86,9 @@ class _Selected:
 _name = attrgetter("name")  # by which jobs of one environment are sorted
 
 
-def _are_same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
+def _are_same(first: tuple[object, ...], second: tuple[object, ...]) -> bool:
     """Whether two tuples hold the very same objects."""
-    return len(one) == len(other) and all(map(is_, one, other))
+    return len(first) == len(second) and all(map(is_, first, second))
 
 
 class Comparison(Owner):
@@ -139,7 +139,12 @@ class Comparison(Owner):
         environments, blast = tuple(map(_shown, self.environments())), tuple(self.blast())
         blast = tuple(replace(file, causes=_keys_shown(file.causes)) for file in blast)
         places = {finding.place for finding in findings}
-        places |= {c.place for one in environments for change in one.changes for c in change.causes}
+        places |= {
+            c.place
+            for environment in environments
+            for change in environment.changes
+            for c in change.causes
+        }
         places |= {cause.place for file in blast for cause in file.causes}
         return Plan(
             base=revisions.base,
@@ -166,7 +171,7 @@ class Comparison(Owner):
         chosen = select(self._patterns, both)
         return _Selected(
             names=tuple(selection.environment for selection in chosen),
-            whole=frozenset(one.environment for one in chosen if one.whole),
+            whole=frozenset(item.environment for item in chosen if item.whole),
             files=frozenset(file for selection in chosen for file in selection.jobs),
         )
 
@@ -189,10 +194,10 @@ class Comparison(Owner):
     def _render(self) -> None:
         """Render together what is not rendered yet of both sides."""
         files = sorted(self._files())
-        known = self._was_rendered
+        rendered = self._was_rendered
         old = [it for it in files if self.before.has(it) and self.before.applied(it) is None]
-        missing = [file for file in old if file not in known]
-        known |= self.before.render(missing, self._options.helm, new_runs=True)
+        missing = [file for file in old if file not in rendered]
+        rendered |= self.before.render(missing, self._options.helm, new_runs=True)
         new = [file for file in files if self.after.has(file)]
         outdated = [file for file in new if not self._is_rendered_as_it_is(file)]
         self._batch = self.after.render(outdated, self._options.helm)
@@ -223,8 +228,8 @@ class Comparison(Owner):
     @tracked()
     def _crd_verdict(self) -> CrdVerdict:
         """The changes, with what the definitions that were given say about them."""
-        found = map(self._change, sorted(self._files()))
-        changes = tuple(change for change in found if change.action is not Action.UNCHANGED)
+        all_changes = map(self._change, sorted(self._files()))
+        changes = tuple(change for change in all_changes if change.action is not Action.UNCHANGED)
         if self._options.crds is None:
             return CrdVerdict(changes, ())
         from trainwright.plan import definitions  # 0.2 s, and few plans are given any
@@ -235,9 +240,9 @@ class Comparison(Owner):
     def _unreadable(self) -> tuple[JobFile, ...]:
         """The jobs whose record cannot be read, and is in no commit as it was."""
         files = filter(self.after.has, sorted(self._files()))
-        found = tuple(filter(self._may_have_run, files))
-        known = self._history.recorded(found)
-        return tuple(file for file in found if file not in known)
+        candidates = tuple(filter(self._may_have_run, files))
+        recorded = self._history.recorded(candidates)
+        return tuple(file for file in candidates if file not in recorded)
 
     def _may_have_run(self, file: JobFile) -> bool:
         folder, decision = self.after.folder(file.environment), self._decided(self.after, file)
@@ -316,13 +321,13 @@ class Comparison(Owner):
     ) -> actions.PlannedAction:
         """What happens by the files of a run, as they are on both sides."""
         environment = self._environment_of(file.environment)
-        found = actions.decide(before, after, environment)
+        planned = actions.decide(before, after, environment)
         gone = before and before.object and not (after and after.object)
         if gone and self.after.has(file) and (after is None or after.state not in ENDED):
             assert before is not None
             gone_by = actions.removed(before, environment)
-            return found[0], f"nothing of it is listed any more; {gone_by}"
-        return self._again(file, before, after, found)
+            return planned[0], f"nothing of it is listed any more; {gone_by}"
+        return self._again(file, before, after, planned)
 
     @property
     def underived(self) -> tuple[Underived, ...]:
@@ -341,8 +346,8 @@ class Comparison(Owner):
     def _underived(self) -> tuple[Underived, ...]:
         """The rendered files that no source renders, of all environments."""
         proof = self._proof.get()
-        found = [it for name in self._selected().names for it in proof.underived(name)]
-        return (*found, *(proof.orphans() if not self._patterns else ()))
+        underived = [it for name in self._selected().names for it in proof.underived(name)]
+        return (*underived, *(proof.orphans() if not self._patterns else ()))
 
     @tracked(same=eq)
     def _is_forged(self, file: JobFile) -> bool:
@@ -357,10 +362,10 @@ class Comparison(Owner):
         file: JobFile,
         before: PlannedRun | None,
         after: PlannedRun | None,
-        found: actions.PlannedAction,
+        planned: actions.PlannedAction,
     ) -> actions.PlannedAction:
         """What happens, with what an earlier run of the same spec makes of it."""
-        action, why = found
+        action, why = planned
         if after is not None and after.object in self._back_of(file):
             return action, f"{why}; {self._met(file, after)}"
         if action is Action.NEW_RUN and self._stayed(file):
@@ -373,9 +378,9 @@ class Comparison(Owner):
         decision = self._decided(self.after, file)
         was = self.before.job(file).record if self.before.has(file) else None
         if decision is None or was is None or decision.state != "finished":
-            return found
+            return planned
         if finished_as(was, file.name, self.after.ledger(file.environment)) == decision.name:
-            return found
+            return planned
         again = (
             f"{decision.name} has finished with the same spec, by the ledger, and nothing trains: "
             "`trainwright rerun` begins another run"
@@ -414,14 +419,14 @@ class Comparison(Owner):
     @tracked()
     def _back(self) -> Mapping[JobFile, frozenset[str]]:
         """The objects of runs that are there after the merge, not before it, and were once."""
-        found: dict[JobFile, str] = {}
+        objects: dict[JobFile, str] = {}
         for file in sorted(self._files()):
             now = self._begun(file)
             was = self.before.folder(file.environment).record(file.name)
             if now and not (was and was.object == now and was.state not in ENDED):
-                found[file] = now
-        earlier = self._earlier.objects(found)
-        return {file: frozenset({name} & earlier[file]) for file, name in found.items()}
+                objects[file] = now
+        earlier = self._earlier.objects(objects)
+        return {file: frozenset({name} & earlier[file]) for file, name in objects.items()}
 
     def _begun(self, file: JobFile) -> str:
         """The run that goes on after the merge: that of its files, whatever they follow from."""
@@ -446,11 +451,11 @@ class Comparison(Owner):
         if new is None:
             return ()
         old = self._decided(self.before, file)
-        known = {(held.path, repr(held.after)) for held in old.held} if old else set()
+        held_before = {(held.path, repr(held.after)) for held in old.held} if old else set()
         return tuple(
             Cause(held.path, held.before, held.after, held.place)
             for held in new.held
-            if (held.path, repr(held.after)) not in known
+            if (held.path, repr(held.after)) not in held_before
         )
 
     def _otherwise(self, file: JobFile) -> Iterator[Cause]:
@@ -487,10 +492,10 @@ class Comparison(Owner):
                 note = "new job spec" if self.after.has(file) else "job spec removed"
             yield Cause(Pointer(), None, None, Location(file.path), note)
             return
-        found = (*self._edits(file, was, now), *self._of_ledgers(file))
-        if not found and was.record is not None:
-            found = tuple(causes.of_record(was.record, now.loaded.spec))
-        yield from found or (self._unspecified(file),)
+        reasons = (*self._edits(file, was, now), *self._of_ledgers(file))
+        if not reasons and was.record is not None:
+            reasons = tuple(causes.of_record(was.record, now.loaded.spec))
+        yield from reasons or (self._unspecified(file),)
 
     def _of_ledgers(self, file: JobFile) -> Iterator[Cause]:
         old, new = (side.ledger(file.environment) for side in (self.before, self.after))
@@ -530,7 +535,7 @@ class Comparison(Owner):
         environment, changes = self._environment_of(name), self._changes_in(name)
         demands = [(it.job, it.demand) for it in self._asking(name, changes) if it.job]
         demands += self._left(changes)
-        after = demand.total(asked for _, asked in demands)
+        after = demand.total(requested for _, requested in demands)
         fits = tuple(self._fits(name, changes, demands))
         return EnvironmentPlan(
             name=name,
@@ -554,8 +559,10 @@ class Comparison(Owner):
         if before is None or not any(fit.short for fit in fits):
             yield from fits
             return
-        asked = tuple(self._asked_before(name, changes))
-        short = {(it.what, it.unit): it.short for it in capacity.check_capacity(before, asked)}
+        demands_before = tuple(self._asked_before(name, changes))
+        short = {
+            (it.what, it.unit): it.short for it in capacity.check_capacity(before, demands_before)
+        }
         for fit in fits:
             yield replace(fit, short_before=short.get((fit.what, fit.unit), 0.0))
 
@@ -636,19 +643,19 @@ class Comparison(Owner):
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What is wrong with the jobs that the merge touches, after severities and waivers."""
-        found = (
+        all_findings = (
             *self.after.findings,
             *(finding for name in self._selected().names for finding in self._findings_of(name)),
             *self._crd_verdict().findings,
         )
-        return tuple(sorted(dict.fromkeys(found), key=lambda finding: finding.order))
+        return tuple(sorted(dict.fromkeys(all_findings), key=lambda finding: finding.order))
 
     @tracked(same=eq)
     def _errors(self, file: JobFile) -> int:
         """How many errors a job has."""
         subject, names = str(file), self._selected().names
-        found = self._findings_of(file.environment) if file.environment in names else ()
-        return sum(f.subject == subject and f.severity is Severity.ERROR for f in found)
+        findings = self._findings_of(file.environment) if file.environment in names else ()
+        return sum(f.subject == subject and f.severity is Severity.ERROR for f in findings)
 
     def _unknown(self, file: JobFile) -> Finding:
         unreadable = self.after.folder(file.environment).is_unreadable(file.name)
@@ -697,7 +704,7 @@ def _shown(environment: EnvironmentPlan) -> EnvironmentPlan:
 
 
 def _keys_shown(causes: Iterable[Cause]) -> tuple[Cause, ...]:
-    return tuple(replace(one, pointer=without_credentials(one.pointer)) for one in causes)
+    return tuple(replace(cause, pointer=without_credentials(cause.pointer)) for cause in causes)
 
 
 def _differ(before: PlannedRun | None, after: PlannedRun | None) -> bool:

@@ -23,17 +23,17 @@ from trainwright.plan.model import Action, Cause, CrdVerdict, JobChange
 _DURATIONS = ("/maxDuration", "/gracePeriod")  # which are seconds in objects
 
 
-def ask(folder: Path, found: Sequence[JobChange]) -> CrdVerdict:
+def ask(folder: Path, changes: Sequence[JobChange]) -> CrdVerdict:
     """Hold every object that keeps its name against the rules that compare (`oldSelf`).
 
     What they refuse is rejected as a whole. A rule that could not be asked is a note, once.
     """
-    known, findings = crds.load(folder, kubernetes_schemas.NEWEST)
-    catalog = Catalog(kubernetes_schemas.NEWEST, known)
+    definitions, findings = crds.load(folder, kubernetes_schemas.NEWEST)
+    catalog = Catalog(kubernetes_schemas.NEWEST, definitions)
     reported: list[Finding] = list(findings)
     notes: dict[tuple[str, str, str], Finding] = {}
     after: list[JobChange] = []
-    for change in found:
+    for change in changes:
         refused: list[Refusal] = []
         for was, now in _kept(change):
             for outcome in crd_edits.evaluate(catalog, was, now):

@@ -36,32 +36,32 @@ class Earlier:
 
     def objects(self, files: Iterable[JobFile]) -> Mapping[JobFile, Set[str]]:
         """The objects of all runs that were ever recorded of some jobs, each asked about once."""
-        asked = tuple(files)
-        self._ask([file for file in asked if file not in self._known])
-        return {file: self._known[file] for file in asked}
+        wanted = tuple(files)
+        self._ask([file for file in wanted if file not in self._known])
+        return {file: self._known[file] for file in wanted}
 
     def texts(self, file: JobFile, name: str) -> dict[str, str]:
         """The files of a job's run as they were last committed under the name of an object."""
         path = self._path(file)
         for commit in self._repository.line(*_COMMITS, self.commit, "--", path).split():
             tree = self._repository.tree(commit, self._inside, later=RENDERED)
-            found = RenderedFolder(tree, file.environment).recorded(file.name)
-            if found is not None and found.object == name and found.files.intact:
-                return found.files.texts()
+            recorded = RenderedFolder(tree, file.environment).recorded(file.name)
+            if recorded is not None and recorded.object == name and recorded.files.intact:
+                return recorded.files.texts()
         return {}
 
     def _ask(self, files: Sequence[JobFile]) -> None:
-        found: dict[JobFile, set[str]] = {file: set() for file in files}
+        names: dict[JobFile, set[str]] = {file: set() for file in files}
         for start in range(0, len(files), _AT_ONCE):
             paths = map(self._path, files[start : start + _AT_ONCE])
             patches = self._repository.git(*_PATCHES, self.commit, "--", *paths)
             file = JobFile("", "")
             for environment, job, name in _OBJECT.findall(patches):
                 if name:
-                    found[file].add(name.decode())
+                    names[file].add(name.decode())
                 else:
                     file = JobFile(environment.decode(), job.decode())
-        self._known |= found
+        self._known |= names
 
     def _path(self, file: JobFile) -> str:
         path = records.path(file.environment, file.name)

@@ -57,10 +57,10 @@ def _line(first: list[str], actions: str, rest: list[str]) -> str:
 
 def _actions(review: Plan) -> list[str]:
     """What happens to jobs, said in full first, and with ever more of it only counted."""
-    found = defaultdict[Action, list[JobChange]](list)
+    by_action = defaultdict[Action, list[JobChange]](list)
     for change in review.changes:
-        found[change.action].append(change)
-    ranked = [(action, found[action]) for action in _VERBS if action in found]
+        by_action[change.action].append(change)
+    ranked = [(action, by_action[action]) for action in _VERBS if action in by_action]
     phrases = [
         _VERBS[action].format(_jobs(action, changes) if position == 0 else f"{len(changes):,}")
         for position, (action, changes) in enumerate(ranked)
@@ -110,11 +110,11 @@ def _unit(fit: CapacityCheck) -> str:
 
 def _requested(review: Plan) -> Iterator[str]:
     """GPU-hours and money; GPUs, or nodes, where there are no hours."""
-    asked = total(it.asked for it in review.changing)
-    if not asked.hours and not asked.unbounded:
-        held = Demand(nodes=asked.nodes, gpus=asked.gpus)
+    requested = total(it.asked for it in review.changing)
+    if not requested.hours and not requested.unbounded:
+        held = Demand(nodes=requested.nodes, gpus=requested.gpus)
         yield from words.asked(held, "", sign=True)
-    hours = Demand(hours=asked.hours, unbounded=asked.unbounded)
+    hours = Demand(hours=requested.hours, unbounded=requested.unbounded)
     yield ", ".join(words.asked(hours, "", sign=True))
     costs = defaultdict[str, Demand](lambda: NOTHING)
     for it in review.changing:

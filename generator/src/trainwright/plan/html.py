@@ -39,15 +39,15 @@ def render(review: Plan, style: Style) -> str:
         "actions": [
             {"name": action.value, "count": count}
             for action, count in sorted(
-                Counter(change.action for change in changes).items(), key=lambda one: one[0].risk
+                Counter(change.action for change in changes).items(), key=lambda item: item[0].risk
             )
         ],
         "hours": max((change.asked.hours.high for change in changes), default=0),
         "changes": list(_changes(review, lines)),
         "shared": [_shared(review, file, lines) for file in review.blast],
         "findings": [
-            finding_data(one, lines, queues)
-            for one in (*review.underived, *by_weight(review.findings))
+            finding_data(item, lines, queues)
+            for item in (*review.underived, *by_weight(review.findings))
         ],
     }
     return document(

@@ -36,9 +36,9 @@ def render(review: Plan, style: Style) -> str:
             "blocked": review.blocked,
             "losesProgress": sum(change.loses for change in review.changes),
             "changes": [_change(change) for change in review.changes],
-            "environments": [_environment(found) for found in review.environments],
+            "environments": [_environment(item) for item in review.environments],
             "objects": [_object(change) for change in review.objects],
-            "sharedFiles": [_shared_file(found) for found in review.blast],
+            "sharedFiles": [_shared_file(item) for item in review.blast],
             "findings": [finding_data(finding) for finding in review.findings],
         },
     )
@@ -92,17 +92,17 @@ def _run(run: PlannedRun | None) -> Data:
     }
 
 
-def _running(found: Running) -> Data:
+def _running(run: Running) -> Data:
     def shown(texts: tuple[str, ...]) -> list[str]:
         return [redact(text) for text in texts]
 
     return {
-        "images": shown(found.images),
-        "commands": shown(found.commands),
-        "serviceAccounts": shown(found.accounts),
-        "privileges": shown(found.privileges),
-        "hostPaths": shown(found.host_paths),
-        "objects": shown(found.objects),
+        "images": shown(run.images),
+        "commands": shown(run.commands),
+        "serviceAccounts": shown(run.accounts),
+        "privileges": shown(run.privileges),
+        "hostPaths": shown(run.host_paths),
+        "objects": shown(run.objects),
     }
 
 
@@ -121,15 +121,15 @@ def _range(value: Range) -> Data:
     return {"low": round(value.low, 4), "high": round(value.high, 4)}
 
 
-def _environment(found: EnvironmentPlan) -> Data:
+def _environment(environment: EnvironmentPlan) -> Data:
     return {
-        "name": found.name,
-        "jobs": found.jobs,
-        "currency": found.currency,
-        "before": _demand(found.before),
-        "after": _demand(found.after),
-        "requests": _demand(found.asked),
-        "capacity": [_capacity(fit) for fit in found.fits],
+        "name": environment.name,
+        "jobs": environment.jobs,
+        "currency": environment.currency,
+        "before": _demand(environment.before),
+        "after": _demand(environment.after),
+        "requests": _demand(environment.asked),
+        "capacity": [_capacity(fit) for fit in environment.fits],
     }
 
 

@@ -82,8 +82,8 @@ def render(review: Plan, style: Style) -> str:
     table, rows = _table(groups, review, style, room * 7 // 10 if findings else room)
     cut = _named(groups[rows:]) + _started(groups[rows:])
     room -= len(table) + len(cut)
-    found, hidden = _findings(review, findings, style, room)
-    room -= len(found)
+    findings_text, hidden = _findings(review, findings, style, room)
+    room -= len(findings_text)
     shown, used = fitting(facts, room)
     room -= used
     kept, used = fitting([_kept(review)], room)
@@ -102,19 +102,19 @@ def render(review: Plan, style: Style) -> str:
         (len(facts) - len(shown), "paragraph", "paragraphs on shared files"),
         (len(groups) - len(folded), "diff", "diffs"),
     )
-    return "".join((head, table, cut, found, *shown, *kept, *folded, left, foot))
+    return "".join((head, table, cut, findings_text, *shown, *kept, *folded, left, foot))
 
 
 def _findings(
     review: Plan, lines: Sequence[str], style: Style, room: int
 ) -> tuple[str, Counter[str]]:
     """Those that fit, of each file some, and the rules of the others."""
-    found = by_weight(review.findings)
+    findings = by_weight(review.findings)
     if sum(map(len, lines)) >= room:
-        found = fairly(found)
-        lines = [_finding(style, finding) for finding in found]
+        findings = fairly(findings)
+        lines = [_finding(style, finding) for finding in findings]
     shown, _ = fitting(["\n", *lines] if lines else [], room)
-    left = Counter(finding.rule for finding in found[max(0, len(shown) - 1) :])
+    left = Counter(finding.rule for finding in findings[max(0, len(shown) - 1) :])
     return "".join(shown), left
 
 
@@ -173,21 +173,23 @@ def _named(groups: Sequence[Alike]) -> str:
 
 def _started(groups: Sequence[Alike]) -> str:
     """What the jobs without a row start that was not there before, but for their commands."""
-    found: dict[str, dict[str, list[Alike]]] = {}
+    by_kind: dict[str, dict[str, list[Alike]]] = {}
     for group in groups:
         change = group.first
-        for what, ones in (*words.started(change), ("image", words.new_images(change))):
-            for one in ones if what != "command" else ():
-                found.setdefault(what, {}).setdefault(one, []).append(group)
+        for what, items in (*words.started(change), ("image", words.new_images(change))):
+            for item in items if what != "command" else ():
+                by_kind.setdefault(what, {}).setdefault(item, []).append(group)
     return "".join(
-        f"\n**{what}s** of these: {_listed(parts, _STARTED // len(found) - 100, f'{what}s')}\n"
-        for what, ones in found.items()
-        if (parts := [f"{cell(one, _NAME)} ({_owners(owners)})" for one, owners in ones.items()])
+        f"\n**{what}s** of these: {_listed(parts, _STARTED // len(by_kind) - 100, f'{what}s')}\n"
+        for what, items in by_kind.items()
+        if (parts := [f"{cell(item, _NAME)} ({_owners(owners)})" for item, owners in items.items()])
     )
 
 
 def _owners(groups: Sequence[Alike]) -> str:
-    return listed([cell(str(one.file), _NAME) for group in groups for one in group.changes], 1)
+    return listed(
+        [cell(str(change.file), _NAME) for group in groups for change in group.changes], 1
+    )
 
 
 def _listed(names: Sequence[str], room: int, what: str = "") -> str:
@@ -213,7 +215,7 @@ def _kept(review: Plan) -> str:
 def _forged(review: Plan) -> str:
     """What no source renders, above all that may be cut, of each folder some."""
     turns = by_turns(review.underived, lambda finding: finding.place.file.rpartition("/")[0])
-    lines = [f"- ⛔ {cell(words.forged(one), _TEXT)}\n" for one in turns]
+    lines = [f"- ⛔ {cell(words.forged(item), _TEXT)}\n" for item in turns]
     return _items(lines, _FORGED, rest="- ⛔ {}\n")
 
 
@@ -226,9 +228,9 @@ def _otherwise(review: Plan) -> str:
 def _objects(review: Plan, style: Style) -> str:
     """Objects of one's own, of each kind some."""
     lines = [
-        f"- {_link(one.place, style, f'{one.object} is {one.action}')} in "
-        f"{cell(one.environment, _NAME)}\n"
-        for one in by_turns(review.objects, lambda one: one.object.partition("/")[0])
+        f"- {_link(change.place, style, f'{change.object} is {change.action}')} in "
+        f"{cell(change.environment, _NAME)}\n"
+        for change in by_turns(review.objects, lambda change: change.object.partition("/")[0])
     ]
     items = _items(lines, _OBJECTS, "objects")
     return f"\nAdditional objects:\n{items}" if items else ""
@@ -255,17 +257,17 @@ def _runs(change: JobChange) -> Iterator[str]:
         yield from _some("image", new)
     elif image:
         yield cell(image, _TEXT)
-    for what, found in words.started(change):
-        yield from _some(what, found)
+    for what, items in words.started(change):
+        yield from _some(what, items)
 
 
-def _some(what: str, found: Sequence[str]) -> Iterator[str]:
+def _some(what: str, items: Sequence[str]) -> Iterator[str]:
     most, size = _MOST.get(what, (6, _NAME))
-    return first(found, most, lambda one: cell(f"{what} {one}", size), f"{what}s")
+    return first(items, most, lambda item: cell(f"{what} {item}", size), f"{what}s")
 
 
 def _causes(causes: Sequence[Cause], most: int, style: Style) -> Iterator[str]:
-    return first(causes, most, lambda one: _link(one.place, style, words.cause(one)))
+    return first(causes, most, lambda cause: _link(cause.place, style, words.cause(cause)))
 
 
 def _link(place: Location, style: Style, text: str) -> str:

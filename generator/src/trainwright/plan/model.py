@@ -218,18 +218,20 @@ class Plan:
     @property
     def changes(self) -> tuple[JobChange, ...]:
         """Of all environments, the riskiest first."""
-        found = (change for environment in self.environments for change in environment.changes)
-        return tuple(sorted(found, key=lambda change: change.order))
+        all_changes = (
+            change for environment in self.environments for change in environment.changes
+        )
+        return tuple(sorted(all_changes, key=lambda change: change.order))
 
     def currency(self, environment: str) -> str:
         """What an environment's prices are in."""
-        found = (it.currency for it in self.environments if it.name == environment)
-        return next(found, "USD")
+        currencies = (it.currency for it in self.environments if it.name == environment)
+        return next(currencies, "USD")
 
     @property
     def changing(self) -> tuple[EnvironmentPlan, ...]:
         """The environments in which anything happens."""
-        return tuple(one for one in self.environments if one.changes)
+        return tuple(environment for environment in self.environments if environment.changes)
 
     @property
     def listed(self) -> tuple[JobChange, ...]:
@@ -244,7 +246,7 @@ class Plan:
     @property
     def objects(self) -> tuple[ObjectChange, ...]:
         """The changed objects of one's own, of all environments."""
-        return tuple(change for found in self.environments for change in found.objects)
+        return tuple(change for environment in self.environments for change in environment.objects)
 
     @property
     def blocked(self) -> bool:

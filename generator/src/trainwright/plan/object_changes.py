@@ -36,5 +36,5 @@ def findings(after: Revision, environment: str) -> tuple[Finding, ...]:
 def _objects(side: Revision, environment: str) -> Mapping[tuple[str, str, str, str], OwnObject]:
     if environment not in side.survey.jobs:
         return {}
-    found = side.own_objects(environment).objects
-    return {one.manifest.identity: one for one in found}
+    own_objects = side.own_objects(environment).objects
+    return {own_object.manifest.identity: own_object for own_object in own_objects}

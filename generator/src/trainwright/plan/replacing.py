@@ -106,7 +106,7 @@ def progress_of(run: PlannedRun, objects: tuple[Manifest, ...]) -> str:
     """Return what becomes of the progress of a run whose pods end, by what its settings say."""
     if place := next(_saved(run, objects), None):
         return f"its checkpoints stay in {place.where}"
-    if folder := next((one for it in _training(run, objects) for one in saved(it)), None):
+    if folder := next((setting for it in _training(run, objects) for setting in saved(it)), None):
         return f"its progress is lost: {folder.value} is on no volume"
     if any(map(saves, _templates(run, objects))):
         return "its progress is lost, unless it saves to a folder that no variable or flag names"

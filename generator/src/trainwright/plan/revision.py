@@ -56,7 +56,7 @@ class Revision(Workspace):
         raw = self.reader.raw(path) if self.tree.kind(path) == "file" else b""
         if not isinstance(raw, bytes):
             return _NO_TEXT
-        named = {JobFile(*map(bytes.decode, found)).path for found in _NAMED.findall(raw)}
+        named = {JobFile(*map(bytes.decode, groups)).path for groups in _NAMED.findall(raw)}
         return SpecText(raw, tuple(named), b"from" in raw, bool(_SPELT.search(raw)))
 
     def render(
@@ -117,11 +117,11 @@ class Revision(Workspace):
     @tracked()
     def job(self, file: JobFile) -> ResolvedJob:
         """A job, with what rendering it has held, where that was settled of it as it is."""
-        found = self.unsettled(file)
+        unsettled = self.unsettled(file)
         settled = self._settled(file).get()
-        if settled is None or settled[0] is not found:
-            return found
-        return replace(found, record=settled[1].record, decision=settled[1].decision)
+        if settled is None or settled[0] is not unsettled:
+            return unsettled
+        return replace(unsettled, record=settled[1].record, decision=settled[1].decision)
 
     def settle(self, file: JobFile, rendered: Rendered) -> None:
         """Let what rendering a job has held be so for all that is read of it from now on."""
@@ -141,14 +141,14 @@ class Revision(Workspace):
     @tracked()
     def applied(self, file: JobFile) -> PlannedRun | None:
         """The run of a job as it was committed; None where nothing was."""
-        found = self.folder(file.environment).recorded(file.name)
-        if found is None:
+        recorded = self.folder(file.environment).recorded(file.name)
+        if recorded is None:
             return None
         try:
-            texts = found.files.texts()
+            texts = recorded.files.texts()
         except (OSError, UnicodeDecodeError):
             return None
-        return self._run(self.job(file), found.object, found.target, texts)
+        return self._run(self.job(file), recorded.object, recorded.target, texts)
 
     def after(
         self, file: JobFile, rendered: Rendered, before: PlannedRun | None
@@ -181,8 +181,8 @@ class Revision(Workspace):
         )
 
 
-def _is_same_pair(one: tuple[object, ...] | None, other: tuple[object, ...] | None) -> bool:
-    return len(one or ()) == len(other or ()) and all(map(is_, one or (), other or ()))
+def _is_same_pair(first: tuple[object, ...] | None, second: tuple[object, ...] | None) -> bool:
+    return len(first or ()) == len(second or ()) and all(map(is_, first or (), second or ()))
 
 
 def listed(folder: RenderedFolder) -> frozenset[str]:

@@ -57,9 +57,11 @@ def running(run: PlannedRun | None) -> Running:
         for document in actions.documents(run, name, text)
     ]
     pods = [pod for document in documents for pod in _pods(document)]
-    containers = [one for key in _CONTAINERS for pod in pods for one in mappings(pod.get(key))]
+    containers = [
+        container for key in _CONTAINERS for pod in pods for container in mappings(pod.get(key))
+    ]
     return Running(
-        images=_once(str(one["image"]) for one in containers if "image" in one),
+        images=_once(str(container["image"]) for container in containers if "image" in container),
         commands=_once(filter(None, map(_command, containers))),
         accounts=_once(
             str(pod[key])
@@ -70,7 +72,7 @@ def running(run: PlannedRun | None) -> Running:
         privileges=_once(
             (
                 *(key for pod in pods for key in _HOST if pod.get(key)),
-                *(it for one in (*pods, *containers) for it in _privileges(one)),
+                *(it for container in (*pods, *containers) for it in _privileges(container)),
             )
         ),
         host_paths=_once(
@@ -123,10 +125,12 @@ def _beside(documents: Iterable[Data], target: Target) -> Iterator[str]:
         yield f"{body.get('kind')}/{mapping(body.get('metadata')).get('name')}"
 
 
-def _once(found: Iterable[str]) -> tuple[str, ...]:
+def _once(values: Iterable[str]) -> tuple[str, ...]:
     """Each once; one of every sort comes first, so that many of one sort push out no other."""
-    return tuple(by_turns(dict.fromkeys(found), lambda one: re.split("[ /]", one, maxsplit=1)[0]))
+    return tuple(
+        by_turns(dict.fromkeys(values), lambda value: re.split("[ /]", value, maxsplit=1)[0])
+    )
 
 
-def _less(found: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(one for one in found if one not in known)
+def _less(values: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(value for value in values if value not in others)

@@ -56,10 +56,10 @@ class PlanSession:
             if self._settings.have_changed():
                 self._edits.add(ignore_file(""))
             merge.edit(self._edits)
-        found = merge.plan()
+        new_plan = merge.plan()
         self._merge = merge
         self._edits.clear()
-        return found
+        return new_plan
 
 
 class _Merge:

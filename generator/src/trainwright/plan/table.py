@@ -28,8 +28,8 @@ class Table:
 
 def table(review: Plan) -> Table:
     """What a merge makes a difference to, in all environments."""
-    used = [(one, use) for one in review.environments for use in one.uses]
-    heads, rows = columns(_HEADS, [tuple(_cells(one, use)) for one, use in used])
+    used = [(environment, use) for environment in review.environments for use in environment.uses]
+    heads, rows = columns(_HEADS, [tuple(_cells(environment, use)) for environment, use in used])
     return Table(heads, rows, tuple(any(map(_is_worse, use.fits)) for _, use in used))
 
 
@@ -48,17 +48,17 @@ def _is_worse(fit: CapacityCheck) -> bool:
     return fit.short > fit.short_before
 
 
-def _cells(one: EnvironmentPlan, use: Use) -> Iterator[str]:
+def _cells(environment: EnvironmentPlan, use: Use) -> Iterator[str]:
     budget = use.what == "budget"
     held = next((fit for fit in use.fits if not budget), None)
     hours = next((fit for fit in use.fits if fit.unit == _GPU_HOURS), None)
     cost = next((fit for fit in use.fits if budget and fit is not hours), None)
-    yield one.name
+    yield environment.name
     yield use.what
     yield "" if budget else _at_once(use, held)
     yield _hours(use, hours)
-    yield _changed(use.before.cost, use.after.cost, cost, one.currency)
-    yield _again(use, one.currency)
+    yield _changed(use.before.cost, use.after.cost, cost, environment.currency)
+    yield _again(use, environment.currency)
 
 
 def _at_once(use: Use, fit: CapacityCheck | None) -> str:

@@ -75,8 +75,8 @@ def _files(review: Plan, style: Style) -> Iterator[str]:
 def _objects(review: Plan) -> Iterator[str]:
     if review.objects:
         yield ""
-    for one in review.objects:
-        yield visible(f"{one.environment}  {one.object} is {one.action}  ({one.place})")
+    for change in review.objects:
+        yield visible(f"{change.environment}  {change.object} is {change.action}  ({change.place})")
 
 
 _ASKED = (dx.CEL.id, dx.CEL_SKIPPED.id, dx.PLACED_BY_FLAVOR.id)
@@ -94,8 +94,8 @@ def _change(group: Alike, style: Style, currency: str) -> Iterator[str]:
     if group.others:
         yield visible(f"  the same for {', '.join(group.others)}")
     yield from _causes(change.causes)
-    if asked := words.signed(group.asked, currency):
-        yield f"  requests {asked}"
+    if request := words.signed(group.asked, currency):
+        yield f"  requests {request}"
     if words.image(change):
         yield visible(f"  image {words.image(change)}")
     yield from (f"  {visible(line)}" for line in words.runs(change))

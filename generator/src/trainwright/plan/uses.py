@@ -34,18 +34,18 @@ def uses(
     finite = {fit.what for fit in fits}
     parts = [part for change in changes for part in _parts(change)]
     standing = [part for job, it in after for part in _split(it, it, job.queue)]
-    found = dict.fromkeys(what for part in parts for what in part.whats)
-    for what in sorted(found, key=_rank):
+    names = dict.fromkeys(what for part in parts for what in part.whats)
+    for what in sorted(names, key=_rank):
         concerned = [part for part in parts if what in part.whats]
         delta = total(part.delta for part in concerned)
-        asked = total(part.asked for part in concerned)
-        if (delta, asked) != (NOTHING, NOTHING) and (_is_pool(what) or what in finite):
+        requested = total(part.asked for part in concerned)
+        if (delta, requested) != (NOTHING, NOTHING) and (_is_pool(what) or what in finite):
             now = total(part.asked for part in standing if what in part.whats)
             yield Use(
                 what=what,
                 before=now - delta,
                 after=now,
-                asked=asked,
+                asked=requested,
                 fits=tuple(fit for fit in fits if fit.what == what),
             )
 
@@ -59,13 +59,13 @@ def _parts(change: JobChange) -> Iterator[_Part]:
         yield from _split(now.demand, now.demand, now.queue)
 
 
-def _split(delta: Demand, asked: Demand, queue: str) -> Iterator[_Part]:
+def _split(delta: Demand, requested: Demand, queue: str) -> Iterator[_Part]:
     """A demand for each of what it counts for, by the names that a `CapacityCheck` has for them."""
-    for pool in {**delta.pools, **asked.pools}:
+    for pool in {**delta.pools, **requested.pools}:
         what = f"pool {pool}" if pool else NO_POOL
-        yield _Part((what,), delta.of(pool), asked.of(pool))
+        yield _Part((what,), delta.of(pool), requested.of(pool))
     queues = (f"queue {queue}",) if queue else ()
-    yield _Part((*queues, "budget"), delta, asked)
+    yield _Part((*queues, "budget"), delta, requested)
 
 
 def _is_pool(what: str) -> bool:

@@ -138,12 +138,12 @@ def bar(fit: CapacityCheck) -> Data:
     }
 
 
-def cause(found: Cause) -> str:
+def cause(reason: Cause) -> str:
     """ "image.tag: 1.0 → 1.1", with credentials hidden."""
-    if not found.pointer:
-        return found.note
-    before, after = (value(found.pointer, side) for side in (found.before, found.after))
-    return f"{redact(found.pointer.dotted)}: {before} → {after}"
+    if not reason.pointer:
+        return reason.note
+    before, after = (value(reason.pointer, side) for side in (reason.before, reason.after))
+    return f"{redact(reason.pointer.dotted)}: {before} → {after}"
 
 
 def value(pointer: Pointer, data: Data) -> str:
@@ -168,8 +168,8 @@ def images(run: PlannedRun | None) -> tuple[str, ...]:
     """The images that a run starts; of one without rendered files that of its spec."""
     if run is None:
         return ()
-    found = running(run).images or tuple(filter(None, (run.image,)))
-    return tuple(map(redact, found))
+    names = running(run).images or tuple(filter(None, (run.image,)))
+    return tuple(map(redact, names))
 
 
 def _short(image: str) -> str:
@@ -180,25 +180,25 @@ def _short(image: str) -> str:
 def new_images(change: JobChange) -> tuple[str, ...]:
     """The images that a run starts and the one before did not."""
     before = images(change.before)
-    return tuple(one for one in images(change.after) if one not in before)
+    return tuple(name for name in images(change.after) if name not in before)
 
 
 def started(change: JobChange) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """What a run starts that was not there before, besides its images: by what it is."""
     new = running(change.after).without(running(change.before))
-    found = (
+    by_kind = (
         ("command", new.commands),
         ("service account", new.accounts),
         ("privilege", new.privileges),
         ("host path", new.host_paths),
         ("object", new.objects),
     )
-    return tuple((what, tuple(map(redact, ones))) for what, ones in found)
+    return tuple((what, tuple(map(redact, items))) for what, items in by_kind)
 
 
 def runs(change: JobChange) -> Iterator[str]:
     """What a run starts that was not there before, besides its image: "command python train.py"."""
-    return (f"{what} {one}" for what, found in started(change) for one in found)
+    return (f"{what} {item}" for what, items in started(change) for item in items)
 
 
 def forged(finding: Finding) -> str:
@@ -210,7 +210,7 @@ def otherwise(review: Plan) -> Iterator[str]:
     """That a run begins with what no source has after the merge, and an earlier commit had."""
     for change in review.changes:
         if change.otherwise:
-            values = listed([cause(one) for one in change.otherwise], 3)
+            values = listed([cause(difference) for difference in change.otherwise], 3)
             yield f"{change.file} begins with other values than its sources have: {values}"
 
 
@@ -247,5 +247,5 @@ def diffs(change: JobChange) -> Iterator[tuple[str, list[str]]]:
             old=f"a/{path}" if name in before else "/dev/null",
             new=f"b/{path}" if name in after else "/dev/null",
         )
-        if found := list(lines):
-            yield path, found
+        if diff_lines := list(lines):
+            yield path, diff_lines

@@ -25,13 +25,13 @@ def folder(code: Code, root: Path, work: Path) -> Path:
         shutil.rmtree(made)
     made.mkdir(parents=True)
     _check_out(code.git, root, made)
-    found = made / code.git.path
-    if not found.is_dir():
+    subfolder = made / code.git.path
+    if not subfolder.is_dir():
         raise RehearsalError(
             f"{code.git.url} has no folder {code.git.path} at {code.git.commit}; correct "
             "code.git.path"
         )
-    return found
+    return subfolder
 
 
 def _check_out(code: GitCode, root: Path, made: Path) -> None:

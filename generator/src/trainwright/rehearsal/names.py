@@ -89,8 +89,8 @@ class Names:
         serves = pod.role in self._serving
         if value.isdigit() and (name.endswith("PORT") or (serves and not name)):
             return self._port_of(pod, name, int(value), around)
-        found = self._addresses(value)
-        return self._bound(pod, found) if serves else found
+        address = self._addresses(value)
+        return self._bound(pod, address) if serves else address
 
     def _bound(self, pod: Pod, text: str, at: re.Pattern[str] = _BOUND) -> str:
         """Where a pod of a role listens: 0.0.0.0:8000, or :8000."""
@@ -108,7 +108,7 @@ class Names:
         if name.endswith("MASTER_PORT"):
             hosts.append(around.get("MASTER_ADDR", ""))
         host = next(filter(None, hosts), "")
-        if pods := [one for one in host.split(",") if one in self._pods]:
+        if pods := [hostname for hostname in host.split(",") if hostname in self._pods]:
             return self._port_at(name, pods, port)
         if host and name.endswith("MASTER_PORT"):
             return str(port)

@@ -20,10 +20,10 @@ def with_module(root: Path, module: str) -> tuple[Path, ...]:
 
 def with_file(root: Path, *paths: str) -> tuple[Path, ...]:
     """The folders of a repository that hold one of the files, the nearest to the root first."""
-    found = [
+    folders = [
         folder for folder in _folders(root) if any((folder / path).is_file() for path in paths)
     ]
-    return tuple(sorted(found, key=lambda folder: (len(folder.parts), folder)))
+    return tuple(sorted(folders, key=lambda folder: (len(folder.parts), folder)))
 
 
 def _folders(root: Path) -> Iterator[Path]:

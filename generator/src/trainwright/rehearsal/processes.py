@@ -98,9 +98,9 @@ def _signals(handler: Callable[[int], None]) -> Iterator[None]:
     the moment before the thread begins to wait. The descriptor is written to in any case.
     https://docs.python.org/3/library/signal.html#signal.set_wakeup_fd
     """
-    asked = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     # Under nohup, and behind the & of a script, some of them are ignored on purpose.
-    caught = [number for number in asked if signal.getsignal(number) is not signal.SIG_IGN]
+    caught = [number for number in signals if signal.getsignal(number) is not signal.SIG_IGN]
     heard, written = os.pipe()
     os.set_blocking(written, False)
 
@@ -470,11 +470,11 @@ def _kill_marked(mark: str) -> None:
     """SIGKILL to descendants that left their process group, as torchrun's workers do."""
     empty = 0
     for _ in range(_ROUNDS):
-        found = list(_marked(f"{MARK}={mark}".encode()))
-        empty = 0 if found else empty + 1
+        pids = list(_marked(f"{MARK}={mark}".encode()))
+        empty = 0 if pids else empty + 1
         if empty == _LOOKS:
             return
-        for pid in found:
+        for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(_ROUND)

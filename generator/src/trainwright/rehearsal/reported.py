@@ -37,8 +37,8 @@ def compare(pods: Sequence[Pod], foreseen: tuple[Process, ...], work: Path) -> C
     expected = {(process.pod, process.local_rank) for process in foreseen}
     differences += [
         f"{pod}, local rank {local}: reported, but not expected"
-        for pod, found in reports.items()
-        for local in found
+        for pod, by_rank in reports.items()
+        for local in by_rank
         if (pod, local) not in expected
     ]
     return Comparison(len(foreseen), count, (*differences, *_shared_ranks(reports)))
@@ -59,9 +59,9 @@ def _reports(folder: Path) -> Iterator[tuple[int, Mapping[str, Data]]]:
             yield data["local_rank"], data
 
 
-def _check(process: Process, found: Mapping[int, Mapping[str, Data]]) -> Iterator[str]:
+def _check(process: Process, by_rank: Mapping[int, Mapping[str, Data]]) -> Iterator[str]:
     where = f"{process.pod}, local rank {process.local_rank}"
-    report = found.get(process.local_rank)
+    report = by_rank.get(process.local_rank)
     if report is None:
         yield f"{where}: not reported"
         return
@@ -73,8 +73,8 @@ def _check(process: Process, found: Mapping[int, Mapping[str, Data]]) -> Iterato
 
 def _shared_ranks(reports: Mapping[str, Mapping[int, Mapping[str, Data]]]) -> Iterator[str]:
     holders: dict[int, list[str]] = {}
-    for pod, found in reports.items():
-        for local, report in found.items():
+    for pod, by_rank in reports.items():
+        for local, report in by_rank.items():
             if isinstance(report.get("rank"), int):
                 holders.setdefault(report["rank"], []).append(f"{pod}, local rank {local}")
     for rank, names in sorted(holders.items()):

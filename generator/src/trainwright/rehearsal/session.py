@@ -120,10 +120,12 @@ class Rehearsal:
         return reported.compare(self.workload.pods, self.foreseen, self.work)
 
 
-def only(files: tuple[JobFile, ...], asked: str) -> JobFile:
+def only(files: tuple[JobFile, ...], pattern: str) -> JobFile:
     """The one job that was selected."""
     if len(files) != 1:
-        raise RehearsalError(f'"{asked}" selects {len(files)} jobs, and one is rehearsed at a time')
+        raise RehearsalError(
+            f'"{pattern}" selects {len(files)} jobs, and one is rehearsed at a time'
+        )
     return files[0]
 
 
@@ -239,10 +241,10 @@ def _own_name() -> str:
 
 
 def _interpreter(written: str | None) -> str:
-    found = shutil.which(written) if written else sys.executable
-    if not found:
+    program = shutil.which(written) if written else sys.executable
+    if not program:
         raise RehearsalError(f"--python {written} is not a program on this machine")
-    return str(Path(found).absolute())
+    return str(Path(program).absolute())
 
 
 def _given(written: str) -> tuple[str, str]:
@@ -308,17 +310,17 @@ def _missing_modules(staged: Staging, machine: Machine) -> tuple[str, ...]:
 def _packages(missing: tuple[str, ...], machine: Machine) -> Mapping[str, Path]:
     """The folder of the repository that each module is in, where there is exactly one."""
     base = machine.code if machine.code_given else machine.root
-    found = {module: packages.with_module(base, module) for module in missing}
-    if nowhere := [module for module, folders in found.items() if not folders]:
+    by_module = {module: packages.with_module(base, module) for module in missing}
+    if nowhere := [module for module, folders in by_module.items() if not folders]:
         raise RehearsalError(
             f"{machine.python} finds no module {' or '.join(nowhere)}; install it there, choose "
             f"another interpreter with --python, or name the folder it is in with --code DIR "
             f"(now {machine.code})"
         )
-    for module, folders in found.items():
+    for module, folders in by_module.items():
         if len(folders) > 1:
             raise RehearsalError(
                 f"{module} is in {len(folders)} folders of {base}; choose one: "
                 + " or ".join(f"--code {folder}" for folder in folders)
             )
-    return {module: folders[0] for module, folders in found.items()}
+    return {module: folders[0] for module, folders in by_module.items()}

@@ -129,7 +129,7 @@ def stage(
     staged = [
         _Staged(pod, names, volumes, machine.of(pod.role), added.get(pod.name, ())) for pod in pods
     ]
-    processes = tuple(process for one in staged for process in one.processes(shared))
+    processes = tuple(process for staged_pod in staged for process in staged_pod.processes(shared))
     return Staging(
         processes=processes,
         folders=(
@@ -137,10 +137,10 @@ def stage(
             *(report_folder(machine.work, pod) for pod in pods),
         ),
         files=volumes.files,
-        modules=_distinct(module for one in staged for module in one.modules()),
+        modules=_distinct(module for staged_pod in staged for module in staged_pod.modules()),
         secrets=_distinct(_secrets(pods, machine.given)),
         notes=(
-            *_distinct(note for one in staged for note in one.notes()),
+            *_distinct(note for staged_pod in staged for note in staged_pod.notes()),
             *(f"code: {name} is imported from {at}" for name, at in machine.packages.items()),
             *names.notes(),
             *volumes.notes(),
@@ -213,10 +213,10 @@ class _Staged:
 
     def _folder(self) -> Path:
         """Where processes start: in the code, or below it where the pod says so."""
-        asked = str(self._pod.rest.get("container", {}).get("workingDir", ""))
-        here = self._volumes.path(self._pod, asked)
+        working_dir = str(self._pod.rest.get("container", {}).get("workingDir", ""))
+        here = self._volumes.path(self._pod, working_dir)
         mounted = self._pod.role in self._machine.mounted_code
-        return Path(here) if mounted and here != asked else self._machine.code
+        return Path(here) if mounted and here != working_dir else self._machine.code
 
     def processes(self, shared: Mapping[str, str]) -> Iterator[LocalProcess]:
         """The processes that start in the pod: one, or as many as the operator's agent starts.
@@ -293,13 +293,13 @@ class _Staged:
             return (self._machine.python,)
         if commands.is_torchrun(word):
             return (self._machine.python, "-m", "torch.distributed.run")
-        found = self._machine.which(word)
-        if found is None:
+        program = self._machine.which(word)
+        if program is None:
             raise RehearsalError(
                 f"{self._pod.name} starts {word}, which is not on this machine's PATH; "
                 "install it here, or rehearse with another entrypoint"
             )
-        return (found,)
+        return (program,)
 
     def _script(self, script: str) -> str:
         """The script here: on a mapped volume, below the code's folder, or at the same path."""
@@ -347,9 +347,9 @@ class _Staged:
         """The one folder of the repository that holds the script, or a placeholder."""
         parts = Path(script).parts[Path(script).is_absolute() :]
         for start in range(len(parts)):
-            found = packages.with_file(self._machine.root, "/".join(parts[start:]))
-            if found:
-                return str(found[0]) if len(found) == 1 else "DIR"
+            folders = packages.with_file(self._machine.root, "/".join(parts[start:]))
+            if folders:
+                return str(folders[0]) if len(folders) == 1 else "DIR"
         return "DIR"
 
     def modules(self) -> Iterator[str]:
@@ -379,8 +379,8 @@ class _Staged:
                 yield f"env: {name} as given here, not as in the manifest"
         limits = pod.resources.get("limits") or pod.resources.get("requests") or {}
         if limits:
-            asked = ", ".join(f"{name} {amount}" for name, amount in limits.items())
-            yield f"resources: {asked} per pod, neither reserved nor enforced"
+            amounts = ", ".join(f"{name} {amount}" for name, amount in limits.items())
+            yield f"resources: {amounts} per pod, neither reserved nor enforced"
 
     def _not_run(self) -> Iterator[str]:
         pod = self._pod

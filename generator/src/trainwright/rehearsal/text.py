@@ -70,11 +70,11 @@ def _commands_of_roles(workload: Workload) -> Iterator[str]:
 def _ranks(processes: Sequence[Process]) -> str:
     if not processes:
         return "none: it trains nothing"
-    known = [process.rank for process in processes if process.rank is not None]
-    if len(known) < len(processes):
+    ranks = [process.rank for process in processes if process.rank is not None]
+    if len(ranks) < len(processes):
         knows_world = processes[0].world_size is not None
         return f"{len(processes)} of the rendezvous" if knows_world else "not told"
-    return str(known[0]) if len(known) == 1 else f"{known[0]}-{known[-1]}"
+    return str(ranks[0]) if len(ranks) == 1 else f"{ranks[0]}-{ranks[-1]}"
 
 
 def _world(processes: Sequence[Process]) -> str:
@@ -133,8 +133,8 @@ def _verdict(rehearsal: Rehearsal, outcome: Outcome, comparison: Comparison) -> 
 def _of_rank(pod: Pod, rehearsal: Rehearsal, outcome: Outcome) -> str:
     """How a pod that trains failed, and which roles it may have missed."""
     ranks = _ranks(rehearsal.processes_of(pod))
-    known = ranks[:1].isdigit()
-    who = f"rank{'s' * ('-' in ranks)} {ranks}" if known else f"node {pod.index}"
+    has_rank = ranks[:1].isdigit()
+    who = f"rank{'s' * ('-' in ranks)} {ranks}" if has_rank else f"node {pod.index}"
     gone = "".join(f"; {name} had ended before, with exit code 0" for name in outcome.gone)
     return f"({who}) ended with {_code(outcome.code)}, {_then(pod, outcome)}{gone}"
 

@@ -92,7 +92,7 @@ class Volumes:
     @property
     def folders(self) -> tuple[Path, ...]:
         """All folders that have to be there."""
-        found: dict[Path, None] = {}
+        paths: dict[Path, None] = {}
         for pod in self._pods:
             for mount in _mounts(pod):
                 if (pod.role, mount.volume) in self._stand_ins:
@@ -101,20 +101,20 @@ class Volumes:
                     continue  # it comes with its folders
                 # The subPath of a ConfigMap is one of its files.
                 file = "configMap" in mount.source
-                found[self._folder(pod, mount) if file else self._local(pod, mount)] = None
-        return tuple(found)
+                paths[self._folder(pod, mount) if file else self._local(pod, mount)] = None
+        return tuple(paths)
 
     def _config_files(self) -> Iterator[tuple[Path, StagedFile]]:
         for pod in self._pods:
             for mount in _mounts(pod):
-                for item, found in self._items(mount):
+                for item, staged in self._items(mount):
                     if self._is_file(mount):
                         inside = str(item["path"]) == mount.sub_path
                         path = self._local(pod, mount) if inside else None
                     else:
                         path = self._folder(pod, mount) / item["path"]
                     if path is not None:
-                        yield path, found
+                        yield path, staged
 
     def _items(self, mount: Mount) -> Iterator[tuple[Mapping[str, Data], StagedFile]]:
         """The files of a mounted ConfigMap, with where they lie in it."""
@@ -148,8 +148,8 @@ def _any(paths: Mapping[str, Path]) -> str:
 
 
 def _config(mount: Mount) -> Mapping[str, Data]:
-    found: Mapping[str, Data] = mount.source.get("configMap") or {}
-    return found
+    config_map: Mapping[str, Data] = mount.source.get("configMap") or {}
+    return config_map
 
 
 def _mounts(pod: Pod) -> Iterator[Mount]:

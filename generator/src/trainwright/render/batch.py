@@ -115,8 +115,8 @@ _worker: Renderer | None = None  # set once in each worker process, never in the
 def _start(tree: Tracked, answers: Answers, kubernetes: str, options: BatchOptions) -> None:
     global _worker  # noqa: PLW0603 - what an initializer is for
     exit_on_interrupt()
-    known = Tracked(tree.below, answers=answers)
-    _worker = Renderer(Workspace(known, kubernetes=kubernetes), options)
+    tracked = Tracked(tree.below, answers=answers)
+    _worker = Renderer(Workspace(tracked, kubernetes=kubernetes), options)
 
 
 def _render_in_worker(item: Item) -> Outcome:

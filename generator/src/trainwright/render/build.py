@@ -120,10 +120,10 @@ def build(
     tree = Tracked.of(specs or Folder(root))
     kept = rendered or (Folder(root) if specs else None)
     workspace = Workspace(tree, rendered=kept, kubernetes=options.kubernetes)
-    found, reader = workspace.survey, workspace.reader
+    survey, reader = workspace.survey, workspace.reader
     # Where there is nothing to select, findings may say why.
-    nothing = not found.jobs and bool(workspace.findings)
-    selected = () if nothing else select(patterns, found.jobs)
+    nothing = not survey.jobs and bool(workspace.findings)
+    selected = () if nothing else select(patterns, survey.jobs)
     derivation, uncompared = _derivation(root, workspace, options)
     if options.recover and history is None:
         from trainwright.render.history import History  # 20 ms, for rendering alone
@@ -163,12 +163,12 @@ def _derivation(
     if not options.proves:
         return None, ()
     try:
-        found = lineage.find(root, options.against)
+        base = lineage.find(root, options.against)
     except lineage.NoBase as error:
         finding = dx.UNCOMPARED.at(Location(ENVIRONMENTS), str(error))
         severity = Severity.ERROR if options.against else finding.severity
         return None, (replace(finding, severity=severity),)
-    return derive.Derivation(root, found, workspace, options.helm) if found else None, ()
+    return derive.Derivation(root, base, workspace, options.helm) if base else None, ()
 
 
 def _render(workspace: Workspace, work: list[_Work], options: BuildOptions) -> None:
@@ -225,8 +225,8 @@ class _Work:
         if self._history is not None:
             self._restore(self._history)
         for file, recorded in self._present().items():
-            if known := self._recalled(file.name):
-                self._checked[file.name] = known
+            if recalled := self._recalled(file.name):
+                self._checked[file.name] = recalled
             checked = self._options.check_next_runs and file.name not in self._checked
             here = file.name in self._runs  # not only in git's history
             if checked or recorded is None or not (here and self._workspace.stays(file, recorded)):
@@ -238,12 +238,12 @@ class _Work:
         """The run of each job: as it is recorded here, or else in git's history."""
         jobs = self._selection.jobs
         if self._history is None:
-            found = {file: self._folder.recorded(file.name) for file in jobs}
+            runs = {file: self._folder.recorded(file.name) for file in jobs}
         else:
-            found = dict(self._history.runs(jobs, self._workspace))
-            found |= dict(self._believed(found))
-        self._new = tuple(file for file, run in found.items() if not run)
-        return found
+            runs = dict(self._history.runs(jobs, self._workspace))
+            runs |= dict(self._believed(runs))
+        self._new = tuple(file for file, run in runs.items() if not run)
+        return runs
 
     @cached_property
     def _underived(self) -> tuple[derive.Underived, ...]:
@@ -251,8 +251,8 @@ class _Work:
         if self._derivation is None:
             return ()
         jobs = {file.name for file in self._selection.jobs}
-        found = self._derivation.underived(self.name)
-        return tuple(it for it in found if self._selection.whole or it.job in jobs)
+        underived = self._derivation.underived(self.name)
+        return tuple(it for it in underived if self._selection.whole or it.job in jobs)
 
     def _believed(
         self, present: Mapping[JobFile, Recorded | None]

@@ -60,10 +60,10 @@ def _findings(items: Iterable[Data]) -> Iterable[Finding]:
             Related(r["label"], r["text"], Location(**r["place"]) if r["place"] else None)
             for r in item["related"]
         )
-        known = {
+        converted = {
             "severity": Severity(item["severity"]),
             "place": Location(**item["place"]),
             "path": Pointer(item["path"]),
             "related": related,
         }
-        yield Finding(**{**item, **known})
+        yield Finding(**{**item, **converted})

@@ -111,7 +111,7 @@ class Derivation(Owner):
 
     def edited(self, workspace: Workspace, changed: frozenset[str]) -> Derivation:
         """The same with another tree at hand, in which other files differ from the base."""
-        found = Derivation(
+        derivation = Derivation(
             self._root,
             self._lineage,
             workspace,
@@ -119,9 +119,9 @@ class Derivation(Owner):
             on_disk=self._on_disk,
             changed=changed,
         )
-        found._at = self._at
+        derivation._at = self._at
         self.detach()
-        return found
+        return derivation
 
     def underived(self, environment: str) -> tuple[Underived, ...]:
         """All of an environment's rendered folder that is not believed."""
@@ -162,12 +162,12 @@ class Derivation(Owner):
         state = self._proof(file).believed
         if RECORD_FILE not in state:
             return None
-        found = _recorded(file, state)
-        return found and Recorded(found.record, replace(found.files, here=False))
+        recorded = _recorded(file, state)
+        return recorded and Recorded(recorded.record, replace(recorded.files, here=False))
 
     def orphans(self) -> tuple[Underived, ...]:
         """What is rendered in folders that are no environments any more, or never were."""
-        found: dict[str, Underived] = {}
+        by_environment: dict[str, Underived] = {}
         for path in sorted(self.changed):
             top, _, inside = path.partition("/")
             environment, _, rest = inside.partition("/")
@@ -177,10 +177,10 @@ class Derivation(Owner):
             there = self._workspace.rendered_tree.kind(path)
             if there and environment not in self._workspace.survey.jobs:
                 why = f"belongs to {environment}, and there is no such environment"
-                found[environment] = Underived(
+                by_environment[environment] = Underived(
                     environment=environment, job="", path=folder, why=why
                 )
-        return tuple(found.values())
+        return tuple(by_environment.values())
 
     @cached_property
     def _engine(self) -> Engine:
@@ -216,8 +216,8 @@ class Derivation(Owner):
     def _differs_from(self, commit: str) -> frozenset[str]:
         """The files on disk that are not as in a commit."""
         lineage = self._lineage
-        found = lineage.repository.differing(commit, lineage.inside, among=(ENVIRONMENTS,))
-        return found | self._untracked
+        differing = lineage.repository.differing(commit, lineage.inside, among=(ENVIRONMENTS,))
+        return differing | self._untracked
 
     @cached_property
     def _untracked(self) -> frozenset[str]:
@@ -282,24 +282,24 @@ class Derivation(Owner):
         goal, path = self._goal(file), f"{folder_of(file.environment)}/{file.name}"
         if goal in (self._committed(base, path) for base in self._lineage.bases):
             return _Proof(True, goal)
-        known = self._known(file)
-        if goal in known or self._leads(self._workspace, file, known, goal):
+        believed = self._known(file)
+        if goal in believed or self._leads(self._workspace, file, believed, goal):
             refusal = self._refusal(file, goal)
-            return _Proof(not refusal, known[0] if refusal else goal, refusal=refusal)
+            return _Proof(not refusal, believed[0] if refusal else goal, refusal=refusal)
         if self._was_written_here(file, goal):
-            return _Proof(True, known[-1], here=True)
-        return _Proof(False, known[-1], self._derived(self._workspace, file, known[-1], goal))
+            return _Proof(True, believed[-1], here=True)
+        return _Proof(False, believed[-1], self._derived(self._workspace, file, believed[-1], goal))
 
     @tracked()
     def _known(self, file: JobFile) -> Sequence[State]:
         """A job's folder in the bases, and in those commits of the branch where it is believed."""
         path = f"{folder_of(file.environment)}/{file.name}"
-        known = [self._committed(base, path) for base in self._lineage.bases]
+        believed = [self._committed(base, path) for base in self._lineage.bases]
         for commit in self._lineage.own(path):
             state = self._committed(commit, path)
-            if state not in known and self._leads(self._commit(commit), file, known, state):
-                known.append(state)
-        return known
+            if state not in believed and self._leads(self._commit(commit), file, believed, state):
+                believed.append(state)
+        return believed
 
     def _refusal(self, file: JobFile, goal: State) -> str:
         """Why the environment takes no run that is new to the base; empty where it does."""
@@ -326,7 +326,7 @@ class Derivation(Owner):
         return self._objects[file]
 
     def _leads(
-        self, workspace: Workspace, file: JobFile, known: Iterable[State], goal: State
+        self, workspace: Workspace, file: JobFile, believed: Iterable[State], goal: State
     ) -> bool:
         """Whether the sources of a workspace make a folder of one that is believed.
 
@@ -335,7 +335,7 @@ class Derivation(Owner):
         record = _parsed(goal)
         ended: tuple[State, ...] = ({},) if record and record.state in ENDED else ()
         tried: list[State] = []
-        for before in (*reversed(tuple(known)), *ended, *self._elsewhere(workspace, file, goal)):
+        for before in (*reversed(tuple(believed)), *ended, *self._elsewhere(workspace, file, goal)):
             tried.append(before)
             if self._makes(workspace, file, before, goal):
                 return True
@@ -345,15 +345,15 @@ class Derivation(Owner):
     def _makes(self, workspace: Workspace, file: JobFile, before: State, goal: State) -> bool:
         if not self._is_adopted_still(workspace, file, _parsed(goal)):
             return False
-        found = self._derived(workspace, file, before, goal)
-        return found is not None and _is_same(file, goal, found, before, workspace)
+        derived = self._derived(workspace, file, before, goal)
+        return derived is not None and _is_same(file, goal, derived, before, workspace)
 
     def _is_adopted_still(self, workspace: Workspace, file: JobFile, record: Record | None) -> bool:
         """Whether the object that a new run is of is the one that reviewers read now."""
         if record is None or not record.adopted or not self._is_new(file, record):
             return True
         both = [side.adopted(file) for side in (workspace, self._workspace)]
-        bodies = [one.manifest.body for one in both if isinstance(one, Adopted)]
+        bodies = [item.manifest.body for item in both if isinstance(item, Adopted)]
         return len(bodies) == len(both) and bodies[0] == bodies[1]
 
     def _derived(
@@ -362,15 +362,15 @@ class Derivation(Owner):
         """What the sources of a workspace make of a job's folder; None where that has errors."""
         if not workspace.has(file):
             return {}
-        known = workspace.ledger(file.environment)
-        if workspace.sound(file.environment) is None or known.findings:
+        entries = workspace.ledger(file.environment)
+        if workspace.sound(file.environment) is None or entries.findings:
             return None
         from trainwright.render import job as render
 
         record = _parsed(goal) if goal else None
         context = render.Context(
             engine=self._engine,
-            ledger=known,
+            ledger=entries,
             check_next_runs=False,
             new_runs=True,
             replaces=self._replaced(workspace, file, record),
@@ -392,10 +392,10 @@ class Derivation(Owner):
         if record is None:
             return None
         adopted = workspace.adopted(file)
-        known = {"", *workspace.ledger(file.environment).runs, *self._of_bases(file)}
-        known |= {adopted.name} if isinstance(adopted, Adopted) else set()
+        names = {"", *workspace.ledger(file.environment).runs, *self._of_bases(file)}
+        names |= {adopted.name} if isinstance(adopted, Adopted) else set()
         name = record.replaces
-        return name if name in known or identity.is_of(file.name, name) else None
+        return name if name in names or identity.is_of(file.name, name) else None
 
     def _elsewhere(self, workspace: Workspace, file: JobFile, goal: State) -> Iterator[State]:
         """The folder in the base that went along with its environment's, when that was renamed."""
@@ -427,8 +427,8 @@ class Derivation(Owner):
         if record is None or goal == self._committed(self._lineage.tips[0], path):
             return False
         sums = {name: filetree.digest_of(raw) for name, raw in _manifests(goal).items()}
-        known = written.records(self._root, file.environment, file.name)
-        head = known.get(filetree.digest_of(goal[RECORD_FILE]))
+        heads = written.records(self._root, file.environment, file.name)
+        head = heads.get(filetree.digest_of(goal[RECORD_FILE]))
         return sums == record.files and head is not None and self._is_before_head(head)
 
     def _is_before_head(self, commit: str) -> bool:
@@ -466,12 +466,12 @@ class Derivation(Owner):
     def _torn(self, environment: str) -> Mapping[str, Record]:
         """The records that would be there in place of those that cannot be read."""
         folder = self._workspace.folder(environment)
-        found = {}
+        by_job = {}
         for file in self._workspace.survey.jobs.get(environment, ()):
             if folder.is_unreadable(file.name):
                 proof = self._proof(file)
-                found[file.name] = _parsed(proof.expected or {}) or _parsed(proof.believed)
-        return {job: record for job, record in found.items() if record is not None}
+                by_job[file.name] = _parsed(proof.expected or {}) or _parsed(proof.believed)
+        return {job: record for job, record in by_job.items() if record is not None}
 
     def _of_copies(self, environment: str, inside: frozenset[str]) -> Iterator[Underived]:
         """Copies of objects of one's own, each as its source is at hand, or was committed."""
@@ -504,16 +504,16 @@ class Derivation(Owner):
         base, here = self._commit(self._lineage.bases[0]), self._workspace
         if not (base.folder(environment).is_there or here.folder(environment).is_there):
             return  # what is rendered is kept elsewhere
-        known = base.ledger(environment).runs
+        base_runs = base.ledger(environment).runs
         entries = self._workspace.ledger(environment).runs
-        unknown = {name: entry for name, entry in entries.items() if name not in known}
+        unknown = {name: entry for name, entry in entries.items() if name not in base_runs}
         numbered = sorted(unknown.values(), key=lambda entry: entry.run)
         believed: set[str] = set()
         for entry in numbered:  # a run may have begun in place of one with a lower number
             if self._has_run(entry, environment, believed):
                 believed.add(entry.object)
         for name, entry in entries.items():
-            file, was = JobFile(environment, entry.job), known.get(name)
+            file, was = JobFile(environment, entry.job), base_runs.get(name)
             if was is not None and replace(was, place=entry.place) == entry:
                 continue
             if was is None and name in believed:
@@ -538,18 +538,18 @@ class Derivation(Owner):
         own = (self._committed(commit, path) for commit in self._lineage.own(path))
         shared, branch = map(_records, (earlier, (self._proof(file).believed, *own)))
         # That a run of the branch has finished was taken from the ledger.
-        known = [*shared, *(record for record in branch if record.state != "finished")]
-        if any(_is_of(entry, record) for record in known):
+        run_records = [*shared, *(record for record in branch if record.state != "finished")]
+        if any(_is_of(entry, record) for record in run_records):
             return True
         adopted = self._workspace.adopted(file)
         if isinstance(adopted, Adopted) and adopted.name == entry.object:
             return not shared
         last = entry.run - any(_is_of(entry, record) for record in branch)
-        objects = {"", *(record.object for record in known), *others}
+        objects = {"", *(record.object for record in run_records), *others}
         return self._was_stepped_over(file, entry, objects, last)
 
     def _was_stepped_over(
-        self, file: JobFile, entry: LedgerEntry, known: Iterable[str], last: int
+        self, file: JobFile, entry: LedgerEntry, objects: Iterable[str], last: int
     ) -> bool:
         """Whether an entry is of a run that some commit of the branch would have begun in place of
         a known one. The job has a higher number than `last` at hand.
@@ -558,14 +558,14 @@ class Derivation(Owner):
         if now is None or last >= now.job.run:
             return False
         sides = (self._workspace, *map(self._commit, self._lineage.own(file.path)))
-        for found in (self._sources(side, file) for side in sides):
-            if found is None:
+        for sources in (self._sources(side, file) for side in sides):
+            if sources is None:
                 continue
-            own = meaning.digest({**found.own, "run": entry.run}, entry.run)
+            own = meaning.digest({**sources.own, "run": entry.run}, entry.run)
             if entry.own != own:
                 continue
-            numbered = replace(found, job=replace(found.job, run=entry.run))
-            if any(decide.begun_name(numbered, replaced) == entry.object for replaced in known):
+            numbered = replace(sources, job=replace(sources.job, run=entry.run))
+            if any(decide.begun_name(numbered, replaced) == entry.object for replaced in objects):
                 return True
         return False
 
@@ -649,14 +649,14 @@ def _state(tree: Tree, folder: str, prefix: str = "") -> State:
     """The files of a folder of a tree."""
     if tree.kind(folder) != "folder":
         return {}
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     for entry in tree.entries(folder):
         path = f"{folder}/{entry.name}"
         if entry.kind == "folder":
-            found |= _state(tree, path, f"{prefix}{entry.name}/")
+            contents |= _state(tree, path, f"{prefix}{entry.name}/")
         else:
-            found[f"{prefix}{entry.name}"] = _content(tree, path)
-    return found
+            contents[f"{prefix}{entry.name}"] = _content(tree, path)
+    return contents
 
 
 def _content(tree: Tree, path: str) -> bytes:
@@ -725,11 +725,11 @@ def difference(present: bytes | None, expected: bytes | None) -> tuple[str, int]
     if present.startswith(b"\0"):
         return f"is {present[1:].decode()}", 1
     lines = [raw.decode(errors="replace").splitlines(keepends=True) for raw in (present, expected)]
-    for number, (one, other) in enumerate(zip(*lines, strict=False), start=1):
-        if one != other and one.strip() == other.strip():
+    for number, (present_line, expected_line) in enumerate(zip(*lines, strict=False), start=1):
+        if present_line != expected_line and present_line.strip() == expected_line.strip():
             return "has other white space, or ends of lines, than what is rendered", number
-        if one != other:
-            return f"has {_quoted(one)} where {_quoted(other)} is rendered", number
+        if present_line != expected_line:
+            return f"has {_quoted(present_line)} where {_quoted(expected_line)} is rendered", number
     shorter, longer = sorted(lines, key=len)
     missing = shorter is lines[0]
     line = longer[len(shorter)] if len(longer) > len(shorter) else ""

@@ -47,31 +47,35 @@ def refusals(
     """Everything that the definition of the target does not have, each field of the spec once."""
     version = environment.targets[job.target].version
     plain = {
-        _place(m, one) for m in (patched.plain if patched else ()) for one in pruned(m, version)
+        _place(m, dropped)
+        for m in (patched.plain if patched else ())
+        for dropped in pruned(m, version)
     }
-    found: dict[Pointer, Unsupported] = {}
+    by_pointer: dict[Pointer, Unsupported] = {}
     for manifest in manifests:
         whose = f"the pods of a {TARGETS[job.target].kind}"
         if version and are_versioned(manifest):
             whose += f" of operator {version}"
         # A claim of the pod before what its containers say of it.
-        for one in sorted(pruned(manifest, version), key=lambda one: len(one.field.parts)):
-            if patched and _place(manifest, one) not in plain:
-                at = patched.at(manifest, one.pointer)
+        for dropped in sorted(
+            pruned(manifest, version), key=lambda dropped: len(dropped.field.parts)
+        ):
+            if patched and _place(manifest, dropped) not in plain:
+                at = patched.at(manifest, dropped.pointer)
             else:
-                at = _written(one, lookup(manifest.body, one.pod), job, spec)
-            message, remedy = _words(one.field)
-            found.setdefault(at, Unsupported(at, f"{whose} {message}", remedy))
-    yield from apart_from_code(found.values(), job)
+                at = _written(dropped, lookup(manifest.body, dropped.pod), job, spec)
+            message, remedy = _words(dropped.field)
+            by_pointer.setdefault(at, Unsupported(at, f"{whose} {message}", remedy))
+    yield from apart_from_code(by_pointer.values(), job)
 
 
-def _place(manifest: Manifest, one: Pruned) -> tuple[str, str, Pointer]:
-    return manifest.kind, manifest.name, one.pointer
+def _place(manifest: Manifest, dropped: Pruned) -> tuple[str, str, Pointer]:
+    return manifest.kind, manifest.name, dropped.pointer
 
 
 def _words(field: Pointer) -> tuple[str, str]:
-    known = (words for pattern, words in _WORDS.items() if field.matches(pattern))
-    return next(known, (f"do not have {_name(field)}: {_DROPPED}", _REMEDY))
+    matches = (words for pattern, words in _WORDS.items() if field.matches(pattern))
+    return next(matches, (f"do not have {_name(field)}: {_DROPPED}", _REMEDY))
 
 
 def _name(field: Pointer) -> str:
@@ -80,11 +84,13 @@ def _name(field: Pointer) -> str:
     return ".".join(keys[1:] if keys[0].endswith("ontainers") else keys)
 
 
-def _written(one: Pruned, pod: Mapping[str, Data], job: Job, spec: Mapping[str, Data]) -> Pointer:
+def _written(
+    dropped: Pruned, pod: Mapping[str, Data], job: Job, spec: Mapping[str, Data]
+) -> Pointer:
     """The field of a job that a field of a rendered pod comes from, or its name."""
-    holder, *rest = one.field.parts
+    holder, *rest = dropped.field.parts
     if not holder.endswith("ontainers"):
-        return authored.of_pod(one.field, pod) or Pointer("/name")
+        return authored.of_pod(dropped.field, pod) or Pointer("/name")
     container, inside = pod[holder][int(rest[0])], Pointer.of(*rest[1:])
     if holder == "initContainers":
         return authored.of_init_container(container, inside, spec) or Pointer.of(
@@ -98,5 +104,5 @@ def _written(one: Pruned, pod: Mapping[str, Data], job: Job, spec: Mapping[str, 
 def _mount(mount: Mapping[str, Data], job: Job) -> Pointer:
     """Where a job has what its container mounts at a path."""
     places = chain.from_iterable(volume.places for volume in job.volumes)
-    known = (at for at, place in places if place.mount_path == mount["mountPath"])
-    return next(known, Pointer.of("volumes", code.NAME))
+    matches = (at for at, place in places if place.mount_path == mount["mountPath"])
+    return next(matches, Pointer.of("volumes", code.NAME))

@@ -61,24 +61,24 @@ class History:
         self, files: Collection[JobFile], workspace: Workspace
     ) -> Mapping[JobFile, Recorded | None]:
         """The run of each job: as it is recorded, or else as git knows it."""
-        found = {file: workspace.folder(file.environment).recorded(file.name) for file in files}
+        recorded = {file: workspace.folder(file.environment).recorded(file.name) for file in files}
         merged = {
             file: side
-            for file, run in found.items()
+            for file, run in recorded.items()
             if (side := self._of_a_merge(file, run, workspace))
         }
         again = [
             file
-            for file, run in found.items()
+            for file, run in recorded.items()
             if run and file not in merged and self._is_overtaken(file, run.record, workspace)
         ]
-        missing = [file for file, run in found.items() if not run and file not in merged]
-        known = self.recorded((*missing, *again))
-        better = {file: known.get(file) for file in (*missing, *again)}
-        for file, run in found.items():
+        missing = [file for file, run in recorded.items() if not run and file not in merged]
+        committed = self.recorded((*missing, *again))
+        better = {file: committed.get(file) for file in (*missing, *again)}
+        for file, run in recorded.items():
             if run and file not in better and file not in merged and not run.files.intact:
                 better[file] = self._committed(file, run)
-        return {**found, **better, **merged}
+        return {**recorded, **better, **merged}
 
     def lacks(self, file: JobFile, record: Record) -> bool:
         """Whether the last commit has not the run that is recorded here.
@@ -91,9 +91,9 @@ class History:
         head = self._at(self._tip)
         if head.tree.kind(folder_of(file.environment)) != "folder":
             return False  # what is rendered may be kept out of git, and applied all the same
-        found = head.folder(file.environment).record(file.name)
-        unreadable = found is None and head.tree.kind(path(file.environment, file.name))
-        return found != record and not unreadable
+        committed = head.folder(file.environment).record(file.name)
+        unreadable = committed is None and head.tree.kind(path(file.environment, file.name))
+        return committed != record and not unreadable
 
     def _is_overtaken(self, file: JobFile, record: Record, workspace: Workspace) -> bool:
         """Whether a job's own file asks for another run than one that is in no commit, or for that
@@ -105,29 +105,33 @@ class History:
 
     def _committed(self, file: JobFile, run: Recorded) -> Recorded:
         """A run whose files at hand were edited, with the last commit's if those are whole."""
-        found = self._at(self._tip).rendered(file) if self._found else None
-        if found is None or not found.files.intact or found.record.files != run.record.files:
+        committed = self._at(self._tip).rendered(file) if self._found else None
+        if (
+            committed is None
+            or not committed.files.intact
+            or committed.record.files != run.record.files
+        ):
             return run
-        return Recorded(run.record, replace(found.files, here=False))
+        return Recorded(run.record, replace(committed.files, here=False))
 
     def recorded(self, files: Collection[JobFile]) -> Mapping[JobFile, Recorded]:
         """The last run of each job that a commit has a record of and that the job outlived."""
         if not files or self._found is None:
             return {}
         head = self._at(self._tip)
-        found = {file: run for file in files if (run := head.rendered(file))}
-        missing = [file for file in files if file not in found]
+        runs = {file: run for file in files if (run := head.rendered(file))}
+        missing = [file for file in files if file not in runs]
         went: set[JobFile] = set()  # with their records; those that are there came again
         for file, commit in self._lost(missing):
-            if file in found or file in went or head.tree.kind(file.path) != "file":
+            if file in runs or file in went or head.tree.kind(file.path) != "file":
                 continue
             run = self._at(f"{commit}^").rendered(file)
             if run is not None and self._at(commit).tree.kind(file.path) == "file":
-                found[file] = run
+                runs[file] = run
             elif run is not None:
                 went.add(file)
         return {
-            file: replace(run, files=replace(run.files, here=False)) for file, run in found.items()
+            file: replace(run, files=replace(run.files, here=False)) for file, run in runs.items()
         }
 
     def _of_a_merge(
@@ -144,11 +148,11 @@ class History:
             return None
         for parent in self._sides(file, source):
             side = self._at(parent)
-            found = side.rendered(file) if side.reader.source(file.path) == source else None
-            if found is not None and found.files.intact:
-                if run and run.record == found.record:
+            recorded = side.rendered(file) if side.reader.source(file.path) == source else None
+            if recorded is not None and recorded.files.intact:
+                if run and run.record == recorded.record:
                     return None
-                return Recorded(found.record, replace(found.files, here=False))
+                return Recorded(recorded.record, replace(recorded.files, here=False))
         return None
 
     def _sides(self, file: JobFile, source: str) -> tuple[str, ...]:
@@ -162,8 +166,8 @@ class History:
         repository, inside = self._found
         names = (file.path, f"{folder_of(file.environment)}/{file.name}/{RECORD_FILE}")
         paths = (f"{inside}/{name}" if inside else name for name in names)
-        asked = ("--max-count=1", "--parents", self._tip, "--", *paths)
-        commit, *parents = repository.line("rev-list", *asked).split() or [""]
+        arguments = ("--max-count=1", "--parents", self._tip, "--", *paths)
+        commit, *parents = repository.line("rev-list", *arguments).split() or [""]
         kept = len(parents) > 1 and self._at(commit).reader.source(file.path) == source
         return tuple(parents) if kept else ()
 
@@ -195,9 +199,9 @@ class History:
         for file in files:
             path = f"{folder_of(file.environment)}/{file.name}/{RECORD_FILE}"
             wanted[f"{inside}/{path}" if inside else path].append(file)
-        asked = ("--format=%x00%H", "--name-only", "--diff-filter=D", "--no-renames", "-m")
+        arguments = ("--format=%x00%H", "--name-only", "--diff-filter=D", "--no-renames", "-m")
         folders = sorted({path.rpartition(f"/{RENDERED}/")[0] + f"/{RENDERED}" for path in wanted})
-        log = repository.git("log", *asked, self._tip, "--", *folders).decode(errors="replace")
+        log = repository.git("log", *arguments, self._tip, "--", *folders).decode(errors="replace")
         for entry in log.split("\0")[1:]:
             commit, *paths = entry.split("\n")
             for path in paths:

@@ -139,8 +139,8 @@ class IncrementalCheck(Owner):
         """What a job comes to; None in a broken environment, which alone is reported."""
         if self.workspace.sound(file.environment) is None:
             return None
-        found = self._recall(file) or self._render(file)
-        return replace(found, underived=self._underived_of(file))
+        checked = self._recall(file) or self._render(file)
+        return replace(checked, underived=self._underived_of(file))
 
     @tracked(same=eq)
     def _underived_of(self, file: JobFile) -> tuple[Finding, ...]:
@@ -154,13 +154,13 @@ class IncrementalCheck(Owner):
             return None
         if file.environment not in self._kept:
             self._kept[file.environment] = cache.of(self._root, file.environment, EMBEDDED)
-        known = self._kept[file.environment].recall(file.name, self.workspace.reader.is_as)
-        if known is None:
+        outcome = self._kept[file.environment].recall(file.name, self.workspace.reader.is_as)
+        if outcome is None:
             return None
         recorded = self.workspace.folder(file.environment).recorded(file.name)
         if recorded is None or not self.workspace.stays(file, recorded):
             return None
-        return Checked(known, recorded.record)
+        return Checked(outcome, recorded.record)
 
     def _render(self, file: JobFile) -> Checked:
         folder = self.workspace.folder(file.environment)
@@ -200,43 +200,43 @@ class IncrementalCheck(Owner):
     def refresh(self, today: str) -> set[str]:
         """Find what is about several jobs anew; the files about which anything has changed."""
         self._today.put(today)
-        found = {_NOWHERE: self._of_none()}
-        found |= {name: self._of(name) for name in self.workspace.survey.jobs}
-        before, self._of_environments = self._of_environments, found
+        findings = {_NOWHERE: self._of_none()}
+        findings |= {name: self._of(name) for name in self.workspace.survey.jobs}
+        before, self._of_environments = self._of_environments, findings
         return {
             file
-            for name in {**before, **found}
-            if before.get(name) is not found.get(name)
-            for file in self._group(name, found.get(name, ()))
+            for name in {**before, **findings}
+            if before.get(name) is not findings.get(name)
+            for file in self._group(name, findings.get(name, ()))
         }
 
     @tracked()
     def _of_none(self) -> tuple[Finding, ...]:
         """The findings of what belongs to no environment."""
-        found = self.workspace.findings
+        findings = self.workspace.findings
         proof = self._proof.get()
-        return (*found, *map(derivation.finding, proof.orphans() if proof else ()))
+        return (*findings, *map(derivation.finding, proof.orphans() if proof else ()))
 
     @tracked()
     def _of(self, name: str) -> tuple[Finding, ...]:
         """The findings of an environment, as far as its jobs were checked."""
         jobs = self.workspace.survey.jobs.get(name, ())
-        known = {file.name: it for file in jobs if (it := self.checked(file))}
+        by_job = {file.name: it for file in jobs if (it := self.checked(file))}
         folder = self.workspace.folder(name)
-        begins = {job: it.record.object if it.record else "" for job, it in known.items()}
-        new = (file for file in jobs if file.name in known and not folder.record(file.name))
+        begins = {job: it.record.object if it.record else "" for job, it in by_job.items()}
+        new = (file for file in jobs if file.name in by_job and not folder.record(file.name))
         check = EnvironmentCheck(
             name=name,
             jobs=jobs,
-            checked={job: it.outcome for job, it in known.items()},
-            runs={job: it.record for job, it in known.items() if it.record},
+            checked={job: it.outcome for job, it in by_job.items()},
+            runs={job: it.record for job, it in by_job.items() if it.record},
             unknown=tuple(file for file in new if has_unknown_run(folder, file, begins[file.name])),
-            whole=len(known) == len(jobs),
+            whole=len(by_job) == len(jobs),
         )
-        found = check.findings(self.workspace, self._today.get())
+        findings = check.findings(self.workspace, self._today.get())
         is_sound = self.workspace.sound(name) is not None  # or its jobs are not checked
-        of_jobs = (it for one in known.values() for it in one.underived if is_sound)
-        return (*found, *of_jobs, *self._underived_beside(name))
+        of_jobs = (it for checked in by_job.values() for it in checked.underived if is_sound)
+        return (*findings, *of_jobs, *self._underived_beside(name))
 
     @tracked(same=eq)
     def _underived_beside(self, name: str) -> tuple[Finding, ...]:
@@ -247,8 +247,11 @@ class IncrementalCheck(Owner):
         is_sound = self.workspace.sound(name) is not None
         own = [file.name for file in self.workspace.survey.jobs.get(name, ()) if is_sound]
         others = (JobFile(name, job) for job in proof.jobs(name) - own)
-        found = (*(it for file in others for it in proof.of_job(file)), *proof.beyond_jobs(name))
-        return tuple(map(derivation.finding, found))
+        underived = (
+            *(it for file in others for it in proof.of_job(file)),
+            *proof.beyond_jobs(name),
+        )
+        return tuple(map(derivation.finding, underived))
 
     def _derivation(self) -> Derivation | None:
         if self._last_proof is not None:
@@ -269,7 +272,7 @@ class IncrementalCheck(Owner):
         grouped: defaultdict[str, list[Finding]] = defaultdict(list)
         for finding in findings:
             grouped[finding.place.file].append(finding)
-        now = {file: tuple(found) for file, found in grouped.items()}
+        now = {file: tuple(items) for file, items in grouped.items()}
         was = self._found.pop(name, {})
         if now:
             self._found[name] = now
@@ -284,8 +287,8 @@ class IncrementalCheck(Owner):
     def findings(self, file: str) -> tuple[Finding, ...]:
         """What is known about a file, by position."""
         names = sorted(self._about.get(file, ()))
-        found = (finding for name in names for finding in self._found[name][file])
-        return tuple(sorted(dict.fromkeys(found), key=lambda finding: finding.order))
+        all_findings = (finding for name in names for finding in self._found[name][file])
+        return tuple(sorted(dict.fromkeys(all_findings), key=lambda finding: finding.order))
 
     def everything(self) -> Iterator[Finding]:
         """What is known about all files, as a report lists it."""

@@ -114,17 +114,17 @@ def header(file: JobFile, source: str = "") -> str:
     )
 
 
-def job(found: ResolvedJob, context: Context, present: Recorded | None = None) -> Rendered:
+def job(resolved: ResolvedJob, context: Context, present: Recorded | None = None) -> Rendered:
     """Everything that can be said about one job without looking at another.
 
     `present` is the run that it has, if any.
     """
-    loaded, sources = found.loaded, found.sources
+    loaded, sources = resolved.loaded, resolved.sources
     failed = Rendered(file=loaded.file, usable=False, findings=loaded.findings, inputs=loaded.files)
     if loaded.spec is None:
         return failed
     if sources is None:
-        return replace(failed, findings=_about(loaded.file, found.findings))
+        return replace(failed, findings=_about(loaded.file, resolved.findings))
     record = present.record if present else None
     decision = decide(sources, record, context.ledger)
     if context.replaces is not None and (decision.step is Step.BEGIN or record is None):
@@ -250,8 +250,8 @@ def _next_run(done: Rendered, work: _Work) -> Rendered:
         return replace(done, usable=False, findings=(*linted, *_about(file, problems)))
     findings = tuple(_check(manifests, sources.spec, job, environment, patched))
     findings = tuple(f for f in findings if not _is_said(f, linted))
-    found = (*linted, *_about(file, findings))
-    return replace(done, findings=found, files=texts, record=_record(work, texts, manifests))
+    all_findings = (*linted, *_about(file, findings))
+    return replace(done, findings=all_findings, files=texts, record=_record(work, texts, manifests))
 
 
 def _patched(work: _Work, manifests: tuple[Manifest, ...], name: str) -> Patched:
@@ -333,27 +333,27 @@ def _unadoptable(sources: Sources, adopted: Adopted) -> Iterator[Finding]:
 
 def _in_adopted(manifest: Manifest, adopted: Adopted, sources: Sources) -> Iterator[Finding]:
     """What no object may have; how it runs otherwise stays as it is."""
-    found = []
+    findings = []
     for rule, hit in permitted.of_any_object(manifest, sources.environment, sources.job):
-        one = _finding(rule, hit, manifest, sources.spec)
-        found.append(replace(one, place=adopted.document.place(hit.pointer), related=()))
-    yield from found
-    yield from deception.elsewhere(adopted.unseen, found)
+        finding = _finding(rule, hit, manifest, sources.spec)
+        findings.append(replace(finding, place=adopted.document.place(hit.pointer), related=()))
+    yield from findings
+    yield from deception.elsewhere(adopted.unseen, findings)
 
 
 # --- a run that goes on, or has ended ------------------------------------------------------------
 
 
-def _continued(done: Rendered, work: _Work, recorded: Recorded, known: Ledger) -> Rendered:
+def _continued(done: Rendered, work: _Work, recorded: Recorded, entries: Ledger) -> Rendered:
     """The recorded run in the state that it is in now, and operated as it is now."""
     sources, decision, was = work.sources, work.decision, recorded.record
     if decision.step is Step.END:
-        kept = _attributed(work, recorded, known)
+        kept = _attributed(work, recorded, entries)
         return replace(done, record=replace(kept.ended(decision.state), object=decision.name))
     whole = recorded.files.intact and recorded.files.here
     resumed = decision.state != was.state
     if whole and not resumed and not edited_operation(was, sources):
-        return replace(done, record=_attributed(work, recorded, known))
+        return replace(done, record=_attributed(work, recorded, entries))
     try:
         texts = _texts(work, recorded)
         adjusted = _adjusted(work, was, texts)
@@ -363,7 +363,7 @@ def _continued(done: Rendered, work: _Work, recorded: Recorded, known: Ledger) -
     changed = resumed or adjusted.texts != texts
     decision = settled(decision, sources, adjusted.held, changed=changed)
     done = replace(done, decision=decision, findings=(*done.findings, *_held(work, decision)))
-    kept = _attributed(work, recorded, known, adjusted.held)
+    kept = _attributed(work, recorded, entries, adjusted.held)
     if whole and not changed:
         return replace(done, record=kept)
     manifests = objects.manifests(adjusted.texts, was.target)
@@ -373,13 +373,13 @@ def _continued(done: Rendered, work: _Work, recorded: Recorded, known: Ledger) -
 
 
 def _attributed(
-    work: _Work, recorded: Recorded, known: Ledger, held: Collection[str] = ()
+    work: _Work, recorded: Recorded, entries: Ledger, held: Collection[str] = ()
 ) -> Record:
     """The record of a run that goes on, or has ended, with what is written now."""
     sources, decision, was = work.sources, work.decision, recorded.record
     job, inherited = meaning.attributed(was, sources.own, sources.spec.data, held)
     # Another run may have finished with what the file says now: a base moved there and back.
-    if decision.state != "finished" and known.finished(
+    if decision.state != "finished" and entries.finished(
         work.file.name, meaning.digest(job, was.run)
     ):
         job, inherited = dict(was.job), dict(was.inherited)
@@ -406,8 +406,8 @@ def _texts(work: _Work, recorded: Recorded) -> Mapping[str, str]:
     sources, was = work.sources, recorded.record  # or they are rendered elsewhere
     if was.adopted and sources.adopted is not None:
         return _readopted(work.file, sources.adopted, was)
-    found = recorded_job(was, sources.spec, sources.environment, work.file.path)
-    texts = adjust.restored(found, work.texts)
+    run = recorded_job(was, sources.spec, sources.environment, work.file.path)
+    texts = adjust.restored(run, work.texts)
     if texts is None:
         raise CannotAdjust(
             f"rendered files of {was.object} were edited, and this version of Trainwright does not "
@@ -475,9 +475,9 @@ def _meant(spec: Layered, problem: Unsupported) -> tuple[Location, tuple[Related
 def _left_out(spec: Layered, job: Job, environment: Environment) -> Iterator[Finding]:
     """What of the pool is not rendered, since a ResourceFlavor says it."""
     if job.pool:
-        asked = {"nodeSelector": job.pool.node_selector, "tolerations": job.pool.tolerations}
+        fields = {"nodeSelector": job.pool.node_selector, "tolerations": job.pool.tolerations}
         parts = left_to_flavor(job, environment)
-        left = " and ".join(part for part, value in asked.items() if value and part in parts)
+        left = " and ".join(part for part, value in fields.items() if value and part in parts)
         if left:
             message = f"{left} of the pool {job.pool.name} are left to the flavor of {job.queue}"
             at = Pointer("/pool")
@@ -505,16 +505,16 @@ def _check(
     patched: Patched | None = None,
 ) -> Iterator[Finding]:
     """What is wrong with the objects; what is only with a patch of the pods, at its line."""
-    found = _found(manifests, spec, job, environment)
+    pairs = _found(manifests, spec, job, environment)
     if patched is None:
-        yield from (finding for _, finding in found)
+        yield from (finding for _, finding in pairs)
         return
     yield from patched.findings()
     plain = _found(patched.plain, spec, replace(job, pod_patch={}), environment)
-    known = {(finding.rule, finding.message) for _, finding in plain}
-    for manifest, finding in found:
+    unpatched = {(finding.rule, finding.message) for _, finding in plain}
+    for manifest, finding in pairs:
         at = patched.at(manifest, finding.pointer)
-        if (finding.rule, finding.message) in known:
+        if (finding.rule, finding.message) in unpatched:
             yield finding
         elif not patched.is_absent(at):  # of which the patch has a finding
             yield replace(finding, place=spec.origin(at), path=at, related=())
@@ -533,11 +533,11 @@ def _found(
         for role, rule, hit in sorted(placed, key=lambda each: groups.index(each[0])):
             own = layers.of_role(spec, role.name) if role else spec
             at = _in_container(hit, manifests, own)
-            known = (rule.id, at or hit.spec, hit.message)
-            if known not in reported:
-                reported.add(known)
-                found = _finding(rule, hit, manifest, own, at)
-                yield manifest, in_role(found, spec, role)
+            key = (rule.id, at or hit.spec, hit.message)
+            if key not in reported:
+                reported.add(key)
+                own_finding = _finding(rule, hit, manifest, own, at)
+                yield manifest, in_role(own_finding, spec, role)
 
 
 def _group_of(pointer: str, job: Job) -> Role | None:
@@ -564,9 +564,9 @@ def _in_text(spec: Layered) -> Iterator[Finding]:
     deceptive = tuple(_deceptive(spec))
     yield from deceptive
     for hit in deception.in_spec(spec.data):
-        found = _finding(deception.deceptive_text, hit, None, spec)
-        if not _is_said(found, deceptive):
-            yield found
+        finding = _finding(deception.deceptive_text, hit, None, spec)
+        if not _is_said(finding, deceptive):
+            yield finding
 
 
 def _credentials(spec: Layered) -> Iterator[Finding]:
@@ -583,12 +583,12 @@ def _deceptive(spec: Layered) -> Iterator[Finding]:
 
 def _is_said(finding: Finding, linted: tuple[Finding, ...]) -> bool:
     """Whether what is found in a value, or a rendered file, was found in the spec's own text."""
-    for one in linted:
-        if one.rule == finding.rule == secrets.CREDENTIAL and one.path.within(finding.path):
+    for other in linted:
+        if other.rule == finding.rule == secrets.CREDENTIAL and other.path.within(finding.path):
             return True
-        if one.rule == finding.rule == deception.deceptive_text.id and (
-            one.place.file,
-            one.place.line,
+        if other.rule == finding.rule == deception.deceptive_text.id and (
+            other.place.file,
+            other.place.line,
         ) == (finding.place.file, finding.place.line):
             return True
     return False

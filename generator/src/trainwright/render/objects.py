@@ -36,11 +36,11 @@ def refusals(
     if broken:
         yield from broken
         return
-    known = set()  # of what is inherited each role has the same
+    messages = set()  # of what is inherited each role has the same
     for group in job.groups:
         for kind, problem in _refusals_of(group, environment, name):
-            if problem.message not in known:
-                known.add(problem.message)
+            if problem.message not in messages:
+                messages.add(problem.message)
                 yield kind, _in_role(problem, group)
     longest = f"{name}{target.longest_suffix(job)}"
     over = len(longest) - identity.MAX_NAME

@@ -39,55 +39,55 @@ def findings(
     environment: Environment, own: OwnObjects, runs: Mapping[str, Record]
 ) -> Iterator[Finding]:
     """Everything that keeps objects from being applied, and what rules say of them."""
-    found = (*own.findings, *_of_objects(environment, own, runs))
-    yield from found
-    secret = {one.document.file for one in own.objects if one.manifest.group_kind == SECRET}
+    own_findings = (*own.findings, *_of_objects(environment, own, runs))
+    yield from own_findings
+    secret = {item.document.file for item in own.objects if item.manifest.group_kind == SECRET}
     unseen = (line for line in own.unseen if line[0].file not in secret)  # it would be shown
-    yield from deception.elsewhere(unseen, found, environment.name)
+    yield from deception.elsewhere(unseen, own_findings, environment.name)
 
 
 def _of_objects(
     environment: Environment, own: OwnObjects, runs: Mapping[str, Record]
 ) -> Iterator[Finding]:
-    together = Bundle(one.manifest for one in own.objects)
+    together = Bundle(item.manifest for item in own.objects)
     rendered = _rendered(runs)
     seen: dict[tuple[str, str, str, str], OwnObject] = {}
-    for one in own.objects:
-        title = one.manifest.title
-        if refused := _refused(one.manifest.group_kind):
+    for item in own.objects:
+        title = item.manifest.title
+        if refused := _refused(item.manifest.group_kind):
             message, remedy = refused
-            found = dx.OWN_OBJECT.at(_at(one, Pointer("/kind")), message, remedy=remedy)
-            yield replace(found, subject=environment.name, manifest=title)
+            refusal = dx.OWN_OBJECT.at(_at(item, Pointer("/kind")), message, remedy=remedy)
+            yield replace(refusal, subject=environment.name, manifest=title)
             continue
         about = (
-            *_out_of_place(one, environment),
-            *_of_schema(one, environment.kubernetes_version),
-            *_of_rules(one, environment, together),
-            *_twice(one, seen, rendered),
+            *_out_of_place(item, environment),
+            *_of_schema(item, environment.kubernetes_version),
+            *_of_rules(item, environment, together),
+            *_twice(item, seen, rendered),
         )
         for finding in about:
             yield replace(finding, subject=environment.name, manifest=title)
 
 
-def _at(one: OwnObject, pointer: Pointer) -> Location:
-    return one.document.place(pointer)
+def _at(item: OwnObject, pointer: Pointer) -> Location:
+    return item.document.place(pointer)
 
 
 # --- what belongs there --------------------------------------------------------------------------
 
 
-def _out_of_place(one: OwnObject, environment: Environment) -> Iterator[Finding]:
-    manifest = one.manifest
+def _out_of_place(item: OwnObject, environment: Environment) -> Iterator[Finding]:
+    manifest = item.manifest
     if not manifest.name:
         message = "metadata.name must say what the object is called"
         remedy = "Give it a name: what is generated cannot be found again."
-        yield dx.OWN_OBJECT.at(_at(one, Pointer("/metadata")), message, remedy=remedy)
+        yield dx.OWN_OBJECT.at(_at(item, Pointer("/metadata")), message, remedy=remedy)
     if manifest.namespace != environment.namespace:
-        found = f'"{manifest.namespace}"' if manifest.namespace else "not set"
-        message = f"metadata.namespace is {found}, the environment's is {environment.namespace}"
+        current = f'"{manifest.namespace}"' if manifest.namespace else "not set"
+        message = f"metadata.namespace is {current}, the environment's is {environment.namespace}"
         remedy = f"Write namespace: {environment.namespace}."
         at = _NAMESPACE if manifest.namespace else Pointer("/metadata")
-        yield dx.OWN_OBJECT.at(_at(one, at), message, remedy=remedy)
+        yield dx.OWN_OBJECT.at(_at(item, at), message, remedy=remedy)
 
 
 def _refused(kind: GroupKind) -> tuple[str, str] | None:
@@ -116,22 +116,22 @@ def _refused(kind: GroupKind) -> tuple[str, str] | None:
 # --- schema and rules ----------------------------------------------------------------------------
 
 
-def _of_schema(one: OwnObject, version: str) -> Iterator[Finding]:
-    manifest = one.manifest
+def _of_schema(item: OwnObject, version: str) -> Iterator[Finding]:
+    manifest = item.manifest
     api_version, kind = manifest.api_version, manifest.kind
-    known = _schema(api_version, kind, version)
-    if known is None:
+    definition = _schema(api_version, kind, version)
+    if definition is None:
         if _serves(api_version.rpartition("/")[0], version):
             when = kubernetes_schemas.when_kind(api_version, kind, version)
             message = f"Kubernetes {version} has no {kind} of {api_version}"
             remedy = "Write an apiVersion that it serves."
             text = f"{message}: {when}" if when else message
-            yield dx.RENDERED_SCHEMA.at(_at(one, Pointer("/apiVersion")), text, remedy=remedy)
+            yield dx.RENDERED_SCHEMA.at(_at(item, Pointer("/apiVersion")), text, remedy=remedy)
         return
-    repeated = ListMaps(known.root, version).repeated(manifest.body)
-    for violation in (*known.explain(manifest.body), *repeated):
-        dated = schema.dated(violation, known.root, version)
-        find = one.document.key_place if violation.key else one.document.place
+    repeated = ListMaps(definition.root, version).repeated(manifest.body)
+    for violation in (*definition.explain(manifest.body), *repeated):
+        dated = schema.dated(violation, definition.root, version)
+        find = item.document.key_place if violation.key else item.document.place
         place = find(violation.pointer)
         finding = dx.RENDERED_SCHEMA.at(place, dated.message, remedy=dated.remedy)
         yield replace(finding, pointer=violation.pointer)
@@ -151,12 +151,12 @@ def _serves(group: str, version: str) -> bool:
     return any(api_version.rpartition("/")[0] == group for api_version, _ in served)
 
 
-def _of_rules(one: OwnObject, environment: Environment, together: Bundle) -> Iterator[Finding]:
-    for rule, hit in families.run(subject_of(one.manifest, environment, None, together)):
+def _of_rules(item: OwnObject, environment: Environment, together: Bundle) -> Iterator[Finding]:
+    for rule, hit in families.run(subject_of(item.manifest, environment, None, together)):
         yield Finding(
             rule=rule.id,
             severity=rule.severity,
-            place=_at(one, Pointer(hit.pointer)),
+            place=_at(item, Pointer(hit.pointer)),
             message=hit.message,
             remedy=rule.by_hand or rule.remedy,
             note=hit.note,
@@ -178,18 +178,18 @@ def _rendered(runs: Mapping[str, Record]) -> Mapping[tuple[str, str], str]:
 
 
 def _twice(
-    one: OwnObject,
+    item: OwnObject,
     seen: dict[tuple[str, str, str, str], OwnObject],
     rendered: Mapping[tuple[str, str], str],
 ) -> Iterator[Finding]:
-    group, kind, namespace, name = one.manifest.identity
+    group, kind, namespace, name = item.manifest.identity
     job = rendered.get((namespace, "/".join(filter(None, (group, kind, name)))))
     if job is not None:
-        message = f"{one.manifest.title} is rendered by {job}, too"
-        yield dx.OBJECT_COLLISION.at(one.place, message, remedy="Give it another name.")
-    first = seen.setdefault(one.manifest.identity, one)
-    if first is not one and one.manifest.metadata.get("name"):
-        message = f"{one.manifest.title} is there twice"
-        related = (Related("first", one.manifest.title, first.place),)
+        message = f"{item.manifest.title} is rendered by {job}, too"
+        yield dx.OBJECT_COLLISION.at(item.place, message, remedy="Give it another name.")
+    first = seen.setdefault(item.manifest.identity, item)
+    if first is not item and item.manifest.metadata.get("name"):
+        message = f"{item.manifest.title} is there twice"
+        related = (Related("first", item.manifest.title, first.place),)
         remedy = "Keep one of them."
-        yield dx.OBJECT_COLLISION.at(one.place, message, remedy=remedy, related=related)
+        yield dx.OBJECT_COLLISION.at(item.place, message, remedy=remedy, related=related)

@@ -70,9 +70,9 @@ class Patched:
         for template in pod_templates(manifest, Bundle(self.manifests)):
             for inside in _inside(template, Pointer(pointer)):
                 return self._setting(template, inside)
-        if found := _TEMPLATE.match(pointer):
-            template = PodTemplate(found[0], lookup(manifest.body, Pointer(found[0])) or {})
-            return self._setting(template, Pointer(pointer[found.end() :]))
+        if match := _TEMPLATE.match(pointer):
+            template = PodTemplate(match[0], lookup(manifest.body, Pointer(match[0])) or {})
+            return self._setting(template, Pointer(pointer[match.end() :]))
         return AT
 
     def _setting(self, template: PodTemplate, inside: Pointer) -> Pointer:
@@ -91,7 +91,7 @@ class Patched:
     def _pods(self) -> tuple[tuple[PodTemplate, PodTemplate], ...]:
         """Each pod template without the patch, and with it."""
         old, new = (
-            [t for one in each for t in pod_templates(one, Bundle(each))]
+            [t for manifest in each for t in pod_templates(manifest, Bundle(each))]
             for each in (self.plain, self.manifests)
         )
         return tuple(zip(old, new, strict=True))
@@ -110,19 +110,19 @@ class Patched:
     @cached_property
     def _absent_items(self) -> tuple[Item, ...]:
         """Containers that are to be changed, and items to be deleted, that the pods do not have."""
-        known = pod_patch.items(self.job.pod_patch, self._version)
-        return tuple(item for item in known for old, _ in self._pods[:1] if self._misses(item, old))
+        items = pod_patch.items(self.job.pod_patch, self._version)
+        return tuple(item for item in items for old, _ in self._pods[:1] if self._misses(item, old))
 
     def _misses(self, item: Item, old: PodTemplate) -> bool:
         added = item.at.parent.last not in _CONTAINERS or "image" in item.body
         if old.partial or (added and not item.deleted):
             return False
-        return item.name not in [str(one.get(item.key)) for one in self._beside(item, old)]
+        return item.name not in [str(other.get(item.key)) for other in self._beside(item, old)]
 
     def _absent(self, old: PodTemplate) -> Iterator[Finding]:
         for item in self._absent_items:
             holder = item.at.parent.last
-            have = [str(one.get(item.key)) for one in self._beside(item, old)]
+            have = [str(other.get(item.key)) for other in self._beside(item, old)]
             message = f'{holder} of the pods have no item with {item.key} "{item.name}"'
             remedy = f"Use one of {', '.join(have)}." if have else "Remove it."
             if holder in _CONTAINERS and not item.deleted:
@@ -138,7 +138,9 @@ class Patched:
             if isinstance(patch, list):
                 patch = patch[int(key)]
                 name = next((k for k in ("name", item.key) if k in patch), "")
-                same = (one for one in pod or () if one.get(name) == patch.get(name))
+                same = (
+                    candidate for candidate in pod or () if candidate.get(name) == patch.get(name)
+                )
                 pod = next(same, {})
             else:
                 patch, pod = patch[key], (pod or {}).get(key)
@@ -297,5 +299,5 @@ def _sets(value: Data) -> bool:
 
 def _accelerators(pod: PodTemplate) -> dict[str, Decimal]:
     """How many of each accelerator one pod asks for, its init containers and sidecars included."""
-    found = pod_requests(pod).items()
-    return {name: amount for name, amount in found if amount and is_accelerator(name)}
+    requests = pod_requests(pod).items()
+    return {name: amount for name, amount in requests if amount and is_accelerator(name)}

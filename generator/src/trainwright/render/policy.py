@@ -41,11 +41,11 @@ class EnvironmentCheck:
 
     def findings(self, workspace: Workspace, today: str) -> tuple[Finding, ...]:
         """All that remain after waivers."""
-        environment, known = workspace.sound(self.name), workspace.ledger(self.name)
+        environment, entries = workspace.sound(self.name), workspace.ledger(self.name)
         if environment is None:
             return workspace.loaded(self.name).findings
-        if known.findings:
-            return known.findings
+        if entries.findings:
+            return entries.findings
         together = tuple(collisions.find(self.name, self.runs, workspace.reader))
         own = workspace.own_objects(self.name) if self.complete else NONE
         if own != NONE:
@@ -56,7 +56,7 @@ class EnvironmentCheck:
         checked = [*self._of_jobs(), JobFindings("", together, ()), *self._unknown(workspace)]
         findings = apply_policy(environment, checked, today, whole=self.whole)
         jobs = {file.name for file in self.jobs}
-        strange = ledger.strangers(known, jobs, self.name) if self.whole else ()
+        strange = ledger.strangers(entries, jobs, self.name) if self.whole else ()
         return (*findings, *strange)
 
     def _unseen(self, workspace: Workspace) -> Iterator[tuple[Location, str]]:

@@ -22,15 +22,15 @@ _Known = Mapping[str, Mapping[str, str]]  # by job and record, the commit that H
 
 def note(root: Path, environment: str, changes: Changes) -> None:
     """Remember the records that have been written for an environment."""
-    known = dict(_load(root, environment))
+    by_job = dict(_load(root, environment))
     head = lineage.state(root).get("HEAD", "")
     for path, text in changes.written.items():
         job, _, name = path.partition("/")
         if name == RECORD_FILE:
             now = digest(text)
-            before = {sha: at for sha, at in known.get(job, {}).items() if sha != now}
-            known[job] = dict([*before.items(), (now, head)][-_MOST:])
-    memory.write(_location(root, environment), json.dumps(known))
+            before = {sha: at for sha, at in by_job.get(job, {}).items() if sha != now}
+            by_job[job] = dict([*before.items(), (now, head)][-_MOST:])
+    memory.write(_location(root, environment), json.dumps(by_job))
 
 
 def records(root: Path, environment: str, job: str) -> Mapping[str, str]:
@@ -43,9 +43,9 @@ def records(root: Path, environment: str, job: str) -> Mapping[str, str]:
 
 def _load(root: Path, environment: str) -> _Known:
     try:
-        found: Data = json.loads(_location(root, environment).read_bytes())
+        data: Data = json.loads(_location(root, environment).read_bytes())
         return {
-            job: {str(sha): str(head) for sha, head in sums.items()} for job, sums in found.items()
+            job: {str(sha): str(head) for sha, head in sums.items()} for job, sums in data.items()
         }
     except (OSError, ValueError, AttributeError, TypeError, RecursionError):
         return {}

@@ -20,8 +20,8 @@ class _Formats(Mapping[str, Format]):
     def __getitem__(self, name: str) -> Format:
         if name not in _NAMES:
             raise KeyError(name)
-        found: Format = import_module(f"{__name__}.{name}").FORMAT
-        return found
+        format_: Format = import_module(f"{__name__}.{name}").FORMAT
+        return format_
 
     def __iter__(self) -> Iterator[str]:
         return iter(_NAMES)

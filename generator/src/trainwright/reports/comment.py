@@ -38,7 +38,11 @@ def some(parts: Sequence[str], room: int, what: str = "", rest: str = "{}") -> s
 
 def left_out(*dropped: tuple[int, str, str]) -> str:
     """What a comment has no room for: how many, and what one and many of them are called."""
-    parts = [plural(count, one, many) for count, one, many in dropped if count > 0]
+    parts = [
+        plural(count, singular, plural_form)
+        for count, singular, plural_form in dropped
+        if count > 0
+    ]
     return f"\n_Left out to fit a comment: {', '.join(parts)}._\n" if parts else ""
 
 

@@ -27,27 +27,27 @@ def named(kind: str, path: str) -> Field:
     return field(kind, pointer)
 
 
-def _keys(one: Field) -> dict[str, Field]:
-    return {key: below for key, below in one.keys.items() if key not in one.refused}
+def _keys(parent: Field) -> dict[str, Field]:
+    return {key: below for key, below in parent.keys.items() if key not in parent.refused}
 
 
 def text(kind: str, path: str) -> str:
     """What a field is, how it is written, and the fields in it."""
-    found = named(kind, path)
-    lines = textwrap.wrap(found.description, _WIDTH)
-    if found.choices:
-        lines.append(f"One of: {', '.join(map(inline, found.choices))}")
-    lines += [f"Example: {inline(example)}" for example in found.examples[:1]]
-    names = _listed(found)
+    described = named(kind, path)
+    lines = textwrap.wrap(described.description, _WIDTH)
+    if described.choices:
+        lines.append(f"One of: {', '.join(map(inline, described.choices))}")
+    lines += [f"Example: {inline(example)}" for example in described.examples[:1]]
+    names = _listed(described)
     room = max(map(len, names), default=0) + 2
     lines += ["", *(line for key in names for line in _line(key.ljust(room), names[key]))]
     return "\n".join(lines).strip("\n") + "\n"
 
 
-def _listed(one: Field) -> dict[str, Field]:
+def _listed(parent: Field) -> dict[str, Field]:
     """What may be in it, and in each of what it has by name."""
-    found = _keys(one) or _keys(one.below("<name>"))
-    return dict(sorted(found.items()))
+    fields = _keys(parent) or _keys(parent.below("<name>"))
+    return dict(sorted(fields.items()))
 
 
 def _line(name: str, below: Field) -> list[str]:
@@ -57,8 +57,8 @@ def _line(name: str, below: Field) -> list[str]:
 
 def items(kind: str, path: str) -> list[Data]:
     """The same as data."""
-    found = _listed(named(kind, path))
+    fields = _listed(named(kind, path))
     return [
         {"field": key, "description": below.description, "examples": list(below.examples)}
-        for key, below in found.items()
+        for key, below in fields.items()
     ]

@@ -31,18 +31,18 @@ _ID = re.compile(r"TW\d\w*", re.IGNORECASE)
 
 def named(word: str) -> AnyRule | None:
     """The rule with an id or a name, or None for what cannot be an id."""
-    known = every_rule()
-    names = {rule.name: key for key, rule in known.items()}
-    found = known.get(names.get(word.lower(), word.upper()))
-    if found is None and _ID.fullmatch(word):
-        near = sorted(known, key=lambda key: _differing(key, word.upper()))[:3]
-        shown = ", ".join(f"{key} ({known[key].name})" for key in near)
+    rules = every_rule()
+    names = {rule.name: key for key, rule in rules.items()}
+    match = rules.get(names.get(word.lower(), word.upper()))
+    if match is None and _ID.fullmatch(word):
+        near = sorted(rules, key=lambda key: _differing(key, word.upper()))[:3]
+        shown = ", ".join(f"{key} ({rules[key].name})" for key in near)
         raise SelectionError(f'there is no rule "{word}". The nearest are {shown}')
-    return found
+    return match
 
 
-def _differing(one: str, other: str) -> int:
-    return sum(a != b for a, b in zip_longest(one, other))
+def _differing(word: str, other: str) -> int:
+    return sum(a != b for a, b in zip_longest(word, other))
 
 
 def text(rule: AnyRule) -> str:

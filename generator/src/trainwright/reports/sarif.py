@@ -44,16 +44,16 @@ def render(report: Report) -> str:
 
 
 def _rule(finding: Finding) -> Data:
-    known = rule(finding)
-    full = f"{known.summary} {known.effect}".strip()
+    described = rule(finding)
+    full = f"{described.summary} {described.effect}".strip()
     return {
-        "id": known.id,
-        "name": known.name,
-        "shortDescription": {"text": known.summary},
+        "id": described.id,
+        "name": described.name,
+        "shortDescription": {"text": described.summary},
         "fullDescription": {"text": full},
-        "helpUri": help_uri(known.id),
-        "help": {"text": known.remedy, "markdown": known.remedy},
-        "defaultConfiguration": {"level": _LEVELS.get(known.severity, "none")},
+        "helpUri": help_uri(described.id),
+        "help": {"text": described.remedy, "markdown": described.remedy},
+        "defaultConfiguration": {"level": _LEVELS.get(described.severity, "none")},
     }
 
 

@@ -58,9 +58,9 @@ def outdated(held: Sequence[Held]) -> str:
 
 def outdated_lines(held: Sequence[Held]) -> Iterator[str]:
     """Each value that outdates a run: what it began with, what is written now, and where."""
-    for one in held:
-        before, after = (_shown(one.path, value) for value in (one.before, one.after))
-        yield visible(f"{one.path.dotted}: {before} → {after} ({one.place})")
+    for entry in held:
+        before, after = (_shown(entry.path, value) for value in (entry.before, entry.after))
+        yield visible(f"{entry.path.dotted}: {before} → {after} ({entry.place})")
 
 
 def _shown(path: Pointer, value: Data) -> str:
@@ -74,18 +74,20 @@ def outdated_items(held: Sequence[Held]) -> list[Data]:
     """The values that outdate a run, as data; null is a value that is not there."""
     return [
         {
-            "path": one.path.dotted,
-            "before": _hidden(one.path, one.before),
-            "after": _hidden(one.path, one.after),
-            "place": place_of(one.place),
+            "path": entry.path.dotted,
+            "before": _hidden(entry.path, entry.before),
+            "after": _hidden(entry.path, entry.after),
+            "place": place_of(entry.place),
         }
-        for one in held
+        for entry in held
     ]
 
 
-def explanation(found: Sequence[Explanation]) -> str:
+def explanation(explanations: Sequence[Explanation]) -> str:
     """The effective spec, a value a line, each with where it was set and what it overrode."""
-    lines = [(f"{e.pointer.dotted}: {_value(_hidden(e.pointer, e.value))}", e) for e in found]
+    lines = [
+        (f"{e.pointer.dotted}: {_value(_hidden(e.pointer, e.value))}", e) for e in explanations
+    ]
     width = min(max((len(line) for line, _ in lines), default=0), 60)
     text = []
     for line, e in lines:
@@ -110,7 +112,7 @@ def _value(value: Data) -> str:
     return show(value)
 
 
-def explanation_items(found: Sequence[Explanation]) -> list[Data]:
+def explanation_items(explanations: Sequence[Explanation]) -> list[Data]:
     """Explanations as data, with everything that looks like a credential hidden."""
     return [
         {
@@ -119,7 +121,7 @@ def explanation_items(found: Sequence[Explanation]) -> list[Data]:
             "decided": _setting(e.pointer, e.decided),
             "overridden": [_setting(e.pointer, setting) for setting in e.overridden],
         }
-        for e in found
+        for e in explanations
     ]
 
 

@@ -31,10 +31,10 @@ def _constant(value: Data) -> Callable[[Data], Data]:
     return lambda _: copy.deepcopy(value)
 
 
-def filled(manifest: Manifest, known: tuple[Default, ...]) -> Manifest:
+def filled(manifest: Manifest, known_defaults: tuple[Default, ...]) -> Manifest:
     """The object as the server holds it, as far as defaults are known."""
     body = copy.deepcopy(dict(manifest.body))
-    for default in known:
+    for default in known_defaults:
         for holder in _holders(body, default.path[:-1]):
             if holder.get(default.path[-1]) is None:
                 holder[default.path[-1]] = default.value(holder)

@@ -53,8 +53,8 @@ class Edit:
     def paths(self) -> tuple[Path, ...]:
         """Where the two differ, as deep as both have mappings or lists of the same length."""
         after = self.after.body if self.after else {}
-        found = _differences(self.before.body, after, ())
-        return tuple(path for path in found if path and not _server_side(path))
+        differing = _differences(self.before.body, after, ())
+        return tuple(path for path in differing if path and not _server_side(path))
 
     @cached_property
     def suspended(self) -> bool:

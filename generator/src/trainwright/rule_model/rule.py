@@ -59,12 +59,16 @@ class Rule(Documented):
     @property
     def variants(self) -> tuple[Sample, ...]:
         """Other forms of what fails."""
-        return tuple(self._sample(one, "fails_in") for one in self.samples.get("variants", ()))
+        return tuple(
+            self._sample(sample, "fails_in") for sample in self.samples.get("variants", ())
+        )
 
     @property
     def near_misses(self) -> tuple[Sample, ...]:
         """What resembles that which fails, and passes."""
-        return tuple(self._sample(one, "fails_in") for one in self.samples.get("near_misses", ()))
+        return tuple(
+            self._sample(sample, "fails_in") for sample in self.samples.get("near_misses", ())
+        )
 
     def _sample(self, written: Data, environment: str) -> Sample:
         return Sample(tuple(objects(written)), self.samples.get(environment, {}))

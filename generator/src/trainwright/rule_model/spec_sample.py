@@ -49,6 +49,6 @@ def spec_sample(rule: str) -> SpecSample | None:
     path = FOLDER / f"{rule}.yaml"
     if not path.exists():
         return None
-    (found,) = load_rendered(path.read_text("utf-8"))
-    mistakes = tuple(Mistake(**mistake) for mistake in found.pop("mistakes", ()))
-    return SpecSample(**found, mistakes=mistakes)
+    (data,) = load_rendered(path.read_text("utf-8"))
+    mistakes = tuple(Mistake(**mistake) for mistake in data.pop("mistakes", ()))
+    return SpecSample(**data, mistakes=mistakes)

@@ -85,8 +85,12 @@ class Subject(ObjectBody):
         """A template with the data of the ConfigMaps around it that it has as volumes."""
         where = self.manifest.namespace
         names = {text(dig(volume, "configMap", "name")) for _, volume in template.volumes}
-        found = {name: self.around.named(CONFIGMAP, name, where) for name in names}
-        configs = {name: mapping(one.body.get("data")) for name, one in found.items() if one}
+        config_maps = {name: self.around.named(CONFIGMAP, name, where) for name in names}
+        configs = {
+            name: mapping(config_map.body.get("data"))
+            for name, config_map in config_maps.items()
+            if config_map
+        }
         return replace(template, configs=configs) if configs else template
 
     @cached_property
@@ -144,5 +148,5 @@ class Subject(ObjectBody):
         return sum(
             template.replicas
             for template in self.templates
-            if any(source.items() <= one.items() for _, one in template.volumes)
+            if any(source.items() <= other.items() for _, other in template.volumes)
         )

@@ -29,11 +29,11 @@ def deceptive_text(subject: Subject) -> Iterator[Hit]:
 
 def deceives(said: str) -> str:
     """What a text has that people do not see or take for something else; empty for most."""
-    if not (found := hidden(said)):
+    if not (character := hidden(said)):
         return ""
-    begin = max(0, said.index(found) - _SHOWN // 2)
+    begin = max(0, said.index(character) - _SHOWN // 2)
     shown = visible(said[begin : begin + _SHOWN].replace("\n", " ").strip())
-    return f'a text has the character "{spelled(found)}": {shown}'
+    return f'a text has the character "{spelled(character)}": {shown}'
 
 
 def in_lines(lines: Iterable[tuple[Location, str]], subject: str = "") -> Iterator[Finding]:

@@ -28,11 +28,11 @@ def invalid_huge_pages(subject: Subject) -> Iterator[Hit]:
 
 
 def _mistakes(container: Container, name: str, size: str) -> Iterator[str]:
-    limit, asked = container.limits.get(name), container.requests.get(name)
+    limit, request = container.limits.get(name), container.requests.get(name)
     if limit is None:
         yield f"{name} has no limit"
-    elif asked is not None and quantity.read(asked) != quantity.read(limit):
-        yield f"{name}: request {asked}, limit {limit}, and both must be equal"
+    elif request is not None and quantity.read(request) != quantity.read(limit):
+        yield f"{name}: request {request}, limit {limit}, and both must be equal"
     amount, page = quantity.read(limit), quantity.read(size)
     if amount is not None and page and amount % page:
         yield f"{name}: {limit} is not a multiple of {size}"
@@ -43,11 +43,13 @@ def _mistakes(container: Container, name: str, size: str) -> Iterator[str]:
 @error("TW737", about=("claims",), spec=Pointer("/resourceClaims"), per_pod=True)
 def unknown_resource_claim(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
-        known = {text(claim.get("name")) for claim in mappings(template.spec.get("resourceClaims"))}
+        claims = {
+            text(claim.get("name")) for claim in mappings(template.spec.get("resourceClaims"))
+        }
         for container in () if template.partial else template.containers:
             for index, used in enumerate(mappings(dig(container.body, "resources", "claims"))):
                 name = text(used.get("name"))
-                if name not in known:
+                if name not in claims:
                     pointer = f"{container.pointer}/resources/claims/{index}/name"
                     yield Hit(pointer, f'the container uses the claim "{name}", the pod has none')
 

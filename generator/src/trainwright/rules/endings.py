@@ -163,10 +163,10 @@ def deadline_before_flags(subject: Subject) -> Iterator[Hit]:
                     message = f"timeout {limit} is after the deadline of {deadline} seconds"
                     yield Hit(container.pointer, message)
             for option in settings(container):
-                asked = _seconds(option.value, _LIMITS.get(option.name, ""))
-                if asked and asked > deadline:
+                given = _seconds(option.value, _LIMITS.get(option.name, ""))
+                if given and given > deadline:
                     message = (
-                        f"{option.shown} {option.value} is {asked} s, and the deadline {deadline} s"
+                        f"{option.shown} {option.value} is {given} s, and the deadline {deadline} s"
                     )
                     yield Hit(container.pointer, message)
 

@@ -80,8 +80,8 @@ def _for(kind: GroupKind) -> tuple[Rule, ...]:
     """The rules about objects of a kind, without those that other kinds have of theirs."""
     owner = OWNERS.get(kind)
     families = (*((owner.rules,) if owner and owner.plural else ()), *GENERAL)
-    known = united(rule for family in families for rule in family)
-    return tuple(rule for rule in known.values() if not rule.kinds or kind in rule.kinds)
+    rules = united(rule for family in families for rule in family)
+    return tuple(rule for rule in rules.values() if not rule.kinds or kind in rule.kinds)
 
 
 _MOST = 1 << 16

@@ -141,11 +141,11 @@ def _is_empty(value: Data) -> bool:
 
 
 def _with(
-    problem: str, found: Callable[[Mapping[str, Data], str], bool], fields: tuple[str, ...]
+    problem: str, has_problem: Callable[[Mapping[str, Data], str], bool], fields: tuple[str, ...]
 ) -> Check:
     def check(body: Mapping[str, Data]) -> Iterator[Problem]:
         for field in fields:
-            if found(body, field):
+            if has_problem(body, field):
                 yield Pointer.of(field) if field in body else Pointer(), f"{field} {problem}"
 
     return check
@@ -157,8 +157,8 @@ def exactly_one(*fields: str) -> Check:
     def check(body: Mapping[str, Data]) -> Iterator[Problem]:
         there = _there(body, fields)
         if len(there) != 1:
-            found = " and ".join(there) or "none of them"
-            yield Pointer(), f"needs one of {', '.join(fields)}, and has {found}"
+            present = " and ".join(there) or "none of them"
+            yield Pointer(), f"needs one of {', '.join(fields)}, and has {present}"
 
     return check
 
@@ -241,8 +241,10 @@ def addresses(field: str, *others: str) -> Callable[[int], Check]:
 
     def check(minor: int) -> Check:
         def problem(value: str) -> str:
-            known = value in others or _is_address(value if minor >= _STRICT else _unpadded(value))
-            return "" if known else "is not an IP address"
+            accepted = value in others or _is_address(
+                value if minor >= _STRICT else _unpadded(value)
+            )
+            return "" if accepted else "is not an IP address"
 
         return _each(field, problem)
 

@@ -98,9 +98,9 @@ def ended_by(manifest: Manifest, environment: Environment | None) -> str:
 
 @warning("TW503", kinds=TRAINING, about=(OPTIONS, _FORCE), spec=Pointer("/annotations"))
 def forced_sync(subject: Subject) -> Iterator[Hit]:
-    asked = sync_options(subject.annotations)
+    options = sync_options(subject.annotations)
     for option in ("Force=true", "Replace=true"):
-        if option in asked:
+        if option in options:
             yield Hit(Pointer.of("metadata", "annotations", OPTIONS), f"{option} is set")
     for field, given in (("annotations", subject.annotations), ("labels", subject.labels)):
         if given.get(_FORCE) == "enabled":

@@ -49,11 +49,11 @@ def unknown_queue(subject: Subject) -> Iterator[Hit]:
         return
     pointer = Pointer.of("metadata", "labels", QUEUE_LABEL)
     queue = text(labels[QUEUE_LABEL])
-    known = subject.environment.queues
+    queues = subject.environment.queues
     if not _SUBDOMAIN.fullmatch(queue) or len(queue) > 253:
         yield Hit(pointer, f"{queue!r} is not a valid queue name")
-    elif known and queue not in known:
-        yield Hit(pointer, f'the queue "{queue}" is none of {", ".join(sorted(known))}')
+    elif queues and queue not in queues:
+        yield Hit(pointer, f'the queue "{queue}" is none of {", ".join(sorted(queues))}')
 
 
 # The integration of each kind, of which there are some that Kueue's own configuration leaves out.
@@ -104,9 +104,9 @@ def conflicting_topologies(subject: Subject) -> Iterator[Hit]:
         if not annotations:
             continue
         pointer = f"{template.pointer}/metadata/annotations"
-        asked = [name for name in TOPOLOGY if name in annotations]
-        if len(asked) > 1:
-            yield Hit(pointer, f"{template.role} has {' and '.join(asked)}")
+        requested = [name for name in TOPOLOGY if name in annotations]
+        if len(requested) > 1:
+            yield Hit(pointer, f"{template.role} has {' and '.join(requested)}")
         if sum(name in annotations for name in SLICE) == 1:
             yield Hit(pointer, f"{template.role} has only one of {' and '.join(SLICE)}")
         yield from (Hit(pointer, message) for message in _unreadable(template))
@@ -197,11 +197,13 @@ def invalid_pod_set_group(subject: Subject) -> Iterator[Hit]:
 def _unfit_group(members: list[PodTemplate]) -> str:
     if len(members) != 2:
         return f"has {plural(len(members), 'pod set')}, not two"
-    one, other = members
-    if any(one.annotations.get(n) != other.annotations.get(n) for n in TOPOLOGY[:2]):
+    first, second = members
+    if any(first.annotations.get(n) != second.annotations.get(n) for n in TOPOLOGY[:2]):
         return "requests two topologies"
-    if 1 not in (one.replicas, other.replicas):
-        return f"has {one.replicas} and {other.replicas} pods, but one of the two must be one pod"
+    if 1 not in (first.replicas, second.replicas):
+        return (
+            f"has {first.replicas} and {second.replicas} pods, but one of the two must be one pod"
+        )
     return ""
 
 

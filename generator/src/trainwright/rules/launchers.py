@@ -48,8 +48,8 @@ def _torchrun(subject: Subject, container: Container) -> str:
 
 def _mismatch(container: Container, launcher: str, pods: int) -> str:
     given = options(container)
-    known = read_world_info(given.get("world-info", ""))
-    nodes = str(len(known)) if known else given.get("nnodes", "")
+    world_info = read_world_info(given.get("world-info", ""))
+    nodes = str(len(world_info)) if world_info else given.get("nnodes", "")
     world = given.get("num-processes", "")
     if not nodes:
         complete = pods < 2 or any(name in given for name in _ELSEWHERE)

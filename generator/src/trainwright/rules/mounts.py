@@ -67,22 +67,24 @@ def _mounts(template: PodTemplate) -> tuple[list[_Mount], ...]:
 def _read(template: PodTemplate) -> Iterator[list[_Mount]]:
     volumes = {text(volume.get("name")): volume for _, volume in template.volumes}
     for container in (*template.containers, *template.ephemeral):
-        found = []
+        mounts = []
         for index, mount in enumerate(mappings(container.body.get("volumeMounts"))):
             name, written = text(mount.get("name")), text(mount.get("mountPath"))
             at = Pointer(container.pointer) / "volumeMounts" / index
             if written:
                 path = normal(written).replace("//", "/").rstrip("/")
-                found.append(_Mount(path, at, name, mount, volumes.get(name, {})))
-        yield found
+                mounts.append(_Mount(path, at, name, mount, volumes.get(name, {})))
+        yield mounts
 
 
 def _inside(mounts: list[_Mount]) -> Iterator[tuple[_Mount, _Mount]]:
     """Each mount that is inside others, with the innermost of them."""
     for mount in mounts:
-        around = [one for one in mounts if one.path and mount.path.startswith(f"{one.path}/")]
+        around = [
+            other for other in mounts if other.path and mount.path.startswith(f"{other.path}/")
+        ]
         if around:
-            yield mount, max(around, key=lambda one: len(one.path))
+            yield mount, max(around, key=lambda other: len(other.path))
 
 
 # Folders that the kernel fills: nothing can be made there to mount on. What a pod takes of its
@@ -112,7 +114,7 @@ def _of_the_kernel(mount: _Mount) -> str:
     if not mount.path.startswith((*_OF_THE_KERNEL, _OF_DEVICES)) or "hostPath" in mount.volume:
         return ""
     closed = (*_OF_THE_KERNEL, _OF_DEVICES) if mount.is_file else _OF_THE_KERNEL
-    return next((one for one in closed if f"{mount.path}/".startswith(f"{one}/")), "")
+    return next((folder for folder in closed if f"{mount.path}/".startswith(f"{folder}/")), "")
 
 
 @warning("TW742", spec=Pointer("/volumes"), per_pod=True)

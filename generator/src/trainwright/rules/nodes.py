@@ -43,13 +43,13 @@ def _amount(resource: str, amount: Decimal) -> str:
     return f"{quantity.format_binary(int(amount))} of {what}"
 
 
-def _short(asked: Amounts, pool: Pool) -> dict[str, str]:
+def _short(amounts: Amounts, pool: Pool) -> dict[str, str]:
     """What of a pod no node of a pool has, by resource, and how much is missing."""
     return {
-        name: f"a pod requests {_amount(name, asked[name])}, a node of the pool {pool.name} has "
-        f"{_plain(name, has)}: {_plain(name, asked[name] - has)} missing"
+        name: f"a pod requests {_amount(name, amounts[name])}, a node of the pool {pool.name} has "
+        f"{_plain(name, has)}: {_plain(name, amounts[name] - has)} missing"
         for name, has in _has(pool).items()
-        if asked.get(name, Decimal()) > has
+        if amounts.get(name, Decimal()) > has
     }
 
 
@@ -60,8 +60,8 @@ def _plain(resource: str, amount: Decimal) -> str:
 @error("TW728", spec=Pointer("/resources/cpu"), per_pod=True)
 def node_exceeded(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates if _known(subject) else ():
-        asked = pod_requests(template)
-        short = [_short(asked, pool) for pool in candidates(subject, template)]
+        amounts = pod_requests(template)
+        short = [_short(amounts, pool) for pool in candidates(subject, template)]
         for name in sorted(set.intersection(*map(set, short))) if short else ():
             field = (_FIELDS[name],) if name in _FIELDS else ("extended", name)
             spec, note = Pointer.of("resources", *field), _parts(template, name)
@@ -79,23 +79,23 @@ def _parts(template: PodTemplate, resource: str) -> str:
 @error("TW729", kinds=TRAINING, spec=Pointer("/resources/cpu"))
 def pool_nodes_exceeded(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates if _known(subject) else ():
-        asked = pod_requests(template)
-        alike = sum(t.replicas for t in subject.templates if pod_requests(t) == asked)
-        short = [_crowded(asked, alike, pool) for pool in candidates(subject, template)]
+        amounts = pod_requests(template)
+        alike = sum(t.replicas for t in subject.templates if pod_requests(t) == amounts)
+        short = [_crowded(amounts, alike, pool) for pool in candidates(subject, template)]
         if short and all(short):
             yield Hit(f"{template.pointer}/spec", short[0])
             return
 
 
-def _crowded(asked: Amounts, pods: int, pool: Pool) -> str:
+def _crowded(amounts: Amounts, pods: int, pool: Pool) -> str:
     """Why the nodes of a pool do not hold pods that are alike all at once, or nothing."""
     has, there = _per_node(pool), nodes(pool)
-    fitting = {name: int(has[name] // asked[name]) for name in has if asked.get(name)}
+    fitting = {name: int(has[name] // amounts[name]) for name in has if amounts.get(name)}
     if there is None or not fitting:
         return ""
     name = min(fitting, key=lambda name: fitting[name])
     least = fitting[name]
-    if least == 0 or pods <= there * least or _counted(asked, pods, pool):
+    if least == 0 or pods <= there * least or _counted(amounts, pods, pool):
         return ""
     needed = -(-pods // least)
     return (
@@ -104,9 +104,9 @@ def _crowded(asked: Amounts, pods: int, pool: Pool) -> str:
     )
 
 
-def _counted(asked: Amounts, pods: int, pool: Pool) -> bool:
+def _counted(amounts: Amounts, pods: int, pool: Pool) -> bool:
     """Whether the accelerators alone are too few, which is another rule."""
-    needed = asked.get(pool.resource, Decimal()) * pods
+    needed = amounts.get(pool.resource, Decimal()) * pods
     return bool(pool.resource and pool.capacity is not None and needed > pool.capacity)
 
 

@@ -140,13 +140,13 @@ def _holder(container: Container) -> Pointer:
 @lru_cache(maxsize=128)
 def _checks(level: str, minor: int, *, whole: bool) -> tuple[Check, ...]:
     levels = {BASELINE: (BASELINE,), RESTRICTED: (BASELINE, RESTRICTED)}.get(level, ())
-    known = [
+    checks = [
         check
         for check in CHECKS
         if check.level in levels and check.since <= minor and (whole or not check.demands)
     ]
-    overridden = {check.overrides for check in known}
-    return tuple(check for check in known if check.id not in overridden)
+    overridden = {check.overrides for check in checks}
+    return tuple(check for check in checks if check.id not in overridden)
 
 
 # --- baseline -------------------------------------------------------------------------------------

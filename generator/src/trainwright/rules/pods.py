@@ -41,8 +41,8 @@ def short_grace_period(subject: Subject) -> Iterator[Hit]:
         if grace is None and template.partial:
             continue
         if (30 if grace is None else grace) <= 30 and saves(template):
-            found = "30 (the default)" if grace is None else str(grace)
-            message = f"checkpoints are saved, but there are {found} seconds to stop"
+            seconds = "30 (the default)" if grace is None else str(grace)
+            message = f"checkpoints are saved, but there are {seconds} seconds to stop"
             yield Hit(f"{template.pointer}/spec", message)
 
 
@@ -118,13 +118,13 @@ def repeated_name(subject: Subject) -> Iterator[Hit]:
                 yield from _repeated(mounts, "the mount path", Pointer("/volumes"))
 
 
-def _repeated(found: Sequence[tuple[str, str]], what: str, spec: Pointer) -> Iterator[Hit]:
+def _repeated(pairs: Sequence[tuple[str, str]], what: str, spec: Pointer) -> Iterator[Hit]:
     """Each name that is there several times, where it is there first."""
-    if len({name for _, name in found}) == len(found):
+    if len({name for _, name in pairs}) == len(pairs):
         return
-    for name, times in Counter(name for _, name in found).items():
+    for name, times in Counter(name for _, name in pairs).items():
         if times > 1:
-            pointer = next(pointer for pointer, other in found if other == name)
+            pointer = next(pointer for pointer, other in pairs if other == name)
             yield Hit(pointer, f"{what} {name!r} is there {times} times", spec)
 
 
@@ -192,10 +192,10 @@ def _required(template: PodTemplate) -> dict[str, str]:
     at = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     terms = mappings(dig(template.spec, *at, "nodeSelectorTerms"))
     return {
-        text(one.get("key")): text(one["values"][0])
+        text(expression.get("key")): text(expression["values"][0])
         for term in (terms if len(terms) == 1 else ())
-        for one in mappings(term.get("matchExpressions"))
-        if one.get("operator") == "In" and len(sequence(one.get("values"))) == 1
+        for expression in mappings(term.get("matchExpressions"))
+        if expression.get("operator") == "In" and len(sequence(expression.get("values"))) == 1
     }
 
 

@@ -66,11 +66,11 @@ def _ports(container: Container) -> set[str]:
 def _mistakes(
     name: str, handler: Mapping[str, Data], ports: set[str] | None, grace: int | None, minor: int
 ) -> Iterator[Problem]:
-    asked = [way for way in _WAYS[name] if handler.get(way) is not None]
-    if len(asked) != 1:
-        found = " and ".join(asked) or "none of them"
-        yield Pointer(), f"{name} needs one of {', '.join(_WAYS[name])}, and has {found}"
-    for way in asked:
+    handlers = [way for way in _WAYS[name] if handler.get(way) is not None]
+    if len(handlers) != 1:
+        present = " and ".join(handlers) or "none of them"
+        yield Pointer(), f"{name} needs one of {', '.join(_WAYS[name])}, and has {present}"
+    for way in handlers:
         for where, message in _of_way(way, mapping(handler[way]), ports, grace, minor):
             yield Pointer(Pointer.of(way) + where), f"{name}.{way}{message}"
     for check in _NUMBERS if name in _PROBES else ():

@@ -124,12 +124,12 @@ def queue_quota_exceeded(subject: Subject) -> Iterator[Hit]:
     flavors = tuple(_flavors(queue))
     for resource, number in asked(subject).items():
         limits = [_most(quota[resource], bool(cohort)) for _, quota in flavors if resource in quota]
-        known = [limit for limit in limits if limit is not None]
-        if not known or len(known) < len(limits):
+        finite = [limit for limit in limits if limit is not None]
+        if not finite or len(finite) < len(limits):
             continue
-        missing = shortage(number, max(known))
+        missing = shortage(number, max(finite))
         if missing:
-            has = f"{queue.name} has {max(known)}"
+            has = f"{queue.name} has {max(finite)}"
             message = f"needs {number} {resource}, {has}: {missing} missing"
             yield Hit(Pointer.of("metadata", "labels", QUEUE_LABEL), message)
 
@@ -179,10 +179,10 @@ def not_enough_nodes(subject: Subject) -> Iterator[Hit]:
         if not apart and not domains:
             continue
         available = [nodes(pool) for pool in candidates(subject, template)]
-        known = [number for number in available if number is not None]
+        counts = [number for number in available if number is not None]
         wanted = max(subject.pods if apart else 0, domains)
-        if known and len(known) == len(available) and wanted > max(known):
-            message = f"{wanted} nodes are needed, one for each pod, but there are {max(known)}"
+        if counts and len(counts) == len(available) and wanted > max(counts):
+            message = f"{wanted} nodes are needed, one for each pod, but there are {max(counts)}"
             yield Hit(f"{template.pointer}/spec", message)
 
 

@@ -39,14 +39,14 @@ def is_rdma(resource: str) -> bool:
 
 @error("TW701", spec=Pointer("/resources"), per_pod=True)
 def request_limit_mismatch(subject: Subject) -> Iterator[Hit]:
-    containers = (one for template in subject.pod_templates for one in template.containers)
+    containers = (item for template in subject.pod_templates for item in template.containers)
     for container in containers:
         for name, amount in _as_limited(container.requests):
             limit = container.limits.get(name)
             if quantity.read(limit) != quantity.read(amount):
-                found = "no limit" if limit is None else f"limit {limit}"
+                difference = "no limit" if limit is None else f"limit {limit}"
                 pointer = Pointer(f"{container.pointer}/resources/requests") / name
-                yield Hit(pointer, f"{name}: request {amount}, {found}")
+                yield Hit(pointer, f"{name}: request {amount}, {difference}")
     for container in subject.containers:
         for name, amount in container.extended.items():
             if count(amount) is None:
@@ -100,8 +100,8 @@ def _is_without_unit(amount: Data) -> bool:
 
 @lru_cache(maxsize=4096, typed=True)  # to Python, 1 and true are equal
 def _is_small(amount: str | float) -> bool:
-    found = quantity.read(amount)
-    return found is not None and 0 < found < _LEAST
+    number = quantity.read(amount)
+    return number is not None and 0 < number < _LEAST
 
 
 @warning("TW702", spec=Pointer("/shm"), per_pod=True)

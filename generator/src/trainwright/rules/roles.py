@@ -33,11 +33,11 @@ def _served(template: PodTemplate) -> str:
 
 def _listening(subject: Subject) -> dict[str, list[PodTemplate]]:
     """The pods of each role that has a port; on one machine each of them is a service."""
-    found: dict[str, list[PodTemplate]] = {}
+    by_role: dict[str, list[PodTemplate]] = {}
     for template in subject.pod_templates:
         if template.serves and any(c.ports for c in template.trains):
-            found.setdefault(template.role, []).append(template)
-    return found
+            by_role.setdefault(template.role, []).append(template)
+    return by_role
 
 
 def _texts(template: PodTemplate, subject: Subject) -> Iterator[str]:

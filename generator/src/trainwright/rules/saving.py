@@ -63,12 +63,12 @@ def checkpoints_in_the_container(subject: Subject) -> Iterator[Hit]:
 
 def _retries(subject: Subject) -> int:
     """How many retries a manifest that people wrote asks for; none where it is rendered."""
-    asked = (
+    limits = (
         subject.spec.get("backoffLimit"),
         dig(subject.spec, "runPolicy", "backoffLimit"),
         dig(subject.spec, "failurePolicy", "maxRestarts"),
     )
-    return 0 if subject.job else max((count(one) or 0 for one in asked), default=0)
+    return 0 if subject.job else max((count(limit) or 0 for limit in limits), default=0)
 
 
 _REMOTE = re.compile(r"\b(?:s3|gs|gcs|abfss?|az|hdfs|oci|hf)://|push_to_hub|nfs")
@@ -249,15 +249,15 @@ def _gated(container: Container) -> Iterator[tuple[str, str, str]]:
     """The first gated model that a container is told of: where, by what, and which."""
     named = [(s.pointer, s.shown, s.value) for s in settings(container)]
     named += [(container.pointer, "the model", word) for word in words(container)]
-    yield from [one for one in named if _GATED.fullmatch(one[2])][:1]
+    yield from [item for item in named if _GATED.fullmatch(item[2])][:1]
 
 
 def _initialized(subject: Subject) -> Iterator[tuple[str, str]]:
     """A gated model that a TrainJob downloads before its nodes start."""
     model = mapping(dig(subject.spec, "initializer", "model"))
     name = text(model.get("storageUri")).removeprefix("hf://")
-    known = {text(one.get("name")) for one in mappings(model.get("env"))} & _TOKENS
-    if _GATED.fullmatch(name) and not (known or model.get("secretRef")):
+    tokens = {text(variable.get("name")) for variable in mappings(model.get("env"))} & _TOKENS
+    if _GATED.fullmatch(name) and not (tokens or model.get("secretRef")):
         yield "/spec/initializer/model", name
 
 

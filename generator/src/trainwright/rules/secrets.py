@@ -67,8 +67,8 @@ def in_spec(data: Mapping[str, Data]) -> Iterator[Hit]:
     """Credentials in what of a spec no object shows: reasons of waivers, descriptions, the rest."""
     for pointer, value in leaves({k: v for k, v in data.items() if k not in _RENDERED}):
         for item in value if isinstance(value, list) else [value]:
-            if (found := kind(text(item))) and not _is_rendered(pointer.parts):
-                yield Hit("", f"{pointer.dotted} holds a {found}", spec=pointer)
+            if (credential := kind(text(item))) and not _is_rendered(pointer.parts):
+                yield Hit("", f"{pointer.dotted} holds a {credential}", spec=pointer)
 
 
 def _is_rendered(at: tuple[str, ...]) -> bool:
@@ -95,9 +95,11 @@ def _in_metadata(subject: Subject) -> Iterator[Hit]:
     for above, holder in _described(subject):
         for field, what in _FIELDS.items():
             for key, value in mapping(holder.get(field)).items():
-                found = kind(text(value))
-                if found or _given_away(subject, str(key), text(value)):
-                    message = f"the {what} {key} holds {f'a {found}' if found else _BY_NAME}"
+                credential = kind(text(value))
+                if credential or _given_away(subject, str(key), text(value)):
+                    message = (
+                        f"the {what} {key} holds {f'a {credential}' if credential else _BY_NAME}"
+                    )
                     pointer = Pointer(above) / field / str(key)
                     yield Hit(pointer, message, spec=Pointer.of(field, key))
 
@@ -112,28 +114,28 @@ _MAKES_SECRETS = (SECRET, EXTERNALSECRET, SEALEDSECRET)
 
 def _secrets(subject: Subject) -> frozenset[str]:
     """The names of the Secrets that are known here."""
-    known = {*subject.environment.secrets}
-    known |= {m.name for made in _MAKES_SECRETS for m in subject.around.by_kind.get(made, ())}
+    names = {*subject.environment.secrets}
+    names |= {m.name for made in _MAKES_SECRETS for m in subject.around.by_kind.get(made, ())}
     for job in (subject.job, *subject.job.roles) if subject.job else ():
-        known |= {secret.name for secret in job.secrets.values()}
-        known |= {*job.image.pull_secrets}
+        names |= {secret.name for secret in job.secrets.values()}
+        names |= {*job.image.pull_secrets}
     for template in subject.templates:
-        known |= {text(dig(v, "secret", "secretName")) for _, v in template.volumes}
-        known |= {text(s.get("name")) for s in mappings(template.spec.get("imagePullSecrets"))}
+        names |= {text(dig(v, "secret", "secretName")) for _, v in template.volumes}
+        names |= {text(s.get("name")) for s in mappings(template.spec.get("imagePullSecrets"))}
     for container in subject.containers:
-        known |= {text(dig(e, "valueFrom", "secretKeyRef", "name")) for e in container.env}
+        names |= {text(dig(e, "valueFrom", "secretKeyRef", "name")) for e in container.env}
         sources = mappings(container.body.get("envFrom"))
-        known |= {text(dig(source, "secretRef", "name")) for source in sources}
-    return frozenset(known)
+        names |= {text(dig(source, "secretRef", "name")) for source in sources}
+    return frozenset(names)
 
 
 def _in_variables(subject: Subject, container: Container) -> Iterator[Hit]:
     for index, entry in enumerate(container.env):
         name, value = text(entry.get("name")), text(entry.get("value"))
-        found = kind(value) if value else ""
-        known = value and named(name, value) and value not in _secrets(subject)
-        if found or known:
-            what = f"a {found}" if found else _BY_NAME
+        credential = kind(value) if value else ""
+        given_away = value and named(name, value) and value not in _secrets(subject)
+        if credential or given_away:
+            what = f"a {credential}" if credential else _BY_NAME
             pointer = f"{container.pointer}/env/{index}/value"
             yield Hit(pointer, f"{name} holds {what}", spec=Pointer.of("env", name))
 
@@ -143,11 +145,11 @@ def _in_files(subject: Subject) -> Iterator[Hit]:
     for field in ("data", "binaryData"):
         for name, value in mapping(subject.body.get(field)).items():
             written = text(value)
-            found = kind(written if field == "data" else _decoded(written))
-            if found and found != RANDOM:
+            credential = kind(written if field == "data" else _decoded(written))
+            if credential and credential != RANDOM:
                 spec = _written_as(subject, str(name), written)
                 shown = spec.parts[1] if spec.parts[:1] == ("files",) else name
-                yield Hit(Pointer.of(field, str(name)), f"{shown} holds a {found}", spec=spec)
+                yield Hit(Pointer.of(field, str(name)), f"{shown} holds a {credential}", spec=spec)
 
 
 def _written_as(subject: Subject, key: str, written: str) -> Pointer:
@@ -176,11 +178,11 @@ def _in_words(subject: Subject, words: tuple[str, ...], pointer: str) -> Iterato
         if value is None:  # --token VALUE: the value is found as the next word, by this name
             following = words[index + 1] if index + 1 < len(words) else ""
             value = "" if following.startswith("-") or kind(following) else following
-        found = kind(value) or together.get(index, "")
+        credential = kind(value) or together.get(index, "")
         by_name = _given_away(subject, name, value) if name else shows(value)
-        if found or by_name:
+        if credential or by_name:
             where = f"the option --{name}" if name else "a word of the command line"
-            what = f"a {found}" if found else _BY_NAME
+            what = f"a {credential}" if credential else _BY_NAME
             yield Hit(
                 pointer,
                 f"{where} holds {what}",

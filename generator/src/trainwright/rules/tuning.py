@@ -66,7 +66,10 @@ def _contradiction(value: str, gpus: int) -> str:
 def rdma_without_locked_memory(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
-            added = {text(one) for one in sequence(dig(container.security, "capabilities", "add"))}
+            added = {
+                text(capability)
+                for capability in sequence(dig(container.security, "capabilities", "add"))
+            }
             allowed = container.security.get("privileged") is True or added & {"IPC_LOCK", "ALL"}
             resource = next((name for name in container.extended if is_rdma(name)), "")
             if resource and not allowed and not template.partial:
@@ -127,10 +130,10 @@ def _meant(name: str) -> str:
 _MISSPELT = 2  # letters; what differs by more is another variable
 
 
-def _apart(one: str, other: str) -> int:
+def _apart(word: str, other: str) -> int:
     """How many letters are to be added and taken away to make one word of another."""
-    blocks = SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
-    return len(one) + len(other) - 2 * sum(block.size for block in blocks)
+    blocks = SequenceMatcher(None, word, other, autojunk=False).get_matching_blocks()
+    return len(word) + len(other) - 2 * sum(block.size for block in blocks)
 
 
 _WORKERS = frozenset(
@@ -169,11 +172,11 @@ _EACH_GPU = ("gpu", "auto")
 
 def _processes(template: PodTemplate, container: Container) -> int:
     """How many processes a pod starts, as far as it is written."""
-    asked = options(container).get("nproc-per-node") or (
+    requested = options(container).get("nproc-per-node") or (
         template.processes if template.processes_at or torchruns(container) else ""
     )
     gpus = sum(container.accelerators.values())
-    return (gpus if asked in _EACH_GPU else count(asked)) or 1
+    return (gpus if requested in _EACH_GPU else count(requested)) or 1
 
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")

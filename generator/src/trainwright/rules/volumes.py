@@ -31,10 +31,10 @@ def mount_without_volume(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         if template.partial:
             continue
-        known = {*template.claimed} | {text(volume.get("name")) for _, volume in template.volumes}
+        volumes = {*template.claimed} | {text(volume.get("name")) for _, volume in template.volumes}
         for container in _containers(template):
             for field, index, name in _mounts(container):
-                if name and name not in known:
+                if name and name not in volumes:
                     pointer = Pointer(container.pointer) / field / index
                     message = f'{container.name} mounts "{name}", there is no such volume'
                     yield Hit(pointer, message, Pointer.of("volumes", name))

@@ -89,8 +89,8 @@ def _ready_before(subject: Subject, template: PodTemplate) -> list[str]:
     for job in mappings(subject.spec.get("replicatedJobs")):
         if job.get("name") == template.role:
             awaited = mappings(job.get("dependsOn"))
-            return [text(one.get("name")) for one in awaited if one.get("status") == "Ready"]
-    return [] if template.serves else [one.role for one in subject.templates if one.serves]
+            return [text(item.get("name")) for item in awaited if item.get("status") == "Ready"]
+    return [] if template.serves else [item.role for item in subject.templates if item.serves]
 
 
 def _parts(template: PodTemplate, *, probed: bool) -> Iterator[_Part]:
@@ -132,8 +132,8 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 def _timeouts(words: Iterable[str]) -> int:
     """The seconds that commands of a container may take, where they have a limit."""
-    found = _ALLOWED.findall(" ".join(words))
-    return sum(int(number) * _UNITS[unit] for number, unit in found)
+    limits = _ALLOWED.findall(" ".join(words))
+    return sum(int(number) * _UNITS[unit] for number, unit in limits)
 
 
 def clock(seconds: int) -> str:
@@ -160,10 +160,10 @@ def elastic_run_evicted(subject: Subject) -> Iterator[Hit]:
 @warning("TW622", kinds=_COUNTED, about=(QUEUE_LABEL,))
 def stage_counts_as_not_ready(subject: Subject) -> Iterator[Hit]:
     limit = _queued(subject)
-    for pointer, what, known in _waited_for(subject) if limit else ():
+    for pointer, what, seconds in _waited_for(subject) if limit else ():
         assert limit is not None
-        if known is None or known > limit.first:
-            takes = "has no deadline" if known is None else f"may take {clock(known)}"
+        if seconds is None or seconds > limit.first:
+            takes = "has no deadline" if seconds is None else f"may take {clock(seconds)}"
             yield Hit(pointer, f"{what} {takes}, and Kueue waits {clock(limit.first)}")
 
 

@@ -30,12 +30,12 @@ Render = Callable[[Job, Environment, str], Texts]  # a job as files by name, for
 Untaken = Callable[[Texts, Texts], str]  # why live objects do not take an edit; empty if they do
 
 
-def restored(found: RecordedJob, render: Render) -> Texts | None:
+def restored(recorded: RecordedJob, render: Render) -> Texts | None:
     """The recorded files rendered again; None where this version renders other bytes."""
-    texts = render(found.job, found.environment, found.record.object)
-    if not found.record.files:
+    texts = render(recorded.job, recorded.environment, recorded.record.object)
+    if not recorded.record.files:
         return texts  # what is rendered elsewhere, from the same sources
-    same = {name: digest(text) for name, text in texts.items()} == found.record.files
+    same = {name: digest(text) for name, text in texts.items()} == recorded.record.files
     return texts if same else None
 
 
@@ -83,11 +83,11 @@ class Adjusting:
         if job.target == ADOPTED.name:
             raise CannotAdjust("of an object that was adopted as it is, only the state is edited")
         then, today = self.found.environment, self.sources.environment
-        known = set(unsupported(job, then))
+        already_unsupported = set(unsupported(job, then))
         for problem in unsupported(edited, then):
-            if problem not in known:
+            if problem not in already_unsupported:
                 raise CannotAdjust(problem.message)
-        was, now = (identity.facts(one, today) for one in (job, edited))
+        was, now = (identity.facts(version, today) for version in (job, edited))
         for path, _, _ in differences(was, now, ORDERED):
             raise CannotAdjust(f"{path.dotted} of environment.yaml would change with it")
         texts = self._laid(edited)
@@ -97,17 +97,17 @@ class Adjusting:
 
     def _laid(self, edited: Job) -> Texts:
         """The recorded texts with the difference between the recorded job and another."""
-        found, name = self.found, self.found.record.object
-        before = self.render(found.job, found.environment, name)
-        after = self.render(edited, found.environment, name)
+        recorded, name = self.found, self.found.record.object
+        before = self.render(recorded.job, recorded.environment, name)
+        after = self.render(edited, recorded.environment, name)
         if before == self.texts:
             return after
         files = {file for file in {*before, *after} if before.get(file) != after.get(file)}
-        if found.record.adopted:  # whose object was made of no values
+        if recorded.record.adopted:  # whose object was made of no values
             files.discard(VALUES_FILE)
         if not files <= before.keys() & after.keys() & self.texts.keys():
             raise CannotAdjust(f"the edit adds or removes files of {name}")
-        lay = _laid_onto_adopted if found.record.adopted else _laid
+        lay = _laid_onto_adopted if recorded.record.adopted else _laid
         return {
             file: lay(file, text, before[file], after[file]) if file in files else text
             for file, text in self.texts.items()

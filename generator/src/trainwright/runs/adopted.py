@@ -49,9 +49,9 @@ class Adopted:
 
     @property
     def kind(self) -> Kind:
-        found = trains(self.manifest)
-        assert found is not None  # see `unfit`
-        return found
+        training_kind = trains(self.manifest)
+        assert training_kind is not None  # see `unfit`
+        return training_kind
 
     @property
     def suspended(self) -> bool:
@@ -103,9 +103,9 @@ def read(reader: Reader, file: JobFile, environment: Environment) -> Reading:
     raw = reader.raw(where)
     if isinstance(raw, Finding):
         return (raw,)
-    found = tuple(yamlio.documents(where, raw, GO))
-    broken = tuple(finding for one in found if isinstance(one, tuple) for finding in one)
-    documents = [one for one in found if isinstance(one, Document) and one.data is not None]
+    parsed = tuple(yamlio.documents(where, raw, GO))
+    broken = tuple(finding for item in parsed if isinstance(item, tuple) for finding in item)
+    documents = [item for item in parsed if isinstance(item, Document) and item.data is not None]
     if broken or len(documents) != 1 or not isinstance(documents[0].data, dict):
         several = dx.ADOPTED.at(Location(where), "exactly one object is expected here")
         return broken or (several,)

@@ -30,9 +30,9 @@ def decide(sources: Sources, record: Record | None, ledger: Ledger) -> Decision:
     adopted = sources.adopted.name if record is None and sources.adopted else ""
     if adopted and not _is_run_again(job, adopted, ledger):
         return _adopted(adopted, job.state, ledger)
-    asked = record is None or asks(sources, record)
+    requested = record is None or asks(sources, record)
     forgotten = record is not None and _is_forgotten(record, job.name, ledger)
-    if record is not None and not (asked or forgotten):
+    if record is not None and not (requested or forgotten):
         return _continued(sources, record, ledger)
     first = begun_name(sources, "")
     if finished := ledger.finished(job.name, sources.digest, first):  # whatever ran in between
@@ -49,7 +49,7 @@ def decide(sources: Sources, record: Record | None, ledger: Ledger) -> Decision:
         name=name,
         state=job.state,
         record=record,
-        unasked=not asked,
+        unasked=not requested,
         replaces=replaced,
     )
 
@@ -172,10 +172,10 @@ def _behind(sources: Sources, record: Record, untaken: Mapping[str, str]) -> tup
     """What a run is behind, without what its job's own file changed of operation and it takes."""
     edited = meaning.operated(record, sources.own)
     names = {path: operation(path) for path in edited}
-    held = ((names.get(one.path, ""), one) for one in _held(sources, record))
+    held = ((names.get(item.path, ""), item) for item in _held(sources, record))
     return tuple(
-        replace(one, why=untaken[name]) if name else one
-        for name, one in held
+        replace(item, why=untaken[name]) if name else item
+        for name, item in held
         if not name or name in untaken
     )
 

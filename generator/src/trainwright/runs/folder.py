@@ -59,10 +59,10 @@ class RenderedFolder(Owner):
         the one in a copy of an environment is that of the original. An environment that was
         renamed keeps its runs.
         """
-        found = self._parsed(job)
-        if found is None or not found.is_of(job) or self._is_copied(job, found):
+        parsed = self._parsed(job)
+        if parsed is None or not parsed.is_of(job) or self._is_copied(job, parsed):
             return None
-        return found
+        return parsed
 
     def _is_copied(self, job: str, record: Record) -> bool:
         """Whether the environment that a record was written for has the same run."""
@@ -100,10 +100,10 @@ class RenderedFolder(Owner):
         if there != ["", "file"]:
             return ""
         try:
-            found = _NAMED.search(self.tree.read(f"{folder}/{VALUES_FILE}"))
+            match = _NAMED.search(self.tree.read(f"{folder}/{VALUES_FILE}"))
         except OSError:
             return ""
-        return found[1].decode() if found and identity.is_of(job, found[1].decode()) else ""
+        return match[1].decode() if match and identity.is_of(job, match[1].decode()) else ""
 
     def recorded(self, job: str) -> Recorded | None:
         """The run of a job, with the files that were rendered for it."""
@@ -130,8 +130,8 @@ class RenderedFolder(Owner):
         if self.tree.kind(self.path) != "folder":
             return {}
         jobs = (e.name for e in self.tree.entries(self.path) if e.kind == "folder")
-        found = {job: self.record(job) for job in jobs}
-        return {job: record for job, record in found.items() if record is not None}
+        by_job = {job: self.record(job) for job in jobs}
+        return {job: record for job, record in by_job.items() if record is not None}
 
     @property
     def sums(self) -> Mapping[str, Mapping[str, str]]:

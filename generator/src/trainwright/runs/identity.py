@@ -56,29 +56,29 @@ def meaning(job: Job, environment: Environment) -> dict[str, Data]:
     """
     placed = _decisive(job, environment)
     job = canonical(with_operation(job, UNTOUCHED))
-    found = _canonical(job, UNNAMED | {"pool", "flags", "flag_style", "files", "roles"})
+    fields = _canonical(job, UNNAMED | {"pool", "flags", "flag_style", "files", "roles"})
     if job.files:  # wherever their bytes are written
-        found["files"] = {file.name: [file.digest, file.mode] for file in job.files}
+        fields["files"] = {file.name: [file.digest, file.mode] for file in job.files}
     if job.flags:
-        found["flags"] = flag_arguments(job.flags, job.flag_style)
+        fields["flags"] = flag_arguments(job.flags, job.flag_style)
     if job.pool:  # what it leads to, by whatever name
-        found["pool"] = placed["pools"][job.pool.name]
-    if "resources" in found:
-        found["resources"] = _amounts(found["resources"])
+        fields["pool"] = placed["pools"][job.pool.name]
+    if "resources" in fields:
+        fields["resources"] = _amounts(fields["resources"])
     for role in job.roles:
         assert role.role is not None
         served = {**meaning(role, environment), "serves": _plain(role.role)}
-        found.setdefault("roles", {})[role.role.name] = served
-    return found
+        fields.setdefault("roles", {})[role.role.name] = served
+    return fields
 
 
 def _amounts(resources: Mapping[str, Data]) -> dict[str, Data]:
     """Resources as numbers, without a limit of what is request and limit in one anyway."""
-    found = {key: amount(item) for key, item in resources.items()}
+    amounts = {key: amount(item) for key, item in resources.items()}
     for name in ("memory", "ephemeral_storage"):
-        if found.get(f"limit_{name}") == found.get(name):
-            found.pop(f"limit_{name}", None)
-    return found
+        if amounts.get(f"limit_{name}") == amounts.get(name):
+            amounts.pop(f"limit_{name}", None)
+    return amounts
 
 
 def facts(job: Job, environment: Environment, without: Collection[Fact] = ()) -> dict[str, Data]:
@@ -109,16 +109,16 @@ def unrecorded_facts(
 
 def known_facts(recorded: Mapping[str, Data], job: Job) -> dict[str, Data]:
     """The recorded facts of a job without those that this version does not know any more."""
-    found = {key: recorded[key] for key in ("namespace", "gitops", "pools") if key in recorded}
+    kept = {key: recorded[key] for key in ("namespace", "gitops", "pools") if key in recorded}
     pools = {group.pool.name for group in job.groups if group.pool} & set(recorded.get("pools", {}))
     if pools:
-        found["pools"] = {name: {} for name in sorted(pools)}
+        kept["pools"] = {name: {} for name in sorted(pools)}
     for fact in TARGETS[job.target].facts:
         for path in (_path(fact, group) for group in job.groups):
             value = _value(recorded, path)
             if value is not None:
-                _put(found, path, value)
-    return found
+                _put(kept, path, value)
+    return kept
 
 
 def _decisive(
@@ -127,12 +127,12 @@ def _decisive(
     """The facts that change rendered bytes, as the job's kind names them."""
     groups = job.groups
     pools: dict[str, Data] = {group.pool.name: {} for group in groups if group.pool}
-    found: dict[str, Data] = {"pools": pools} if pools else {}
+    decisive: dict[str, Data] = {"pools": pools} if pools else {}
     for fact in TARGETS[job.target].facts:
         for group in () if fact in without else groups:
             if value := fact.value(group, environment):
-                _put(found, _path(fact, group), value)
-    return found
+                _put(decisive, _path(fact, group), value)
+    return decisive
 
 
 def _path(fact: Fact, job: Job) -> list[str]:
@@ -155,10 +155,10 @@ def _value(data: Data, path: list[str]) -> Data:
 
 def _gitops(environment: Environment) -> dict[str, Data]:
     gitops = environment.gitops
-    found: dict[str, Data] = {"engine": gitops.engine, "prune": gitops.prune}
+    settings: dict[str, Data] = {"engine": gitops.engine, "prune": gitops.prune}
     if gitops.mode == "chart":  # the engine renders the run again at each sync, with this chart
-        found |= {"mode": "chart", "chart": _chart(gitops.chart_of_new_runs)}
-    return found
+        settings |= {"mode": "chart", "chart": _chart(gitops.chart_of_new_runs)}
+    return settings
 
 
 def _chart(chart: ChartSource) -> dict[str, Data]:
@@ -169,13 +169,13 @@ def _chart(chart: ChartSource) -> dict[str, Data]:
 
 
 def _canonical(value: Any, skip: frozenset[str]) -> dict[str, Data]:
-    found = {}
+    fields = {}
     for name in value.__dataclass_fields__:  # `fields()` is slow in this hot place
         if name not in skip:
             plain = _plain(getattr(value, name))
             if plain not in (None, "", [], {}):
-                found[name] = plain
-    return found
+                fields[name] = plain
+    return fields
 
 
 def _plain(value: object) -> Data:

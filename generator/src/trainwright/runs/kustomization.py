@@ -61,8 +61,8 @@ def _head(environment: str) -> str:
 
 def _listed(runs: Runs) -> dict[str, list[str]]:
     """The manifests of each run by the name of its job, in order: none of one that has ended."""
-    found = {}
+    manifests = {}
     for job, run in sorted(runs.items()):
         if NAMED[run.target].plural:
-            found[job] = [f"{job}/{file}" for file in sorted(run.files) if file != VALUES_FILE]
-    return found
+            manifests[job] = [f"{job}/{file}" for file in sorted(run.files) if file != VALUES_FILE]
+    return manifests

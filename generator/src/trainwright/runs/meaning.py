@@ -73,18 +73,20 @@ def _taken(run: Spec, spec: Spec, paths: Iterable[Pointer]) -> Spec:
         value = _at(spec, path)
         if not (isinstance(value, Mapping) and isinstance(_at(run, path), Mapping)):
             wanted = _with(wanted, path.parts, value)
-    found: Spec = wanted
-    return found
+    updated: Spec = wanted
+    return updated
 
 
 def held(record: Record, spec: Spec) -> Iterator[Difference]:
     """Each effective value that is another than the run's."""
-    for found in differences(recorded(record.spec), recorded(spec), ORDERED):
-        if found.path.parts[0] in ("extends", STATE):
+    for difference in differences(recorded(record.spec), recorded(spec), ORDERED):
+        if difference.path.parts[0] in ("extends", STATE):
             continue
-        if found.path.last == ORDER and not is_reordered(found.before or (), found.after or ()):
+        if difference.path.last == ORDER and not is_reordered(
+            difference.before or (), difference.after or ()
+        ):
             continue  # one is added, or gone, which is a difference of its own
-        yield found
+        yield difference
 
 
 def is_reordered(before: Iterable[str], after: Iterable[str]) -> bool:
@@ -148,7 +150,7 @@ def attributed(
 
 def _changed(old: Spec, new: Spec) -> list[Pointer]:
     """Where two specs differ, in the order of the new one."""
-    return [found.path for found in differences(old, new, ORDERED)]
+    return [difference.path for difference in differences(old, new, ORDERED)]
 
 
 def _at(data: Data, path: Pointer) -> Data:

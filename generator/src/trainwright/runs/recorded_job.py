@@ -56,14 +56,14 @@ def _typed(
     return resolve.typed(layered, environment, source)
 
 
-def edited_job(found: RecordedJob, sources: Sources, names: Collection[str]) -> Job:
+def edited_job(recorded: RecordedJob, sources: Sources, names: Collection[str]) -> Job:
     """Return the job of a run with some fields of operation as its own file has them now.
 
     Raises CannotAdjust where that is no job.
     """
-    data = meaning.with_operation(found.record, sources.own, sources.spec.data, names)
-    job = _typed(found.record, data, sources.spec, found.environment, sources.job.source)
-    return replace(job, state=found.job.state)
+    data = meaning.with_operation(recorded.record, sources.own, sources.spec.data, names)
+    job = _typed(recorded.record, data, sources.spec, recorded.environment, sources.job.source)
+    return replace(job, state=recorded.job.state)
 
 
 def edited_operation(record: Record, sources: Sources) -> tuple[str, ...]:

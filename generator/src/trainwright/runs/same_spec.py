@@ -75,11 +75,11 @@ def _rendered(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     The chart lays these values out, and adds nothing to them. Of files the digest is known.
     """
     placeless = replace(job, state="active", files=())
-    found: Data = values.build(placeless, environment, name)
+    rendered: Data = values.build(placeless, environment, name)
     for path in _AMOUNTS:
-        found = _in_numbers(found, path)
+        rendered = _in_numbers(rendered, path)
     files = {file.name: (file.digest, file.mode) for file in canonical(job).files}
-    return {**found, "files of the job": files}
+    return {**rendered, "files of the job": files}
 
 
 _EACH = "*"  # every key of a mapping, or item of a list

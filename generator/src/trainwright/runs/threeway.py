@@ -54,8 +54,8 @@ def _place(here: Mapping[int, int], start: int, stop: int) -> int | None:
 
 def same_edit(base: str, edited: str, recorded: str, merged: str) -> bool:
     """Whether two pairs of texts differ by the same values at the same places."""
-    asked, done = _changes(base, edited), _changes(recorded, merged)
-    return asked is not None and asked == done
+    expected, actual = _changes(base, edited), _changes(recorded, merged)
+    return expected is not None and expected == actual
 
 
 def _changes(before: str, after: str) -> Counter[Change] | None:
@@ -91,8 +91,8 @@ def _between(old: Data, new: Data, path: tuple[str, ...]) -> Iterator[Change]:
 def _between_lists(old: list[Data], new: list[Data], path: tuple[str, ...]) -> Iterator[Change]:
     """Items by their name, if they have one: another version may put others in front of them."""
     if len(old) == len(new):
-        for one, other in zip(old, new, strict=True):
-            yield from _between(one, other, (*path, _label(one)))
+        for old_item, new_item in zip(old, new, strict=True):
+            yield from _between(old_item, new_item, (*path, _label(old_item)))
         return
     was, now = Counter(map(_json, old)), Counter(map(_json, new))
     for item in (was - now).elements():

@@ -199,16 +199,16 @@ class Workspace(Owner):
 
     @tracked()
     def _environments(self) -> Mapping[str, Environment]:
-        found = {name: self.sound(name) for name in self.survey.jobs}
-        return {name: environment for name, environment in found.items() if environment}
+        environments = {name: self.sound(name) for name in self.survey.jobs}
+        return {name: environment for name, environment in environments.items() if environment}
 
     @tracked()
     def sound(self, name: str) -> Environment | None:
         """An environment; None when its own file is not usable."""
-        found = resolve.loaded(self.loaded(name))
-        if found is not None and self.kubernetes:
-            found = replace(found, kubernetes_version=self.kubernetes)
-        return found
+        environment = resolve.loaded(self.loaded(name))
+        if environment is not None and self.kubernetes:
+            environment = replace(environment, kubernetes_version=self.kubernetes)
+        return environment
 
     def environment(self, name: str) -> Environment:
         """An environment that is needed.
@@ -216,10 +216,10 @@ class Workspace(Owner):
         Raises SelectionError where there is none of that name, SourceError for a broken one.
         """
         self.require(name)
-        found = self.sound(name)
-        if found is None:
+        usable = self.sound(name)
+        if usable is None:
             raise unusable(self.loaded(name).findings, name)
-        return found
+        return usable
 
     def require(self, name: str) -> None:
         """Raise SelectionError for an environment that there is none of."""
@@ -249,8 +249,8 @@ class Workspace(Owner):
     def demand(self, job: Job) -> Demand:
         """What a job asks for, with the deadline that its kind has in its environment."""
         environment = self.sound(job.environment)
-        known = environment is not None and job.target in environment.targets
-        return demand_of_job(job, attempts(job, environment) if known and environment else 1)
+        has_target = environment is not None and job.target in environment.targets
+        return demand_of_job(job, attempts(job, environment) if has_target and environment else 1)
 
     def folder(self, environment: str) -> RenderedFolder:
         """The rendered files of an environment, and the records of its runs."""
@@ -261,17 +261,17 @@ class Workspace(Owner):
     @tracked()
     def job(self, file: JobFile) -> ResolvedJob:
         """A job merged and resolved, with what happens to its run, once."""
-        found, record = self.resolve(file), self.folder(file.environment).record(file.name)
-        if found.sources is None:
-            return replace(found, record=record)
+        resolved_job, record = self.resolve(file), self.folder(file.environment).record(file.name)
+        if resolved_job.sources is None:
+            return replace(resolved_job, record=record)
         if record is None and self._earlier is not None:
             earlier = self._earlier.recorded(file)
             record = earlier.record if earlier else None
         if record is not None and self._is_current(file, record):
             decision = unchanged(record)
         else:
-            decision = decide(found.sources, record, self.ledger(file.environment))
-        return replace(found, record=record, decision=decision)
+            decision = decide(resolved_job.sources, record, self.ledger(file.environment))
+        return replace(resolved_job, record=record, decision=decision)
 
     def has(self, file: JobFile) -> bool:
         """Whether there is a file of a job."""
@@ -305,9 +305,9 @@ class Workspace(Owner):
         Where nothing is rendered beside the specs, their renderer elsewhere has begun a run
         of what they say.
         """
-        known = self.known(file)
-        if known or not self.has(file):
-            return known
+        run = self.known(file)
+        if run or not self.has(file):
+            return run
         resolved = self.job(file)
         if resolved.sources is None or resolved.decision is None:
             return None
@@ -362,14 +362,14 @@ class Workspace(Owner):
         if decision.step is Step.BEGIN or record is None or not decision.held:
             return sources.job
         try:
-            found = recorded_job(record, sources.spec, sources.environment, sources.job.source)
+            recorded = recorded_job(record, sources.spec, sources.environment, sources.job.source)
         except CannotAdjust:
             return sources.job
         names = {*edited_operation(record, sources)}.difference(record.held)
         try:
-            job = edited_job(found, sources, names)
+            job = edited_job(recorded, sources, names)
         except CannotAdjust:
-            job = found.job
+            job = recorded.job
         return replace(job, state=sources.job.state)
 
     # --- runs as they stand --------------------------------------------------------------------
@@ -485,8 +485,8 @@ class Workspace(Owner):
         findings: list[Finding] = []
         folder, _, name = extended.partition("/")
         chain = tuple(self.reader.chain(JobFile(folder, name), findings)) if extended else ()
-        found = tuple(Layer(BASE, document) for _, document in chain[::-1] if document)
-        return None if findings else found
+        bases = tuple(Layer(BASE, document) for _, document in chain[::-1] if document)
+        return None if findings else bases
 
     @tracked()
     def _inherited(self, environment: str, extended: str, pool: str) -> Mapping[str, Data]:

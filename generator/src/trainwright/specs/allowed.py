@@ -63,7 +63,11 @@ def opens_the_api(volume: Mapping[str, Data]) -> bool:
     https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/#serviceaccount-token-volume-projection
     """
     sources = lookup(volume, Pointer("/projected/sources"))
-    tokens = (one.get(_TOKEN) for one in sources or () if isinstance(one, dict) and _TOKEN in one)
+    tokens = (
+        source.get(_TOKEN)
+        for source in sources or ()
+        if isinstance(source, dict) and _TOKEN in source
+    )
     return any(not isinstance(token, dict) or not token.get("audience") for token in tokens)
 
 

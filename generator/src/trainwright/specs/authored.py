@@ -56,7 +56,7 @@ def of_container(
         return None
     at = parts.index(_RENDERED) + 1
     index = int(parts[at]) if parts[at].isdecimal() else -1
-    for containers in (found for m in manifests for found in _containers(m.body)):
+    for containers in (pod_containers for m in manifests for pod_containers in _containers(m.body)):
         if 0 <= index < len(containers):
             return of_init_container(containers[index], Pointer.of(*parts[at + 1 :]), spec)
     return None
@@ -87,8 +87,8 @@ def of_init_container(
     item = lookup(container, Pointer.of(*inside.parts[:2])) if rest else None
     called = text(mapping(item).get("name"))
     if field == "env" and called:
-        found = at / "secrets" / called
-        return found if lookup(spec, found) is not None else at / "env" / called
+        secret = at / "secrets" / called
+        return secret if lookup(spec, secret) is not None else at / "env" / called
     if field == "volumeMounts" and called:
         return at / "mounts" / called
     if field == "securityContext":

@@ -12,9 +12,9 @@ from trainwright.specs.demand import Demand, total
 # --- one job -------------------------------------------------------------------------------------
 
 
-def shortage(asked: int, has: int | None) -> int:
+def shortage(needed: int, has: int | None) -> int:
     """How many are missing; none when it is not known how many there are."""
-    return 0 if has is None else max(0, asked - has)
+    return 0 if has is None else max(0, needed - has)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,12 @@ class Shortage:
 
 def pool_shortages(pool: Pool, per_node: int, altogether: int) -> Iterator[Shortage]:
     """Why accelerators of a pool are too few for pods that are there at once."""
-    for need, has, one in (
+    for need, has, is_per_node in (
         (per_node, pool.gpus_per_node, True),
         (altogether, pool.capacity, False),
     ):
         if has is not None and shortage(need, has):
-            yield Shortage(pool.name, need, has, per_node=one)
+            yield Shortage(pool.name, need, has, per_node=is_per_node)
 
 
 def nodes(pool: Pool) -> int | None:
@@ -84,21 +84,21 @@ def check_capacity(
 ) -> Iterator[CapacityCheck]:
     """One for each pool and queue that is requested, and for each budget."""
     for pool in environment.pools.values():
-        asked = total(d for _, d in demands if pool.name in d.pools).of(pool.name)
-        if pool.capacity is not None and asked.nodes:
-            yield _pool(pool, pool.capacity, asked)
+        demand = total(d for _, d in demands if pool.name in d.pools).of(pool.name)
+        if pool.capacity is not None and demand.nodes:
+            yield _pool(pool, pool.capacity, demand)
     for queue, quota in environment.queues.items():
-        asked = total(d for job, d in demands if job.queue == queue)
-        if quota is not None and asked.gpus:
-            gpus = asked.gpus
+        demand = total(d for job, d in demands if job.queue == queue)
+        if quota is not None and demand.gpus:
+            gpus = demand.gpus
             yield CapacityCheck(
                 what=f"queue {queue}", unit="GPUs", need=gpus.low, most=gpus.high, has=quota
             )
     yield from _budgets(environment, total(d for _, d in demands))
 
 
-def _pool(pool: Pool, capacity: int, asked: Demand) -> CapacityCheck:
-    counted = asked.gpus if pool.resource else asked.nodes
+def _pool(pool: Pool, capacity: int, demand: Demand) -> CapacityCheck:
+    counted = demand.gpus if pool.resource else demand.nodes
     return CapacityCheck(
         what=f"pool {pool.name}",
         unit="GPUs" if pool.resource else "nodes",
@@ -108,23 +108,23 @@ def _pool(pool: Pool, capacity: int, asked: Demand) -> CapacityCheck:
     )
 
 
-def _budgets(environment: Environment, asked: Demand) -> Iterator[CapacityCheck]:
+def _budgets(environment: Environment, demand: Demand) -> Iterator[CapacityCheck]:
     budget = environment.budget
-    if budget.gpu_hours is not None and (asked.hours or asked.unbounded):
+    if budget.gpu_hours is not None and (demand.hours or demand.unbounded):
         yield CapacityCheck(
             what="budget",
             unit="GPU-hours",
-            need=asked.hours.low,
-            most=asked.hours.high,
+            need=demand.hours.low,
+            most=demand.hours.high,
             has=budget.gpu_hours,
-            unknown=asked.unbounded,
+            unknown=demand.unbounded,
         )
-    if budget.cost is not None and (asked.cost or asked.unbounded or asked.unpriced):
+    if budget.cost is not None and (demand.cost or demand.unbounded or demand.unpriced):
         yield CapacityCheck(
             what="budget",
             unit=environment.currency,
-            need=asked.cost.low,
-            most=asked.cost.high,
+            need=demand.cost.low,
+            most=demand.cost.high,
             has=budget.cost,
-            unknown=asked.unbounded + asked.unpriced,
+            unknown=demand.unbounded + demand.unpriced,
         )

@@ -21,8 +21,8 @@ UNCOUNTED = "plans and quotas count the accelerators of resources.gpu, and no ot
 
 def beside(job: Job) -> Iterator[tuple[Pointer, Container]]:
     """The containers beside the one that trains, and where they are written."""
-    for field, found in (("initContainers", job.init_containers), ("sidecars", job.sidecars)):
-        for container in found:
+    for field, containers in (("initContainers", job.init_containers), ("sidecars", job.sidecars)):
+        for container in containers:
             yield Pointer.of(field, container.name), container
 
 
@@ -30,12 +30,12 @@ def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Find
     """Everything in the volumes and containers of a job that cannot be."""
     yield from _volumes(job, spec)
     yield from _repeated(_own_places(job), spec, _seen(job))
-    known = [volume.name for volume in job.volumes]
+    volume_names = [volume.name for volume in job.volumes]
     for at, container in beside(job):
         yield from _repeated(_places(container, at, spec), spec, {})
         for name in container.mounts:
-            if name not in known:
-                yield _no_volume(name, at, known, spec)
+            if name not in volume_names:
+                yield _no_volume(name, at, volume_names, spec)
     yield from _of_sidecars_alone(job, spec)
     yield from _uncounted(job, spec, environment)
     names = [container.name for container in job.init_containers]
@@ -67,12 +67,12 @@ def _uncounted(job: Job, spec: Layered, environment: Environment) -> Iterator[Fi
     https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers
     """
     counted = {job.pool.resource: job.resources.gpu} if job.pool else {}
-    known = {pool.resource for pool in environment.pools.values()}
+    pool_resources = {pool.resource for pool in environment.pools.values()}
     for at, container in beside(job):
         stays = container in job.sidecars or container.parts.get("restartPolicy") == "Always"
         for name, amount in requests(container.parts).items():
             most = 0 if stays else counted.get(name, 0)
-            if name in known and amount > most:
+            if name in pool_resources and amount > most:
                 written = name in mapping(dig(container.parts, "resources", "requests"))
                 where = at / "resources" / ("requests" if written else "limits") / name
                 message = f"{container.name} requests {amount:f} of {name}: {UNCOUNTED}"
@@ -114,8 +114,8 @@ def _claim_fits(job: Job, spec: Layered, claim: Claim, at: Pointer) -> Iterator[
         yield spec.finding(dx.CONTRADICTION, path, message, remedy=remedy)
 
 
-def _no_volume(name: str, at: Pointer, known: Sequence[str], spec: Layered) -> Finding:
-    near = next(iter(get_close_matches(name, known, n=1)), "")
+def _no_volume(name: str, at: Pointer, volume_names: Sequence[str], spec: Layered) -> Finding:
+    near = next(iter(get_close_matches(name, volume_names, n=1)), "")
     remedy = f'Did you mean "{near}"?' if near else f"Add {Pointer.of('volumes', name).dotted}."
     message = f'{at.dotted} mounts "{name}", there is no such volume'
     where = at / "mounts" / name

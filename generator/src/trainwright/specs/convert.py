@@ -24,13 +24,13 @@ def value(kind: type[T], data: Mapping[str, Data], **given: Any) -> T:
 def written(kind: type, data: Mapping[str, Data], without: Container[str] = ()) -> dict[str, Any]:
     """The fields of a dataclass that data has a value for, a null being none."""
     whole, by_key = _fields(kind)
-    found = {name: read(data) for name, read in whole}
+    arguments = {name: read(data) for name, read in whole}
     for key, item in data.items():
         for name, inside, read in by_key.get(key, ()):
             value = item if not inside else _inside(item, inside)
             if value is not None and name not in without:
-                found[name] = read(value) if read else value
-    return found
+                arguments[name] = read(value) if read else value
+    return arguments
 
 
 def _inside(data: Data, keys: tuple[str, ...]) -> Data:
@@ -64,7 +64,7 @@ def _read(hint: Any, *, ordered: bool = False) -> Read:
     if isinstance(hint, type) and is_dataclass(hint):
         return partial(value, hint)
     if origin in (Union, UnionType):
-        (hint,) = (one for one in arguments if one is not NoneType)
+        (hint,) = (argument for argument in arguments if argument is not NoneType)
         return _read(hint)
     if origin is tuple:
         order = list if ordered else sorted

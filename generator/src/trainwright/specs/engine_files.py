@@ -227,13 +227,13 @@ def _macros(tree: Tree, meant: re.Pattern[str]) -> frozenset[str]:
         first, *attributes = line.split()
         for attribute in attributes if first.startswith(_MACRO) else ():
             users.setdefault(attribute, []).append(first.removeprefix(_MACRO))
-    found = set[str]()
+    macros = set[str]()
     reached = [attribute for attribute in users if meant.fullmatch(attribute)]
     while reached:
-        new = set(users.get(reached.pop(), ())) - found
-        found |= new
+        new = set(users.get(reached.pop(), ())) - macros
+        macros |= new
         reached += new
-    return frozenset(found)
+    return frozenset(macros)
 
 
 def _converts(attribute: str, macros: Collection[str]) -> bool:

@@ -45,10 +45,13 @@ def explain(spec: Layered, path: str = "") -> tuple[Explanation, ...]:
     if roles == "roles" and name in mapping(spec.data.get("roles")) and not layers.is_serving(rest):
         at = Pointer.of(roles, name)
         inside = explain(layers.of_role(spec, name), rest)
-        return tuple(replace(one, pointer=Pointer(at + one.pointer)) for one in inside)
+        return tuple(
+            replace(explanation, pointer=Pointer(at + explanation.pointer))
+            for explanation in inside
+        )
     start = named(spec, path)
-    found = lookup(spec.data, start)
-    pointers = [start] if found is None else [p for p, _ in leaves(found, start)]
+    value = lookup(spec.data, start)
+    pointers = [start] if value is None else [p for p, _ in leaves(value, start)]
     return tuple(
         _explanation(spec, pointer) for pointer in pointers if path or pointer.parts[0] not in _META
     )
@@ -64,19 +67,19 @@ def named(spec: Layered, path: str) -> Pointer:
     if not path:
         return Pointer()
     layers = tuple(layer.data for layer in spec.layers)
-    found: dict[Pointer, None] = {}
+    matches: dict[Pointer, None] = {}
     for steps in typed(path):
         exact = Pointer.of(*(step.text for step in steps))
         here = dict.fromkeys(_matches(layers, steps, Pointer()))
         if exact in here:
             return exact
-        found |= here
-    if len(found) > 1:
-        forms = " or ".join(pointer.dotted for pointer in found)
+        matches |= here
+    if len(matches) > 1:
+        forms = " or ".join(pointer.dotted for pointer in matches)
         raise SelectionError(f'"{path}" may be {forms}: write one of them')
-    if not found:
+    if not matches:
         raise SelectionError(_nothing(spec, path))
-    return next(iter(found))
+    return next(iter(matches))
 
 
 def _matches(layers: tuple[Data, ...], steps: tuple[Step, ...], at: Pointer) -> Iterator[Pointer]:
@@ -97,8 +100,8 @@ def _matches(layers: tuple[Data, ...], steps: tuple[Step, ...], at: Pointer) -> 
 def _below(data: Data, key: str) -> Iterator[Data]:
     if isinstance(data, Mapping) and key in data:
         yield data[key]
-    elif isinstance(data, list) and (found := lookup(data, Pointer.of(key))) is not None:
-        yield found
+    elif isinstance(data, list) and (item := lookup(data, Pointer.of(key))) is not None:
+        yield item
 
 
 def _explanation(spec: Layered, pointer: Pointer) -> Explanation:
@@ -136,8 +139,8 @@ def _setting(layer: Layer, pointer: Pointer, value: Data) -> Setting:
 
 
 def _nothing(spec: Layered, path: str) -> str:
-    known = sorted(set(paths(spec)))
-    near = get_close_matches(path, known, n=1, cutoff=0.6)
+    known_paths = sorted(set(paths(spec)))
+    near = get_close_matches(path, known_paths, n=1, cutoff=0.6)
     hint = f"; did you mean {near[0]}?" if near else ""
     return f'no layer sets "{path}"{hint}'
 

@@ -101,5 +101,5 @@ def profile(name: str) -> Fabric | None:
 @cache
 def nics() -> frozenset[str]:
     """The extended resources that count network interfaces."""
-    found = (profile(name) for name in names())
-    return frozenset(nic for fabric in found if fabric for nic in fabric.needs.nics)
+    profiles = (profile(name) for name in names())
+    return frozenset(nic for fabric in profiles if fabric for nic in fabric.needs.nics)

@@ -43,12 +43,12 @@ class Field:
     @property
     def choices(self) -> tuple[Data, ...]:
         """The values that it may have, where these are few."""
-        found = self._first("enum")
-        if found is None and any("const" in part for _, part in self.parts):
-            found = [self._first("const")]
-        if found is None and self._first("type") == "boolean":
-            found = [True, False]
-        return tuple(found or ())
+        values = self._first("enum")
+        if values is None and any("const" in part for _, part in self.parts):
+            values = [self._first("const")]
+        if values is None and self._first("type") == "boolean":
+            values = [True, False]
+        return tuple(values or ())
 
     @property
     def shape(self) -> str:
@@ -67,23 +67,23 @@ class Field:
     @property
     def keys(self) -> dict[str, Field]:
         """The keys that it may have by name, in the order of the schema."""
-        found: dict[str, Field] = {}
+        fields: dict[str, Field] = {}
         for file, part in self.parts:
             for key, inner in part.get("properties", {}).items():
-                known = found[key].parts if key in found else ()
-                found[key] = Field((*known, *_parts(file, inner)))
-        return found
+                earlier = fields[key].parts if key in fields else ()
+                fields[key] = Field((*earlier, *_parts(file, inner)))
+        return fields
 
     def below(self, key: str) -> Field:
         """What is said of a key, or of an item of a list."""
         if key in (keys := self.keys):
             return keys[key]
-        found: list[tuple[str, Mapping[str, Data]]] = []
+        parts: list[tuple[str, Mapping[str, Data]]] = []
         for file, part in self.parts:
             for name in ("additionalProperties", "items"):
                 if isinstance(inner := part.get(name), Mapping):
-                    found += _parts(file, inner)
-        return Field(tuple(found))
+                    parts += _parts(file, inner)
+        return Field(tuple(parts))
 
 
 @cache
@@ -116,7 +116,7 @@ def _parts(
 def _found(file: str, inside: str) -> Mapping[str, Data]:
     if not file.endswith(".schema.json") or "/" in file:
         return {}
-    found: Data = schema.contract(file)
+    node: Data = schema.contract(file)
     for key in Pointer(inside).parts:
-        found = found.get(key, {}) if isinstance(found, Mapping) else {}
-    return found if isinstance(found, Mapping) else {}
+        node = node.get(key, {}) if isinstance(node, Mapping) else {}
+    return node if isinstance(node, Mapping) else {}

@@ -121,9 +121,9 @@ def with_files(spec: Layered, read: Read, inside: List) -> WithFiles:
             if not layer.wrote(at / "digest"):
                 added = merge(added, _nested(at.parts, {"digest": file_digest(raw)}))
         taken.append(_laid_over(layer, added) if added else layer)
-    found = replace(stack(tuple(taken)), contents=contents)
-    unlike = () if findings else _unlike(found)
-    return WithFiles(found, tuple(paths), (*findings, *unlike))
+    merged = replace(stack(tuple(taken)), contents=contents)
+    unlike = () if findings else _unlike(merged)
+    return WithFiles(merged, tuple(paths), (*findings, *unlike))
 
 
 class _Folders:
@@ -155,9 +155,9 @@ class _Folders:
         made: dict[str, Data] = {}
         places: dict[str, str] = {}  # of the folder that a file is of
         for path, file in written.items():
-            found = self._files(layer, path, file)
-            made |= {path: file} if found is None else found
-            for name in found or ():
+            expanded = self._files(layer, path, file)
+            made |= {path: file} if expanded is None else expanded
+            for name in expanded or ():
                 places[name] = path
         self._alone.difference_update(path for path, file in made.items() if file is None)
         self._alone.update(path for path in written if made.get(path) is not None)
@@ -178,10 +178,10 @@ class _Folders:
         self.named += (source, *(f"{source}/{a}" for name in listed for a in above(name)))
         self._check(layer, path, file, listed)
         more = {key: value for key, value in file.items() if key == "mode"}
-        found = {f"{path}/{name}": {"from": f"{source}/{name}", **more} for name in listed}
-        self._below[path] = tuple(found)
+        entries = {f"{path}/{name}": {"from": f"{source}/{name}", **more} for name in listed}
+        self._below[path] = tuple(entries)
         replaced = (*before, *({path} & self._alone))
-        return {**dict.fromkeys(replaced), **found}
+        return {**dict.fromkeys(replaced), **entries}
 
     def _check(
         self, layer: Layer, path: str, file: Mapping[str, Data], names: Sequence[str]
@@ -213,13 +213,13 @@ def _replaced(
 ) -> Layer:
     """A layer with other files, each at the place of the folder that it is of."""
     document, root = layer.document, layer.root + at
-    known, keys = dict(document.places), dict(document.keys)
+    value_places, keys = dict(document.places), dict(document.keys)
     for path, folder in places.items():
         if made[path] is not None:
-            known[Pointer(root) / path] = known[Pointer(root) / folder]
+            value_places[Pointer(root) / path] = value_places[Pointer(root) / folder]
             keys[Pointer(root) / path] = keys[Pointer(root) / folder]
     data = _set(document.data, Pointer(root).parts, made)
-    return replace(layer, document=replace(document, data=data, places=known, keys=keys))
+    return replace(layer, document=replace(document, data=data, places=value_places, keys=keys))
 
 
 def _set(data: Data, keys: Sequence[str], value: Data) -> Data:
@@ -291,5 +291,5 @@ def resolved(files: Iterable[File], spec: Layered) -> tuple[File, ...]:
 
 
 def _with_bytes(file: File, raw: bytes | None) -> File:
-    found = File.of(file.name, raw, file.mode) if raw is not None else file
-    return found if found.digest == file.digest else file
+    loaded = File.of(file.name, raw, file.mode) if raw is not None else file
+    return loaded if loaded.digest == file.digest else file

@@ -46,12 +46,12 @@ def locked(tree: Tree) -> Mapping[str, str]:
     document = Reader(tree).document(LOCK)
     if isinstance(document, Document):
         spec = stack((Layer("lock", document),))
-        found = violations(schema.image_lock(), spec, LOCK)
-        if not found:
+        findings = violations(schema.image_lock(), spec, LOCK)
+        if not findings:
             return dict(spec.data.get("images", {}))
     else:
-        found = document
-    raise ImageError(f"{found[0].place}: {found[0].message}")
+        findings = document
+    raise ImageError(f"{findings[0].place}: {findings[0].message}")
 
 
 def ask(repository: str, tag: str, *, plain_http: bool) -> str:

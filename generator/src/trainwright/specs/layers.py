@@ -59,7 +59,7 @@ def of_environment(
 ) -> tuple[Layer, ...]:
     """What lies below each job of an environment; a file may be missing or not usable."""
     files = {DEFAULTS: defaults, ENVIRONMENT: environment}
-    written = (Layer(name, found, _PARTIAL) for name, found in files.items() if found)
+    written = (Layer(name, document, _PARTIAL) for name, document in files.items() if document)
     return (built_in, *_only_target(environment, built_in), *written)
 
 
@@ -83,7 +83,7 @@ def _target(name: str) -> Document:
 def of_job(documents: Sequence[Document]) -> tuple[Layer, ...]:
     """What lies above: a job's own file, given first, and each one that the file before extends."""
     own, bases = documents[:1], documents[1:]
-    return *(Layer(BASE, found) for found in reversed(bases)), *(Layer(JOB, d) for d in own)
+    return *(Layer(BASE, document) for document in reversed(bases)), *(Layer(JOB, d) for d in own)
 
 
 def chosen_pool(*data: Mapping[str, Data]) -> str:

@@ -329,9 +329,11 @@ class Reader(Owner):
         near = [entry.name for entry in there if _meant(entry.name, (name,))]
         if not near:
             return dx.LAYOUT.at(Location(path), f"{path} does not exist", remedy="Create the file.")
-        found = printable(near[0])
-        message = f"{path} does not exist; did you mean {found}?"
-        return dx.LAYOUT.at(Location(path), message, remedy=f"Rename {folder}/{found} to {name}.")
+        existing = printable(near[0])
+        message = f"{path} does not exist; did you mean {existing}?"
+        return dx.LAYOUT.at(
+            Location(path), message, remedy=f"Rename {folder}/{existing} to {name}."
+        )
 
     @tracked(same=eq)
     def state(self, path: str) -> str:
@@ -387,10 +389,10 @@ class Reader(Owner):
     def document(self, path: str) -> Document | tuple[Finding, ...]:
         """A parsed file, or what is wrong with it."""
         raw = self.raw(path)
-        found = (raw,) if isinstance(raw, Finding) else read_spec(path, raw)
-        if isinstance(raw, bytes) and isinstance(found, tuple):
-            return _of_other_tools(path, raw) or found
-        return found
+        parsed = (raw,) if isinstance(raw, Finding) else read_spec(path, raw)
+        if isinstance(raw, bytes) and isinstance(parsed, tuple):
+            return _of_other_tools(path, raw) or parsed
+        return parsed
 
     @tracked(same=eq)
     def extended(self, path: str) -> frozenset[str]:
@@ -440,13 +442,13 @@ class Reader(Owner):
     def _checked(
         self, path: str, against: Callable[[], schema.Schema], findings: list[Finding]
     ) -> Document | None:
-        found = self.document(path)
-        if not isinstance(found, Document):
-            findings.extend(found)
+        document = self.document(path)
+        if not isinstance(document, Document):
+            findings.extend(document)
             return None
         broken = self._violations(path, against)
         findings.extend(broken)
-        return None if broken else found
+        return None if broken else document
 
     @tracked()
     def _violations(self, path: str, against: Callable[[], schema.Schema]) -> tuple[Finding, ...]:
@@ -518,16 +520,16 @@ class Reader(Owner):
 
     def _extendable(self, base: str, seen: list[str]) -> str:
         """What to write for a base that there is not: the one that is meant, or some that are."""
-        known = [name for name in self._specs() if name not in seen]
+        candidates = [name for name in self._specs() if name not in seen]
         parts = re.sub(r"\.ya?ml$", "", base).split("/")
         meant = "/".join(part for part in parts if part.strip(".") and part not in _AROUND)
-        if meant not in known:
-            near = get_close_matches(meant, known, n=1, cutoff=_NEAR)
-            alike = [name for name in known if name.partition("/")[2] == meant]
+        if meant not in candidates:
+            near = get_close_matches(meant, candidates, n=1, cutoff=_NEAR)
+            alike = [name for name in candidates if name.partition("/")[2] == meant]
             meant = (alike if len(alike) == 1 else near or [""])[0]
         if meant:
             return f"Write `extends: {meant}`."
-        there = f" There are: {listed(known, _MOST_BASES)}." if known else ""
+        there = f" There are: {listed(candidates, _MOST_BASES)}." if candidates else ""
         return f"Name another spec by its folder and name, such as base/mnist.{there}"
 
     def _specs(self) -> Iterator[str]:
@@ -617,23 +619,23 @@ def unusable(findings: Sequence[Finding], name: object) -> SourceError:
 
 def violations(against: schema.Schema, spec: Layered, subject: str) -> tuple[Finding, ...]:
     """What is wrong with merged data, each at the line that was written."""
-    found = []
+    findings = []
     for violation in against.explain(spec.data):
         pointer = violation.pointer
         at = spec.key_origin(pointer) if violation.key else spec.origin(pointer)
         if (violation.missing and not pointer) or at.file == BUILT_IN:
             at = Location(spec.layers[-1].document.file)
         message, remedy = _quoting(spec, violation)
-        found.append(dx.SCHEMA.at(at, message, remedy=remedy, subject=subject, path=pointer))
-    return tuple(found)
+        findings.append(dx.SCHEMA.at(at, message, remedy=remedy, subject=subject, path=pointer))
+    return tuple(findings)
 
 
 def job_violations(spec: Layered, subject: str) -> tuple[Finding, ...]:
     """What is wrong with a merged job, and then with each of its roles."""
     plain = replace(spec, data=without_nulls(spec.data))
-    found = violations(schema.effective_job(), plain, subject)
-    roles = () if found else spec.data.get("roles", {})
-    return (*found, *(finding for name in roles for finding in _of_role(spec, name, subject)))
+    findings = violations(schema.effective_job(), plain, subject)
+    roles = () if findings else spec.data.get("roles", {})
+    return (*findings, *(finding for name in roles for finding in _of_role(spec, name, subject)))
 
 
 def _of_role(spec: Layered, name: str, subject: str) -> Iterator[Finding]:
@@ -663,12 +665,14 @@ def one_job(tree: Tree, name: str) -> Layered:
 
     Raises SelectionError when there is no such job, SourceError when its files cannot be merged.
     """
-    found = discover(tree).jobs
-    if not found:
+    by_environment = discover(tree).jobs
+    if not by_environment:
         raise SelectionError(NO_ENVIRONMENT)
-    file = next((job for jobs in found.values() for job in jobs if str(job) == name), None)
+    file = next((job for jobs in by_environment.values() for job in jobs if str(job) == name), None)
     if file is None:
-        message = f'"{name}" is an environment' if name in found else f'there is no job "{name}"'
+        message = (
+            f'"{name}" is an environment' if name in by_environment else f'there is no job "{name}"'
+        )
         raise SelectionError(f"{message}; name one of its jobs, see `trainwright list jobs`")
     reader = Reader(tree)
     environment = reader.environment(file.environment)

@@ -112,10 +112,10 @@ class Layer:
 
     @property
     def data(self) -> Mapping[str, Data]:
-        found = lookup(self.document.data, self.root)
-        if not isinstance(found, Mapping):
+        value = lookup(self.document.data, self.root)
+        if not isinstance(value, Mapping):
             return {}
-        return {k: v for k, v in found.items() if k not in self.without} if self.without else found
+        return {k: v for k, v in value.items() if k not in self.without} if self.without else value
 
     def place(self, pointer: str) -> Location:
         document, at = self.written_as(pointer)
@@ -151,8 +151,8 @@ class Layered:
 
     def origin(self, pointer: str) -> Location:
         """Where the effective value was written, or the nearest mapping around it."""
-        layer, found = self._setter(pointer)
-        return layer.place(found)
+        layer, nearest = self._setter(pointer)
+        return layer.place(nearest)
 
     def finding(self, kind: Diagnostic, at: Pointer, message: str, **more: Any) -> Finding:
         """A finding about the effective value, where it was written."""
@@ -166,15 +166,15 @@ class Layered:
 
     def origin_in(self, pointer: str, line: int, column: int) -> Location:
         """Where a character of an effective text was written, by its line and column from 0."""
-        layer, found = self._setter(pointer)
-        if found != pointer:
-            return layer.place(found)
-        return layer.document.place_in(layer.root + found, line, column)
+        layer, nearest = self._setter(pointer)
+        if nearest != pointer:
+            return layer.place(nearest)
+        return layer.document.place_in(layer.root + nearest, line, column)
 
     def key_origin(self, pointer: str) -> Location:
         """Where the key of the effective value was written."""
-        layer, found = self._setter(pointer)
-        return layer.key_place(found)
+        layer, nearest = self._setter(pointer)
+        return layer.key_place(nearest)
 
     def history(self, pointer: str) -> Iterator[tuple[Layer, Data]]:
         """Every layer that wrote the pointer and what it wrote, topmost first."""

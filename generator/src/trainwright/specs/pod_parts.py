@@ -38,8 +38,8 @@ def problems(parts: Iterable[PodPart], spec: Layered, version: str) -> Iterator[
 
 def _violations(part: PodPart, version: str) -> Iterator[Violation]:
     *above, key = part.at.parts
-    known = schema.core_field(part.type_, part.field, key, len(above), version)
-    if known is None:
+    field_schema = schema.core_field(part.type_, part.field, key, len(above), version)
+    if field_schema is None:
         when = kubernetes_schemas.when_core(part.type_, part.field, version)
         message = f"{part.at.dotted} is not a field of Kubernetes {version}: {when}"
         yield Violation(part.at, message, "Remove it, or raise kubernetes.version.", key)
@@ -47,6 +47,6 @@ def _violations(part: PodPart, version: str) -> Iterator[Violation]:
     written = part.value
     for step in reversed(part.at.parts):
         written = {step: written}
-    for violation in known.explain(written):
-        yield schema.dated(violation, known.root, version)
-    yield from ListMaps(known.root, version).repeated(written)
+    for violation in field_schema.explain(written):
+        yield schema.dated(violation, field_schema.root, version)
+    yield from ListMaps(field_schema.root, version).repeated(written)

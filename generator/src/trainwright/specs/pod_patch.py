@@ -24,11 +24,11 @@ def problems(spec: Layered, version: str) -> Iterator[Finding]:
         return
     keys = kubernetes_schemas.merge_keys(version)
     yield from _malformed(patch, AT, spec, keys)
-    known = schema.pod_template(version)
-    for violation in known.explain({PATCH: _plain(patch)}):
+    template_schema = schema.pod_template(version)
+    for violation in template_schema.explain({PATCH: _plain(patch)}):
         if violation.missing:  # of a patch, or what is deleted by its name alone
             continue
-        dated = schema.dated(violation, known.root, version)
+        dated = schema.dated(violation, template_schema.root, version)
         at = violation.pointer
         place = spec.key_origin(at) if violation.key else spec.origin(at)
         yield dx.SCHEMA.at(place, dated.message, remedy=dated.remedy, path=at)
@@ -109,20 +109,20 @@ _ABSENT = object()
 def setting(patch: Data, pod: Data, pointer: Pointer, version: str) -> Pointer:
     """Where in a patch a value of the patched pod is set, or the nearest mapping around it."""
     keys = kubernetes_schemas.merge_keys(version)
-    found, at = patch, AT
+    node, at = patch, AT
     for key in pointer.parts:
         pod = lookup(pod, Pointer.of(key))
         below: Data = _ABSENT
-        if isinstance(found, dict) and key in found:
-            below, step = found[key], key
-        elif isinstance(found, list):
+        if isinstance(node, dict) and key in node:
+            below, step = node[key], key
+        elif isinstance(node, list):
             by = keys.get(at.last, "")
-            index = _same(found, pod, by) if by else int(key)
-            if index is not None and index < len(found):
-                below, step = found[index], str(index)
+            index = _same(node, pod, by) if by else int(key)
+            if index is not None and index < len(node):
+                below, step = node[index], str(index)
         if below is _ABSENT:
             break
-        found, at = below, at / step
+        node, at = below, at / step
     return at
 
 

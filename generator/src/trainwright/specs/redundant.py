@@ -69,15 +69,15 @@ class _Written:
 def findings(spec: Layered, job: Job, place: Environment) -> Iterator[Finding]:
     """What is wrong with a job's own overrides, and with lists anywhere below it."""
     own = spec.layers[-1]
-    for one in read(spec):
-        if isinstance(one.value, list) and isinstance(one.inherited, list) and not one.hidden:
-            yield from _dropped(one)
-        if one.layer is not own:
+    for entry in read(spec):
+        if isinstance(entry.value, list) and isinstance(entry.inherited, list) and not entry.hidden:
+            yield from _dropped(entry)
+        if entry.layer is not own:
             continue
-        if one.idle:
-            yield _removes_nothing(one) if one.value is None else _equal(one)
-        elif one.source is not None and one.pointer.parts[0] in DERIVED:
-            yield from _unread(spec, job, place, one)
+        if entry.idle:
+            yield _removes_nothing(entry) if entry.value is None else _equal(entry)
+        elif entry.source is not None and entry.pointer.parts[0] in DERIVED:
+            yield from _unread(spec, job, place, entry)
 
 
 def read(spec: Layered) -> tuple[_Written, ...]:
@@ -88,21 +88,21 @@ def read(spec: Layered) -> tuple[_Written, ...]:
     for layer in spec.layers:
         if layer.label not in (BUILT_IN, ONLY_TARGET):
             for pointer, value in _leaves(layer):
-                one = _over(current, mappings, _Written(layer, pointer, value))
+                entry = _over(current, mappings, _Written(layer, pointer, value))
                 if pointer.parts[0] != "files" or layer.wrote(pointer):  # else a folder's
-                    written.append(one)
+                    written.append(entry)
     return tuple(written)
 
 
 def _over(
-    current: dict[Pointer, _Written], mappings: dict[Pointer, Layer], one: _Written
+    current: dict[Pointer, _Written], mappings: dict[Pointer, Layer], entry: _Written
 ) -> _Written:
     """Lay one value over what the layers so far have written."""
-    pointer = one.pointer
+    pointer = entry.pointer
     before = current.get(pointer)
     if pointer in mappings:
-        one.inherited, one.source = {}, mappings[pointer]
-        if one.value != {}:
+        entry.inherited, entry.source = {}, mappings[pointer]
+        if entry.value != {}:
             for inner, hidden in list(current.items()):
                 if inner != pointer and inner.within(pointer):
                     hidden.hidden = True
@@ -111,15 +111,15 @@ def _over(
                 del mappings[inside]
     elif before is not None:
         # A mapping leaves away what was removed or replaced below it, even an empty one.
-        before.hidden = one.value != {}
+        before.hidden = entry.value != {}
         if before.value is not None:
-            one.inherited, one.source = before.value, before.layer
-    current[pointer] = one
+            entry.inherited, entry.source = before.value, before.layer
+    current[pointer] = entry
     above = pointer.parent
     while above and above not in mappings:
-        mappings[above] = one.layer
+        mappings[above] = entry.layer
         above = above.parent
-    return one
+    return entry
 
 
 def _leaves(layer: Layer) -> Iterator[tuple[Pointer, Data]]:
@@ -139,49 +139,49 @@ def _leaves(layer: Layer) -> Iterator[tuple[Pointer, Data]]:
 # --- findings ------------------------------------------------------------------------------------
 
 
-def _from(one: _Written) -> tuple[Related, ...]:
-    assert one.source is not None
-    message = f"{one.source.label} sets {one.pointer.dotted}"
-    return (Related("from", message, one.source.place(one.pointer)),)
+def _from(entry: _Written) -> tuple[Related, ...]:
+    assert entry.source is not None
+    message = f"{entry.source.label} sets {entry.pointer.dotted}"
+    return (Related("from", message, entry.source.place(entry.pointer)),)
 
 
-def _equal(one: _Written) -> Finding:
+def _equal(entry: _Written) -> Finding:
     return dx.SAME_AS_INHERITED.at(
-        one.layer.key_place(one.pointer),
-        f"{one.pointer.dotted} is what the job inherits anyway",
-        path=one.pointer,
-        related=_from(one),
+        entry.layer.key_place(entry.pointer),
+        f"{entry.pointer.dotted} is what the job inherits anyway",
+        path=entry.pointer,
+        related=_from(entry),
     )
 
 
-def _removes_nothing(one: _Written) -> Finding:
-    message = f"{one.pointer.dotted}: null removes nothing, since no layer sets it"
-    meant = missing_space(one.pointer.parts[-1])
+def _removes_nothing(entry: _Written) -> Finding:
+    message = f"{entry.pointer.dotted}: null removes nothing, since no layer sets it"
+    meant = missing_space(entry.pointer.parts[-1])
     remedy = f"A colon needs a space behind it: `{meant}`." if meant else ""
-    place = one.layer.key_place(one.pointer)
-    return dx.SAME_AS_INHERITED.at(place, message, remedy=remedy, path=one.pointer)
+    place = entry.layer.key_place(entry.pointer)
+    return dx.SAME_AS_INHERITED.at(place, message, remedy=remedy, path=entry.pointer)
 
 
-def _dropped(one: _Written) -> Iterator[Finding]:
-    lost = [item for item in one.inherited if item not in one.value]
-    if lost and one.pointer not in _COMMANDS:
+def _dropped(entry: _Written) -> Iterator[Finding]:
+    lost = [item for item in entry.inherited if item not in entry.value]
+    if lost and entry.pointer not in _COMMANDS:
         shown = listed([json.dumps(item, ensure_ascii=False) for item in lost])
         yield dx.DROPPED_ITEMS.at(
-            one.layer.place(one.pointer),
-            f"{one.pointer.dotted} replaces the inherited list and drops {shown}",
-            path=one.pointer,
-            related=_from(one),
+            entry.layer.place(entry.pointer),
+            f"{entry.pointer.dotted} replaces the inherited list and drops {shown}",
+            path=entry.pointer,
+            related=_from(entry),
         )
 
 
-def _unread(spec: Layered, job: Job, place: Environment, one: _Written) -> Iterator[Finding]:
-    if one.pointer == "/nodes" and job.elastic is None:
+def _unread(spec: Layered, job: Job, place: Environment, entry: _Written) -> Iterator[Finding]:
+    if entry.pointer == "/nodes" and job.elastic is None:
         return
-    rest = without(spec, one.pointer)
+    rest = without(spec, entry.pointer)
     accepted = schema.effective_job().accepts(without_nulls(rest.data))
     if resolve.job(rest, place, job.source) == job and accepted:
-        message = f"{one.pointer.dotted} changes nothing: the inherited value is the same"
-        yield dx.UNREAD.at(one.layer.key_place(one.pointer), message, path=one.pointer)
+        message = f"{entry.pointer.dotted} changes nothing: the inherited value is the same"
+        yield dx.UNREAD.at(entry.layer.key_place(entry.pointer), message, path=entry.pointer)
 
 
 def without(spec: Layered, pointer: Pointer) -> Layered:

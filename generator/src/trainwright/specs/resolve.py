@@ -46,13 +46,13 @@ MAX_GRACE = 7 * 24 * 3600  # seconds: as long a pod that is deleted may keep its
 # --- environment.yaml --------------------------------------------------------------------------
 
 
-def loaded(found: LoadedEnvironment) -> Environment | None:
+def loaded(loaded_environment: LoadedEnvironment) -> Environment | None:
     """An environment with what defaults.yaml says for it; None when its own file is not usable."""
-    if found.document is None:
+    if loaded_environment.document is None:
         return None
-    shared = next((layer for layer in found.layers if layer.label == DEFAULTS), None)
+    shared = next((layer for layer in loaded_environment.layers if layer.label == DEFAULTS), None)
     gitops = shared.document.data.get("gitops") if shared else None
-    return environment(found.name, found.document, gitops)
+    return environment(loaded_environment.name, loaded_environment.document, gitops)
 
 
 def environment(
@@ -88,8 +88,8 @@ def environment(
 
 def job(spec: Layered, environment: Environment, source: str) -> Job | tuple[Finding, ...]:
     """The job, or every reason why there can be none."""
-    found = typed(spec, environment, source)
-    return tuple(problems(found, spec, environment)) or found
+    resolved = typed(spec, environment, source)
+    return tuple(problems(resolved, spec, environment)) or resolved
 
 
 def typed(spec: Layered, environment: Environment, source: str) -> Job:
@@ -97,7 +97,7 @@ def typed(spec: Layered, environment: Environment, source: str) -> Job:
     data = spec.data
     gpus = data.get("resources", {}).get("gpu", 0)
     procs, backend = data.get("procsPerNode", "auto"), data.get("backend", "auto")
-    found = convert.value(
+    typed_job = convert.value(
         Job,
         data,
         roles=tuple(
@@ -118,7 +118,11 @@ def typed(spec: Layered, environment: Environment, source: str) -> Job:
             for rule, waiver in data.get("waivers", {}).items()
         ),
     )
-    return replace(found, files=files.resolved(found.files, spec)) if found.files else found
+    return (
+        replace(typed_job, files=files.resolved(typed_job.files, spec))
+        if typed_job.files
+        else typed_job
+    )
 
 
 def _role(spec: Layered, name: str, environment: Environment, source: str) -> Job:
@@ -154,19 +158,19 @@ def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Find
     for role in job.roles:
         assert role.role is not None
         yield from _serving(role.role, spec)
-        found = problems(role, layers.of_role(spec, role.role.name), environment)
-        yield from (in_role(finding, spec, role.role) for finding in found)
+        findings = problems(role, layers.of_role(spec, role.role.name), environment)
+        yield from (in_role(finding, spec, role.role) for finding in findings)
 
 
 def _claims(job: Job, spec: Layered) -> Iterator[Finding]:
     """Claims are called as the job and the volume are, whatever role has them."""
-    known: dict[str, tuple[Pointer, Claim]] = {}
+    claims: dict[str, tuple[Pointer, Claim]] = {}
     for group in (job, *job.roles) if job.roles else ():
         inside = ("roles", group.role.name) if group.role else ()
         for volume in (volume for volume in group.volumes if volume.create):
             assert volume.create is not None
             at = Pointer.of(*inside, "volumes", volume.name)
-            other, create = known.setdefault(volume.name, (at, volume.create))
+            other, create = claims.setdefault(volume.name, (at, volume.create))
             if create != volume.create:
                 message = f"{(at / 'create').dotted} is another claim than that of {other.dotted}, "
                 message += f"and both are called {job.name}-{volume.name}"
@@ -298,7 +302,7 @@ def _accelerators(job: Job, spec: Layered, environment: Environment) -> Iterator
         yield spec.finding(dx.CONTRADICTION, Pointer("/backend"), message, remedy=remedy)
     if gpus and "pool" not in spec.data:
         message = f"resources.gpu is {gpus}, but there is no pool to take GPUs from"
-        accelerated = [name for name, known in environment.pools.items() if known.resource]
+        accelerated = [name for name, candidate in environment.pools.items() if candidate.resource]
         remedy = f"Set pool. {_known(accelerated, 'GPU pools')}"
         yield spec.finding(dx.REFERENCE, Pointer("/resources/gpu"), message, remedy=remedy)
     if pool and pool.resource in job.resources.extended:
@@ -353,11 +357,11 @@ def _fabric(job: Job, spec: Layered) -> Iterator[Finding]:
         remedy = f"Set target, or use another pool than {pool.name}."
         yield spec.finding(dx.CONTRADICTION, Pointer("/target"), message, remedy=remedy)
     shape, chips = needs.slice(pool) or ("", 0)
-    asked = job.nodes * job.resources.gpu
-    if shape and asked != chips:
+    requested = job.nodes * job.resources.gpu
+    if shape and requested != chips:
         message = (
             f'a slice of the pool "{pool.name}" is {shape}: {chips} accelerators, and the job has '
-            f"{asked} (nodes: {job.nodes}, resources.gpu: {job.resources.gpu})"
+            f"{requested} (nodes: {job.nodes}, resources.gpu: {job.resources.gpu})"
         )
         remedy = "Set nodes to the hosts of a slice and resources.gpu to what one host has."
         yield spec.finding(dx.CONTRADICTION, Pointer("/nodes"), message, remedy=remedy)
@@ -408,7 +412,7 @@ def _unmountable(job: Job, spec: Layered) -> Iterator[Finding]:
     names |= {SCRIPT_PATH} if job.entrypoint.inline else set()
     for name in sorted(names):
         above = next((path for path in map(str, PurePosixPath(name).parents) if path in names), "")
-        folder = next((one for one in _FILLED if name.startswith(f"{one}/")), "")
+        folder = next((filled for filled in _FILLED if name.startswith(f"{filled}/")), "")
         at, message = Pointer.of("files", name), ""
         if above:
             message = f"{at.dotted} is below {Pointer.of('files', above).dotted}, which is a file"
@@ -454,11 +458,13 @@ def _writable(job: Job, spec: Layered) -> Iterator[Finding]:
     checkpoint = job.checkpoint
     if checkpoint is None:
         return
-    asked = [("checkpoints go", Pointer("/checkpoint/volume"), checkpoint.volume)]
+    destinations = [("checkpoints go", Pointer("/checkpoint/volume"), checkpoint.volume)]
     if copies := checkpoint.peer_copies:
-        asked.append(("peer copies go", Pointer("/checkpoint/peerCopies/volume"), copies.volume))
+        destinations.append(
+            ("peer copies go", Pointer("/checkpoint/peerCopies/volume"), copies.volume)
+        )
     volumes = {volume.name: volume for volume in job.volumes if volume.mounted}
-    for what, at, name in asked:
+    for what, at, name in destinations:
         fixed = _read_only(volumes[name]) if name in volumes else None
         if fixed is not None:
             message = f'{what} to the volume "{name}", which is mounted read-only'

@@ -58,8 +58,8 @@ def inspect(checkpoint: str, tensors: bool, output: str) -> None:
         elements = sum(kind.elements for kind in kinds.values())
         total = _size(sum(kind.bytes for kind in kinds.values()))
         dtypes = ", ".join(sorted({_dtype(kind) for kind in kinds.values()}))
-        found = f"{len(kinds)} tensors, {elements:,} elements, {total} ({dtypes})"
-        click.echo(f"  {name}: {found if kinds else 'values'}")
+        summary = f"{len(kinds)} tensors, {elements:,} elements, {total} ({dtypes})"
+        click.echo(f"  {name}: {summary if kinds else 'values'}")
         for tensor, kind in kinds.items() if tensors else ():
             click.echo(f"    {tensor}: {_dtype(kind)} {list(kind.shape)}")
 
@@ -76,11 +76,11 @@ def compare(
 ) -> None:
     """List what differs between two checkpoints; exit code 1 if anything does."""
     left, right = open_checkpoint(first), open_checkpoint(second)
-    found = list(_differences(left, right, entry, rtol, atol))
-    for line in found:
+    differences = list(_differences(left, right, entry, rtol, atol))
+    for line in differences:
         click.echo(line)
-    click.echo(f"{len(found)} differences" if found else "no differences")
-    context.exit(1 if found else 0)
+    click.echo(f"{len(differences)} differences" if differences else "no differences")
+    context.exit(1 if differences else 0)
 
 
 @main.command()
@@ -139,10 +139,10 @@ def _differences(
             if tensor not in mine or tensor not in theirs:
                 yield f"{tensor}: only in {(left if tensor in mine else right).path}"
             elif mine[tensor] != theirs[tensor]:
-                one, other = (
+                my_layout, their_layout = (
                     f"{_dtype(k)} {list(k.shape)}" for k in (mine[tensor], theirs[tensor])
                 )
-                yield f"{tensor}: {one}, {other}"
+                yield f"{tensor}: {my_layout}, {their_layout}"
             elif difference := _difference(left, right, tensor, rtol, atol):
                 yield f"{tensor}: {difference}"
         yield from _values(name, left.state[name], right.state[name])
@@ -150,29 +150,29 @@ def _differences(
 
 def _difference(left: Contents, right: Contents, name: str, rtol: float, atol: float) -> str | None:
     """One tensor at a time: two checkpoints need not fit into memory."""
-    one, other = (contents.read([name])[name] for contents in (left, right))
-    if torch.equal(one, other):
+    left_tensor, right_tensor = (contents.read([name])[name] for contents in (left, right))
+    if torch.equal(left_tensor, right_tensor):
         return None
-    wide = torch.complex128 if one.is_complex() else torch.float64
-    one, other = one.to(wide), other.to(wide)
-    if torch.allclose(one, other, rtol=rtol, atol=atol, equal_nan=True):
+    wide = torch.complex128 if left_tensor.is_complex() else torch.float64
+    left_tensor, right_tensor = left_tensor.to(wide), right_tensor.to(wide)
+    if torch.allclose(left_tensor, right_tensor, rtol=rtol, atol=atol, equal_nan=True):
         return None
-    apart = (one - other).abs()
-    count = int((one != other).sum())
-    return f"{count} of {one.numel()} elements, at most {apart.max().item():.3g} apart"
+    apart = (left_tensor - right_tensor).abs()
+    count = int((left_tensor != right_tensor).sum())
+    return f"{count} of {left_tensor.numel()} elements, at most {apart.max().item():.3g} apart"
 
 
-def _values(name: str, one: tree.Json, other: tree.Json) -> Iterator[str]:
+def _values(name: str, left: tree.Json, right: tree.Json) -> Iterator[str]:
     """What differs between two values of `state.json`, by its place."""
-    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
-        for key in one:
+    if isinstance(left, dict) and isinstance(right, dict) and left.keys() == right.keys():
+        for key in left:
             below = name if key in ("dict", "tuple", "items", "tensor") else f"{name}/{key}"
-            yield from _values(below, one[key], other[key])
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for index, (mine, theirs) in enumerate(zip(one, other, strict=True)):
+            yield from _values(below, left[key], right[key])
+    elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        for index, (mine, theirs) in enumerate(zip(left, right, strict=True)):
             yield from _values(f"{name}/{index}", mine, theirs)
-    elif one != other:
-        yield f"{name}: {_short(one)}, {_short(other)}"
+    elif left != right:
+        yield f"{name}: {_short(left)}, {_short(right)}"
 
 
 def _tensors(contents: Contents, entry: str) -> dict[str, Kind]:

@@ -222,11 +222,11 @@ class Checkpoints:
 
     def saved(self) -> list[Saved]:
         """The checkpoints of this rank's directory that are new since the last call."""
-        found = []
+        new = []
         with suppress(Empty):
             while True:
-                found.append(self._saved.get_nowait())
-        return found
+                new.append(self._saved.get_nowait())
+        return new
 
     def load(self, state: MutableMapping[str, object]) -> int | None:
         """Fill the state from the newest checkpoint that is whole; returns its step.
@@ -816,22 +816,22 @@ def _targets(
     for name in tree.names(saved):
         entry = stored[name]
         assert isinstance(entry, TensorStorageMetadata), "only tensors are stored"
-        known = here.get(name)
-        if known is None or known.size() != entry.size:
+        existing = here.get(name)
+        if existing is None or existing.size() != entry.size:
             targets[name] = torch.empty(entry.size, dtype=entry.properties.dtype)
         else:
-            targets[name] = known
+            targets[name] = existing
     return targets
 
 
 def _moments(names: Iterable[str], parameters: Sequence[Tensor]) -> dict[str, Tensor]:
     """For the names of an optimizer's tensors (".../state/0/exp_avg") a tensor to be like."""
-    found = {}
+    moments = {}
     for name in names:
         match name.split("/")[-3:]:
             case ["state", index, _] if index.isdigit() and int(index) < len(parameters):
-                found[name] = torch.empty_like(parameters[int(index)])
-    return found
+                moments[name] = torch.empty_like(parameters[int(index)])
+    return moments
 
 
 def _one_line(error: BaseException) -> str:

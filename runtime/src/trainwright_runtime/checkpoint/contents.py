@@ -119,5 +119,5 @@ def checked_document(text: str, checkpoint: str) -> dict[str, Any]:
             f"{checkpoint} is of format {document['format']}, and this version reads {known}: load "
             "it with the image that wrote it, or with a newer one"
         )
-    found: dict[str, Any] = document
-    return found
+    checked: dict[str, Any] = document
+    return checked

@@ -336,8 +336,8 @@ def seal(checkpoint: Path | ObjectPath) -> tuple[int, int] | None:
         with suppress(OSError):
             if not isinstance(digests, Path):
                 return zlib.crc32(digests.read_bytes()), 0  # of a name that is not used again
-            found = digests.stat()
-            return found.st_ino, found.st_mtime_ns
+            status = digests.stat()
+            return status.st_ino, status.st_mtime_ns
     return None
 
 

@@ -92,8 +92,8 @@ class ObjectPath:
         """The objects below it, whatever their number: stores list them a thousand at a time."""
         self.fs.invalidate_cache()
         with refused(self.url):
-            found = self.fs.find(self.path)
-        yield from (self / str(path).removeprefix(f"{self.path}/") for path in found)
+            paths = self.fs.find(self.path)
+        yield from (self / str(path).removeprefix(f"{self.path}/") for path in paths)
 
 
 class Objects:
@@ -234,19 +234,19 @@ class Objects:
     def _age(self, files: Iterable[str]) -> float:
         """Seconds since the newest of some objects was put; 0 where that is not reported."""
         try:
-            found = [self._fs.modified((self.path / file).path) for file in files]
+            modified = [self._fs.modified((self.path / file).path) for file in files]
         except (NotImplementedError, KeyError, OSError):
             return 0.0
-        return time.time() - max((moment.timestamp() for moment in found), default=0.0)
+        return time.time() - max((moment.timestamp() for moment in modified), default=0.0)
 
     def _listed(self) -> dict[str, set[str]]:
         """The files of each checkpoint, whole or not."""
-        found: dict[str, set[str]] = {}
+        by_name: dict[str, set[str]] = {}
         for path in self.path.iterdir():
             name, _, file = path.path.removeprefix(f"{self.path.path}/").partition("/")
             if file and step_of(name) is not None:
-                found.setdefault(name, set()).add(file)
-        return found
+                by_name.setdefault(name, set()).add(file)
+        return by_name
 
     def _put(self, path: ObjectPath, content: bytes) -> None:
         with refused(path.url):

@@ -104,11 +104,11 @@ class Copies:
         self._kept: str | None = None
         identities = ranks.every(_identity(path))
         _raise_first(identities)
-        known = list(dict.fromkeys(identities))
-        self._node_of = [known.index(identity) for identity in identities]
+        nodes = list(dict.fromkeys(identities))
+        self._node_of = [nodes.index(identity) for identity in identities]
         self._members = [
             [rank for rank, node in enumerate(self._node_of) if node == index]
-            for index in range(len(known))
+            for index in range(len(nodes))
         ]
         self._node = self._node_of[ranks.rank]
         self._local = self._members[self._node].index(ranks.rank)
@@ -197,27 +197,27 @@ class Copies:
         """What the nodes have, in the order in which to try it: the newest first."""
         listings = self._ranks.every(self._listing() if self._leads else {})
         names = {name for listing in listings for name in listing}
-        found = []
+        candidates = []
         for name in sorted(names, key=lambda name: (step_of(name), name), reverse=True):
             # Each node has the digests of all files; a node whose list is damaged is outvoted.
             # Of two nodes neither outvotes the other.
             lists = Counter(listing[name] for listing in listings if name in listing)
             most = max(lists.values())
             ties = sorted(text for text, votes in lists.items() if votes == most)
-            found += [Listed(name, listed_digests(text)) for text in ties]
-        return found
+            candidates += [Listed(name, listed_digests(text)) for text in ties]
+        return candidates
 
     def _listing(self) -> dict[str, bytes]:
         """The digests of each copy on this node."""
-        found: dict[str, bytes] = {}
+        digests: dict[str, bytes] = {}
         for name in os.listdir(self.path) if self.path.is_dir() else ():  # noqa: PTH208
             with suppress(OSError, ValueError):
                 if step_of(name) is not None:
                     text = (self.path / name / DIGESTS).read_bytes()
                     present = set(os.listdir(self.path / name)) - {DIGESTS}  # noqa: PTH208
                     if present <= listed_digests(text).keys():  # and else it is cut short
-                        found[name] = text
-        return found
+                        digests[name] = text
+        return digests
 
     def verified(self, listed: Listed) -> Copy:
         """Each of its files held against its digest, on all nodes."""

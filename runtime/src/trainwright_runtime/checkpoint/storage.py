@@ -168,10 +168,10 @@ def unpickled_metadata(file: IO[bytes], checkpoint: str) -> metadata.Metadata:
     torch unpickles this file without restriction, which runs whatever is in it:
     https://docs.python.org/3/library/pickle.html#restricting-globals
     """
-    found = _Unpickler(file).load()
-    if not isinstance(found, metadata.Metadata):
+    unpickled = _Unpickler(file).load()
+    if not isinstance(unpickled, metadata.Metadata):
         raise CheckpointError(f"{checkpoint}/{METADATA} does not hold a checkpoint's metadata")
-    return found
+    return unpickled
 
 
 def _member(kind: object, name: object) -> object:

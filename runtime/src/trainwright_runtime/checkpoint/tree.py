@@ -93,14 +93,14 @@ def _pairs(pairs: list[Json], tensor: Callable[[str], Tensor]) -> list[tuple[obj
 
 def names(tree: Json) -> set[str]:
     """The names of the tensors in a tree."""
-    found: set[str] = set()
+    tensor_names: set[str] = set()
 
     def note(name: str) -> Tensor:
-        found.add(name)
+        tensor_names.add(name)
         return _NOTHING
 
     decode(tree, note)
-    return found
+    return tensor_names
 
 
 _NOTHING = Tensor()

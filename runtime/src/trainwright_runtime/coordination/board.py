@@ -84,8 +84,8 @@ class Board:
         return lambda: self._groups.get(group, {}).keys() >= {str(key) for key in keys}
 
     def _values(self, group: str) -> dict[str, str]:
-        found = self._groups.setdefault(group, {})
+        values = self._groups.setdefault(group, {})
         self._groups.move_to_end(group)
         while len(self._groups) > _KEPT:
             self._groups.popitem(last=False)
-        return found
+        return values

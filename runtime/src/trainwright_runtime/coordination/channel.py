@@ -193,16 +193,16 @@ def _shake(connection: socket.socket, label: bytes, deadline: float) -> Handshak
 
 def _received(connection: socket.socket, size: int, deadline: float, begins: bytes = b"") -> bytes:
     """Exactly so many bytes, however slowly the other side sends them, but not after a deadline."""
-    found = b""
-    while len(found) < size:
+    received = b""
+    while len(received) < size:
         left = deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError("no handshake in time")
         connection.settimeout(left)
-        more = connection.recv(size - len(found))
+        more = connection.recv(size - len(received))
         if not more:
             raise ConnectionResetError("closed by the other side")
-        found += more
-        if not found.startswith(begins[: len(found)]):
+        received += more
+        if not received.startswith(begins[: len(received)]):
             raise ConnectionRefusedError("what listens there is no process of this runtime")
-    return found
+    return received

@@ -58,14 +58,14 @@ class Doing:
 
     def names(self, among: Collection[str], *doing: str, but: str = "") -> str:
         """The few of these workers that have done one of this for longest."""
-        found = (w for each in doing for w in self._workers[each] if w in among and w != but)
-        shown = [called(worker) for worker in islice(found, SHOWN + 1)]
+        workers = (w for each in doing for w in self._workers[each] if w in among and w != but)
+        shown = [called(worker) for worker in islice(workers, SHOWN + 1)]
         return ", ".join([*shown[:SHOWN], *(["others"] if shown[SHOWN:] else [])])
 
     def those(self, names: Collection[str], among: Collection[str], *doing: str) -> str:
         """Those of these names whose workers do one of this."""
-        found = (called(w) for each in doing for w in self._workers[each] if w in among)
-        return ", ".join(sorted({*names} & {*found}))
+        called_names = (called(w) for each in doing for w in self._workers[each] if w in among)
+        return ", ".join(sorted({*names} & {*called_names}))
 
 
 def called(worker: str) -> str:

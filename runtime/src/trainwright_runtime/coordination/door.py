@@ -268,11 +268,11 @@ class Door:
 
     def _let_rest(self) -> None:
         with self._left:
-            found, self._about_to_rest = self._about_to_rest, []
-        for each in found:
-            self._resting.add(each)
-            self._time(each)
-            self._selector.register(each.channel.connection, selectors.EVENT_READ, each)
+            about_to_rest, self._about_to_rest = self._about_to_rest, []
+        for resting in about_to_rest:
+            self._resting.add(resting)
+            self._time(resting)
+            self._selector.register(resting.channel.connection, selectors.EVENT_READ, resting)
 
     def _time(self, resting: _Resting) -> None:
         if resting.patience is not None:
@@ -334,18 +334,18 @@ class Door:
 def listener(address: str, port: int) -> socket.socket:
     """A socket that listens there and nowhere else."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
+    listening = socket.socket(family, socket.SOCK_STREAM)
     try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            found.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address != "::")
-        found.bind((address, port))
-        found.listen(_BACKLOG)
-        found.setblocking(False)
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address != "::")
+        listening.bind((address, port))
+        listening.listen(_BACKLOG)
+        listening.setblocking(False)
     except OSError:
-        found.close()
+        listening.close()
         raise
-    return found
+    return listening
 
 
 def own_addresses(*names: str) -> list[str]:
@@ -355,18 +355,18 @@ def own_addresses(*names: str) -> list[str]:
     for no address of it, that is everywhere.
     """
     local = bool(names) and all(map(_is_loopback, names))
-    found = ["127.0.0.1"]
+    addresses = ["127.0.0.1"]
     for name in names if local else (*names, socket.gethostname()):
         with suppress(OSError, UnicodeError):
             infos = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-            found += [str(info[4][0]) for info in infos]
-    found = [address for address in dict.fromkeys(found) if is_own(address)]
-    if names and not local and all(map(_is_loopback, found)):
+            addresses += [str(info[4][0]) for info in infos]
+    addresses = [address for address in dict.fromkeys(addresses) if is_own(address)]
+    if names and not local and all(map(_is_loopback, addresses)):
         log.warning(
             "no address of this machine is that of %s: listening at all", " or ".join(names)
         )
         return ["::" if socket.has_dualstack_ipv6() else "0.0.0.0"]  # noqa: S104 - see above
-    return found
+    return addresses
 
 
 def _is_loopback(host: str) -> bool:

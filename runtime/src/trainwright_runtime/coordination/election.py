@@ -135,8 +135,8 @@ class Election:
 
         Each of the two has a vote of its own: with one more they could be elected both.
         """
-        known, until = self._processes.get(candidate, (process, _NEVER))
-        if known != process and now() < until:
+        last_process, until = self._processes.get(candidate, (process, _NEVER))
+        if last_process != process and now() < until:
             return True
         if candidate != self._index:
             self._processes[candidate] = process, now() + LENGTH

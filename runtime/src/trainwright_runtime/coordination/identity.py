@@ -61,10 +61,10 @@ def ensured(environ: Mapping[str, str], meets: str, *, alone: bool) -> dict[str,
     It is called by where its nodes meet, unless it has a name. Where they are all on this node,
     `alone`, they need no secret but one that is made here.
     """
-    found = {RUN: environ.get(RUN) or meets}
+    variables = {RUN: environ.get(RUN) or meets}
     if alone and not {KEY, KEY_FILE} & environ.keys():
-        found[KEY] = secrets.token_hex(32)
-    return found
+        variables[KEY] = secrets.token_hex(32)
+    return variables
 
 
 def _secret(environ: Mapping[str, str]) -> bytes:

@@ -91,10 +91,10 @@ class Meeting(Store):
 
     def _wait(self, keys: Sequence[str], timeout: timedelta) -> list[bytes]:
         seconds = timeout.total_seconds()
-        found = self._ask("get", seconds, keys=list(keys), seconds=seconds)
-        if found is None:
+        values = self._ask("get", seconds, keys=list(keys), seconds=seconds)
+        if values is None:
             raise TimeoutError(f"the others left no {', '.join(keys)} within {seconds:g} s")
-        return [value.encode("latin-1") for value in found]
+        return [value.encode("latin-1") for value in values]
 
     def _ask(self, do: str, longer: float = 0.0, /, **more: Any) -> Any:
         with self._lock:

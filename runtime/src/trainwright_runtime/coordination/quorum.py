@@ -120,8 +120,8 @@ class Quorums:
     def lost(self, worker: str) -> None:
         """A worker's connection for signs of life has ended."""
         with self._changed:
-            for known in (self._heard, self._probed, self._reports):
-                known.pop(worker, None)
+            for by_worker in (self._heard, self._probed, self._reports):
+                by_worker.pop(worker, None)
 
     def request(self, worker: str, member: Mapping[str, Any]) -> Request:
         """A worker requests the next step; for `answer`."""
@@ -249,11 +249,11 @@ class Quorums:
             answer["apart"] = self._described(verdict)
         texts: dict[int, bytes] = {}
         for each in requests:
-            known = self._views.get(each.member["view"], View())
-            if known.number not in texts:
-                text = json.dumps({**answer, "members": view.news(known, self._view)})
-                texts[known.number] = text.encode()
-            each.answer = texts[known.number]
+            last_view = self._views.get(each.member["view"], View())
+            if last_view.number not in texts:
+                text = json.dumps({**answer, "members": view.news(last_view, self._view)})
+                texts[last_view.number] = text.encode()
+            each.answer = texts[last_view.number]
         self._views[self._view.number] = self._view
         self._views.pop(self._view.number - _KEPT, None)
         self._changed.notify_all()

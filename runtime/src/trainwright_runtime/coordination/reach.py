@@ -42,10 +42,10 @@ def decide(reports: Mapping[str, Report], before: Collection[str]) -> Verdict:
     pairs = _pairs(reports)
     if not pairs:
         return Verdict()
-    found = _fewest(pairs, before)
+    fewest = _fewest(pairs, before)
     needed = _needed(reports, before)
-    if not needed or needed - found:
-        return Verdict(out=found)
+    if not needed or needed - fewest:
+        return Verdict(out=fewest)
     each = {worker: _fewest(pairs, before, worker) for worker in sorted(needed)}
     kept = min(each, key=lambda worker: len(each[worker]))
     return Verdict(out=each[kept], needed=kept)
@@ -72,17 +72,17 @@ def _needed(reports: Mapping[str, Report], before: Collection[str]) -> frozenset
 
 def _fewest(pairs: Pairs, before: Collection[str], keep: str = "") -> frozenset[str]:
     """Who leaves out one of each pair; of equals one that is new, then the last by name."""
-    found: list[str] = []
-    while rest := [pair for pair in pairs if pair.isdisjoint(found)]:
+    left_out: list[str] = []
+    while rest := [pair for pair in pairs if pair.isdisjoint(left_out)]:
         counts = Counter(worker for pair in rest for worker in pair - {keep})
-        found.append(max(counts, key=lambda each: (counts[each], each not in before, each)))
-    return _without_those_who_fit(pairs, found)
+        left_out.append(max(counts, key=lambda each: (counts[each], each not in before, each)))
+    return _without_those_who_fit(pairs, left_out)
 
 
-def _without_those_who_fit(pairs: Pairs, found: list[str]) -> frozenset[str]:
+def _without_those_who_fit(pairs: Pairs, left_out: list[str]) -> frozenset[str]:
     """One whose pairs are all of others that are left out as well may stay."""
-    out = set(found)
-    for worker in found:
+    out = set(left_out)
+    for worker in left_out:
         if all(pair & (out - {worker}) for pair in pairs if worker in pair):
             out.remove(worker)
     return frozenset(out)

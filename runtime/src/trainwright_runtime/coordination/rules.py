@@ -199,8 +199,8 @@ def _heard(run: Run) -> Run:
     """Nothing is left to wait for when all workers that there can be have reported their state."""
     if not run.recovering:
         return run
-    known = run.newcomers | run.holders | run.completed | ({run.leader} - {""})
-    return replace(run, recovering=False) if 0 < run.most <= len(known) else run
+    reported = run.newcomers | run.holders | run.completed | ({run.leader} - {""})
+    return replace(run, recovering=False) if 0 < run.most <= len(reported) else run
 
 
 def _anew(run: Run, worker: str) -> Run:

@@ -66,7 +66,7 @@ def of(members: Mapping[str, Fields], before: View) -> View:
 
 def news(known: View, now: View) -> dict[str, Any]:
     """What makes `now` of a view that is `known`, as JSON. All of it where nothing is."""
-    found: dict[str, Any] = {
+    changes: dict[str, Any] = {
         "view": now.number,
         "since": known.number,
         "common": _changed(known.common, now.common),
@@ -74,9 +74,9 @@ def news(known: View, now: View) -> dict[str, Any]:
     }
     if known.places is not now.places:
         there = known.places
-        found["places"] = {name: at for name, at in now.places.items() if there.get(name) != at}
-        found["left"] = [name for name in there if name not in now.places]
-    return found
+        changes["places"] = {name: at for name, at in now.places.items() if there.get(name) != at}
+        changes["left"] = [name for name in there if name not in now.places]
+    return changes
 
 
 def updated(known: View, news: Mapping[str, Any]) -> View:

@@ -201,11 +201,11 @@ def _lineage(last: Line, commits: Mapping[str, Line], verdict: Verdict) -> list[
 
 
 def _shares(lines: Iterable[Line]) -> dict[tuple[int, int, int], dict[int, Line]]:
-    found: dict[tuple[int, int, int], dict[int, Line]] = defaultdict(dict)
+    shares: dict[tuple[int, int, int], dict[int, Line]] = defaultdict(dict)
     for line in lines:
         if line["kind"] == "share":
-            found[line["step"], line["quorum"], line["world"]][line["rank"]] = line
-    return found
+            shares[line["step"], line["quorum"], line["world"]][line["rank"]] = line
+    return shares
 
 
 def _contributions(

@@ -42,12 +42,12 @@ _IN_A_ROW = 3  # comparisons in which a member is slow before it is named
 
 def digest(parameters: Iterable[torch.Tensor]) -> int:
     """Return a number that any other bit in them changes; of shards, in those of this process."""
-    found = xxh3_64()
+    hasher = xxh3_64()
     for parameter in parameters:
         shard = local(parameter).detach().cpu().contiguous().flatten()
         held: Any = shard.view(torch.uint8).numpy()
-        found.update(held)
-    return found.intdigest() % _EXACT
+        hasher.update(held)
+    return hasher.intdigest() % _EXACT
 
 
 def differing(digests: Sequence[int], processes: int = 1) -> set[int] | None:
@@ -55,14 +55,14 @@ def differing(digests: Sequence[int], processes: int = 1) -> set[int] | None:
 
     Processes of a replica hold a shard each: those of the same local rank are compared.
     """
-    found: set[int] = set()
+    outvoted: set[int] = set()
     for first in range(processes):
         ranks = range(first, len(digests), processes)
         most, count = Counter(digests[rank] for rank in ranks).most_common(1)[0]
         if 2 * count <= len(ranks):
             return None
-        found |= {rank for rank in ranks if digests[rank] != most}
-    return found
+        outvoted |= {rank for rank in ranks if digests[rank] != most}
+    return outvoted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,10 +124,10 @@ class Comparison:
         """Return this member's numbers at its place among those of all, to be summed."""
         if members.names != self._names:  # with other parts of a batch, and connected anew
             self._names, self._in_a_row = members.names, 0
-        found = [0.0] * (_NUMBERS * members.world)
+        numbers = [0.0] * (_NUMBERS * members.world)
         own = digest(parameters), seconds, self._in_a_row, self._replaced
-        found[_NUMBERS * members.rank : _NUMBERS * (members.rank + 1)] = own
-        return found
+        numbers[_NUMBERS * members.rank : _NUMBERS * (members.rank + 1)] = own
+        return numbers
 
     def judge(self, step: int, members: Members, sampled: Sequence[float]) -> Found:
         """Raises DiffersFromAll in the one whose parameters are others than those of most,
@@ -139,25 +139,25 @@ class Comparison:
         wrong = differing([int(number) for number in digests], members.processes)
         if wrong is None:
             raise NoMajority(step, names)
-        found = sorted({names[rank] for rank in wrong})
-        if names[members.rank] in found:
-            raise DiffersFromAll(step, found)
-        if found:
+        wrong_names = sorted({names[rank] for rank in wrong})
+        if names[members.rank] in wrong_names:
+            raise DiffersFromAll(step, wrong_names)
+        if wrong_names:
             log.warning(
                 "step %d: the parameters of %s are not those of the other workers: it leaves, and "
-                "its node computes wrongly if that comes again", step, " and ".join(found),
+                "its node computes wrongly if that comes again", step, " and ".join(wrong_names),
             )  # fmt: skip
         slow = _slow(seconds, in_a_row)
         self._in_a_row = slow.get(members.rank, 0)
-        leaving = None if found else self._leaving(members, seconds, slow)
+        leaving = None if wrong_names else self._leaving(members, seconds, slow)
         for rank in (named := [rank for rank, row in slow.items() if row == _IN_A_ROW]):
             log.warning("%s: all others wait for it", _how(step, names[rank], rank, seconds))
         if leaving is not None:
             self._replaced += 1
-            found = [names[leaving]]
+            wrong_names = [names[leaving]]
         if leaving == members.rank:
             raise Slow(_how(step, names[leaving], leaving, seconds))
-        return Found(slow=[names[rank] for rank in named], leaving=found)
+        return Found(slow=[names[rank] for rank in named], leaving=wrong_names)
 
     def _leaving(
         self, members: Members, seconds: Sequence[float], slow: Mapping[int, int]

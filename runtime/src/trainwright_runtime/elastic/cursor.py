@@ -55,7 +55,11 @@ class Order:
     def of(self, epoch: int) -> torch.Tensor:
         if epoch not in self._orders:
             # Reading ahead is in the next epoch while training is in this one.
-            self._orders = {known: o for known, o in self._orders.items() if known == epoch - 1}
+            self._orders = {
+                other_epoch: order
+                for other_epoch, order in self._orders.items()
+                if other_epoch == epoch - 1
+            }
             self._orders[epoch] = self._make(epoch)
         return self._orders[epoch]
 
@@ -66,10 +70,14 @@ class Order:
         return {**self.describe(), "checksum": zlib.crc32(self.of(epoch).numpy().tobytes())}
 
     def describe(self) -> dict[str, Any]:
-        known: dict[str, Any] = {"records": len(self), "seed": self._seed, "shuffle": self._shuffle}
+        description: dict[str, Any] = {
+            "records": len(self),
+            "seed": self._seed,
+            "shuffle": self._shuffle,
+        }
         if self._sampler is None:
-            return known
-        return {**known, "sampler": type(self._sampler).__qualname__}
+            return description
+        return {**description, "sampler": type(self._sampler).__qualname__}
 
     def _make(self, epoch: int) -> torch.Tensor:
         if self._sampler is None:

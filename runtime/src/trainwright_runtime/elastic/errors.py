@@ -47,11 +47,11 @@ class DeclaredOtherwise(errors.RuntimeFailure):
 
     def __init__(self, other: str, own: str, differences: Iterable[tuple[str, str, str]]) -> None:
         """`differences` are names, each with the value of the other worker and of this one."""
-        found = "; ".join(
+        parts = "; ".join(
             f"{name} is {a} on {other} and {b} on {own}" for name, a, b in differences
         )
         super().__init__(
-            f"workers of one training differ: {found}. Each would train records of its own choice: "
+            f"workers of one training differ: {parts}. Each would train records of its own choice: "
             "start all workers with the same image, program, arguments and environment"
         )
 

@@ -151,17 +151,17 @@ def own_states(states: Mapping[str, Any], taken: Mapping[str, Any]) -> dict[str,
 
     Raises ValueError for a name that is taken, TypeError for what has no state.
     """
-    found: dict[str, Stateful] = {}
+    stateful: dict[str, Stateful] = {}
     for name, state in states.items():
         if name in RESERVED | taken.keys():
             raise ValueError(f"states[{name!r}]: this name is taken by the training's own state")
         if isinstance(state, MutableMapping):
-            found[name] = Values(state)
+            stateful[name] = Values(state)
         elif isinstance(state, Stateful):
-            found[name] = state
+            stateful[name] = state
         else:
             raise TypeError(
                 f"states[{name!r}] is a {type(state).__name__}: expected an object with "
                 "state_dict() and load_state_dict(), or a dict, which is filled in place"
             )
-    return found
+    return stateful

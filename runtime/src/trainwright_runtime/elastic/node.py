@@ -147,8 +147,8 @@ class Node:
 def time_out_of(mesh: DeviceMesh) -> timedelta:
     """How long collectives wait in the process group that a model is sharded over."""
     backend: Any = mesh.get_group()._get_backend(torch.device(mesh.device_type))
-    found: timedelta = getattr(getattr(backend, "options", None), "_timeout", default_pg_timeout)
-    return found
+    timeout: timedelta = getattr(getattr(backend, "options", None), "_timeout", default_pg_timeout)
+    return timeout
 
 
 def _named(ranks: Sequence[int]) -> str:

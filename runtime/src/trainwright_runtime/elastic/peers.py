@@ -153,8 +153,8 @@ class ProcessPeers:
         with self._announced(), _in_memory():
             self._transport.withdraw()  # it is about to be replaced
             address = addresses[self._local_rank]
-            known = pack(self._dump()) if self._has_followed else {}
-            self._received = self._transport.fetch(address, step, self._note_progress, known)
+            own_state = pack(self._dump()) if self._has_followed else {}
+            self._received = self._transport.fetch(address, step, self._note_progress, own_state)
             # Processes of a node may be far apart here, and nowhere else.
             received = f"{step}/received/{self._rank}"
             self._meeting.add(received, 1)

@@ -93,26 +93,26 @@ def unreached(addresses: Mapping[str, str]) -> dict[str, str]:
     A process that hangs is reached: it is its kernel that accepts.
     """
     names = sorted(addresses)
-    found: dict[str, str] = {}
+    unreachable: dict[str, str] = {}
     for at in range(0, len(names), _AT_ONCE):
         tried = {name: addresses[name] for name in names[at : at + _AT_ONCE]}
-        found |= {name: tried[name] for name in tried.keys() - _reached(tried)}
-    return found
+        unreachable |= {name: tried[name] for name in tried.keys() - _reached(tried)}
+    return unreachable
 
 
 def _reached(addresses: Mapping[str, str]) -> set[str]:
     with selectors.DefaultSelector() as selector:
-        found = {name for name, address in addresses.items() if _begun(selector, name, address)}
+        reached = {name for name, address in addresses.items() if _begun(selector, name, address)}
         deadline = time.monotonic() + _CONNECT
         while selector.get_map() and (left := deadline - time.monotonic()) > 0:
             for key, _ in selector.select(left):
                 selector.unregister(key.fileobj)
                 with closing(_socket(key.fileobj)) as connection:
                     if not connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-                        found.add(key.data)
+                        reached.add(key.data)
         for key in list(selector.get_map().values()):
             _socket(key.fileobj).close()
-    return found
+    return reached
 
 
 def _begun(selector: selectors.BaseSelector, name: str, address: str) -> bool:

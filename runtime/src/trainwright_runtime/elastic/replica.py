@@ -641,8 +641,8 @@ class Quorum:
 
 
 def _declared(member: Mapping[str, Any]) -> Declared:
-    found: Declared = json.loads(member["declared"] or "{}")
-    return found
+    declared: Declared = json.loads(member["declared"] or "{}")
+    return declared
 
 
 def _own_address(peer: str) -> str:

@@ -62,9 +62,9 @@ def mesh_of(model: torch.nn.Module, processes: int | None) -> DeviceMesh | None:
 
 def refuse(given: Mapping[str, bool]) -> None:
     """Raises TypeError for what a sharded model cannot be trained with yet."""
-    if found := [name for name, is_given in given.items() if is_given]:
+    if refused := [name for name, is_given in given.items() if is_given]:
         raise TypeError(
-            f"{', '.join(found)}: not with a model that is sharded over the processes of a node "
+            f"{', '.join(refused)}: not with a model that is sharded over the processes of a node "
             f"(--replica=node); leave it out, or {_RESTART}"
         )
 
@@ -86,19 +86,19 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
     if not isinstance(tensor, DTensor):
         return tensor
     sharded: Any = tensor.detach()
-    found: torch.Tensor = sharded.to_local()
-    return found
+    shard: torch.Tensor = sharded.to_local()
+    return shard
 
 
 def like(parameter: torch.Tensor, shard: torch.Tensor) -> torch.Tensor:
     """A gradient of the parameter, made of its shard in this process."""
     if not isinstance(parameter, DTensor):
         return shard
-    found: torch.Tensor = DTensor.from_local(
+    gradient: torch.Tensor = DTensor.from_local(
         shard, parameter.device_mesh, parameter.placements, run_check=False,
         shape=parameter.shape, stride=parameter.stride(),
     )  # fmt: skip
-    return found
+    return gradient
 
 
 def _is_sharded(model: torch.nn.Module) -> bool:

@@ -28,8 +28,8 @@ def connected() -> frozenset[Socket]:
     """Every TCP connection that is open now; none where there is no /proc."""
     if not _DESCRIPTORS.is_dir():
         return frozenset()
-    found = (_socket(int(name)) for name in os.listdir(_DESCRIPTORS))  # noqa: PTH208 - in a step
-    return frozenset(item for item in found if item is not None)
+    sockets = (_socket(int(name)) for name in os.listdir(_DESCRIPTORS))  # noqa: PTH208 - in a step
+    return frozenset(item for item in sockets if item is not None)
 
 
 def listening() -> frozenset[int]:

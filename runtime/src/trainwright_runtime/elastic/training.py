@@ -597,10 +597,10 @@ class Training:
         """Who leaves after this step. Raises what ends one that does."""
         if not sampled:
             return []
-        found = self._comparison.judge(self.step, members, sampled)
-        for worker in found.slow if members.rank == 0 else ():
+        verdict = self._comparison.judge(self.step, members, sampled)
+        for worker in verdict.slow if members.rank == 0 else ():
             self._metrics.event("slow", worker=worker)
-        return found.leaving
+        return verdict.leaving
 
     @property
     def _settled(self) -> bool:

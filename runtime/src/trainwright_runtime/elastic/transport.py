@@ -74,8 +74,8 @@ class Received(UserDict[str, Any]):
 
         def tensor(name: str) -> torch.Tensor:
             self._progress()
-            found = part.tensors[name]
-            return self._sharded(found, **part.shards[name]) if name in part.shards else found
+            stored = part.tensors[name]
+            return self._sharded(stored, **part.shards[name]) if name in part.shards else stored
 
         return tree.decode(part.values, tensor)
 
@@ -86,11 +86,11 @@ class Received(UserDict[str, Any]):
         mesh, placement = self._mesh, Replicate() if dim is None else Shard(dim)
         assert mesh is not None, f"sharded over the ranks {ranks}"
         placements: list[Placement] = [placement]
-        found: DTensor = DTensor.from_local(
+        sharded: DTensor = DTensor.from_local(
             shard.to(mesh.device_type), mesh, placements, run_check=False,
             shape=torch.Size(shape), stride=tuple(stride),
         )  # fmt: skip
-        return found
+        return sharded
 
 
 class Transport:
@@ -270,18 +270,18 @@ def _digest(name: str, tensor: torch.Tensor, progress: Callable[[], object]) -> 
 
 
 def _unknown(
-    parts: Mapping[str, Part], known: Mapping[str, list[str]], progress: Callable[[], object]
+    parts: Mapping[str, Part], stored: Mapping[str, list[str]], progress: Callable[[], object]
 ) -> Mapping[str, Part]:
     """Without the parts and the tensors that have the digests of those that are known."""
-    found = {}
+    unknown = {}
     for name, part in parts.items():
-        if name not in known:
-            found[name] = part
-        elif (own := _digests({name: part}, progress)[name]) != known[name]:
-            theirs, digests = {*known[name]}, zip(part.tensors.items(), own[1:], strict=True)
+        if name not in stored:
+            unknown[name] = part
+        elif (own := _digests({name: part}, progress)[name]) != stored[name]:
+            theirs, digests = {*stored[name]}, zip(part.tensors.items(), own[1:], strict=True)
             differing = dict(item for item, digest in digests if digest not in theirs)
-            found[name] = Part(part.values, differing, part.shards)
-    return found
+            unknown[name] = Part(part.values, differing, part.shards)
+    return unknown
 
 
 def _completed(parts: Mapping[str, Part], known: Mapping[str, Part]) -> Mapping[str, Part]:
@@ -329,10 +329,10 @@ def _empty(dtype: str, shape: list[int], order: list[int]) -> torch.Tensor:
     if not isinstance(kind, torch.dtype):
         raise TypeError(f"{dtype!r} is not a dtype")
     try:
-        found = torch.empty([shape[dim] for dim in order], dtype=kind)
+        allocated = torch.empty([shape[dim] for dim in order], dtype=kind)
     except RuntimeError as error:
         raise MemoryError(str(error).partition("\n")[0]) from error
-    return found.permute([order.index(dim) for dim in range(len(order))])
+    return allocated.permute([order.index(dim) for dim in range(len(order))])
 
 
 def _memory(data: torch.Tensor) -> memoryview:

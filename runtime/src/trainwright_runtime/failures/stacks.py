@@ -66,8 +66,8 @@ def main_thread(lines: Iterable[str]) -> list[Frame]:
     for line in lines:
         if _THREAD.match(line):
             frames = []
-        elif found := _FRAME.fullmatch(line):
-            frames.append(Frame(found[1], int(found[2]), found[3]))
+        elif match := _FRAME.fullmatch(line):
+            frames.append(Frame(match[1], int(match[2]), match[3]))
     return frames
 
 
@@ -78,8 +78,8 @@ def crashed_thread(lines: Iterable[str]) -> list[Frame]:
     for line in lines:
         if thread := _THREAD.match(line):
             current = thread[1] == "Current thread"
-        elif current and (found := _FRAME.fullmatch(line)):
-            frames.append(Frame(found[1], int(found[2]), found[3]))
+        elif current and (match := _FRAME.fullmatch(line)):
+            frames.append(Frame(match[1], int(match[2]), match[3]))
     return frames
 
 

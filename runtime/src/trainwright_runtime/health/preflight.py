@@ -62,9 +62,9 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> None:
     )
     enabled = options.preflight
     checks = {name: least for name, least in enabled.items() if name in _CHECKS}
-    found = [f"{name}: {trouble}" for name, trouble in _troubles(checks, site)]
-    if found:
-        raise NodeUnfit(f"preflight: {'; '.join(found)}")
+    problems = [f"{name}: {trouble}" for name, trouble in _troubles(checks, site)]
+    if problems:
+        raise NodeUnfit(f"preflight: {'; '.join(problems)}")
     if "collective" in enabled:
         slow_nodes.check(layout, options, environ, enabled["collective"])
     if enabled != DEFAULT_CHECKS and enabled:

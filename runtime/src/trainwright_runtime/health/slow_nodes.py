@@ -97,24 +97,24 @@ def main(argv: Sequence[str]) -> int:
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=max(1, options.timeout)))
     own = (_compute(), _pairs())
     rank, size = dist.get_rank(), dist.get_world_size()
-    found: list[tuple[str, tuple[float, float]]] = [("", (0.0, 0.0))] * size
-    dist.all_gather_object(found, (os.environ.get("HOSTNAME") or f"node {rank}", own))
-    slow = _slow(found, options.factor)
+    measured: list[tuple[str, tuple[float, float]]] = [("", (0.0, 0.0))] * size
+    dist.all_gather_object(measured, (os.environ.get("HOSTNAME") or f"node {rank}", own))
+    slow = _slow(measured, options.factor)
     print(json.dumps(slow))
     dist.barrier()  # no rank closes the meeting place before all know
     dist.destroy_process_group()
     return 0
 
 
-def _slow(found: Sequence[tuple[str, tuple[float, float]]], factor: float) -> dict[str, str]:
+def _slow(measured: Sequence[tuple[str, tuple[float, float]]], factor: float) -> dict[str, str]:
     slow: dict[str, str] = {}
     for index, what in enumerate(("computes", "exchanges 4 MiB with its neighbours")):
-        times = [took[index] for _, took in found]
-        if index and len(found) == 2:
+        times = [took[index] for _, took in measured]
+        if index and len(measured) == 2:
             continue  # both are in the one pair
         usual = statistics.median_low(times)
         for node in slow_nodes(times, factor):
-            name, took = f"node {node} ({found[node][0]})", times[node]
+            name, took = f"node {node} ({measured[node][0]})", times[node]
             slow.setdefault(name, f"{what} in {took:.3g} s, its peers in {usual:.3g} s")
     return slow
 

@@ -25,8 +25,8 @@ def oom_kills(mount: Path = _MOUNT, membership: Path = _SELF) -> int:
     The kill of a group (memory.oom.group, Kubernetes 1.28 and later) ends the entrypoint as well.
     """
     for text in _texts(mount, membership, "memory.events", "memory.oom_control"):
-        if found := _KILLS.search(text):
-            return int(found[1])
+        if match := _KILLS.search(text):
+            return int(match[1])
     return 0
 
 
@@ -43,8 +43,8 @@ def memory_used(mount: Path = _MOUNT, membership: Path = _SELF) -> int | None:
 def memory_available() -> int | None:
     """Bytes that the whole machine could still give, or None where it is unknown."""
     with suppress(OSError):
-        if found := _AVAILABLE.search(Path("/proc/meminfo").read_text()):
-            return int(found[1]) << 10
+        if match := _AVAILABLE.search(Path("/proc/meminfo").read_text()):
+            return int(match[1]) << 10
     return None
 
 

@@ -81,10 +81,10 @@ def _nproc(placement: Placement, options: Options, machine: Machine) -> int:
         return wanted
     if wanted == "cpu":
         return machine.cores()
-    found = machine.gpus()
-    if wanted == "gpu" and not found:
+    gpus = machine.gpus()
+    if wanted == "gpu" and not gpus:
         raise UsageError("--nproc-per-node=gpu, but no GPU is visible: give the pod GPUs, or set 1")
-    return max(1, found)
+    return max(1, gpus)
 
 
 def _nodes(placement: Placement, options: Options, nproc: int) -> Nodes:

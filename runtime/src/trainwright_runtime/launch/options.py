@@ -90,24 +90,24 @@ class _Parser(argparse.ArgumentParser):
 def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
     """Options from the arguments after the program's name; `environ` gives defaults."""
     own, program = _split(argv)
-    found = argument_parser(environ).parse_args(own)
-    if found.recovery == "none" and found.max_restarts:
+    parsed = argument_parser(environ).parse_args(own)
+    if parsed.recovery == "none" and parsed.max_restarts:
         raise UsageError("--max-restarts restarts nothing with --recovery=none, choose restart")
-    if found.replica == "node" and found.recovery != "live":
+    if parsed.replica == "node" and parsed.recovery != "live":
         raise UsageError(
             "--replica=node is for --recovery=live, where replicas come and go; with "
-            f"--recovery={found.recovery} a mesh over all ranks has replicas of its own"
+            f"--recovery={parsed.recovery} a mesh over all ranks has replicas of its own"
         )
-    if found.ray and found.recovery != "none":
+    if parsed.ray and parsed.recovery != "none":
         raise UsageError(
-            f"--recovery={found.recovery} is of torch's ranks: --ray ends all nodes where one is "
+            f"--recovery={parsed.recovery} is of torch's ranks: --ray ends all nodes where one is "
             "lost, and the operator starts them again"
         )
-    if not found.ray and (found.num_cpus or found.object_store_memory):
+    if not parsed.ray and (parsed.num_cpus or parsed.object_store_memory):
         raise UsageError("--num-cpus and --object-store-memory are Ray's: add --ray")
-    if found.log_format not in LOG_FORMATS:  # argparse does not check defaults
-        raise UsageError(f"TRAINWRIGHT_LOG_FORMAT is {found.log_format!r}, expected text or json")
-    return Options(**vars(found), program=_program(program))
+    if parsed.log_format not in LOG_FORMATS:  # argparse does not check defaults
+        raise UsageError(f"TRAINWRIGHT_LOG_FORMAT is {parsed.log_format!r}, expected text or json")
+    return Options(**vars(parsed), program=_program(program))
 
 
 def _split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
@@ -197,13 +197,13 @@ def _positive(text: str) -> int:
 def _checks(text: str) -> Mapping[str, float | None]:
     if text in ("none", ""):
         return {}
-    found: dict[str, float | None] = {}
+    minimums: dict[str, float | None] = {}
     for part in text.split(","):
         name, equals, value = part.partition("=")
         if name not in CHECKS:
             raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(CHECKS)}")
-        found[name] = _minimum(name, value) if equals else None
-    return {name: found[name] for name in CHECKS if name in found}
+        minimums[name] = _minimum(name, value) if equals else None
+    return {name: minimums[name] for name in CHECKS if name in minimums}
 
 
 def _size(text: str) -> float:

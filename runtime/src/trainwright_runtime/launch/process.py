@@ -110,12 +110,12 @@ def _run(argv: Sequence[str]) -> None:
 def _check(module: str) -> None:
     """Refuse a module that is not there in one line; runpy's own words are a traceback."""
     try:
-        found = importlib.util.find_spec(module)
+        module_spec = importlib.util.find_spec(module)
     except ModuleNotFoundError as error:
         if not f"{module}.".startswith(f"{error.name}."):
             raise  # its package is there, and fails to import something else
-        found = None
-    if found is None:
+        module_spec = None
+    if module_spec is None:
         sys.exit(_usage(f"no module named {module!r} (searched: {', '.join(sys.path)})"))
 
 

@@ -288,8 +288,8 @@ def last_error(lines: Sequence[str]) -> str:
     """The line of a process's last output that names what happened."""
     lines = [line.rstrip() for line in lines if line.strip()]
     for line in reversed(lines):
-        if found := _TERMINATE.match(line):  # C++: "terminate called after throwing", then this
-            return found[1]
+        if match := _TERMINATE.match(line):  # C++: "terminate called after throwing", then this
+            return match[1]
     crashes = [at for at, line in enumerate(lines) if line.startswith(_FATAL)]
     if crashes:
         frame = stacks.own_frame(stacks.crashed_thread(lines[crashes[-1] :]))
@@ -333,7 +333,7 @@ def first_failure(processes: Iterable[Process]) -> Process | None:
 def _earliest(processes: Iterable[Process]) -> Process | None:
     """Of those that have failed; the time is the rank's own, ends may come in another order."""
     failed = [(p.lost_a_peer, at, p) for p in processes if (at := p.failed_at) is not None]
-    return min(failed, key=lambda found: found[:2], default=(None,))[-1]
+    return min(failed, key=lambda entry: entry[:2], default=(None,))[-1]
 
 
 @contextmanager
@@ -422,9 +422,9 @@ class _RelabelAsJson:
 def _fields(line: bytes) -> dict[str, object] | None:
     if line.startswith(b'{"') and line.endswith(b"}"):
         with suppress(ValueError):
-            found = json.loads(line)
-            if isinstance(found, dict) and "message" in found:
-                return found
+            fields = json.loads(line)
+            if isinstance(fields, dict) and "message" in fields:
+                return fields
     return None
 
 

@@ -73,7 +73,7 @@ def split(lives: Sequence[Life], submitted: float | None = None) -> Split:
     began = launched if submitted is None else min(submitted, launched)
     gaps = list(_gaps(lives))
     lost = math.fsum(line.seconds for line in steps) - training  # trained again
-    found = Split(
+    known_parts = Split(
         scheduling=launched - began + sum(idle for idle, _ in gaps),
         start=_first_batch(lives[0]) - launched,
         recovery=sum(again for _, again in gaps) + max(0.0, lost) + sum(_recoveries(records)),
@@ -81,8 +81,8 @@ def split(lives: Sequence[Life], submitted: float | None = None) -> Split:
         stall=sum(line.data_wait for line in steps),
         training=training,
     )
-    rest = records[-1].time - began - found.wall
-    return found + Split(other=max(0.0, rest))
+    rest = records[-1].time - began - known_parts.wall
+    return known_parts + Split(other=max(0.0, rest))
 
 
 def _gaps(lives: Sequence[Life]) -> Iterator[tuple[float, float]]:

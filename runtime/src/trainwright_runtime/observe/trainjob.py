@@ -100,7 +100,7 @@ class TrainJobStatus:
 
     def status(self) -> dict[str, Any]:
         """The body of a post, as `UpdateTrainJobStatusRequest` has it."""
-        found: dict[str, Any] = {
+        trainer_status: dict[str, Any] = {
             "metrics": [
                 {"name": name, "value": f"{value:.6g}"}
                 for name, value in {**self._facts, **self.values}.items()
@@ -110,10 +110,10 @@ class TrainJobStatus:
         }
         if self.total:
             left = max(self.total - self._step, 0)
-            found["progressPercentage"] = min(100 * self._step // self.total, 100)
+            trainer_status["progressPercentage"] = min(100 * self._step // self.total, 100)
             if (seconds := self._per_step()) is not None:
-                found["estimatedRemainingSeconds"] = math.ceil(left * seconds)
-        return {"trainerStatus": found}
+                trainer_status["estimatedRemainingSeconds"] = math.ceil(left * seconds)
+        return {"trainerStatus": trainer_status}
 
     def _per_step(self) -> float | None:
         """Seconds of a step in this life, with all that came between them."""

@@ -74,8 +74,8 @@ class _Run:
 def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
     """Train to the end; the exit code is the program's, on every node."""
     node.check(options)
-    one = _Run(layout, options, node.environment(environ), Events())
-    return _lead(one) if layout.placement.hosts else _follow(one)
+    current_run = _Run(layout, options, node.environment(environ), Events())
+    return _lead(current_run) if layout.placement.hosts else _follow(current_run)
 
 
 # --- node 0 --------------------------------------------------------------------------------------
@@ -143,9 +143,9 @@ def _done(run: _Run, program: Process) -> int:
         return exit_codes.DONE
     if lost := _lost(run.events):
         raise lost
-    found = diagnose([program], run.me)
-    assert found is not None
-    return failure.report(found, run.environ)
+    diagnosed = diagnose([program], run.me)
+    assert diagnosed is not None
+    return failure.report(diagnosed, run.environ)
 
 
 def _lost(events: Events) -> errors.RuntimeFailure | None:

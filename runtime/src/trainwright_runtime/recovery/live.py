@@ -144,13 +144,13 @@ def _own(hosts: Sequence[str], where: Placement, environ: Mapping[str, str]) -> 
     By its name. Its number counts among addresses only: as one of other names it would take over
     what another process is to all other nodes.
     """
-    found = [index for index, host in enumerate(hosts) if is_host(host, where.node)]
-    if found and where.per_process and environ["LOCAL_RANK"] != "0":
+    indexes = [index for index, host in enumerate(hosts) if is_host(host, where.node)]
+    if indexes and where.per_process and environ["LOCAL_RANK"] != "0":
         return None  # the launcher starts each process, and the first of the node runs it
-    if len(found) == 1:
-        return found[0]
-    found = found or [i for i, host in enumerate(hosts) if is_ip(host) or is_loopback(host)]
-    if where.number not in found:
+    if len(indexes) == 1:
+        return indexes[0]
+    indexes = indexes or [i for i, host in enumerate(hosts) if is_ip(host) or is_loopback(host)]
+    if where.number not in indexes:
         return None
     if len(hosts) == 1 and hosts[0] != where.master_addr and not has_address(hosts[0]):
         return None  # a coordinator on no node of this training
@@ -463,11 +463,11 @@ class _Team:
         if self.meeting is not None:
             return self._node_lost(process)
         child.count()
-        limit, found = self.max_restarts, failure_of(process, self.node)
+        limit, diagnosed = self.max_restarts, failure_of(process, self.node)
         if self._gives_up(code, child.restarts):
-            return failure.report(found, self.environ) or exit_codes.FAILED
+            return failure.report(diagnosed, self.environ) or exit_codes.FAILED
         early = code == exit_codes.DONE
-        failure.note(replace(found, how=_EARLY) if early else found, self.environ)
+        failure.note(replace(diagnosed, how=_EARLY) if early else diagnosed, self.environ)
         child.schedule()
         how = _EARLY if early else process.how_it_ended()
         _log.warning("%s lost (%s), restart %d of %d", process.name, how, child.restarts, limit)
@@ -480,19 +480,19 @@ class _Team:
         """
         processes = [child.process for child in self.workers if child.process is not None]
         first = first_failure(processes) or process
-        found = failure_among(processes, first, self.node)  # while the others still run
+        diagnosed = failure_among(processes, first, self.node)  # while the others still run
         self._end_node()
-        code, limit = found.own_exit_code, self.max_restarts
+        code, limit = diagnosed.own_exit_code, self.max_restarts
         restarts = max(child.restarts for child in self.workers)
         if self._gives_up(code, restarts):
-            return failure.report(found, self.environ) or exit_codes.FAILED
+            return failure.report(diagnosed, self.environ) or exit_codes.FAILED
         early = code == exit_codes.DONE
-        failure.note(replace(found, how=_EARLY) if early else found, self.environ)
+        failure.note(replace(diagnosed, how=_EARLY) if early else diagnosed, self.environ)
         self.workers[0].schedule()  # and all others with it
-        how = f"{found.how}, {found.detail}" if found.detail else first.how_it_ended()
+        how = f"{diagnosed.how}, {diagnosed.detail}" if diagnosed.detail else first.how_it_ended()
         _log.warning(
             "%s lost (%s), and this node with it, restart %d of %d",
-            found.who, _EARLY if early else how, restarts, limit,
+            diagnosed.who, _EARLY if early else how, restarts, limit,
         )  # fmt: skip
         return None
 

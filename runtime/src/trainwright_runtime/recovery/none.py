@@ -100,10 +100,10 @@ def _supervise(processes: list[Process], context: _Context, events: Events) -> i
             case Ended(process) if process.exit_code == exit_codes.DONE:
                 running -= 1
             case Ended():
-                found = diagnose(processes, context.node)
+                diagnosed = diagnose(processes, context.node)
                 stop(processes, signal.SIGTERM, context.grace)
-                assert found is not None
-                return failure.report(found, context.environ)
+                assert diagnosed is not None
+                return failure.report(diagnosed, context.environ)
     return exit_codes.DONE
 
 

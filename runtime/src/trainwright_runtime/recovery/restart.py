@@ -185,9 +185,9 @@ class Agent(SimpleElasticAgent):
         stop(self._processes, death_sig, grace)
 
     def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
-        found = diagnose(self._processes, node_processes.node_of(self._layout.placement))
-        if found is not None:
-            self.exit_code = failure.report(found, self._environ)
+        diagnosed = diagnose(self._processes, node_processes.node_of(self._layout.placement))
+        if diagnosed is not None:
+            self.exit_code = failure.report(diagnosed, self._environ)
             return RunResult(state=WorkerState.FAILED)
         if all(process.done.is_set() for process in self._processes):
             ranks = [worker.global_rank for worker in worker_group.workers]

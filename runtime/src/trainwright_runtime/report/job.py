@@ -140,14 +140,14 @@ def files_of(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     try:
-        found = [file for file in path.iterdir() if file.suffix == ".jsonl"]
+        files = [file for file in path.iterdir() if file.suffix == ".jsonl"]
     except OSError as error:
         raise ReportError(f"{path}: cannot be read: {error.strerror}") from error
-    if not found:
+    if not files:
         raise ReportError(
             f"{path}: there is no .jsonl file; expected a folder of TRAINWRIGHT_METRICS_DIR"
         )
-    return sorted(found, key=lambda file: _by_number(file.name))
+    return sorted(files, key=lambda file: _by_number(file.name))
 
 
 def _by_number(name: str) -> list[tuple[int, str]]:
@@ -246,13 +246,13 @@ class Job:
     @cached_property
     def failures(self) -> tuple[tuple[str, Event], ...]:
         """Which worker failed first, each time, in order."""
-        found = [
+        named_failures = [
             (worker.name, event)
             for worker in self.workers
             for event in worker.events
             if event.name == "failure"
         ]
-        return tuple(sorted(found, key=lambda item: item[1].time))
+        return tuple(sorted(named_failures, key=lambda item: item[1].time))
 
     @cached_property
     def slow(self) -> Mapping[str, int]:
@@ -278,7 +278,7 @@ class Job:
         times: dict[str, list[float]] = {name: [] for name in EVENTS}
         for event in chain.from_iterable(worker.events for worker in self.workers):
             times.setdefault(event.name, []).append(event.time - self.begin)
-        return {name: sorted(found) for name, found in times.items() if found}
+        return {name: sorted(moments) for name, moments in times.items() if moments}
 
     @cached_property
     def split(self) -> Split:

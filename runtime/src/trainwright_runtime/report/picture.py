@@ -46,10 +46,10 @@ def png(job: Job, dpi: int = 100) -> bytes:
             "no picture: matplotlib is not installed; pip install 'trainwright-runtime[report]'"
         ) from error
 
-    found = io.BytesIO()
+    buffer = io.BytesIO()
     with rc_context({"text.parse_math": False}):  # names of events may hold any $
-        _figure(job).savefig(found, format="png", dpi=dpi)
-    return found.getvalue()
+        _figure(job).savefig(buffer, format="png", dpi=dpi)
+    return buffer.getvalue()
 
 
 def _figure(job: Job) -> Figure:

@@ -48,16 +48,16 @@ def timeline(job: Job) -> Iterator[Row]:
     happened = sorted(
         (Happened(worker.name, event) for worker in job.workers for event in worker.events),
         # A kill is shown at the last that was written.
-        key=lambda one: (one.event.time, one.event.name == "killed"),
+        key=lambda item: (item.event.time, item.event.name == "killed"),
     )
-    for (name, _), found in _groups(happened):
+    for (name, _), group in _groups(happened):
         yield Row(
-            begin=found[0].event.time - job.begin,
-            end=found[-1].event.time - job.begin,
+            begin=group[0].event.time - job.begin,
+            end=group[-1].event.time - job.begin,
             name=name,
-            count=sum(one.event.name == name for one in found),
-            workers=tuple(dict.fromkeys(one.worker for one in found)),
-            detail=_checkpoints(found) if name == _CHECKPOINT else _fields(found[0].event),
+            count=sum(item.event.name == name for item in group),
+            workers=tuple(dict.fromkeys(item.worker for item in group)),
+            detail=_checkpoints(group) if name == _CHECKPOINT else _fields(group[0].event),
         )
 
 
@@ -67,29 +67,29 @@ def _groups(happened: Iterable[Happened]) -> list[tuple[Kind, list[Happened]]]:
     """
     groups: list[tuple[Kind, list[Happened]]] = []
     current: dict[Kind, list[Happened]] = {}
-    for one in happened:
-        kind = _kind(one)
-        if one.event.name in _PARTING:
+    for item in happened:
+        kind = _kind(item)
+        if item.event.name in _PARTING:
             current.pop((_CHECKPOINT, ""), None)
         group = current.get(kind)
         if group is None or (
-            kind[0] != _CHECKPOINT and one.event.time - group[-1].event.time > _APART
+            kind[0] != _CHECKPOINT and item.event.time - group[-1].event.time > _APART
         ):
             group = current[kind] = []
             groups.append((kind, group))
-        group.append(one)
+        group.append(item)
     return groups
 
 
-def _kind(one: Happened) -> Kind:
-    if one.event.name in (_CHECKPOINT, _SAVED):
+def _kind(item: Happened) -> Kind:
+    if item.event.name in (_CHECKPOINT, _SAVED):
         return _CHECKPOINT, ""
-    return one.event.name, _fields(one.event)
+    return item.event.name, _fields(item.event)
 
 
-def _checkpoints(found: Sequence[Happened]) -> str:
-    stalls = [one.event.number("stall") for one in found if one.event.name == _CHECKPOINT]
-    saved = [one.event for one in found if one.event.name == _SAVED]
+def _checkpoints(group: Sequence[Happened]) -> str:
+    stalls = [item.event.number("stall") for item in group if item.event.name == _CHECKPOINT]
+    saved = [item.event for item in group if item.event.name == _SAVED]
     parts = [f"{plural(len(stalls), 'stall')} of {duration(sum(stalls))}"] if stalls else []
     if len(stalls) > 1:
         parts.append(f"{duration(max(stalls))} at worst")

@@ -29,8 +29,8 @@ class Place:
     @property
     def at(self) -> Pointer:
         """The first of the fields, as far as its keys are known; empty where there is none."""
-        known = self.fields[0].partition(".<")[0] if self.fields else ""
-        return Pointer.of(*filter(None, known.split(".")))
+        prefix = self.fields[0].partition(".<")[0] if self.fields else ""
+        return Pointer.of(*filter(None, prefix.split(".")))
 
     @property
     def remedy(self) -> str:

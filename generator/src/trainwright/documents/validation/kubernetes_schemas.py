@@ -34,46 +34,46 @@ def _schemas() -> Mapping[str, Data]:
 @cache
 def definitions(version: str) -> Mapping[str, Data]:
     """Every definition of a minor version, under $defs: some 400 KB, unknown fields refused."""
-    order = {known: number for number, known in enumerate(available())}
+    order = {minor: number for number, minor in enumerate(available())}
     if version not in order:
         raise SourceError(f"no schemas for Kubernetes {version}, only for {', '.join(order)}")
     wanted = order[version]
-    found: dict[str, Data] = {}
+    selected: dict[str, Data] = {}
     for name, spans in _schemas()["definitions"].items():
         for first, last, schema in spans:
             if order[first] <= wanted <= order[last]:
-                found[name] = schema
-    return {"$schema": _DIALECT, "$id": URI, "$defs": found}
+                selected[name] = schema
+    return {"$schema": _DIALECT, "$id": URI, "$defs": selected}
 
 
 def reachable(version: str, *names: str) -> Mapping[str, Data]:
     """The definitions that some refer to, and those alone: the others take longer to compile."""
-    known = definitions(version)["$defs"]
-    found: dict[str, Data] = {}
-    ahead = [name for name in names if name in known]
+    by_name = definitions(version)["$defs"]
+    reached: dict[str, Data] = {}
+    ahead = [name for name in names if name in by_name]
     while ahead:
         name = ahead.pop()
-        if name not in found:
-            found[name] = known[name]
-            ahead += references(known[name])
-    return {"$id": URI, "$defs": found}
+        if name not in reached:
+            reached[name] = by_name[name]
+            ahead += references(by_name[name])
+    return {"$id": URI, "$defs": reached}
 
 
 def field(version: str, type_: str, name: str) -> Mapping[str, Data] | None:
     """The schema of one field of a type of pods ("PodSpec", "Container"); None when a version has
     no such field.
     """
-    found = _fields(version, f"{_CORE}{type_}").get(name)
-    return None if found is None else _absolute(found)
+    schema = _fields(version, f"{_CORE}{type_}").get(name)
+    return None if schema is None else _absolute(schema)
 
 
 def _absolute(schema: Data) -> Data:
     """A schema that can stand anywhere: its references name the file that they are to."""
     if isinstance(schema, Mapping):
-        found = {key: _absolute(value) for key, value in schema.items()}
+        absolute = {key: _absolute(value) for key, value in schema.items()}
         if isinstance(target := schema.get("$ref"), str) and target.startswith(_HERE):
-            found["$ref"] = f"{URI}{target}"
-        return found
+            absolute["$ref"] = f"{URI}{target}"
+        return absolute
     return [_absolute(item) for item in schema] if isinstance(schema, list) else schema
 
 
@@ -98,26 +98,26 @@ def merge_keys(version: str) -> Mapping[str, str]:
     A name is enough: no two lists of a pod that share one differ in it. Those of scalars, such as
     finalizers, have no key.
     """
-    found: dict[str, str] = {}
+    keys: dict[str, str] = {}
     for definition in reachable(version, POD_TEMPLATE)["$defs"].values():
         for name, field in definition.get("properties", {}).items():
             merged = "merge" in field.get("x-kubernetes-patch-strategy", "").split(",")
             if merged and (key := field.get("x-kubernetes-patch-merge-key")):
-                found[name] = key
-    return found
+                keys[name] = key
+    return keys
 
 
 @cache
 def kinds(version: str) -> Mapping[tuple[str, str], str]:
     """The definition of every kind that a version serves, by apiVersion and kind."""
-    found = {}
+    by_kind = {}
     for name, schema in definitions(version)["$defs"].items():
         for served in schema.get("x-kubernetes-group-version-kind", ()):
             group = f"{served['group']}/" if served["group"] else ""
             key = (f"{group}{served['version']}", served["kind"])
             if "apiVersion" in schema.get("properties", {}):
-                found[key] = name
-    return found
+                by_kind[key] = name
+    return by_kind
 
 
 def available() -> tuple[str, ...]:
@@ -165,8 +165,8 @@ def _when(having: list[str], version: str) -> str:
 
 def definition_at(root: Mapping[str, Data], pointer: str, version: str) -> str:
     """The name of the definition that describes the mapping at a pointer, if it has one."""
-    known = definitions(version)["$defs"]
-    node, name = followed(root, root, known)
+    by_name = definitions(version)["$defs"]
+    node, name = followed(root, root, by_name)
     for key in Pointer(pointer).parts:
         below = node.get("properties", {}).get(key)
         for keyword in ("items", "additionalProperties"):
@@ -174,22 +174,22 @@ def definition_at(root: Mapping[str, Data], pointer: str, version: str) -> str:
                 below = node.get(keyword)
         if not isinstance(below, Mapping):
             return ""
-        node, name = followed(below, root, known)
+        node, name = followed(below, root, by_name)
     return name
 
 
 def followed(
-    node: Mapping[str, Data], root: Mapping[str, Data], known: Mapping[str, Data]
+    node: Mapping[str, Data], root: Mapping[str, Data], by_name: Mapping[str, Data]
 ) -> tuple[Mapping[str, Data], str]:
     """The schema behind a node's references, and the Kubernetes definition that it is."""
     name = ""
     while isinstance(target := node.get("$ref"), str) and _HERE in target:
-        where, _, found = target.partition(_HERE)
+        where, _, target_name = target.partition(_HERE)
         own = root.get("$defs", {})
-        if not where and found in own:
-            node = own[found]
-        elif found in known:
-            node, name = known[found], found
+        if not where and target_name in own:
+            node = own[target_name]
+        elif target_name in by_name:
+            node, name = by_name[target_name], target_name
         else:
             break
     return node, name

@@ -57,24 +57,24 @@ class ListMaps:
 
     def repeated(self, data: Data) -> tuple[Violation, ...]:
         """Every item that has the keys of one before it, or is equal to one where it is a set."""
-        found: list[Violation] = []
-        self._walk(self._node(self.root), data, None, found)
-        return tuple(found)
+        violations: list[Violation] = []
+        self._walk(self._node(self.root), data, None, violations)
+        return tuple(violations)
 
-    def _walk(self, node: _Node, data: Data, path: _Path, found: list[Violation]) -> None:
+    def _walk(self, node: _Node, data: Data, path: _Path, violations: list[Violation]) -> None:
         fields, more, items = node.below or self._below(node)
         if isinstance(data, dict):
             for key, value in data.items():
                 if isinstance(value, (dict, list)) and value:
                     below = fields.get(key, more)
                     if below is not None:
-                        self._walk(below, value, (path, key), found)
+                        self._walk(below, value, (path, key), violations)
         elif isinstance(data, list):
             if node.sort and len(data) > 1:
-                found += _same(node, data, path)
+                violations += _same(node, data, path)
             for index, item in enumerate(data if items is not None else ()):
                 if items is not None and isinstance(item, (dict, list)):
-                    self._walk(items, item, (path, index), found)
+                    self._walk(items, item, (path, index), violations)
 
     def _below(self, node: _Node) -> _Below:
         schema = node.schema
@@ -103,12 +103,12 @@ class ListMaps:
         return self._nodes.get(id(schema)) or self._read(schema)
 
     def _read(self, schema: Mapping[str, Data]) -> _Node:
-        known = kubernetes_schemas.definitions(self.version)["$defs"]
-        followed, _ = kubernetes_schemas.followed(schema, self.root, known)
+        by_name = kubernetes_schemas.definitions(self.version)["$defs"]
+        followed, _ = kubernetes_schemas.followed(schema, self.root, by_name)
         items = followed.get("items")
         name = ""
         if isinstance(items, Mapping):
-            _, name = kubernetes_schemas.followed(items, self.root, known)
+            _, name = kubernetes_schemas.followed(items, self.root, by_name)
         sort = followed.get("x-kubernetes-list-type")
         self._nodes[id(schema)] = node = _Node(
             followed,
@@ -122,15 +122,15 @@ class ListMaps:
 def _same(node: _Node, data: Sequence[Data], path: _Path) -> list[Violation]:
     if node.sort == "map" and not node.defaults and _distinct(node.keys, data):
         return []
-    found, seen = [], dict[str, int]()
+    violations, seen = [], dict[str, int]()
     for index, item in enumerate(data):
         key = _keys(item, node) if node.sort == "map" else json.dumps(item, default=str)
         first = seen.setdefault(key, index)
         if key and first != index:
             at = Pointer.of(*_steps(path), index)
             message = f"{at.dotted} repeats item {first} of the list: {key}"
-            found.append(Violation(at, message, _REMEDY))
-    return found
+            violations.append(Violation(at, message, _REMEDY))
+    return violations
 
 
 def _steps(path: _Path) -> Iterator[str | int]:

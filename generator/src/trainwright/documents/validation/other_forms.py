@@ -46,35 +46,35 @@ def at(path: str, value: Data) -> Fields:
 
 def size(value: Data) -> str:
     """Return "64Gi" for "64GB", "64g" or "64 Gi": units of Docker and Slurm are binary; or ""."""
-    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
+    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
         return ""
-    amount, unit, or_more = found.groups()  # SkyPilot's 64+ are GB
+    amount, unit, or_more = match.groups()  # SkyPilot's 64+ are GB
     return f"{amount.replace(',', '.')}{'G' if or_more else unit.upper()}i"
 
 
 def cores(value: Data) -> str:
     """Return "4" for "4 cores" or "4+", or ""."""
-    found = _CORES.fullmatch(value) if isinstance(value, str) else None
-    return found[1] if found else ""
+    match = _CORES.fullmatch(value) if isinstance(value, str) else None
+    return match[1] if match else ""
 
 
 def number(value: str) -> int | float | None:
     """The number of an amount whose unit its field has already: "$2.50", "16 GPUs"."""
-    found = _UNIT.fullmatch(value.strip())
-    if found is None:
+    match = _UNIT.fullmatch(value.strip())
+    if match is None:
         return None
-    return float(found[1]) if "." in found[1] else int(found[1])
+    return float(match[1]) if "." in match[1] else int(match[1])
 
 
 def clock(text: str) -> int | None:
     """Return the seconds of a limit of Slurm: minutes, minutes:seconds, hours:minutes:seconds,
     days-hours and so on, or None.
     """
-    found = _CLOCK.fullmatch(text.strip())
-    if found is None:
+    match = _CLOCK.fullmatch(text.strip())
+    if match is None:
         return None
-    days, first, second, third = found.groups()
+    days, first, second, third = match.groups()
     if days is not None:
         hours, minutes, seconds = int(first), int(second or 0), int(third or 0)
     elif third is not None:
@@ -88,26 +88,26 @@ def duration(value: Data) -> str:
     """Return "36h" for "1-12:00:00", "36 hours" or "36h", or "", as for what is no time at all."""
     if not isinstance(value, str):
         return ""
-    if found := _AMOUNT.fullmatch(value.strip().lower()):
-        return f"{found[1]}{found[2]}" if int(found[1]) else ""
+    if match := _AMOUNT.fullmatch(value.strip().lower()):
+        return f"{match[1]}{match[2]}" if int(match[1]) else ""
     seconds: int | None = _decimal(value) or _iso(value)
     seconds = seconds or (clock(value) if ":" in value or "-" in value else None)
     if not seconds:
         return ""
-    length, unit = next(one for one in _LENGTHS if seconds % one[0] == 0)
+    length, unit = next(pair for pair in _LENGTHS if seconds % pair[0] == 0)
     return f"{seconds // length}{unit}"
 
 
 def _decimal(text: str) -> int:
     """Return the seconds of "1.5h", or 0."""
-    found = _DECIMAL.fullmatch(text.strip().lower())
-    return round(float(f"{found[1]}.{found[2]}") * _SECONDS[found[3]]) if found else 0
+    match = _DECIMAL.fullmatch(text.strip().lower())
+    return round(float(f"{match[1]}.{match[2]}") * _SECONDS[match[3]]) if match else 0
 
 
 def _iso(text: str) -> int:
     """Return the seconds of "PT24H", a duration of ISO 8601, or 0."""
-    found = _ISO.fullmatch(text.strip().upper())
-    units = zip(found.groups(), "dhms", strict=True) if found else ()
+    match = _ISO.fullmatch(text.strip().upper())
+    units = zip(match.groups(), "dhms", strict=True) if match else ()
     return sum(int(count or 0) * _SECONDS[unit] for count, unit in units)
 
 
@@ -150,8 +150,8 @@ def variables(value: Data) -> Fields | None:
             env[name] = _word(
                 mapping(entry).get("value", "") if "name" in mapping(entry) else entry
             )
-    found = {"env": env, "secrets": secrets}
-    return {key: named for key, named in found.items() if named and "" not in named} or None
+    fields = {"env": env, "secrets": secrets}
+    return {key: named for key, named in fields.items() if named and "" not in named} or None
 
 
 def variable(name: str, entry: Fields) -> Fields | None:
@@ -161,8 +161,8 @@ def variable(name: str, entry: Fields) -> Fields | None:
     if isinstance(secret, Mapping):
         return variables({name: {"valueFrom": {"secretKeyRef": {"key": key, **secret}}}})
     if secret is not None:
-        found = {"name": secret, "key": key}
-        return variables({name: {"valueFrom": {"secretKeyRef": found}}}) if key else None
+        selector = {"name": secret, "key": key}
+        return variables({name: {"valueFrom": {"secretKeyRef": selector}}}) if key else None
     source = entry.get("valueFrom", {k: v for k, v in entry.items() if k.endswith("Ref")})
     if source:
         return variables({name: {"valueFrom": source}})
@@ -200,7 +200,7 @@ def _source(source: Fields) -> Fields:
 
 def volumes(value: Data) -> Fields | None:
     """Volumes of a pod, or of Docker, by their names."""
-    found = dict[str, Data]()
+    by_name = dict[str, Data]()
     for entry in value if isinstance(value, list) else ():
         bind = _BIND.fullmatch(_short(entry))
         name = bind[1] if bind else mapping(entry).get("name")
@@ -208,10 +208,10 @@ def volumes(value: Data) -> Fields | None:
             return None
         if bind:
             read_only: Fields = {"readOnly": True} if bind[3] else {}
-            found[name] = {"claim": name, "mountPath": bind[2], **read_only}
+            by_name[name] = {"claim": name, "mountPath": bind[2], **read_only}
         else:
-            found[str(name)] = {**_volume(entry), "mountPath": f"/{name}"}
-    return {"volumes": found} if found else None
+            by_name[str(name)] = {**_volume(entry), "mountPath": f"/{name}"}
+    return {"volumes": by_name} if by_name else None
 
 
 def _short(entry: Data) -> str:
@@ -238,18 +238,18 @@ def made_claim(entry: Fields) -> Fields:
 
 def toleration(value: Data) -> Fields | None:
     """A taint as `kubectl taint` has it: key, key:effect or key=value:effect."""
-    found = _TOLERATION.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
+    match = _TOLERATION.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
         return None
-    key, text, effect = found.groups()
+    key, text, effect = match.groups()
     said = {"key": key, "operator": "Equal" if text else "Exists", "value": text, "effect": effect}
     return {name: item for name, item in said.items() if item}
 
 
 def host_aliases(value: Data) -> Fields | None:
     """Addresses by host name, or a list of both in one text, as Compose has them."""
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
-        pairs = [re.split("[:=]", one, maxsplit=1) for one in value]
+    if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
+        pairs = [re.split("[:=]", entry, maxsplit=1) for entry in value]
         value = dict(pairs) if all(len(pair) > 1 for pair in pairs) else None
     if not isinstance(value, Mapping) or not all(isinstance(ip, str) for ip in value.values()):
         return None
@@ -265,17 +265,17 @@ def _volume(entry: Fields) -> Fields:
 
 def mounted(volumes: Mapping[str, Data], mounts: Data) -> Fields:
     """Volumes with the mounts that a container has of them; one in memory at /dev/shm is `shm`."""
-    found, shm = dict(volumes), ""
+    merged, shm = dict(volumes), ""
     for mount in mappings(mounts):
         name = str(mount.get("name", ""))
-        scratch = mapping(found.get(name)).get("emptyDir")
-        if mount.get("mountPath") == _SHARED_MEMORY and (name not in found or scratch is not None):
+        scratch = mapping(merged.get(name)).get("emptyDir")
+        if mount.get("mountPath") == _SHARED_MEMORY and (name not in merged or scratch is not None):
             shm = mapping(scratch).get("sizeLimit", "auto")
-            found.pop(name, None)
-        elif name in found:
+            merged.pop(name, None)
+        elif name in merged:
             options = {key: item for key, item in mount.items() if key != "name"}
-            found[name] = {**found[name], **options}
-    return {key: field for key, field in (("volumes", found), ("shm", shm)) if field}
+            merged[name] = {**merged[name], **options}
+    return {key: field for key, field in (("volumes", merged), ("shm", shm)) if field}
 
 
 def flags(value: Data) -> Fields | None:
@@ -289,16 +289,16 @@ def flags(value: Data) -> Fields | None:
         options = [f"--{word}" for word in options]
     if not options or not str(options[0]).startswith("--"):
         return None
-    found, key = dict[str, Data](), ""
+    by_name, key = dict[str, Data](), ""
     for word in options:
         if isinstance(word, str) and word.startswith("--"):
             key, equals, text = word[2:].partition("=")
-            found[key], key = (text, "") if equals else (True, key)
+            by_name[key], key = (text, "") if equals else (True, key)
         elif key:
-            found[key], key = word, ""
+            by_name[key], key = word, ""
         else:
             return None
-    return {"flags": found}
+    return {"flags": by_name}
 
 
 def _option(entry: Fields) -> Iterable[tuple[str, Data]]:
@@ -310,8 +310,8 @@ def _option(entry: Fields) -> Iterable[tuple[str, Data]]:
 
 def arguments(value: Data) -> Fields | None:
     """Arguments of the program: flags, or words that are none."""
-    if found := flags(value):
-        return found
+    if as_flags := flags(value):
+        return as_flags
     given = _words(value)
     return {"entrypoint": {"args": [str(word) for word in given]}} if given else None
 
@@ -347,14 +347,14 @@ def entrypoint(value: Data) -> Fields | None:
 def container(value: Data) -> Fields | None:
     """The only container of a pod."""
     only = mapping(value[0]) if isinstance(value, list) and len(value) == 1 else {}
-    found = dict[str, Data]()
+    combined = dict[str, Data]()
     for key, item in only.items():
         form = _OF_A_CONTAINER.get(key)
         fields = form(item) if form else None
         if fields is None and key != "name":
             return None
-        found |= fields or {}
-    return found or None
+        combined |= fields or {}
+    return combined or None
 
 
 _OF_A_CONTAINER: Mapping[str, Callable[[Data], Fields | None]] = {
@@ -367,17 +367,17 @@ _OF_A_CONTAINER: Mapping[str, Callable[[Data], Fields | None]] = {
 
 def resources(value: Data) -> Fields | None:
     """Amounts of a service, as `deploy` of Compose has them."""
-    found = dict[str, Data]()
+    requested = dict[str, Data]()
     amounts = mapping(mapping(value).get("resources"))
     for amount in (mapping(amounts.get("reservations")), mapping(amounts.get("limits"))):
         if memory := amount.get("memory"):
-            found["memory"] = size(memory) or memory
+            requested["memory"] = size(memory) or memory
         if cpus := amount.get("cpus"):
-            found["cpu"] = str(cpus)
+            requested["cpu"] = str(cpus)
         for device in mappings(amount.get("devices")):
             if "gpu" in str(device.get("capabilities", "")) and type(device.get("count")) is int:
-                found["gpu"] = device["count"]
-    return {"resources": found} if found else None
+                requested["gpu"] = device["count"]
+    return {"resources": requested} if requested else None
 
 
 def service_account(value: Data) -> Fields | None:
@@ -391,13 +391,13 @@ def service_account(value: Data) -> Fields | None:
 
 def named(field: str, value: Data) -> Fields | None:
     """A list of names, or of mappings that have one, by their names."""
-    found = dict[str, Data]()
+    by_name = dict[str, Data]()
     for entry in value if isinstance(value, list) else [value]:
         name = entry if isinstance(entry, str) else mapping(entry).get("name")
         if not isinstance(name, str):
             return None
-        found[name] = {key: item for key, item in mapping(entry).items() if key != "name"}
-    return {field: found} if found else None
+        by_name[name] = {key: item for key, item in mapping(entry).items() if key != "name"}
+    return {field: by_name} if by_name else None
 
 
 def labels(field: str, value: Data) -> Fields | None:
@@ -406,8 +406,8 @@ def labels(field: str, value: Data) -> Fields | None:
     if texts and all(mapping(text).keys() == {"name", "value"} for text in texts):
         texts = [f"{text['name']}={text['value']}" for text in texts]
     pairs = [text.partition("=") for text in texts if isinstance(text, str) and "=" in text]
-    found = {name: text for name, _, text in pairs}
-    return {field: found} if len(pairs) == len(texts) else None
+    by_name = {name: text for name, _, text in pairs}
+    return {field: by_name} if len(pairs) == len(texts) else None
 
 
 def kubernetes(value: Data) -> Fields | None:
@@ -446,8 +446,8 @@ def _seconds(field: str, value: Data) -> Fields | None:
 
 
 def _duration(field: str, value: Data) -> Fields | None:
-    found = duration(value)
-    return at(field, found) if found else None
+    normalized = duration(value)
+    return at(field, normalized) if normalized else None
 
 
 def _size(field: str, value: Data) -> Fields | None:
@@ -455,8 +455,8 @@ def _size(field: str, value: Data) -> Fields | None:
 
 
 def _gpus(field: str, value: Data) -> Fields | None:
-    found = gpu_count(value)
-    return None if found is None else at(field, found)
+    count = gpu_count(value)
+    return None if count is None else at(field, count)
 
 
 def _suspended(field: str, value: Data) -> Fields | None:
@@ -493,12 +493,12 @@ def _minutes(field: str, value: Data) -> Fields | None:
 
 def _tolerations(field: str, value: Data) -> Fields | None:
     """Taints, as Kubernetes or `kubectl taint` has them, as what ignores them."""
-    found = list[Data]()
+    tolerations = list[Data]()
     for taint in value if isinstance(value, list) else [value]:
         of = mapping(taint)
         said = of and {**of, "operator": "Equal" if "value" in of else "Exists"}
-        found.append(said or toleration(taint))
-    return at(field, found) if all(found) else None
+        tolerations.append(said or toleration(taint))
+    return at(field, tolerations) if all(tolerations) else None
 
 
 def _cores(field: str, value: Data) -> Fields | None:
@@ -508,8 +508,8 @@ def _cores(field: str, value: Data) -> Fields | None:
 def _elastic(field: str, value: Data) -> Fields | None:
     """How many nodes, or from how many to how many: 4, "1:4", or the policy of a PyTorchJob."""
     least, most = (mapping(value).get(key) for key in ("minReplicas", "maxReplicas"))
-    if found := _RANGE.fullmatch(str(value)):
-        least, most = int(found[1]), int(found[2])
+    if match := _RANGE.fullmatch(str(value)):
+        least, most = int(match[1]), int(match[2])
     if least and most:
         return {"elastic": {"minNodes": least, "maxNodes": most}}
     return _number(field, value)
@@ -518,10 +518,12 @@ def _elastic(field: str, value: Data) -> Fields | None:
 def _per_node(field: str, value: Data) -> Fields | None:
     """What a worker requests, by the names of the Kubeflow SDK, which knows small letters only."""
     names = {"nvidia.com/gpu": "gpu", "gpu": "gpu", "cpu": "cpu", "memory": "memory"}
-    found = {names[key]: item for key, item in mapping(value).items() if key in names}
-    if len(found) != len(mapping(value)):
+    amounts = {names[key]: item for key, item in mapping(value).items() if key in names}
+    if len(amounts) != len(mapping(value)):
         return None
-    texts = {key: item if key == "gpu" else size(item) or str(item) for key, item in found.items()}
+    texts = {
+        key: item if key == "gpu" else size(item) or str(item) for key, item in amounts.items()
+    }
     return at(field, texts) if texts else None
 
 
@@ -529,14 +531,14 @@ def _fields(field: str, value: Data) -> Fields | None:
     """The fields of a part of a manifest that a spec does not have, by the names that jobs use."""
     from trainwright.documents.validation.other_names import of_job  # the table has these forms
 
-    found = dict[str, Data]()
+    translated = dict[str, Data]()
     for key, item in mapping(value).items():
         row = of_job(key)
         if row is None:
-            found[key] = item
+            translated[key] = item
         elif row.field:
-            found |= row.written(item) or {key: item}
-    return {key: item for key, item in found.items() if key != "namespace"} or None
+            translated |= row.written(item) or {key: item}
+    return {key: item for key, item in translated.items() if key != "namespace"} or None
 
 
 def _processes(field: str, value: Data) -> Fields | None:
@@ -552,10 +554,10 @@ def _capabilities(field: str, value: Data) -> Fields | None:
 
 def security(value: Data) -> Fields | None:
     """What a securityContext sets, without the capabilities that it drops: all others are."""
-    found = dict(mapping(value))
-    if isinstance(added := mapping(found.get("capabilities")).get("add"), list):
-        found["capabilities"] = added
-    return {"security": found} if found else None
+    settings = dict(mapping(value))
+    if isinstance(added := mapping(settings.get("capabilities")).get("add"), list):
+        settings["capabilities"] = added
+    return {"security": settings} if settings else None
 
 
 def _whole(form: Callable[[Data], Fields | None]) -> Form:

@@ -80,6 +80,6 @@ def of_job(key: str) -> OtherName | None:
 def of_mapping(pointer: Pointer, key: str) -> OtherName | None:
     """Return what a mapping of a spec has for a name, or None; `*` is one of those by name."""
     *above, last = ("environment", *pointer.parts)
-    found = (f"{above[-1]}.*" if above else "", last)
-    rows = (_by_name().get((within, _plain(key))) for within in found if within)
+    scopes = (f"{above[-1]}.*" if above else "", last)
+    rows = (_by_name().get((within, _plain(key))) for within in scopes if within)
     return next((row for row in rows if row), None)

@@ -184,10 +184,10 @@ def core_field(type_: str, name: str, key: str, depth: int, version: str) -> Sch
     """A field of a type of pods ("PodSpec", "dnsConfig") as one Kubernetes minor knows it, in a
     mapping under a key, with `depth` further mappings around that; None when it does not know it.
     """
-    found = kubernetes_schemas.field(version, type_, name)
-    if found is None:
+    field_schema = kubernetes_schemas.field(version, type_, name)
+    if field_schema is None:
         return None
-    root: dict[str, Data] = {"properties": {key: found}}
+    root: dict[str, Data] = {"properties": {key: field_schema}}
     for _ in range(depth):
         root = {"additionalProperties": root}
     return with_kubernetes(root, version)

@@ -93,24 +93,26 @@ def violations(
     failures = [_failure(error, look) for error in errors]
     failures = [failure for failure in failures if not _is_included(failure, failures)]
     mistyped = {failure.path for failure in failures if failure.keyword == "type"}
-    found = {
+    distinct = {
         violation
         for failure in failures
         if failure.keyword == "type" or failure.path not in mistyped
         for violation in _violations(failure)
     }
-    if not found:  # what a schema says of a length may hold of the name that empty keys have here
-        found = {Violation(Pointer(), "the file is refused", "Look for empty keys.")}
-    return tuple(sorted(found, key=lambda v: (v.pointer, v.key, v.missing, v.message)))
+    if (
+        not distinct
+    ):  # what a schema says of a length may hold of the name that empty keys have here
+        distinct = {Violation(Pointer(), "the file is refused", "Look for empty keys.")}
+    return tuple(sorted(distinct, key=lambda v: (v.pointer, v.key, v.missing, v.message)))
 
 
 def _is_included(failure: _Failure, failures: list[_Failure]) -> bool:
     """Whether another failure of the same mapping names what is missing, or why it is."""
-    beside = [one for one in failures if one.path == failure.path and one is not failure]
+    beside = [other for other in failures if other.path == failure.path and other is not failure]
     if failure.keyword == "dependentRequired":
-        return any(one.branches for one in beside)
-    lacks = failure.branches and all(one.keyword == "required" for one in failure.branches)
-    return bool(lacks) and any(one.keyword in _CLOSING for one in beside)
+        return any(other.branches for other in beside)
+    lacks = failure.branches and all(other.keyword == "required" for other in failure.branches)
+    return bool(lacks) and any(other.keyword in _CLOSING for other in beside)
 
 
 _KINDS = jsonschema_rs.ValidationErrorKind
@@ -148,24 +150,24 @@ def _failure(error: jsonschema_rs.ValidationError, look: SchemaInput) -> _Failur
 
 
 def _mapping_at(data: Data, path: tuple[str, ...]) -> Mapping[str, Data]:
-    found = lookup(data, Pointer.of(*path))
-    return found if isinstance(found, Mapping) else {}
+    value = lookup(data, Pointer.of(*path))
+    return value if isinstance(value, Mapping) else {}
 
 
 def _excluded(schemas: Schemas, path: tuple[str, ...]) -> frozenset[str]:
     """Names that a mapping may not have, though the schema that it refers to knows them."""
-    root, found = schemas.get("", {}), frozenset[str]()
+    root, excluded = schemas.get("", {}), frozenset[str]()
     nodes = list(_chain(root, root, schemas))
     for key in path:
         below = (
-            (one, node.get("properties", {}).get(key, node.get("additionalProperties")))
-            for one, node in nodes
+            (file_root, node.get("properties", {}).get(key, node.get("additionalProperties")))
+            for file_root, node in nodes
         )
         root, inner = next((pair for pair in below if isinstance(pair[1], Mapping)), (root, {}))
         nodes = list(_chain(root, inner, schemas))
     for _, node in nodes:
-        found |= frozenset(node.get("propertyNames", {}).get("not", {}).get("enum", ()))
-    return found
+        excluded |= frozenset(node.get("propertyNames", {}).get("not", {}).get("enum", ()))
+    return excluded
 
 
 def _chain(
@@ -526,8 +528,8 @@ def _pattern(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
         return
     described = _rewritten(pointer, failure.instance) or described
     what = str(failure.schema.get("title", "")).lower() or f"text matching {failure.wanted}"
-    found = _shown(pointer, failure.instance)
-    message = f"{_name(pointer)} is {found}, which is not a valid {what}"
+    shown = _shown(pointer, failure.instance)
+    message = f"{_name(pointer)} is {shown}, which is not a valid {what}"
     yield Violation(pointer, message, described or f"It must match {failure.wanted}.")
 
 
@@ -637,13 +639,13 @@ def _one_too_many(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     if types := _types(branches):  # a quantity is a string or a number; null would be both
         yield from _type(replace(failure, wanted=types), pointer)
         return
-    known = {key for branch in branches for key in branch.get("required", ())}
+    exclusive = {key for branch in branches for key in branch.get("required", ())}
     present = failure.instance if isinstance(failure.instance, dict) else {}
     if isinstance(failure.wanted, int) and failure.wanted > 1:
         message = f"{_name(pointer)} has {len(present)} keys, at most {failure.wanted} are possible"
         yield Violation(pointer, message, _described(failure.schema))
         return
-    keys = ", ".join(key for key in sorted(present) if not known or key in known)
+    keys = ", ".join(key for key in sorted(present) if not exclusive or key in exclusive)
     if not keys:
         yield from _other(failure, pointer)
         return
@@ -664,12 +666,12 @@ def _dependent(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
 
 def _types(branches: Iterable[Data]) -> list[str]:
     """The types of alternatives that say nothing but a type; none where one says more."""
-    found: list[str] = []
+    types: list[str] = []
     for branch in branches:
         if not isinstance(branch, Mapping) or set(branch) != {"type"}:
             return []
-        found += [branch["type"]] if isinstance(branch["type"], str) else branch["type"]
-    return list(dict.fromkeys(found))
+        types += [branch["type"]] if isinstance(branch["type"], str) else branch["type"]
+    return list(dict.fromkeys(types))
 
 
 _EXPLAIN: dict[str, Callable[[_Failure, Pointer], Iterator[Violation]]] = {

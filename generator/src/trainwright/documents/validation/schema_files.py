@@ -56,7 +56,7 @@ def write(folder: Path, names: Iterable[str]) -> list[Path]:
     wanted, pending = set[str](), set(names) & set(schemas)
     while pending:
         wanted |= pending
-        referred = {name for one in pending for name in schemas[one].referred()}
+        referred = {name for referrer in pending for name in schemas[referrer].referred()}
         pending = (referred & set(schemas)) - wanted
     paths = []
     with filetree.writing(folder):

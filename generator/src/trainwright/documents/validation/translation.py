@@ -93,9 +93,9 @@ def _forms_of_field(pointer: Pointer, value: Data, around: Fields) -> Iterable[F
     elif field in _LABELS:
         yield forms.labels(field, value)
     elif field in _FORMS and (not above or above[-1] == "defaults" or field == "env"):
-        found = _FORMS[field](value)
+        fields = _FORMS[field](value)
         mounts = around.get("volumeMounts") if field == "volumes" else None
-        yield forms.mounted(found["volumes"], mounts) if found and mounts else found
+        yield forms.mounted(fields["volumes"], mounts) if fields and mounts else fields
     elif field == "args" and isinstance(value, Mapping):
         yield {"flags": value}
     elif field == "hostAliases":
@@ -306,12 +306,12 @@ def _fits(pointer: Pointer, fields: Fields, beside: Fields) -> bool:
 def suits(pointer: Pointer, value: Data) -> bool:
     """Whether a field holds many values where many are written, and one where it is one."""
     many: tuple[Data, ...] = ({}, [])
-    holds_many = any(_fits(pointer.parent, {pointer.last: one}, {}) for one in many)
+    holds_many = any(_fits(pointer.parent, {pointer.last: example}, {}) for example in many)
     return holds_many == isinstance(value, dict | list)
 
 
-def _is_about(found: Pointer, field: Pointer) -> bool:
-    return found.within(field) or field.within(found)
+def _is_about(pointer: Pointer, field: Pointer) -> bool:
+    return pointer.within(field) or field.within(pointer)
 
 
 _LEAST: Fields = {  # of an environment

@@ -48,8 +48,8 @@ class Source:
             **self._commit,
             **_references(self._commit["body"]),
         }
-        known = {key: value for key, value in data.items() if value}
-        return json.dumps(known, indent=2, ensure_ascii=False) + "\n"
+        present = {key: value for key, value in data.items() if value}
+        return json.dumps(present, indent=2, ensure_ascii=False) + "\n"
 
     def message(self, environments: tuple[str, ...]) -> str:
         """The trailers are our own, and those that Argo CD reads of a commit that led to another.
@@ -72,7 +72,7 @@ def _references(body: str) -> dict[str, Data]:
 
     https://github.com/argoproj/argo-cd/blob/v3.5.1/util/git/client.go#L1071
     """
-    found: dict[str, Data] = {}
+    facts: dict[str, Data] = {}
     others = []
     for line in body.splitlines():
         key, _, value = line.removeprefix(_LED_TO).partition(": ")
@@ -80,12 +80,12 @@ def _references(body: str) -> dict[str, Data]:
             others.append(line)
             continue
         try:
-            found[_FACTS[key] or key] = json.loads(value) if key == "body" else value
+            facts[_FACTS[key] or key] = json.loads(value) if key == "body" else value
         except ValueError:
             others.append(line)
-    if not found:
+    if not facts:
         return {}
-    return {"body": "\n".join(others).strip(), "references": [{"commit": found}]}
+    return {"body": "\n".join(others).strip(), "references": [{"commit": facts}]}
 
 
 def _address(author: str) -> str:

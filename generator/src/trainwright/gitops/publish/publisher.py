@@ -79,16 +79,16 @@ class Publisher:
 
     def branch(self, environment: str) -> str:
         """The branch that an environment is published to."""
-        found = _filled(self._options.branch, environment) or self._checked_out
-        if found.startswith("-"):
-            raise PublishError(f'"{found}" is not a valid name for a branch')
-        if not found:
+        name = _filled(self._options.branch, environment) or self._checked_out
+        if name.startswith("-"):
+            raise PublishError(f'"{name}" is not a valid name for a branch')
+        if not name:
             raise PublishError("no branch is checked out: name one with --branch")
         try:
-            self._repository.git("check-ref-format", f"refs/heads/{found}")
+            self._repository.git("check-ref-format", f"refs/heads/{name}")
         except GitError as error:
-            raise PublishError(f'"{found}" is not a valid name for a branch') from error
-        return found
+            raise PublishError(f'"{name}" is not a valid name for a branch') from error
+        return name
 
     def _path(self, environment: str) -> str:
         """The folder that an environment is published to, from the top of the branch."""
@@ -127,16 +127,16 @@ class Publisher:
         runs = holding.as_rendered(environment)
         options = replace(self._options.planning, recover=True)
         history = History(self._root, beside=False, tip=commit)
-        found = plan.build(self._root, (environment,), options, specs, runs, history)
-        changes = found.environments[0].changes
-        if found.failed or changes is None:
-            raise Unsound(found)
+        build = plan.build(self._root, (environment,), options, specs, runs, history)
+        changes = build.environments[0].changes
+        if build.failed or changes is None:
+            raise Unsound(build)
         return changes
 
     def _refuse_removals(self, branch: str, name: str, holding: Holding, commit: str) -> None:
         """Raise an error when a job's run was removed from the branch by hand: it is no new job."""
-        found = load.discover(self._repository.tree(commit, self._inside, later=RENDERED))
-        specs = {file.name: self._from_top(file.path) for file in found.jobs.get(name, ())}
+        discovered = load.discover(self._repository.tree(commit, self._inside, later=RENDERED))
+        specs = {file.name: self._from_top(file.path) for file in discovered.jobs.get(name, ())}
         if removed := tuple(holding.removed(specs)):
             raise PublishError(
                 f"removed by hand on {branch}: {listed(removed)}; put it back there, or give "
@@ -307,11 +307,11 @@ class Publisher:
                 "`trainwright check`, or run `trainwright render` and commit the result"
             )
 
-    def _is_discarded(self, proof: Derivation, found: Underived) -> bool:
+    def _is_discarded(self, proof: Derivation, underived: Underived) -> bool:
         """Whether a file is replaced by what its record, which is believed, says that it was."""
-        if not (self._options.discard_edits and found.job):
+        if not (self._options.discard_edits and underived.job):
             return False
-        file = JobFile(found.environment, found.job)
+        file = JobFile(underived.environment, underived.job)
         recorded, believed = (
             self._specs.folder(file.environment).record(file.name),
             proof.believed(file),

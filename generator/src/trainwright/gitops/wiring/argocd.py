@@ -111,9 +111,9 @@ def _verified(site: Site) -> dict[str, Verify]:
     """The git repositories in which commits have to be signed: no policy is about two of them."""
     chart, own = site.gitops.chart, site.gitops.repository
     charts = (chart.url or own.url, *(run.chart.url for run in site.runs if run.chart.path))
-    found: dict[str, Verify | None] = dict.fromkeys(charts if chart.path else (), chart.verify)
-    found[own.url] = own.verify or found.get(own.url)
-    return {url: verify for url, verify in found.items() if verify}
+    by_url: dict[str, Verify | None] = dict.fromkeys(charts if chart.path else (), chart.verify)
+    by_url[own.url] = own.verify or by_url.get(own.url)
+    return {url: verify for url, verify in by_url.items() if verify}
 
 
 def _destination(site: Site, namespace: str) -> dict[str, Data]:
@@ -147,10 +147,10 @@ def objects(site: Site, namespace: str) -> tuple[dict[str, Data], ...]:
     if not site.objects:
         return ()
     source = {"source": {**git_source(site), "path": site.copies}}
-    found = application(site, namespace, source, f"/{site.copies}")
-    found["metadata"]["name"] = bounded(f"{site.name}-objects")
-    found["spec"].pop("ignoreDifferences", None)  # those are of kinds of runs
-    return (found,)
+    manifest = application(site, namespace, source, f"/{site.copies}")
+    manifest["metadata"]["name"] = bounded(f"{site.name}-objects")
+    manifest["spec"].pop("ignoreDifferences", None)  # those are of kinds of runs
+    return (manifest,)
 
 
 def of_values(site: Site) -> dict[str, Data]:

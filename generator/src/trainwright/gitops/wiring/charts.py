@@ -26,8 +26,8 @@ def of_run(record: Record, gitops: GitOps) -> tuple[ChartSource, bool]:
     """
     now = of_new_runs(gitops)
     written: Mapping[str, Data] = record.environment.get("gitops", {}).get("chart", {})
-    known = {key: written.get(key, "") for key in ("oci", "version", "url", "revision", "path")}
-    source = ChartSource(**known, secret=now.secret, verify=now.verify)
+    fields = {key: written.get(key, "") for key in ("oci", "version", "url", "revision", "path")}
+    source = ChartSource(**fields, secret=now.secret, verify=now.verify)
     if source.pinned:
         return _located(source, gitops), True
     if now.oci:
@@ -41,8 +41,8 @@ def _located(chart: ChartSource, gitops: GitOps) -> ChartSource:
 
 def in_use(site: Site) -> tuple[ChartSource, ...]:
     """The chart of new runs, and then each other one that a run began with."""
-    found = (of_new_runs(site.gitops), *(run.chart for run in site.runs))
-    return tuple(dict.fromkeys(found))
+    charts = (of_new_runs(site.gitops), *(run.chart for run in site.runs))
+    return tuple(dict.fromkeys(charts))
 
 
 def unfit(site: Site) -> Iterator[InvalidSetting]:

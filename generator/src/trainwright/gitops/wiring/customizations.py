@@ -21,12 +21,12 @@ HELM_VALUES = "argocd-values.yaml"
 def settings(environments: Iterable[Environment]) -> dict[str, Data]:
     """Keys and values of argocd-cm. What is ignored in diffs is for each Application to say."""
     made = kinds.training(*environments)
-    found: dict[str, Data] = {}
+    entries: dict[str, Data] = {}
     for kind in SERVED.values():
         # A check of Argo CD's own is replaced only where runs are of that kind.
         if not kind.awaited or kind in made:
-            found[_key("health", f"{kind.group}_{kind.kind}")] = Block(kind.health.lua)
-    return found | dict(_of_workloads())
+            entries[_key("health", f"{kind.group}_{kind.kind}")] = Block(kind.health.lua)
+    return entries | dict(_of_workloads())
 
 
 def _of_workloads() -> Iterator[tuple[str, Data]]:

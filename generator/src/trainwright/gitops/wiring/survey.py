@@ -82,7 +82,7 @@ def load_sites(root: Path, names: tuple[str, ...]) -> LoadedSites:
         findings += [finding for run in runs if not isinstance(run, WiredRun) for finding in run]
         listed = tuple(run for run in runs if isinstance(run, WiredRun))
         own = workspace.own_objects(name).objects
-        kinds = tuple(sorted({one.manifest.group_kind for one in own}))
+        kinds = tuple(sorted({own_object.manifest.group_kind for own_object in own}))
         site = Site(
             environment=place,
             earlier=earlier[name],
@@ -101,7 +101,9 @@ def load_sites(root: Path, names: tuple[str, ...]) -> LoadedSites:
         sites=tuple(sites),
         jobs={name: jobs[name] for name in chosen},
         environments=tuple(
-            known for name, place in environments.items() for known in (place, *earlier[name])
+            environment
+            for name, place in environments.items()
+            for environment in (place, *earlier[name])
         ),
         findings=tuple(sorted(set(findings), key=lambda finding: finding.order)),
         lines={file: workspace.reader.lines(file) for file in sorted(files)},
@@ -126,19 +128,19 @@ def _settings(loaded: LoadedEnvironment) -> Layered:
 
 def _earlier(folder: RenderedFolder, today: Environment) -> tuple[Environment, ...]:
     """The environment as its recorded runs know it, once for all of which a wiring knows alike."""
-    found: dict[Data, Environment] = {}
+    by_wiring: dict[Data, Environment] = {}
     for record in folder.records.values():
         if record.files:
             place = began_in(record, today)
             runtimes = tuple((name, target.runtime) for name, target in place.targets.items())
-            found.setdefault((place.namespace, place.queueing, runtimes), place)
-    return tuple(found[key] for key in sorted(found))
+            by_wiring.setdefault((place.namespace, place.queueing, runtimes), place)
+    return tuple(by_wiring[key] for key in sorted(by_wiring))
 
 
 def _adopted(folder: RenderedFolder) -> tuple[GroupKind, ...]:
     """The kinds of runs that were adopted as they are, whatever targets the environment has."""
     runs = (run for run in folder.records.values() if run.target == ADOPTED.name)
-    named = {GroupKind(*one.split("/")[:2]) for run in runs for one in run.objects}
+    named = {GroupKind(*identifier.split("/")[:2]) for run in runs for identifier in run.objects}
     return tuple(sorted(named))
 
 

@@ -19,12 +19,12 @@ _MARK = "# Written by Trainwright from "
 
 def tree(surveyed: LoadedSites) -> dict[str, str]:
     """Every file by path: a folder for each environment, and what an engine is told once."""
-    found = {
+    files = {
         f"{site.environment.name}/{name}": _header(site) + _documents(objects)
         for site in surveyed.sites
         for name, objects in _build(site).items()
     }
-    return {**found, **_once(surveyed)}
+    return {**files, **_once(surveyed)}
 
 
 def stream(surveyed: LoadedSites) -> str:

@@ -104,8 +104,10 @@ def _of_target(job: Job, environment: Environment, name: str) -> dict[str, Data]
     if job.role is None:
         return target.values(job, environment, name)
     assert target.serving is not None
-    found: dict[str, Data] = merge(roles.probed(job.role), target.serving.values(job, environment))
-    return found
+    serving_values: dict[str, Data] = merge(
+        roles.probed(job.role), target.serving.values(job, environment)
+    )
+    return serving_values
 
 
 def _given(job: Job, name: str) -> dict[str, Data]:
@@ -138,10 +140,13 @@ def reserved(
     target = TARGETS[job.target]
     decided = _of_target(job, environment, name)
     set_by_us = (decided.get("env", {}), decided.get("fieldEnv", {}), resolved.variables)
-    known = {**_variables(job, name), **{k: v for each in set_by_us for k, v in each.items()}}
+    set_variables = {
+        **_variables(job, name),
+        **{k: v for each in set_by_us for k, v in each.items()},
+    }
     for field, written in (("env", job.env), ("secrets", job.secrets)):
         for variable, value in written.items():
-            own = known.get(variable, value)
+            own = set_variables.get(variable, value)
             if value != own and variable not in indexed.UNBUFFERED:
                 yield _reserved(target, Pointer.of(field, variable))
     of_pods = merge(_metadata_for_others(job, environment), decided)
@@ -269,10 +274,10 @@ def _image(job: Job) -> dict[str, Data]:
 
 
 def _variables(job: Job, name: str) -> dict[str, str]:
-    found = {**dict(_of_the_runtime(job, name)), **_of_trackers(job, name)}
+    env = {**dict(_of_the_runtime(job, name)), **_of_trackers(job, name)}
     if job.launcher == "accelerate" and not job.resources.gpu and job.entrypoint.launched:
-        found["ACCELERATE_USE_CPU"] = "true"  # or each process believes that it is alone
-    return found
+        env["ACCELERATE_USE_CPU"] = "true"  # or each process believes that it is alone
+    return env
 
 
 def _of_the_runtime(job: Job, name: str) -> Iterator[tuple[str, str]]:
@@ -329,21 +334,23 @@ def _resources(job: Job) -> dict[str, Data]:
 
     The CPU has a limit only when the spec gives one: throttling a data loader starves the GPU.
     """
-    asked = job.resources
-    exact = {key: str(count) for key, count in sorted(asked.extended.items())}
-    exact |= {f"hugepages-{page}": amount for page, amount in sorted(asked.hugepages.items())}
-    if asked.gpu and job.pool:
-        exact[job.pool.resource] = str(asked.gpu)
+    declared = job.resources
+    exact = {key: str(count) for key, count in sorted(declared.extended.items())}
+    exact |= {f"hugepages-{page}": amount for page, amount in sorted(declared.hugepages.items())}
+    if declared.gpu and job.pool:
+        exact[job.pool.resource] = str(declared.gpu)
     filled = {
         kind: {key: value for key, value in {**amounts, **exact}.items() if value}
-        for kind, amounts in (("requests", asked.requests), ("limits", asked.limits))
+        for kind, amounts in (("requests", declared.requests), ("limits", declared.limits))
     }
     used = [
         {"name": claim.name, **({"request": claim.request} if claim.request else {})}
         for claim in job.resource_claims
     ]
-    found: dict[str, Data] = {kind: amounts for kind, amounts in filled.items() if amounts}
-    return found | ({"claims": used} if used else {})
+    amounts_by_kind: dict[str, Data] = {
+        kind: amounts for kind, amounts in filled.items() if amounts
+    }
+    return amounts_by_kind | ({"claims": used} if used else {})
 
 
 def _device_claims(job: Job) -> list[Data]:
@@ -388,10 +395,10 @@ def _files(job: Job) -> dict[str, Data]:
 
 
 def _file(file: File) -> dict[str, Data]:
-    found: dict[str, Data] = {"content": Block(file.content)}
+    content: dict[str, Data] = {"content": Block(file.content)}
     if file.binary:
-        found = {"binary": file.binary}
-    return {**found, "mode": int(file.mode, 8)} if file.mode else found
+        content = {"binary": file.binary}
+    return {**content, "mode": int(file.mode, 8)} if file.mode else content
 
 
 _NOT_IN_KEYS = re.compile(r"[^-._A-Za-z0-9]|^\.(?=\.)")

@@ -65,12 +65,12 @@ def _each(read: Callable[[V], V], values: tuple[V, ...]) -> tuple[V, ...]:
 
 def _options(job: Job) -> dict[str, Data]:
     """Options of the launcher by their names with dashes, without switches that are off."""
-    known = LAUNCHERS[job.launcher].options
+    kinds = LAUNCHERS[job.launcher].options
     named = {plain(name): value for name, value in job.launcher_options.items()}
     return {
-        name: _option(known.get(name, TEXT), value)
+        name: _option(kinds.get(name, TEXT), value)
         for name, value in named.items()
-        if not (known.get(name) == SWITCH and value is False)
+        if not (kinds.get(name) == SWITCH and value is False)
     }
 
 
@@ -89,11 +89,11 @@ def _number(text: str) -> int | float | None:
         return None
 
 
-def _preflight(asked: Mapping[str, Data]) -> dict[str, Data]:
+def _preflight(checks: Mapping[str, Data]) -> dict[str, Data]:
     """Checks that are made, or not, otherwise than without a word."""
     return {
         name: wanted
-        for name, wanted in asked.items()
+        for name, wanted in checks.items()
         if wanted is not UNASKED_CHECKS.get(name, False)
     }
 
@@ -101,16 +101,18 @@ def _preflight(asked: Mapping[str, Data]) -> dict[str, Data]:
 # --- the pod ---------------------------------------------------------------------------------
 
 
-def _resources(asked: Resources) -> Resources:
+def _resources(declared: Resources) -> Resources:
     """Requests that are no limits only where there is no limit."""
-    memory = _halves(asked.memory, asked.request_memory, asked.limit_memory)
+    memory = _halves(declared.memory, declared.request_memory, declared.limit_memory)
     disk = _halves(
-        asked.ephemeral_storage, asked.request_ephemeral_storage, asked.limit_ephemeral_storage
+        declared.ephemeral_storage,
+        declared.request_ephemeral_storage,
+        declared.limit_ephemeral_storage,
     )
     return _with(
-        asked,
+        declared,
         {
-            "cpu": asked.request_cpu or asked.cpu,
+            "cpu": declared.request_cpu or declared.cpu,
             "request_cpu": "",
             **dict(zip(("memory", "request_memory", "limit_memory"), memory, strict=True)),
             **dict(zip(_DISK, disk, strict=True)),

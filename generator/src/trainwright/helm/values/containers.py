@@ -20,7 +20,7 @@ def init_containers(job: Job) -> list[dict[str, Data]]:
 
 
 def _container(container: Container) -> dict[str, Data]:
-    found: dict[str, Data] = {
+    fields: dict[str, Data] = {
         "name": container.name,
         "image": container.image,
         "command": list(container.command),
@@ -33,7 +33,7 @@ def _container(container: Container) -> dict[str, Data]:
         "securityContext": security(container.security),
         "volumeMounts": list(_mounts(container)),
     }
-    return {key: value for key, value in found.items() if value not in ("", [], {})}
+    return {key: value for key, value in fields.items() if value not in ("", [], {})}
 
 
 def _mounts(container: Container) -> Iterator[dict[str, Data]]:
@@ -44,7 +44,7 @@ def _mounts(container: Container) -> Iterator[dict[str, Data]]:
 
 def place(mount: Mount) -> dict[str, Data]:
     """Where a volume appears in a container."""
-    found: dict[str, Data] = {
+    fields: dict[str, Data] = {
         "mountPath": mount.mount_path,
         "subPath": mount.sub_path,
         "subPathExpr": mount.sub_path_expr,
@@ -52,33 +52,35 @@ def place(mount: Mount) -> dict[str, Data]:
         "mountPropagation": mount.mount_propagation,
         "recursiveReadOnly": mount.recursive_read_only,
     }
-    return {key: value for key, value in found.items() if value}
+    return {key: value for key, value in fields.items() if value}
 
 
-def security(asked: Security) -> dict[str, Data]:
+def security(declared: Security) -> dict[str, Data]:
     """What a container may do, and as whom: what it asks for, and nothing else."""
     ids = {
-        "runAsUser": asked.run_as_user,
-        "runAsGroup": asked.run_as_group,
-        "runAsNonRoot": asked.run_as_non_root,
-        "seccompProfile": dict(asked.seccomp_profile) or None,
-        "appArmorProfile": dict(asked.app_armor_profile) or None,
-        "seLinuxOptions": dict(asked.se_linux_options) or None,
+        "runAsUser": declared.run_as_user,
+        "runAsGroup": declared.run_as_group,
+        "runAsNonRoot": declared.run_as_non_root,
+        "seccompProfile": dict(declared.seccomp_profile) or None,
+        "appArmorProfile": dict(declared.app_armor_profile) or None,
+        "seLinuxOptions": dict(declared.se_linux_options) or None,
     }
-    return {**rights(asked), **{key: value for key, value in ids.items() if value is not None}}
+    return {**rights(declared), **{key: value for key, value in ids.items() if value is not None}}
 
 
-def rights(asked: Security) -> dict[str, Data]:
+def rights(declared: Security) -> dict[str, Data]:
     """What a container may do, of all that only containers say and no pod."""
-    added = list(asked.capabilities)
+    added = list(declared.capabilities)
     # A privileged one has them all, and the API refuses one that may not gain rights.
-    dropped = [] if asked.privileged else ["ALL"]
+    dropped = [] if declared.privileged else ["ALL"]
     switches = {
-        "privileged": asked.privileged,
-        "readOnlyRootFilesystem": asked.read_only_root_filesystem,
+        "privileged": declared.privileged,
+        "readOnlyRootFilesystem": declared.read_only_root_filesystem,
     }
     return {
-        "allowPrivilegeEscalation": bool(asked.privileged or asked.allow_privilege_escalation),
+        "allowPrivilegeEscalation": bool(
+            declared.privileged or declared.allow_privilege_escalation
+        ),
         "capabilities": {"drop": dropped, **({"add": added} if added else {})},
         **{key: True for key, value in switches.items() if value},
     }

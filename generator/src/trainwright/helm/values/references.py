@@ -48,9 +48,9 @@ _ELASTIC = "nodes come and go in an elastic job"
 
 def problems(job: Job, environment: Environment, name: str) -> Iterator[Problem]:
     """Every reference that cannot be replaced, and why."""
-    found = [(at, text, r) for at, text in _texts(job) for r in find(text)]
-    facts = facts_of(job, environment, name) if found else {}
-    for at, text, reference in found:
+    references = [(at, text, r) for at, text in _texts(job) for r in find(text)]
+    facts = facts_of(job, environment, name) if references else {}
+    for at, text, reference in references:
         for kind, problem in _problem(at, reference.name, facts, TARGETS[job.target].kind):
             line = text.count("\n", 0, reference.start)
             column = reference.start - (text.rfind("\n", 0, reference.start) + 1)
@@ -138,10 +138,10 @@ def _checkpoints(job: Job, name: str) -> RunFact:
 
 def meeting_place(job: Job, environment: Environment, name: str) -> MeetingPlace | None:
     """Where the nodes meet, in words of a command line; None where the target cannot say it."""
-    found = TARGETS[job.target].meeting(job, environment, name)
+    meeting = TARGETS[job.target].meeting(job, environment, name)
     words = [
         _written(fact)
-        for fact in (found.address, found.port, found.node_rank)
+        for fact in (meeting.address, meeting.port, meeting.node_rank)
         if not isinstance(fact, NotKnown)
     ]
     return MeetingPlace(*words) if len(words) == len(fields(MeetingPlace)) else None
@@ -192,15 +192,15 @@ def _unknown(at: Pointer, reference: str, shown: str, facts: Mapping[str, RunFac
         return Unsupported(at, message, "Write the number of a pod that is there.")
     meant = nearest(reference, of_roles)
     hint = f": did you mean `${{{{ {meant} }}}}`?" if meant else ""
-    known = ", ".join((*REFERENCES, *of_roles))
-    remedy = f"Known references: {known}. {_LITERAL}"
+    listed = ", ".join((*REFERENCES, *of_roles))
+    remedy = f"Known references: {listed}. {_LITERAL}"
     return Unsupported(at, f"there is no reference {shown}{hint}", remedy)
 
 
 def _beyond(reference: str, shown: str, facts: Mapping[str, RunFact]) -> str:
     """Return what is wrong with the number of a pod that a role has not; else nothing."""
-    found = re.fullmatch(r"(roles\.[a-z0-9-]+\.hosts)\[[^\]]*\]", reference)
-    of_role = [fact for fact in facts if found and fact.startswith(f"{found[1]}[")]
+    match = re.fullmatch(r"(roles\.[a-z0-9-]+\.hosts)\[[^\]]*\]", reference)
+    of_role = [fact for fact in facts if match and fact.startswith(f"{match[1]}[")]
     if not of_role:
         return ""
     numbers = f"0 to {len(of_role) - 1}" if len(of_role) > 1 else "0"
@@ -216,15 +216,15 @@ def _is_below(at: Pointer, places: tuple[str, ...]) -> bool:
 
 def _texts(job: Job) -> Iterator[tuple[Pointer, str]]:
     """The texts that hold a reference, or what looks like one, by where they are written."""
-    found: list[tuple[Pointer, str]] = []
+    texts: list[tuple[Pointer, str]] = []
 
     def visit(at: Pointer, text: str) -> str:
         if "${{" in text:
-            found.append((at, text))
+            texts.append((at, text))
         return text
 
     _mapped(job, _ROOT, visit)
-    return iter(found)
+    return iter(texts)
 
 
 def _is_in(value: Data) -> bool:
@@ -248,8 +248,8 @@ def _is_in(value: Data) -> bool:
 @cache
 def _fields(kind: type) -> tuple[str, ...]:
     """The names of a dataclass's fields; none of any other type."""
-    known = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
-    return tuple(field.name for field in known)
+    dataclass_fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+    return tuple(field.name for field in dataclass_fields)
 
 
 def _mapped(value: Data, at: Pointer, visit: Visit) -> Data:

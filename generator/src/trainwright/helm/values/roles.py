@@ -27,16 +27,16 @@ def with_roles(
 ) -> dict[str, Data]:
     """The values of a job with those of its roles, and what comes into being for these as well."""
     whole = dict(decided)
-    found = {}
+    of_roles = {}
     made: tuple[_Named, _Named] = _made(decided)
     for role in job.groups:
         if role.role:
             values = _apart(role.role.name, build(role), made)
             files, secrets = _made(values)
             made = ({**made[0], **files}, {**made[1], **secrets})
-            found[role.role.name] = _difference(decided, values)
+            of_roles[role.role.name] = _difference(decided, values)
             whole = _with_supporting(whole, values)
-    return {**whole, "roles": found}
+    return {**whole, "roles": of_roles}
 
 
 _Named: TypeAlias = Mapping[str, Mapping[str, Data]]
@@ -64,7 +64,9 @@ def _apart(
         }
     # Those of secrets are variables.
     if keys := _renamed(own_secrets, secrets, f"{role.replace('-', '_')}_"):
-        named["externalSecret"] = {keys.get(key, key): one for key, one in own_secrets.items()}
+        named["externalSecret"] = {
+            keys.get(key, key): source for key, source in own_secrets.items()
+        }
         named["secretEnv"] = {
             name: {**secret, "key": keys[name]} if name in keys else secret
             for name, secret in values["secretEnv"].items()
@@ -88,16 +90,16 @@ def _renamed(mine: _Named, theirs: _Named, prefix: str) -> dict[str, str]:
 
 def _with_supporting(whole: Mapping[str, Data], values: Mapping[str, Data]) -> dict[str, Data]:
     """What is made beside the run, with what is made for a role: each by its name once."""
-    found = dict(whole)
+    merged = dict(whole)
     claims = {
         claim["name"]: claim for claim in (*values.get("claims", ()), *whole.get("claims", ()))
     }
     external = {**values.get("externalSecret", {}), **whole.get("externalSecret", {})}
     if claims:
-        found["claims"] = [claims[name] for name in sorted(claims)]
+        merged["claims"] = [claims[name] for name in sorted(claims)]
     if external:
-        found["externalSecret"] = dict(sorted(external.items()))
-    return found
+        merged["externalSecret"] = dict(sorted(external.items()))
+    return merged
 
 
 def _difference(job: Mapping[str, Data], role: Mapping[str, Data]) -> dict[str, Data]:
@@ -114,22 +116,26 @@ def _difference(job: Mapping[str, Data], role: Mapping[str, Data]) -> dict[str, 
 @cache
 def _defaults() -> Mapping[str, Data]:
     """The chart's own values."""
-    found: Mapping[str, Data] = yamlio.load_rendered(_CHART.read_text(encoding="utf-8"))[0]
-    return found
+    defaults: Mapping[str, Data] = yamlio.load_rendered(_CHART.read_text(encoding="utf-8"))[0]
+    return defaults
 
 
 def probed(role: Role) -> dict[str, Data]:
     """What tells the kubelet that a pod of a role serves, and its port."""
-    found: dict[str, Data] = {"podLabels": {ROLE_LABEL: role.name}}
+    pod_values: dict[str, Data] = {"podLabels": {ROLE_LABEL: role.name}}
     if role.port is not None:
-        found["ports"] = [{"name": "serving", "containerPort": role.port, "protocol": "TCP"}]
+        pod_values["ports"] = [{"name": "serving", "containerPort": role.port, "protocol": "TCP"}]
     probe = _probe(role)
     if probe is None:
-        return found
+        return pod_values
     within = (role.ready or Ready()).within
     period = next(n for n in range(_PERIOD, 0, -1) if within % n == 0)
     started = {**probe, "periodSeconds": period, "failureThreshold": within // period}
-    return {**found, "readinessProbe": {**probe, "periodSeconds": _PERIOD}, "startupProbe": started}
+    return {
+        **pod_values,
+        "readinessProbe": {**probe, "periodSeconds": _PERIOD},
+        "startupProbe": started,
+    }
 
 
 def _probe(role: Role) -> dict[str, Data] | None:

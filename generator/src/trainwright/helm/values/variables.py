@@ -21,15 +21,15 @@ def literals(variables: Mapping[str, Variable]) -> dict[str, str]:
 
 def sourced(variables: Mapping[str, Variable]) -> dict[str, dict[str, Data]]:
     """The other variables, as the values of the chart that hold them."""
-    found: dict[str, dict[str, Data]] = {}
+    by_source: dict[str, dict[str, Data]] = {}
     for name, value in sorted(variables.items()):
         if isinstance(value, ValueFrom):
             ((kind, source),) = value.source.items()
             if kind == "fieldRef":
-                found.setdefault("fieldEnv", {})[name] = source["fieldPath"]
+                by_source.setdefault("fieldEnv", {})[name] = source["fieldPath"]
             else:
-                found.setdefault(_GROUPS[kind], {})[name] = dict(source)
-    return found
+                by_source.setdefault(_GROUPS[kind], {})[name] = dict(source)
+    return by_source
 
 
 _REFERENCE = re.compile(r"\$(?:\$|\(([A-Za-z_][A-Za-z0-9_]*)\))")
@@ -54,14 +54,14 @@ def entries(
     variables: Mapping[str, Variable], secrets: Mapping[str, SecretKey]
 ) -> list[dict[str, Data]]:
     """The variables of a container other than the one that trains, as its `env` has them."""
-    found: dict[str, dict[str, Data]] = {
+    by_name: dict[str, dict[str, Data]] = {
         name: {"value": value} if isinstance(value, str) else {"valueFrom": dict(value.source)}
         for name, value in sorted(variables.items())
     }
     for name, secret in sorted(secrets.items()):
-        found[name] = {"valueFrom": {"secretKeyRef": secret.reference()}}
-    order = dict.fromkeys((*_referred_to(literals(variables), list(found)), *found))
-    return [{"name": name, **found[name]} for name in order]
+        by_name[name] = {"valueFrom": {"secretKeyRef": secret.reference()}}
+    order = dict.fromkeys((*_referred_to(literals(variables), list(by_name)), *by_name))
+    return [{"name": name, **by_name[name]} for name in order]
 
 
 def _referred_to(values: Mapping[str, str], order: list[str]) -> list[str]:
@@ -75,19 +75,19 @@ def _referred_to(values: Mapping[str, str], order: list[str]) -> list[str]:
     }
     if all(place[other] < place[name] for name, others in needs.items() for other in others):
         return []
-    found: dict[str, None] = {}
+    ordered: dict[str, None] = {}
     wanted = {other for others in needs.values() for other in others}
     for name in sorted(wanted, key=place.__getitem__):
-        _visit(name, needs, found, ())
-    return list(found)
+        _visit(name, needs, ordered, ())
+    return list(ordered)
 
 
 def _visit(
-    name: str, needs: Mapping[str, list[str]], found: dict[str, None], above: tuple[str, ...]
+    name: str, needs: Mapping[str, list[str]], ordered: dict[str, None], above: tuple[str, ...]
 ) -> None:
     """Put a variable behind those that it needs; of a circle one reference stays unmet."""
-    if name in found or name in above:
+    if name in ordered or name in above:
         return
     for other in needs.get(name, ()):
-        _visit(other, needs, found, (*above, name))
-    found[name] = None
+        _visit(other, needs, ordered, (*above, name))
+    ordered[name] = None

@@ -54,9 +54,9 @@ def differences(
 
     Paths in `without` are left out, by the numbers of their pods.
     """
-    found = [one for one in _differing(left, right, Pointer()) if one.path not in without]
-    found.sort(key=lambda one: one.path)
-    return tuple(_together(found, _sizes(left, right)))
+    differing = [one for one in _differing(left, right, Pointer()) if one.path not in without]
+    differing.sort(key=lambda one: one.path)
+    return tuple(_together(differing, _sizes(left, right)))
 
 
 def _sizes(*runs: NormalForm) -> Mapping[str | None, int]:
@@ -70,11 +70,11 @@ def _sizes(*runs: NormalForm) -> Mapping[str | None, int]:
     return found
 
 
-def _together(found: list[Difference], pods: Mapping[str | None, int]) -> Iterator[Difference]:
+def _together(differing: list[Difference], pods: Mapping[str | None, int]) -> Iterator[Difference]:
     """What differs alike in all pods of a group, of which there are so many, is said once."""
-    alike = Counter(map(_everywhere, found))
+    alike = Counter(map(_everywhere, differing))
     reported = set()
-    for difference in found:
+    for difference in differing:
         everywhere = _everywhere(difference)
         match = _POD.match(difference.path)
         if match and pods[match[1]] == alike[everywhere] > 1:
@@ -109,21 +109,21 @@ def values(run: NormalForm) -> dict[Pointer, Data]:
     return _taken(run, Pointer())
 
 
-def _take(found: dict[Pointer, Data], value: Data, path: Pointer) -> None:
+def _take(values_by_path: dict[Pointer, Data], value: Data, path: Pointer) -> None:
     """Add the scalars of a value: an import does it some hundred times."""
     if isinstance(value, str | int | float):
         if value is not False and value != "":
-            found[path] = value
+            values_by_path[path] = value
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            _take(found, item, path / index)
+            _take(values_by_path, item, path / index)
     elif isinstance(value, Mapping):
-        _take_items(found, value, path)
+        _take_items(values_by_path, value, path)
     elif is_dataclass(value):
         for name in value.__dataclass_fields__:
-            _take(found, getattr(value, name), path / name)
+            _take(values_by_path, getattr(value, name), path / name)
     elif value is not None:
-        found[path] = value
+        values_by_path[path] = value
 
 
 def value_at(run: NormalForm, path: Pointer) -> Data:
@@ -177,16 +177,16 @@ _ABSENT = object()
 
 
 def _item(key: Data, value: Data, path: Pointer) -> dict[Pointer, Data]:
-    found: dict[Pointer, Data] = {}
+    values_by_path: dict[Pointer, Data] = {}
     if value is not _ABSENT:
-        _take_items(found, {key: value}, path)
-    return found
+        _take_items(values_by_path, {key: value}, path)
+    return values_by_path
 
 
 def _taken(value: Data, path: Pointer) -> dict[Pointer, Data]:
-    found: dict[Pointer, Data] = {}
-    _take(found, value, path)
-    return found
+    values_by_path: dict[Pointer, Data] = {}
+    _take(values_by_path, value, path)
+    return values_by_path
 
 
 def _unlike(before: Mapping[Pointer, Data], after: Mapping[Pointer, Data]) -> Iterator[Difference]:
@@ -195,12 +195,14 @@ def _unlike(before: Mapping[Pointer, Data], after: Mapping[Pointer, Data]) -> It
             yield Difference(path, before.get(path), after.get(path))
 
 
-def _take_items(found: dict[Pointer, Data], value: Mapping[str, Data], path: Pointer) -> None:
+def _take_items(
+    values_by_path: dict[Pointer, Data], value: Mapping[str, Data], path: Pointer
+) -> None:
     annotations = path.endswith("/annotations")
     for key, written in value.items():
         item = _canonical(written) if annotations and isinstance(written, str) else written
         # An empty mapping says something where a key is what counts: `emptyDir: {}`, a flag.
         if item in ({}, ()):
-            found[path / str(key)] = True
+            values_by_path[path / str(key)] = True
         else:
-            _take(found, item, path / str(key))
+            _take(values_by_path, item, path / str(key))

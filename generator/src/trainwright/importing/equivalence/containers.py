@@ -53,11 +53,13 @@ def environment(pod: Pod) -> tuple[dict[str, str], dict[str, EnvVar]]:
     """
     unresolved = {v.name: v for v in (*pod.unresolved, *_own_names(pod))}
     # What refers to one of those finds it only from behind it, as `resolve` has it.
-    _, found = pod.resolve({name: f"<{v.source}>" for name, v in unresolved.items()})
+    _, resolved = pod.resolve({name: f"<{v.source}>" for name, v in unresolved.items()})
     # A variable without text is one, which some programs tell from none at all.
-    known = {name: found[name] or '""' for name in found.keys() - unresolved if not places(name)}
+    plain = {
+        name: resolved[name] or '""' for name in resolved.keys() - unresolved if not places(name)
+    }
     elsewhere = {name: v for name, v in unresolved.items() if not places(name)}
-    return dict(sorted(known.items())), dict(sorted(elsewhere.items()))
+    return dict(sorted(plain.items())), dict(sorted(elsewhere.items()))
 
 
 _OWN_NAME = "metadata.name"
@@ -90,14 +92,14 @@ def pull_policy(written: str, of: str) -> str:
 
 def amount(written: Data) -> str:
     """A quantity in cores, bytes or pieces; other words as they are."""
-    found = quantity.read(written)
-    return str(written) if found is None else f"{found.normalize():f}"
+    parsed = quantity.read(written)
+    return str(written) if parsed is None else f"{parsed.normalize():f}"
 
 
-def resources(asked: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+def resources(written: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
     """Requests, which limits fill in, and limits."""
-    limits = asked.get("limits", {})
-    both = {"requests": {**limits, **asked.get("requests", {})}, "limits": limits}
+    limits = written.get("limits", {})
+    both = {"requests": {**limits, **written.get("requests", {})}, "limits": limits}
     return {
         kind: {name: amount(value) for name, value in sorted(amounts.items())}
         for kind, amounts in both.items()
@@ -184,13 +186,13 @@ def _usual(kind: str, key: str, value: Data) -> bool:
 
 def files(pod: Pod, configs: Configs) -> Iterator[tuple[str, str]]:
     """The files of configs that are among the manifests, by path: their text, or else a digest."""
-    for path, found, _ in _mounted(pod, configs):
-        yield path, file_digest(found) if isinstance(found, bytes) else found
+    for path, content, _ in _mounted(pod, configs):
+        yield path, file_digest(content) if isinstance(content, bytes) else content
 
 
 def contents(pod: Pod, configs: Configs) -> Iterator[tuple[str, str | bytes]]:
     """The files of configs among the manifests, by path: their text, or else their bytes."""
-    return ((path, found) for path, found, _ in _mounted(pod, configs))
+    return ((path, content) for path, content, _ in _mounted(pod, configs))
 
 
 def modes(pod: Pod, configs: Configs) -> Iterator[tuple[str, str]]:
@@ -242,16 +244,16 @@ _PROBE_DEFAULTS = {
 
 def rest(pod: Pod) -> dict[str, dict[str, Data]]:
     """Fields of the pod and its container that no other part of a form has, but for defaults."""
-    found = {where: beyond_defaults(fields) for where, fields in pod.rest.items()}
-    if devices := mappings(found.get("container", {}).get("volumeDevices")):
-        found["container"]["volumeDevices"] = {
+    remaining = {where: beyond_defaults(fields) for where, fields in pod.rest.items()}
+    if devices := mappings(remaining.get("container", {}).get("volumeDevices")):
+        remaining["container"]["volumeDevices"] = {
             text(device.get("devicePath")): pod.volumes.get(text(device.get("name")), {})
             for device in devices
         }
     numbers = {port.name: port.number for port in pod.ports if port.name}
-    for name in [key for key in found.get("container", {}) if key.endswith("Probe")]:
-        found["container"][name] = _numbered(found["container"][name], numbers)
-    return {where: fields for where, fields in found.items() if fields}
+    for name in [key for key in remaining.get("container", {}) if key.endswith("Probe")]:
+        remaining["container"][name] = _numbered(remaining["container"][name], numbers)
+    return {where: fields for where, fields in remaining.items() if fields}
 
 
 def _numbered(probe: Data, numbers: Mapping[str, int]) -> Data:
@@ -259,9 +261,9 @@ def _numbered(probe: Data, numbers: Mapping[str, int]) -> Data:
     if not isinstance(probe, Mapping):
         return probe
     named = {
-        how: {**asked, "port": numbers.get(str(asked.get("port")), asked.get("port"))}
-        for how, asked in probe.items()
-        if isinstance(asked, Mapping) and "port" in asked
+        how: {**action, "port": numbers.get(str(action.get("port")), action.get("port"))}
+        for how, action in probe.items()
+        if isinstance(action, Mapping) and "port" in action
     }
     return {**probe, **named}
 
@@ -283,11 +285,11 @@ def _written_entry(key: str, value: Data) -> Data:
 
 
 def _probe(written: Mapping[str, Data]) -> dict[str, Data]:
-    found = {k: value for k, value in written.items() if _PROBE_DEFAULTS.get(k) != value}
+    probe = {k: value for k, value in written.items() if _PROBE_DEFAULTS.get(k) != value}
     get = written.get("httpGet")
     if isinstance(get, Mapping) and get.get("scheme") == "HTTP":
-        found["httpGet"] = {key: value for key, value in get.items() if key != "scheme"}
-    return found
+        probe["httpGet"] = {key: value for key, value in get.items() if key != "scheme"}
+    return probe
 
 
 def ports(pod: Pod) -> tuple[int, ...]:

@@ -200,10 +200,10 @@ def _by_roles(workload: Workload) -> Workload:
     named = ((name, pod) for pod in reversed(serving) for name in (*pod.aliases, pod.hostname))
     hosts = {name: f"{pod.role}-{pod.index}" for name, pod in named}
     longest = sorted(hosts, key=len, reverse=True)
-    known = re.compile("|".join(f"({called(name)})" for name in longest))
+    host_pattern = re.compile("|".join(f"({called(name)})" for name in longest))
 
     def plain(text: str) -> str:
-        return known.sub(lambda match: hosts[longest[(match.lastindex or 1) - 1]], text)
+        return host_pattern.sub(lambda match: hosts[longest[(match.lastindex or 1) - 1]], text)
 
     def by_role(pod: OperatedPod) -> OperatedPod:
         declared = tuple(
@@ -276,14 +276,14 @@ def _pods(
     of_template: dict[tuple[int, ...], Pod] = {}
     for pod in pods:
         template = tuple(id(getattr(pod, name)) for name in _OF_TEMPLATE)
-        known, processes = of_template.get(template), places.get(pod.name, ())
-        if known is None:
+        shared, processes = of_template.get(template), places.get(pod.name, ())
+        if shared is None:
             of_template[template] = made = _pod(pod, processes, configs)
             yield made
         else:
             env, secrets, downward = _environment(pod)
             yield replace(
-                known,
+                shared,
                 processes=processes,
                 program=programs.program(pod),
                 env=env,

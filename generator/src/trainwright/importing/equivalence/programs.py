@@ -127,7 +127,7 @@ def processes(
 
     They are as a launcher will find them; of an elastic training all that is known is where.
     """
-    found: dict[str, tuple[Process, ...]] = {}
+    by_pod: dict[str, tuple[Process, ...]] = {}
     addresses = {pod.name: _address(pod, pods) for pod in shown}
     for process in rank_prediction.predict(pods, shown):
         place = Process(
@@ -136,8 +136,8 @@ def processes(
             world_size=None if elastic else process.world_size,
             meets_at=addresses[process.pod],
         )
-        found[process.pod] = (*found.get(process.pod, ()), place)
-    return found
+        by_pod[process.pod] = (*by_pod.get(process.pod, ()), place)
+    return by_pod
 
 
 def _address(pod: Pod, pods: Pods) -> str:
@@ -166,9 +166,9 @@ def _written_address(pod: Pod) -> str:
     if endpoint:
         return endpoint.rpartition(":")[0] or endpoint
     given = (command.options.get(name) for name in ("master-addr", "main-process-ip"))
-    found = (env.get(name) for name in reads)
+    from_environment = (env.get(name) for name in reads)
     # On its own a launcher meets its processes on the spot.
-    return next(filter(None, (*given, *found)), "localhost")
+    return next(filter(None, (*given, *from_environment)), "localhost")
 
 
 # The variables that tell launchers where to meet, beside their options.

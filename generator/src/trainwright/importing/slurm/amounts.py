@@ -58,7 +58,7 @@ class NodeAmounts:
         https://slurm.schedmd.com/sbatch.html#SECTION_OUTPUT-ENVIRONMENT-VARIABLES
         """
         nodes, tasks = str(self.nodes), str(self.tasks)
-        found = {
+        env = {
             **dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), nodes),
             **dict.fromkeys(("SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE"), tasks),
             **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), str(self.nodes * self.tasks)),
@@ -69,14 +69,14 @@ class NodeAmounts:
             **dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_NODELIST"), HEAD),
         }
         if self.tasks == 1:
-            found |= {"SLURM_PROCID": RANK, "SLURM_LOCALID": "0"}
+            env |= {"SLURM_PROCID": RANK, "SLURM_LOCALID": "0"}
         if self.gpus:
             names = ("SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_TASK")
-            found |= dict.fromkeys(names, str(self.gpus))
+            env |= dict.fromkeys(names, str(self.gpus))
         if self.cpus:
-            found["SLURM_CPUS_PER_TASK"] = str(self.cpus // self.tasks)
-            found["SLURM_CPUS_ON_NODE"] = str(self.cpus)
-        return found
+            env["SLURM_CPUS_PER_TASK"] = str(self.cpus // self.tasks)
+            env["SLURM_CPUS_ON_NODE"] = str(self.cpus)
+        return env
 
     def resources(self) -> dict[str, Data]:
         limits: dict[str, Data] = {}
@@ -116,8 +116,8 @@ def narrowed(amounts: NodeAmounts, given: Mapping[str, Data], place: Location) -
     tasks = _whole(given, "--ntasks-per-node", 0, place)
     total = _whole(given, "--ntasks", 0, place)
     nodes = min(nodes, total) if total else nodes
-    asked = tasks or (max(total // nodes, 1) if total else amounts.tasks)
-    return replace(amounts, nodes=nodes, tasks=asked)
+    per_node = tasks or (max(total // nodes, 1) if total else amounts.tasks)
+    return replace(amounts, nodes=nodes, tasks=per_node)
 
 
 def of_step(
@@ -134,10 +134,10 @@ def of_step(
     """
     if of_srun is None:
         return replace(amounts, tasks=1, nodes=amounts.nodes if starts_others else 1)
-    asked = {name: value for name, value in of_srun.items() if name in _RESOURCES}
-    found = narrowed(NodeAmounts.of({**asked, **headers}, place), of_srun, place)
-    cpus = _whole(of_srun, "--cpus-per-task", 0, place) * found.tasks
-    return replace(found, cpus=cpus) if cpus else found
+    requested = {name: value for name, value in of_srun.items() if name in _RESOURCES}
+    step_amounts = narrowed(NodeAmounts.of({**requested, **headers}, place), of_srun, place)
+    cpus = _whole(of_srun, "--cpus-per-task", 0, place) * step_amounts.tasks
+    return replace(step_amounts, cpus=cpus) if cpus else step_amounts
 
 
 _RESOURCES = frozenset(

@@ -92,8 +92,8 @@ def _left(given: Mapping[str, Data], place: Location) -> Iterator[NotImported]:
 
 
 def _texts(given: Mapping[str, Data], name: str) -> list[str]:
-    found = given.get(name, ())
-    return [str(value) for value in (found if isinstance(found, tuple) else (found,))]
+    values = given.get(name, ())
+    return [str(value) for value in (values if isinstance(values, tuple) else (values,))]
 
 
 def _parameters() -> list[click.Parameter]:

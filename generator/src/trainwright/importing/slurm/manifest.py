@@ -21,8 +21,8 @@ def folder(given: Mapping[str, Data], commands: Sequence[ShellCommand], step: St
     """The folder that the program starts in."""
     before = [*commands[: commands.index(step.command)], *step.inside]
     changed = [c.words[1] for c in before if c.words[:1] in (("cd",), ("pushd",)) and c.words[1:]]
-    asked = given.get("--container-workdir") or given.get("--chdir")
-    for path in reversed([str(asked or ""), *changed]):
+    workdir = given.get("--container-workdir") or given.get("--chdir")
+    for path in reversed([str(workdir or ""), *changed]):
         if path.startswith("/") and "$" not in path:
             return path
     return ""
@@ -49,15 +49,15 @@ def is_of_the_command(value: str, step: Step) -> bool:
 
 def environment(step: Step) -> dict[str, str]:
     """What the script exports, but for what the launcher, the target and the image set."""
-    found = {k: v for k, v in step.environment.items() if not places(k)}
-    found = {
+    variables = {k: v for k, v in step.environment.items() if not places(k)}
+    variables = {
         name: value
-        for name, value in found.items()
+        for name, value in variables.items()
         if not is_of_the_image(name, value) and not is_of_the_command(value, step)
     }
-    if path := found.get("PYTHONPATH"):
-        found["PYTHONPATH"] = _itself("PYTHONPATH").sub("", path).strip(":")
-    return found
+    if path := variables.get("PYTHONPATH"):
+        variables["PYTHONPATH"] = _itself("PYTHONPATH").sub("", path).strip(":")
+    return variables
 
 
 def _itself(name: str) -> re.Pattern[str]:
@@ -165,4 +165,4 @@ def called(pointer: str) -> str:
         "/spec/template/spec/containers/0/workingDir": "--chdir",
         "/spec/template/spec/containers/0/resources": "--gres, --mem, --cpus-per-task",
     }
-    return next((name for known, name in names.items() if pointer.startswith(known)), pointer)
+    return next((name for prefix, name in names.items() if pointer.startswith(prefix)), pointer)

@@ -97,21 +97,21 @@ def _split(header: str) -> list[str]:
 
 def options(place: Location, command: str, words: Sequence[str]) -> SlurmOptions:
     """The options in front of a program. Those of plug-ins of a site are kept by their names."""
-    known: list[str] = []
+    option_words: list[str] = []
     of_site: dict[str, Data] = {}
     at = 0
     while at < len(words) and words[at].startswith("-"):
         name, equals, value = words[at].partition("=")
         if name in _OPTIONAL:  # its value may be left out
-            known.append(name)
+            option_words.append(name)
         elif equals and name.startswith("--") and name not in _VALUED:
             of_site[name] = value
         else:
             takes = name in _VALUED and not equals
-            known += words[at : at + 1 + takes]
+            option_words += words[at : at + 1 + takes]
             at += takes
         at += 1
-    line = Line(words=(command, *known, *words[at:]), place=place)
+    line = Line(words=(command, *option_words, *words[at:]), place=place)
     given, rest = parse(line, 1, _parameters(), strict=True)
     return SlurmOptions(given={**given, **of_site}, words=rest)
 

@@ -198,8 +198,8 @@ def _is_program(words: tuple[str, ...]) -> bool:
 def _may_train(step: Step) -> bool:
     """Whether a command may be a program: none that prints, prepares or sets up."""
     name = name_of(step.command)
-    known = HARMLESS | PREPARING
-    return bool(name) and name not in known and not sets_up(step.words) and "$" not in name
+    never_training = HARMLESS | PREPARING
+    return bool(name) and name not in never_training and not sets_up(step.words) and "$" not in name
 
 
 def _in_shell(step: Step, variables: Mapping[str, str], output: SlurmOutput) -> Step:
@@ -215,13 +215,13 @@ def _in_shell(step: Step, variables: Mapping[str, str], output: SlurmOutput) -> 
     likely = _most_likely(plain)
     if len(likely) != 1 or likely[0].command.block:
         return step
-    (found,) = likely
+    (training,) = likely
     return replace(
         step,
-        words=found.words,
-        runner=found.runner,
-        environment={**step.environment, **found.command.environment},
-        inside=tuple(command for command in inside if command is not found.command),
+        words=training.words,
+        runner=training.runner,
+        environment={**step.environment, **training.command.environment},
+        inside=tuple(command for command in inside if command is not training.command),
     )
 
 

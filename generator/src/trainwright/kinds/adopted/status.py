@@ -57,13 +57,13 @@ def _state_of(body: Mapping[str, Data]) -> State:
 def _words(status: Mapping[str, Data]) -> Iterator[str]:
     """What is said of the whole in one word, the last word first."""
     state = status.get("state")
-    found = (
+    texts = (
         status.get("jobDeploymentStatus"),
         status.get("jobStatus"),
         status.get("phase"),
         dig(state, "phase") if isinstance(state, Mapping) else state,
     )
-    yield from (word.lower() for word in map(text, found) if word)
+    yield from (word.lower() for word in map(text, texts) if word)
 
 
 def _deployed(status: Mapping[str, Data]) -> bool:

@@ -72,7 +72,11 @@ def _refuse_others(part: SourceObject, name: str, waits: Mapping[str, Mapping[st
     """Raise ImportingError for services that a service needs, and that are no roles of its job."""
     for other, condition in waits[name].items():
         why = ""
-        beside = [one for one, others in waits.items() if one != name and other in others]
+        beside = [
+            dependent
+            for dependent, others in waits.items()
+            if dependent != name and other in others
+        ]
         if other not in waits:
             why = f"there is no service {other} in the file"
         elif condition == "service_completed_successfully":

@@ -158,7 +158,7 @@ def _host_aliases(written: Data) -> list[Data]:
     names: dict[str, list[str]] = {}
     for name, address in pairs:
         names.setdefault(str(address), []).append(str(name))
-    return [{"ip": address, "hostnames": known} for address, known in names.items()]
+    return [{"ip": address, "hostnames": hostnames} for address, hostnames in names.items()]
 
 
 def _container(service: Mapping[str, Data]) -> dict[str, Data]:
@@ -219,9 +219,9 @@ def _security(service: Mapping[str, Data]) -> dict[str, dict[str, Data]]:
 
 def _env(written: Data) -> Iterator[EnvVar]:
     for name, value in notation.variables(written).items():
-        asked = name if value is None else notation.asked(str(value))
-        if asked:
-            yield EnvVar(name, source=f"variable {asked} of the shell")
+        variable = name if value is None else notation.asked(str(value))
+        if variable:
+            yield EnvVar(name, source=f"variable {variable} of the shell")
         else:
             yield EnvVar(name, notation.literal(notation.word(value)))
 
@@ -338,7 +338,7 @@ def _bytes(written: Data) -> str:
 
 
 def _resources(written: Mapping[str, Data]) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
+    by_kind: dict[str, dict[str, str]] = {}
     for key, kind in (("reservations", "requests"), ("limits", "limits")):
         amounts = mapping(written.get(key))
         names = (("cpus", "cpu"), ("memory", "memory"))
@@ -348,14 +348,14 @@ def _resources(written: Mapping[str, Data]) -> dict[str, dict[str, str]]:
             if theirs in amounts
         }
         if plain:
-            found[kind] = plain
+            by_kind[kind] = plain
     for device in mappings(dig(written, "reservations", "devices")):
         if "gpu" in sequence(device.get("capabilities")):
             count = str(device.get("count", len(sequence(device.get("device_ids"))) or "all"))
             resource = f"{device.get('driver', 'nvidia')}.com/gpu"
-            found.setdefault("requests", {})[resource] = count
-            found.setdefault("limits", {})[resource] = count
-    return found
+            by_kind.setdefault("requests", {})[resource] = count
+            by_kind.setdefault("limits", {})[resource] = count
+    return by_kind
 
 
 def _restart(service: Mapping[str, Data]) -> Restart:

@@ -68,8 +68,8 @@ def _services(role: Job) -> tuple[str, ...]:
 
 def _resources(job: Job) -> dict[str, Data]:
     """Docker counts whole and broken cores, not thousandths."""
-    asked = job.resources
-    amounts = {"requests": asked.requests["cpu"], "limits": asked.limits["cpu"]}
+    resources = job.resources
+    amounts = {"requests": resources.requests["cpu"], "limits": resources.limits["cpu"]}
     cores = {kind: quantity.parse(cpu).normalize() for kind, cpu in amounts.items() if cpu}
     return {kind: {"cpu": f"{count:f}"} for kind, count in cores.items()}
 

@@ -26,8 +26,8 @@ def _mutable_resources(difference: Difference) -> bool:
     """Assumed where the version of the cluster is not known."""
     environment = difference.edit.environment
     parts = environment.kubernetes_version.split(".") if environment else []
-    known = tuple(int(part) for part in parts[:2] if part.isdigit())
-    return not known or known >= _MUTABLE_RESOURCES
+    version = tuple(int(part) for part in parts[:2] if part.isdigit())
+    return not version or version >= _MUTABLE_RESOURCES
 
 
 def _indexed(difference: Difference) -> bool:

@@ -46,8 +46,8 @@ def partial_gang_restart(subject: Subject) -> Iterator[Hit]:
     for job in _jobs(subject):
         limit = job.spec.get("backoffLimit")
         if limit != 0 and trains_together(job.template) and not _elastic(job.template):
-            found = "6 (the default)" if limit is None else limit
-            message = f"{job.name!r} has backoffLimit {found}: its Job replaces single pods"
+            shown_limit = "6 (the default)" if limit is None else limit
+            message = f"{job.name!r} has backoffLimit {shown_limit}: its Job replaces single pods"
             yield Hit(job.pointer, message)
     for index, rule in enumerate(mappings(policy.get("rules"))):
         if rule.get("action") in _ACTIONS.value and subject.pods > 1:
@@ -71,8 +71,8 @@ def in_place_restart_refused(subject: Subject) -> Iterator[Hit]:
         }
         for field, value in wanted.items():
             if job.spec.get(field) != value or value is None:
-                found = job.spec.get(field, "left out")
-                yield Hit(Pointer(job.pointer) / field, f"{field} of {job.name!r} is {found}")
+                actual = job.spec.get(field, "left out")
+                yield Hit(Pointer(job.pointer) / field, f"{field} of {job.name!r} is {actual}")
 
 
 @error("TW320")

@@ -80,8 +80,8 @@ class _Job:
         workers = self.replicas.get(_WORKER, 0)
         low = integer(self.elastic.get("minReplicas"))
         high = integer(self.elastic.get("maxReplicas"))
-        known = next((size for size in (low, high) if size is not None), workers)
-        return known if low is None else low, known if high is None else high
+        default = next((size for size in (low, high) if size is not None), workers)
+        return default if low is None else low, default if high is None else high
 
     @property
     def world_size(self) -> int:
@@ -118,11 +118,11 @@ def _pods(manifest: Manifest, _: Sequence[Manifest], size: int | None) -> Worklo
 
 def _gang(job: _Job) -> Gang | None:
     """The group that the operator makes when it runs with a gang scheduler."""
-    asked = mapping(job.policy.get("schedulingPolicy"))
-    if not asked:
+    scheduling_policy = mapping(job.policy.get("schedulingPolicy"))
+    if not scheduling_policy:
         return None
-    members = integer(asked.get("minAvailable")) or sum(job.replicas.values())
-    return Gang(members, text(asked.get("queue")))
+    members = integer(scheduling_policy.get("minAvailable")) or sum(job.replicas.values())
+    return Gang(members, text(scheduling_policy.get("queue")))
 
 
 def _of_role(job: _Job, role: str, count: int) -> PodGroup:
@@ -140,7 +140,7 @@ def _of_role(job: _Job, role: str, count: int) -> PodGroup:
     )
     added, ports = (_wait_for_master(job),) if waits else (), job.ports(role)
     names = tuple(f"{job.name}-{role.lower()}-{index}" for index in range(count))
-    has_fields = any(one.origin for one in first.declared)
+    has_fields = any(variable.origin for variable in first.declared)
 
     def pod(index: int) -> Pod:
         name, declared = names[index], first.declared

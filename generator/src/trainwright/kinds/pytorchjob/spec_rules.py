@@ -58,8 +58,8 @@ def trainer(template: PodTemplate) -> Container | None:
 
 def trainers(subject: Subject) -> list[tuple[PodTemplate, Container]]:
     """Each pod template with the container that the operator looks at, where it has one."""
-    found = ((template, trainer(template)) for template in subject.templates)
-    return [(template, container) for template, container in found if container]
+    pairs = ((template, trainer(template)) for template in subject.templates)
+    return [(template, container) for template, container in pairs if container]
 
 
 @error("TW101", per_pod=True)
@@ -76,8 +76,8 @@ def master_replicas_not_one(subject: Subject) -> Iterator[Hit]:
     if has(subject, "Master"):
         number = dig(replicas(subject), "Master", "replicas")
         if number != 1 or isinstance(number, bool):
-            found = "is left out" if number is None else f"is {number}"
-            yield Hit(f"{REPLICAS}/Master", f"Master.replicas {found}, it must be written as 1")
+            problem = "is left out" if number is None else f"is {number}"
+            yield Hit(f"{REPLICAS}/Master", f"Master.replicas {problem}, it must be written as 1")
 
 
 @error("TW103")

@@ -73,8 +73,8 @@ def _refuse_patched_roles(part: SourceObject) -> None:
     patches = part.spec.get("runtimePatches")
     for at, patch in enumerate(patches if isinstance(patches, list) else ()):
         template = mapping(mapping(mapping(patch).get("trainingRuntimeSpec")).get("template"))
-        found = mapping(template.get("spec")).get("replicatedJobs")
-        groups = found if isinstance(found, list) else []
+        replicated_jobs = mapping(template.get("spec")).get("replicatedJobs")
+        groups = replicated_jobs if isinstance(replicated_jobs, list) else []
         named = [str(mapping(group).get("name")) for group in groups]
         if set(named) - {_TRAINER}:
             raise ImportingError(

@@ -81,15 +81,15 @@ def _merged_list(below: Data, above: Data, identity: str) -> list[Data]:
 def trained(container: Mapping[str, Data], trainjob: Mapping[str, Data]) -> dict[str, Data]:
     """A container of the runtime with what a TrainJob's trainer says of it."""
     trainer = mapping(trainjob.get("trainer"))
-    found = dict(container)
-    found |= {key: trainer[key] for key in ("image", "command", "args") if key in trainer}
-    asked = mapping(trainer.get("resourcesPerNode"))
-    if asked:
-        below = mapping(found.get("resources"))
-        found["resources"] = asked if _is_old(trainjob) else _by_name(below, asked)
+    merged = dict(container)
+    merged |= {key: trainer[key] for key in ("image", "command", "args") if key in trainer}
+    resources = mapping(trainer.get("resourcesPerNode"))
+    if resources:
+        below = mapping(merged.get("resources"))
+        merged["resources"] = resources if _is_old(trainjob) else _by_name(below, resources)
     if "env" in trainer:
-        found["env"] = upserted(sequence(found.get("env")), mappings(trainer["env"]))
-    return found
+        merged["env"] = upserted(sequence(merged.get("env")), mappings(trainer["env"]))
+    return merged
 
 
 def upserted(entries: Iterable[Data], more: Iterable[Mapping[str, Data]]) -> list[Data]:

@@ -41,9 +41,9 @@ _INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']
 
 def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Workload:
     train_job = manifest.spec
-    found = _runtime(manifest, together)
-    runtime = found.spec
-    jobs = runtime_jobs(found, "/spec")
+    runtime_manifest = _runtime(manifest, together)
+    runtime = runtime_manifest.spec
+    jobs = runtime_jobs(runtime_manifest, "/spec")
     groups = [_replicated(manifest.name, train_job, runtime, job) for job in jobs]
     spec = {**job_set(runtime), "replicatedJobs": groups}
     workload = indexed_pods.replicated_workload(manifest.name, spec)
@@ -104,8 +104,8 @@ def _trained(
     node = trained(of_runtime, train_job)
     torch = dig(runtime, "mlPolicy", "torch")
     if torch is not None:
-        asked = trainer.get("resourcesPerNode")
-        resources = mapping(of_runtime.get("resources") if asked is None else asked)
+        per_node = trainer.get("resourcesPerNode")
+        resources = mapping(of_runtime.get("resources") if per_node is None else per_node)
         procs = _procs(trainer, mapping(torch), resources)
         node["env"] = upserted(sequence(node.get("env")), _torch_env(name, procs, nodes))
         ports = mappings(node.get("ports"))

@@ -60,8 +60,8 @@ def _step(job: Mapping[str, Data], pointer: str, container: str) -> Iterator[Hit
         yield Hit(f"{pointer}/replicas", f"replicas is {job['replicas']}, it must be 1")
     containers = [text(c.get("name")) for c in mappings(dig(_pod(job), "spec", "containers"))]
     if container not in containers:
-        found = ", ".join(map(repr, containers)) or "none"
-        yield Hit(pointer, f"there is no container named {container} (found: {found})")
+        available = ", ".join(map(repr, containers)) or "none"
+        yield Hit(pointer, f"there is no container named {container} (found: {available})")
 
 
 _POLICIES = ("torch", "mpi", "jax", "xgboost", "flux")
@@ -77,9 +77,9 @@ def several_ml_policies(subject: Subject) -> Iterator[Hit]:
 
 @error("TW218")
 def initializer_without_job(subject: Subject) -> Iterator[Hit]:
-    known = runtime(subject)
-    jobs = mappings(dig(known.spec, "template", "spec", "replicatedJobs")) if known else []
-    for source in ("dataset", "model") if known else ():
+    manifest = runtime(subject)
+    jobs = mappings(dig(manifest.spec, "template", "spec", "replicatedJobs")) if manifest else []
+    for source in ("dataset", "model") if manifest else ():
         name = f"{source}-initializer"
         if dig(subject.spec, "initializer", source) is None:
             continue
@@ -115,8 +115,8 @@ def removed_torch_field(subject: Subject) -> Iterator[Hit]:
 
 @warning("TW212", kinds=RUNTIMES)
 def missing_gang_scheduler(subject: Subject) -> Iterator[Hit]:
-    asked = mapping(subject.spec.get("podGroupPolicy"))
-    policy = [name for name in ("volcano", "coscheduling") if name in asked]
+    group_policy = mapping(subject.spec.get("podGroupPolicy"))
+    policy = [name for name in ("volcano", "coscheduling") if name in group_policy]
     for index, job in enumerate(_jobs(subject)):
         scheduler = dig(_pod(job), "spec", "schedulerName")
         if policy and scheduler in (None, "", "default-scheduler"):
@@ -167,9 +167,9 @@ def patch_without_target(subject: Subject) -> Iterator[Hit]:
             yield Hit(pointer, f"the manager {manager!r} has no domain, as in example.com/team")
         elif manager == _KUEUE:
             yield Hit(f"{pointer}/manager", f"{_KUEUE} is the entry that Kueue writes itself")
-    found = runtime(subject)
-    if found is not None:
-        yield from _unknown_targets(subject, found)
+    manifest = runtime(subject)
+    if manifest is not None:
+        yield from _unknown_targets(subject, manifest)
 
 
 def _unknown_targets(subject: Subject, runtime: Manifest) -> Iterator[Hit]:
@@ -179,13 +179,15 @@ def _unknown_targets(subject: Subject, runtime: Manifest) -> Iterator[Hit]:
     }
     for pointer, name, pod in patches(subject.spec):
         if name and name not in jobs:
-            found = ", ".join(sorted(jobs)) or "none"
-            yield Hit(pointer, f"{runtime.name} has no job {name!r} (found: {found})")
+            available = ", ".join(sorted(jobs)) or "none"
+            yield Hit(pointer, f"{runtime.name} has no job {name!r} (found: {available})")
             continue
         for field in ("containers", "initContainers"):
-            known = {text(c.get("name")) for job in jobs.values() for c in mappings(job.get(field))}
+            container_names = {
+                text(c.get("name")) for job in jobs.values() for c in mappings(job.get(field))
+            }
             for container in mappings(dig(pod, "spec", field)):
-                if text(container.get("name")) not in known:
+                if text(container.get("name")) not in container_names:
                     what = f"{container.get('name')!r} among its {field}"
                     yield Hit(pointer, f"{runtime.name} has no {what}")
 

@@ -57,8 +57,10 @@ def field_of_other_trainer_version(subject: Subject) -> Iterator[Hit]:
     if installed is not None:
         for field in fields:
             if installed not in _MINORS[field]:
-                known = _versions(_MINORS[field])
-                message = f"{field} is a field of Trainer {known}, the cluster has 2.{installed}"
+                supported = _versions(_MINORS[field])
+                message = (
+                    f"{field} is a field of Trainer {supported}, the cluster has 2.{installed}"
+                )
                 yield Hit(f"/spec/{field}", message)
     elif not minors(subject):
         names = ", ".join(f"{field} ({_versions(_MINORS[field])})" for field in fields)
@@ -91,9 +93,9 @@ def _by_torch(subject: Subject) -> bool:
 
     A runtime that is not among the objects is one for torch, unless its name says otherwise.
     """
-    found = runtime(subject)
-    if found is not None:
-        return "torch" in mapping(found.spec.get("mlPolicy"))
+    manifest = runtime(subject)
+    if manifest is not None:
+        return "torch" in mapping(manifest.spec.get("mlPolicy"))
     name = runtime_of(subject.manifest)[1]
     return _OTHER_FRAMEWORKS.isdisjoint(re.split(r"[-.]", name))
 

@@ -97,7 +97,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
 
 def _not_overridable(job: Job, environment: Environment, minor: int) -> Iterator[Unsupported]:
     """What a job cannot say about the pods of a runtime that is not its own."""
-    asked: dict[Pointer, object] = {
+    fields: dict[Pointer, object] = {
         Pointer("/entrypoint/image"): job.entrypoint.image,
         Pointer("/retries"): job.retries,
         Pointer("/roles"): job.roles,
@@ -116,12 +116,12 @@ def _not_overridable(job: Job, environment: Environment, minor: int) -> Iterator
     }
     if minor < 2:
         restricted = environment.pod_security == "restricted"
-        asked |= {
+        fields |= {
             Pointer("/maxDuration"): job.max_duration,
             Pointer("/security"): restricted or _secured(job),
         }
     if minor < 1:
-        asked |= {
+        fields |= {
             Pointer("/affinity"): job.affinity,
             Pointer("/podPatch"): job.pod_patch,
             Pointer("/image/pullSecrets"): job.image.pull_secrets,
@@ -133,7 +133,7 @@ def _not_overridable(job: Job, environment: Environment, minor: int) -> Iterator
             Pointer("/target"): environment.service_mesh
             != "none",  # whose sidecars a label keeps away
         }
-    for path in (path for path, wanted in asked.items() if wanted):
+    for path in (path for path, wanted in fields.items() if wanted):
         yield Unsupported(
             path,
             f"a job cannot set {path.dotted} in a runtime of the cluster with Kubeflow Trainer "

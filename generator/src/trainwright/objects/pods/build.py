@@ -15,11 +15,11 @@ from trainwright.objects.pods.template import Container, PodTemplate
 
 def main_container(template: PodTemplate, name: str = "") -> Container:
     """The container of that name; without a name the first. Raises ManifestError without one."""
-    found = next((c for c in template.trains if not name or c.name == name), None)
-    if found is None:
+    container = next((c for c in template.trains if not name or c.name == name), None)
+    if container is None:
         wanted = f'container "{name}"' if name else "container"
         raise ManifestError(f"a pod template has no {wanted}: the operator starts nothing")
-    return found
+    return container
 
 
 def pod(
@@ -119,21 +119,21 @@ _SAID_OF_CONTAINERS = frozenset(
 
 def _placement(spec: Mapping[str, Data]) -> Iterator[tuple[str, Data]]:
     for field, read in _PLACEMENT.items():
-        found = read(spec.get(field))
-        if found and found != _OWN_SCHEDULER:
-            yield field, found
+        value = read(spec.get(field))
+        if value and value != _OWN_SCHEDULER:
+            yield field, value
 
 
 def _rest(spec: Mapping[str, Data], container: Container) -> dict[str, dict[str, Data]]:
     """The fields that nothing else here reads, so that no field of a template means nothing."""
-    found = {
+    by_owner = {
         "pod": {key: value for key, value in spec.items() if key not in _POD_FIELDS},
         "container": {
             **{k: v for k, v in container.body.items() if k not in _SAID_OF_CONTAINERS},
             **dict(_beyond_numbers(container)),
         },
     }
-    return {where: fields for where, fields in found.items() if fields}
+    return {where: fields for where, fields in by_owner.items() if fields}
 
 
 def _beyond_numbers(container: Container) -> Iterator[tuple[str, Data]]:
@@ -163,14 +163,14 @@ def variables(container: Container, fields: Mapping[str, str]) -> tuple[EnvVar, 
 
 
 def variables_with(
-    known: Sequence[EnvVar], container: Container, fields: Mapping[str, str]
+    declared: Sequence[EnvVar], container: Container, fields: Mapping[str, str]
 ) -> tuple[EnvVar, ...]:
     """The entries of a container's env in a pod with these fields; others stay as known."""
-    found = list(known)
-    for at, variable in enumerate(known):
+    replaced = list(declared)
+    for at, variable in enumerate(declared):
         if variable.origin and _field(variable) in fields:
-            found[at] = _variable(container.env[at], fields)
-    return tuple(found)
+            replaced[at] = _variable(container.env[at], fields)
+    return tuple(replaced)
 
 
 def _field(variable: EnvVar) -> str:

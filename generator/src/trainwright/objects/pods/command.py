@@ -113,8 +113,12 @@ def command_line(
 
 def _endpoint(job: Job, place: MeetingPlace | None) -> Iterator[str]:
     """Every backend but torchrun's own asks for an endpoint, and no operator sets it."""
-    asked = {plain(name): value for name, value in job.launcher_options.items()}
-    if place and asked.get("rdzv-backend", "static") != "static" and "rdzv-endpoint" not in asked:
+    options = {plain(name): value for name, value in job.launcher_options.items()}
+    if (
+        place
+        and options.get("rdzv-backend", "static") != "static"
+        and "rdzv-endpoint" not in options
+    ):
         yield f"--rdzv-endpoint={place.address}:{place.port}"
 
 
@@ -125,16 +129,16 @@ _OWN_KINDS = frozenset({"config-file", "use-deepspeed", "use-fsdp", "use-megatro
 def _accelerate(job: Job, place: MeetingPlace | None) -> Iterator[str]:
     """https://huggingface.co/docs/accelerate/basic_tutorials/launch#multi-node-training"""
     world = job.nodes * job.procs_per_node
-    asked = {plain(name) for name, value in job.launcher_options.items() if value}
+    options = {plain(name) for name, value in job.launcher_options.items() if value}
     yield f"--num_machines={job.nodes}"
     yield f"--num_processes={world}"
-    if world > 1 and not asked & _OWN_KINDS:
+    if world > 1 and not options & _OWN_KINDS:
         yield "--multi_gpu"
     if job.nodes > 1 and place:
         yield f"--machine_rank={place.node_rank}"
         yield f"--main_process_ip={place.address}"
         yield f"--main_process_port={place.port}"
-        if asked & _OWN_KINDS:
+        if options & _OWN_KINDS:
             yield "--deepspeed_multinode_launcher=standard"  # or it would call ssh
 
 
@@ -167,10 +171,10 @@ def read_world_info(option: str) -> Mapping[str, Data]:
     not said.
     """
     try:
-        found = json.loads(base64.urlsafe_b64decode(option))
+        world = json.loads(base64.urlsafe_b64decode(option))
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return world if isinstance(world, dict) else {}
 
 
 def without_devices(word: str) -> str:
@@ -183,9 +187,9 @@ def without_devices(word: str) -> str:
     return f"{name}{equals}{_encoded(hidden)}" if info and len(hidden) == len(info) else word
 
 
-def _preflight(asked: Mapping[str, Data]) -> Iterator[str]:
-    if asked:
-        wanted = {**UNASKED_CHECKS, **asked}
+def _preflight(requested: Mapping[str, Data]) -> Iterator[str]:
+    if requested:
+        wanted = {**UNASKED_CHECKS, **requested}
         words = [_check(name, wanted.get(name, False)) for name in CHECKS]
         yield f"--preflight={','.join(filter(None, words)) or 'none'}"
 
@@ -200,13 +204,13 @@ def read_preflight(option: str) -> dict[str, Data]:
     """What a job says of its checks that gets such an option; nothing for one that is not ours."""
     if not option:
         return {}
-    found: dict[str, Data] = dict.fromkeys(UNASKED_CHECKS, False)
+    checks: dict[str, Data] = dict.fromkeys(UNASKED_CHECKS, False)
     for word in option.split(",") if option != "none" else ():
         name, equals, value = word.partition("=")
         if name not in CHECKS or (name == "collective" and equals and not _is_number(value)):
             return {}
-        found[name] = (float(value) if name == "collective" else value) if equals else True
-    return {name: found[name] for name in CHECKS if name in found}
+        checks[name] = (float(value) if name == "collective" else value) if equals else True
+    return {name: checks[name] for name in CHECKS if name in checks}
 
 
 def _is_number(text: str) -> bool:

@@ -157,8 +157,8 @@ def _is_of_hydra(word: str) -> bool:
     """
     rest = _TOKEN.sub(lambda token: _TOKENS[token.lastgroup or ""], word)
     for _ in range(_DEEPEST):
-        rest, found = _container().subn('"', rest)
-        if not found:
+        rest, replacements = _container().subn('"', rest)
+        if not replacements:
             break
     return bool(_VALUE.fullmatch(rest))
 

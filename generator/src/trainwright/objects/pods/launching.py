@@ -61,8 +61,8 @@ def options(container: Container) -> dict[str, str]:
     words = container.started
     if not any("--" in word for word in words):
         return {}
-    found = _OPTION.findall(" ".join(words))
-    given = {name.replace("_", "-"): value for name, value in found}
+    pairs = _OPTION.findall(" ".join(words))
+    given = {name.replace("_", "-"): value for name, value in pairs}
     return {**{_ALIKE[name]: given[name] for name in _ALIKE.keys() & given}, **_counted(given)}
 
 

@@ -67,25 +67,25 @@ def _process(pod: Pod, env: Mapping[str, str], node_rank: int | None) -> Process
 
 def _launched(pod: Pod, command: Command, pods: int) -> tuple[Process, ...]:
     """The processes that a launcher starts in a pod."""
-    found = _GROUPS.get(command.launcher, _group_of_torchrun)(pod, command, pods)
+    group = _GROUPS.get(command.launcher, _group_of_torchrun)(pod, command, pods)
     if command.launcher == "ray":
-        return _driver(pod, found)
+        return _driver(pod, group)
     return tuple(
         Process(
             pod=pod.name,
             local_rank=local,
-            rank=None if found.node_rank is None else found.node_rank * found.procs + local,
-            world_size=found.nodes * found.procs,
-            node_rank=found.node_rank,
+            rank=None if group.node_rank is None else group.node_rank * group.procs + local,
+            world_size=group.nodes * group.procs,
+            node_rank=group.node_rank,
         )
-        for local in range(found.procs)
+        for local in range(group.procs)
     )
 
 
-def _driver(pod: Pod, found: _Group) -> tuple[Process, ...]:
+def _driver(pod: Pod, group: _Group) -> tuple[Process, ...]:
     """The program runs on node 0; of Ray's own processes none has a rank."""
     alone = Process(pod=pod.name, local_rank=0, rank=None, world_size=None, node_rank=0)
-    return () if found.node_rank else (alone,)
+    return () if group.node_rank else (alone,)
 
 
 @dataclass(frozen=True, slots=True)

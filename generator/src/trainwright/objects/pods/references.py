@@ -105,9 +105,9 @@ def replace(text: str, facts: Mapping[str, str]) -> str:
 
 def nearest(name: str, of_roles: Iterable[str] = ()) -> str:
     """The reference that was probably meant, of those of a job with roles too; or nothing."""
-    plain = {_plain(known): known for known in (*REFERENCES, *of_roles)}
-    found = difflib.get_close_matches(_plain(name), (*plain, *_ALSO), n=1, cutoff=_NEAR)
-    return {**plain, **_ALSO}[found[0]] if found else ""
+    plain = {_plain(reference): reference for reference in (*REFERENCES, *of_roles)}
+    matches = difflib.get_close_matches(_plain(name), (*plain, *_ALSO), n=1, cutoff=_NEAR)
+    return {**plain, **_ALSO}[matches[0]] if matches else ""
 
 
 def _plain(name: str) -> str:

@@ -51,5 +51,5 @@ def _most(one: Amounts, other: Amounts) -> dict[str, Decimal]:
 
 
 def _read(amounts: Data) -> dict[str, Decimal]:
-    found = {name: quantity.read(amount) for name, amount in mapping(amounts).items()}
-    return {name: amount for name, amount in found.items() if amount is not None}
+    quantities = {name: quantity.read(amount) for name, amount in mapping(amounts).items()}
+    return {name: amount for name, amount in quantities.items() if amount is not None}

@@ -138,13 +138,13 @@ def written(container: Container) -> str:
 @once
 def saved(container: Container) -> tuple[Setting, ...]:
     """The folders into which a container saves, as far as they are written out."""
-    found = (replace(one, value=_folder(container, one.value)) for one in _named(container))
-    return tuple(setting for setting in found if setting.value.startswith("/"))
+    folders = (replace(item, value=_folder(container, item.value)) for item in _named(container))
+    return tuple(setting for setting in folders if setting.value.startswith("/"))
 
 
 def saved_remotely(container: Container) -> Iterator[Setting]:
     """The addresses, such as s3://bucket/run, to which a container saves."""
-    return (one for one in _named(container) if _ADDRESS.match(one.value))
+    return (setting for setting in _named(container) if _ADDRESS.match(setting.value))
 
 
 def _named(container: Container) -> Iterator[Setting]:
@@ -190,8 +190,8 @@ def saves(template: PodTemplate) -> bool:
 
 
 def _saves(container: Container) -> bool:
-    found = settings(container)
-    named = (s for s in found if _CHECKPOINT.search(s.name) or _FOLDER.search(s.name))
+    all_settings = settings(container)
+    named = (s for s in all_settings if _CHECKPOINT.search(s.name) or _FOLDER.search(s.name))
     return any(not _NOT_SAVED.search(s.name) and s.value.lower() not in _OFF for s in named)
 
 

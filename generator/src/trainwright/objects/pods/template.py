@@ -37,10 +37,10 @@ def once(compute: Callable[[Owner], Value]) -> Callable[[Owner], Value]:
 
     @wraps(compute)
     def computed(owner: Owner) -> Value:
-        known = vars(owner)
-        if name not in known:
-            known[name] = compute(owner)
-        value: Value = known[name]
+        cached = vars(owner)
+        if name not in cached:
+            cached[name] = compute(owner)
+        value: Value = cached[name]
         return value
 
     return computed
@@ -95,7 +95,7 @@ class Container:
     def configuration(self) -> tuple[tuple[str, str], ...]:
         """The files of YAML that what is started is told of, with their paths."""
         named = named_in(" ".join(self.started), self.files)
-        return tuple(found for found in named if found[0].endswith((".yaml", ".yml")))
+        return tuple(item for item in named if item[0].endswith((".yaml", ".yml")))
 
     @cached_property
     def env(self) -> tuple[Mapping[str, Data], ...]:
@@ -138,12 +138,12 @@ class Container:
     @cached_property
     def accelerators(self) -> Mapping[str, int]:
         """How many of each accelerator the container gets, by resource name."""
-        found = {}
+        counts = {}
         for name, amount in self.extended.items():
             number = count(amount)
             if number and is_accelerator(name):
-                found[name] = number
-        return found
+                counts[name] = number
+        return counts
 
 
 @dataclass(frozen=True)
@@ -219,10 +219,10 @@ class PodTemplate(ObjectBody):
     @cached_property
     def accelerators(self) -> Mapping[str, int]:
         """How many of each accelerator one pod gets, by resource name."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for container in self.trains:
-            found.update(container.accelerators)
-        return found
+            counts.update(container.accelerators)
+        return counts
 
     @cached_property
     def volumes(self) -> tuple[tuple[str, Mapping[str, Data]], ...]:

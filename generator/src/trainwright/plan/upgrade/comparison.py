@@ -185,9 +185,9 @@ def _paired(old: list[Finding], new: list[Finding]) -> Iterator[FindingChange]:
         new,
         key=lambda f: (words.index(f.message) if f.message in words else len(words), f.message),
     )
-    for one, other in zip(old, new, strict=False):
-        if one.severity is not other.severity:
-            yield FindingChange(other, one.severity, other.severity)
+    for old_finding, new_finding in zip(old, new, strict=False):
+        if old_finding.severity is not new_finding.severity:
+            yield FindingChange(new_finding, old_finding.severity, new_finding.severity)
     for finding in old[len(new) :]:
         yield FindingChange(finding, finding.severity, None)
     for finding in new[len(old) :]:

@@ -27,8 +27,8 @@ def render(upgrade: Upgrade, style: Style) -> str:
             "nextRuns": {
                 "same": upgrade.same,
                 "differences": [
-                    {"jobs": list(found.jobs), "diff": list(found.diff)}
-                    for found in upgrade.differences
+                    {"jobs": list(difference.jobs), "diff": list(difference.diff)}
+                    for difference in upgrade.differences
                 ],
                 "dropped": list(upgrade.dropped),
                 "gained": list(upgrade.gained),

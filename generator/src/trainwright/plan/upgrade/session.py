@@ -51,9 +51,9 @@ def upgrade(root: Path, patterns: tuple[str, ...], options: UpgradeOptions) -> U
             places = {name: workspace.environments[name].namespace for name in environments}
             before, after = chart.outcomes(other, new, after, places, scratch)
     runs = {job: files for job, files in present.items() if job in jobs}
-    known = workspace.environments.values()
-    starting = frozenset(e.name for e in known if e.shared_changes == "start")
-    charted = frozenset(e.name for e in known if e.gitops.mode == "chart" and not other)
+    declared = workspace.environments.values()
+    starting = frozenset(e.name for e in declared if e.shared_changes == "start")
+    charted = frozenset(e.name for e in declared if e.gitops.mode == "chart" and not other)
     special = comparison.Environments(starting=starting, charted=charted)
     return comparison.compare(runs, before, after, special)
 

@@ -131,8 +131,8 @@ def _partial_specs(data: Mapping[str, Data]) -> Iterator[Mapping[str, Data]]:
     """What a file says about jobs: a job spec as a whole, defaults of any other file."""
     pools = data.get("pools")
     below = pools.values() if isinstance(pools, Mapping) else ()
-    found = (data, *(lookup(holder, "/defaults") for holder in (data, *below)))
-    return (spec for spec in found if isinstance(spec, Mapping))
+    candidates = (data, *(lookup(holder, "/defaults") for holder in (data, *below)))
+    return (spec for spec in candidates if isinstance(spec, Mapping))
 
 
 def _over_runs(
@@ -218,13 +218,13 @@ def _next_runs(
 
 def rendered_sums(root: Path, environments: Iterable[str]) -> Jobs:
     """SHA-256 sums of the rendered files of each job that has any, without records."""
-    found: dict[str, dict[str, str]] = {}
+    sums: dict[str, dict[str, str]] = {}
     for name in environments:
         for path, digest in RenderedFolder(Folder(root), name).hashes.items():
             job, slash, file = path.partition("/")
             if slash and file.endswith(".yaml"):
-                found.setdefault(f"{name}/{job}", {})[file] = digest
-    return found
+                sums.setdefault(f"{name}/{job}", {})[file] = digest
+    return sums
 
 
 def manifest_findings(

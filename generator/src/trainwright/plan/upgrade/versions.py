@@ -170,15 +170,15 @@ def _refuse_hazard(wheel: Path, member: zipfile.ZipInfo) -> None:
         )
 
 
-def _with_version(found: Installed, name: str, scratch: Path) -> Installed:
+def _with_version(installed: Installed, name: str, scratch: Path) -> Installed:
     """Return the installation with the version that it prints. Raises UpgradeError for none."""
-    name = name or found.command[0]
+    name = name or installed.command[0]
     try:
-        done = found.run(scratch, "--version", timeout=_ASKED)
+        done = installed.run(scratch, "--version", timeout=_ASKED)
     except UpgradeError as error:
         raise UpgradeError(f"{name} does not run Trainwright: {error}") from error
     match = _VERSION.search(done.out)
     if done.code or not match:
         detail = done.complaint or done.out.strip()[:200] or "nothing was printed"
         raise UpgradeError(f"{name} does not run Trainwright: {detail}")
-    return Installed(found.command, match["version"], found.environment)
+    return Installed(installed.command, match["version"], installed.environment)

@@ -15,30 +15,33 @@ def title(upgrade: Upgrade) -> str:
 
 def runs(upgrade: Upgrade) -> str:
     """One line about the runs that there are."""
-    found = upgrade.runs
+    run_changes = upgrade.runs
     counted = (
-        (len(found.kept), "stays as it is", "stay as they are"),
-        (len(found.changed), "would change", "would change"),
-        (len(found.started), "would restart", "would restart"),
-        (len(found.pending), "has edits to render first", "have edits to render first"),
+        (len(run_changes.kept), "stays as it is", "stay as they are"),
+        (len(run_changes.changed), "would change", "would change"),
+        (len(run_changes.started), "would restart", "would restart"),
+        (len(run_changes.pending), "has edits to render first", "have edits to render first"),
     )
-    parts = [f"{n:,} {one if n == 1 else many}" for n, one, many in counted if n]
-    if len(found.kept) == found.count > 1:
-        return f"all {found.count:,} stay as they are"
-    parts += [f"those of {name} could not be rendered" for name in sorted(found.refused)]
+    parts = [f"{n:,} {if_one if n == 1 else if_many}" for n, if_one, if_many in counted if n]
+    if len(run_changes.kept) == run_changes.count > 1:
+        return f"all {run_changes.count:,} stay as they are"
+    parts += [f"those of {name} could not be rendered" for name in sorted(run_changes.refused)]
     return ", ".join(parts) or "there are none"
 
 
 def touched(upgrade: Upgrade) -> Iterator[tuple[str, Sequence[str]]]:
     """The jobs whose runs do not stay as they are, by why."""
-    found = upgrade.runs
-    if found.changed:
-        yield "rendered differently by the new version, without a line of their own", found.changed
-    if found.started:
-        yield "restarted, because of `sharedChanges: start`", found.started
-    if found.pending:
-        yield "edited since they were rendered: run `trainwright render` first", found.pending
-    for name, reason in sorted(found.refused.items()):
+    run_changes = upgrade.runs
+    if run_changes.changed:
+        yield (
+            "rendered differently by the new version, without a line of their own",
+            run_changes.changed,
+        )
+    if run_changes.started:
+        yield "restarted, because of `sharedChanges: start`", run_changes.started
+    if run_changes.pending:
+        yield "edited since they were rendered: run `trainwright render` first", run_changes.pending
+    for name, reason in sorted(run_changes.refused.items()):
         yield f"not rendered: {reason}", (name,)
 
 
@@ -66,8 +69,8 @@ def findings(upgrade: Upgrade) -> str:
 def severity(change: FindingChange) -> str:
     """`error`, or `warning → error` for one that is weighed differently."""
     weights = (change.before, change.after) if change.kind == "changed" else (change.after,)
-    found = [weight.value for weight in weights if weight] or [change.finding.severity.value]
-    return " → ".join(found)
+    severities = [weight.value for weight in weights if weight] or [change.finding.severity.value]
+    return " → ".join(severities)
 
 
 def verdict(upgrade: Upgrade) -> str:

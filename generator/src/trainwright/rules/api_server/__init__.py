@@ -62,12 +62,12 @@ def _problems(of: _Type, body: Data) -> list[Problem]:
     if not isinstance(body, dict):
         return []
     checks, below = of.concerning(body)
-    found = [problem for check in checks for problem in check(body)]
+    all_problems = [problem for check in checks for problem in check(body)]
     for key, type_ in below:
         value = body[key]
         if isinstance(value, (dict, list)) and (inner := _problems(type_, value)):
-            found += ((Pointer(Pointer.of(key) + at), message) for at, message in inner)
-    return found
+            all_problems += ((Pointer(Pointer.of(key) + at), message) for at, message in inner)
+    return all_problems
 
 
 _Concerning = tuple[tuple[Check, ...], tuple[tuple[str, "_Type"], ...]]
@@ -87,12 +87,12 @@ class _Type:
 
     def concerning(self, body: Mapping[str, Data]) -> _Concerning:
         keys = tuple(body)
-        known = self._by_keys.get(keys)
-        if known is None:
+        cached = self._by_keys.get(keys)
+        if cached is None:
             if len(self._by_keys) >= _MOST:
                 self._by_keys.clear()
-            known = self._by_keys[keys] = self._concerning(body)
-        return known
+            cached = self._by_keys[keys] = self._concerning(body)
+        return cached
 
     def _concerning(self, body: Mapping[str, Data]) -> _Concerning:
         fields = self._fields
@@ -118,12 +118,16 @@ def _type(definition: str, cluster: Cluster) -> _Type:
 def _checks(definition: str, cluster: Cluster) -> tuple[Check, ...]:
     minor = int(cluster.version.partition(".")[2])
     name = _short(definition)
-    found = [made(row) for row in _of_fields().get(name, ())]
-    found += [check for table in _TABLES for check in table.CHECKS.get(name, ())]
-    found += [make(minor) for table in _TABLES for make in table.CHECKS_BY_MINOR.get(name, ())]
+    checks = [made(row) for row in _of_fields().get(name, ())]
+    checks += [check for table in _TABLES for check in table.CHECKS.get(name, ())]
+    checks += [make(minor) for table in _TABLES for make in table.CHECKS_BY_MINOR.get(name, ())]
     required = _required(definition, cluster.version)
     words = {} if cluster.worded else _words(definition, cluster.version)
-    return (*([filled(*required)] if required else ()), *([_among(words)] if words else ()), *found)
+    return (
+        *([filled(*required)] if required else ()),
+        *([_among(words)] if words else ()),
+        *checks,
+    )
 
 
 @cache
@@ -168,10 +172,10 @@ def _among(words: Mapping[str, tuple[Data, ...]]) -> Check:
 
     @about(*words)
     def check(body: Mapping[str, Data]) -> Iterator[Problem]:
-        for field, known in words.items():
+        for field, accepted in words.items():
             value = body.get(field)
-            if isinstance(value, str) and value not in known and not is_template(value):
-                among = ", ".join(filter(None, known))
+            if isinstance(value, str) and value not in accepted and not is_template(value):
+                among = ", ".join(filter(None, accepted))
                 yield Pointer.of(field), f'{field}: "{value}" is not one of {among}'
 
     return check
@@ -179,10 +183,10 @@ def _among(words: Mapping[str, tuple[Data, ...]]) -> Check:
 
 def _fields(definition: str, version: str) -> Mapping[str, str]:
     """The fields of a type that hold mappings of another: which it is."""
-    found = {}
+    types = {}
     elsewhere = _ELSEWHERE.get(_short(definition), ("status",))
     for key, schema in mapping(_schema(definition, version).get("properties")).items():
         name = next(kubernetes_schemas.references(schema), "")
         if name and name != named("PodSpec") and key not in elsewhere:
-            found[key] = name
-    return found
+            types[key] = name
+    return types

@@ -71,7 +71,7 @@ def _failure_policy(body: Mapping[str, Data]) -> Iterator[Problem]:
     if pod.get("restartPolicy") == "OnFailure":
         at = Pointer("/template/spec/restartPolicy")
         yield at, "podFailurePolicy needs restartPolicy: Never"
-    names = {one.get("name") for key in _CONTAINERS for one in mappings(pod.get(key))}
+    names = {item.get("name") for key in _CONTAINERS for item in mappings(pod.get(key))}
     for index, rule in enumerate(mappings(dig(body, "podFailurePolicy", "rules"))):
         at = Pointer.of("podFailurePolicy", "rules", index)
         container = dig(rule, "onExitCodes", "containerName")
@@ -90,14 +90,16 @@ def _success_policy(body: Mapping[str, Data]) -> Iterator[Problem]:
     for index, rule in enumerate(mappings(dig(body, "successPolicy", "rules"))):
         at = Pointer.of("successPolicy", "rules", index)
         indexes = rule.get("succeededIndexes")
-        known = None if indexes is None else _indexes(text(indexes))
-        if indexes is not None and known is None:
+        count_and_last = None if indexes is None else _indexes(text(indexes))
+        if indexes is not None and count_and_last is None:
             message = f'succeededIndexes: "{indexes}" is not numbers and ranges, as 0-3,7'
             yield at / "succeededIndexes", message
-        elif known and completions is not None and known[1] >= completions:
-            message = f"succeededIndexes has {known[1]}, and the last index is {completions - 1}"
+        elif count_and_last and completions is not None and count_and_last[1] >= completions:
+            message = (
+                f"succeededIndexes has {count_and_last[1]}, and the last index is {completions - 1}"
+            )
             yield at / "succeededIndexes", message
-        most = known[0] if known else completions
+        most = count_and_last[0] if count_and_last else completions
         if most is not None and (integer(rule.get("succeededCount")) or 0) > most:
             message = f"succeededCount is {rule['succeededCount']}, and can be {most}"
             yield at / "succeededCount", message
@@ -169,9 +171,9 @@ def _ports(body: Mapping[str, Data]) -> Iterator[Problem]:
 
 
 def _addresses_of_a_service(body: Mapping[str, Data]) -> Iterator[Problem]:
-    one, several = body.get("clusterIP"), sequence(body.get("clusterIPs"))
-    if several and several[0] != (one or ""):
-        message = f"the first of clusterIPs is the clusterIP, which is {one or 'not set'}"
+    cluster_ip, cluster_ips = body.get("clusterIP"), sequence(body.get("clusterIPs"))
+    if cluster_ips and cluster_ips[0] != (cluster_ip or ""):
+        message = f"the first of clusterIPs is the clusterIP, which is {cluster_ip or 'not set'}"
         yield Pointer("/clusterIPs"), message
     if body.get("type") == "ExternalName":
         for field in ("clusterIP", "clusterIPs"):

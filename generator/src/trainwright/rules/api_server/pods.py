@@ -133,7 +133,11 @@ def _match_label_keys(body: Mapping[str, Data]) -> Iterator[Problem]:
 
 def _is_selected(selector: Data, key: str) -> bool:
     """Whether a selector has a key otherwise than the server itself adds it: once, with In."""
-    said = [one for one in mappings(dig(selector, "matchExpressions")) if one.get("key") == key]
+    said = [
+        expression
+        for expression in mappings(dig(selector, "matchExpressions"))
+        if expression.get("key") == key
+    ]
     added = len(said) == 1 and said[0].get("operator") == "In"
     return key in mapping(dig(selector, "matchLabels")) or bool(said and not added)
 
@@ -143,8 +147,8 @@ def _required_values(body: Mapping[str, Data]) -> Iterator[Problem]:
     """Labels that a node must have: what no label can be was only refused from a version on."""
     required = Pointer("/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms")
     for term, body_of_term in enumerate(mappings(lookup(body, required))):
-        for index, one in enumerate(mappings(body_of_term.get("matchExpressions"))):
-            for at, message in _LABEL_VALUES(one):
+        for index, expression in enumerate(mappings(body_of_term.get("matchExpressions"))):
+            for at, message in _LABEL_VALUES(expression):
                 yield Pointer(required / term / "matchExpressions" / index + at), message
 
 
@@ -195,9 +199,9 @@ _MOUNTED_BY_PATH = "a volume that is a device is a claim (persistentVolumeClaim 
 def _every(body: Mapping[str, Data]) -> Iterator[tuple[Pointer, Mapping[str, Data], bool]]:
     """Each container, where it is, and whether it ends before the others start."""
     for field in ("containers", "initContainers"):
-        for index, one in enumerate(mappings(body.get(field))):
-            ends = field == "initContainers" and one.get("restartPolicy") != "Always"
-            yield _at(field, index), one, ends
+        for index, container in enumerate(mappings(body.get(field))):
+            ends = field == "initContainers" and container.get("restartPolicy") != "Always"
+            yield _at(field, index), container, ends
 
 
 _at = lru_cache(maxsize=256)(Pointer.of)
@@ -205,7 +209,7 @@ _at = lru_cache(maxsize=256)(Pointer.of)
 
 def _block_devices(body: Mapping[str, Data]) -> Iterator[Problem]:
     """Volumes that containers have as devices: no folder can be one."""
-    volumes = {text(one.get("name")): one for one in mappings(body.get("volumes"))}
+    volumes = {text(item.get("name")): item for item in mappings(body.get("volumes"))}
     for at, container, _ in _every(body):
         for index, device in enumerate(mappings(container.get("volumeDevices"))):
             volume = volumes.get(text(device.get("name")))
@@ -258,11 +262,12 @@ def _whole_pod(body: Mapping[str, Data]) -> Iterator[Problem]:
 
 def _of_containers(body: Mapping[str, Data], kind: str, name: str) -> Decimal:
     """The sum of the requests of containers that run together, or the greatest of their limits."""
-    found = [
-        quantity.read(dig(one, "resources", kind, name)) for one in mappings(body.get("containers"))
+    quantities = [
+        quantity.read(dig(container, "resources", kind, name))
+        for container in mappings(body.get("containers"))
     ]
-    known = [amount for amount in found if amount is not None] or [Decimal(0)]
-    return sum(known, Decimal(0)) if kind == "requests" else max(known)
+    amounts = [amount for amount in quantities if amount is not None] or [Decimal(0)]
+    return sum(amounts, Decimal(0)) if kind == "requests" else max(amounts)
 
 
 @about("hostnameOverride")
@@ -340,8 +345,8 @@ def _resource_problem(name: str) -> str:
     if forms.is_template(name):
         return ""
     if not (name in AMOUNTS or "/" in name or name.startswith("hugepages-")):
-        known = "an extended resource has a domain, as nvidia.com/gpu"
-        return f'"{name}" is not a resource: {known}'
+        expected = "an extended resource has a domain, as nvidia.com/gpu"
+        return f'"{name}" is not a resource: {expected}'
     problem = forms.key_problem(name)
     return problem and f'the resource "{name}" {problem}'
 

@@ -39,12 +39,14 @@ def field_of(*more: str) -> Check:
 def resource_field(body: Mapping[str, Data]) -> Iterator[Problem]:
     resource = text(body.get("resource"))
     part, _, name = resource.partition(".")
-    known = part in ("limits", "requests") and (name in AMOUNTS or name.startswith("hugepages-"))
-    if resource and not known:
+    recognized = part in ("limits", "requests") and (
+        name in AMOUNTS or name.startswith("hugepages-")
+    )
+    if resource and not recognized:
         said = ", ".join(f"limits.{amount}" for amount in AMOUNTS)
         yield Pointer("/resource"), f'resource: "{resource}" is not one of {said}, or of requests'
     divisor = quantity.read(body.get("divisor"))
-    if known and divisor and not _is_divisor(str(body["divisor"]), name):
+    if recognized and divisor and not _is_divisor(str(body["divisor"]), name):
         unit = "1 or 1m" if name == "cpu" else "1, 1k, 1Ki, 1M, 1Mi, 1G, 1Gi and so on"
         yield Pointer("/divisor"), f"divisor is {body['divisor']}, and can be {unit}"
 

@@ -67,8 +67,8 @@ def evaluate(
 _REFUSED = frozenset({Verdict.REJECTED, Verdict.REFUSED_BELOW})
 
 
-def _is_refused(found: tuple[EditOutcome, ...]) -> bool:
-    return any(outcome.verdict in _REFUSED for outcome in found)
+def _is_refused(outcomes: tuple[EditOutcome, ...]) -> bool:
+    return any(outcome.verdict in _REFUSED for outcome in outcomes)
 
 
 def _until_admitted(refused: EditOutcome) -> EditOutcome:
@@ -78,14 +78,14 @@ def _until_admitted(refused: EditOutcome) -> EditOutcome:
 
 
 def _of(edit: Edit) -> tuple[EditOutcome, ...]:
-    found: dict[tuple[str, str], EditOutcome] = {}
+    by_reason: dict[tuple[str, str], EditOutcome] = {}
     for path in edit.paths:
         row = table.row_for(edit, path)
         rule = EDIT_RULES[row.rule]
         pointer = Pointer.of(*path)
         outcome = EditOutcome(rule=rule, pointer=pointer, why=row.why, source=row.source)
-        found.setdefault((rule.id, row.why), outcome)
-    checked = sorted(found.values(), key=lambda outcome: _ORDER.index(outcome.verdict))
+        by_reason.setdefault((rule.id, row.why), outcome)
+    checked = sorted(by_reason.values(), key=lambda outcome: _ORDER.index(outcome.verdict))
     refused = tuple(outcome for outcome in checked if outcome.verdict is Verdict.REJECTED)
     return refused or tuple(checked)
 

@@ -67,9 +67,9 @@ def followed(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
     """Whether the branch that an engine follows is there, and is the one that is merged into."""
     environments = Workspace(Folder(root)).environments.values()
     sites = [Site(environment=each) for each in environments if _follows(each.gitops)]
-    found = list(_of_sites(sites, Branches.of(git.find(root)[0]))) if sites else []
+    diagnoses = list(_of_sites(sites, Branches.of(git.find(root)[0]))) if sites else []
     message = "no engine follows one of this repository"
-    yield from found or [Diagnosis(about=_ABOUT, state=State.OK, message=message)]
+    yield from diagnoses or [Diagnosis(about=_ABOUT, state=State.OK, message=message)]
 
 
 def _of_sites(sites: Iterable[Site], branches: Branches) -> Iterator[Diagnosis]:
@@ -81,8 +81,10 @@ def _of_sites(sites: Iterable[Site], branches: Branches) -> Iterator[Diagnosis]:
 def _follows(gitops: GitOps) -> bool:
     """Whether an engine reads a branch of a git repository."""
     source = gitops.repository
-    known = gitops.engine in ENGINES and bool(source.url) and not source.url.startswith("oci://")
-    return known and not _NO_BRANCH.fullmatch(source.revision)
+    reads_git = (
+        gitops.engine in ENGINES and bool(source.url) and not source.url.startswith("oci://")
+    )
+    return reads_git and not _NO_BRANCH.fullmatch(source.revision)
 
 
 def _is_here(source: Repository, branches: Branches) -> bool:

@@ -58,9 +58,9 @@ def _source(name: str, environment: Environment) -> Diagnosis:
 
 def _earlier(workspace: Workspace, name: str, environment: Environment) -> Iterator[Diagnosis]:
     runs = [run for run in workspace.folder(name).records.values() if run.files]
-    found = [charts.of_run(run, environment.gitops)[0] for run in runs]
+    run_charts = [charts.of_run(run, environment.gitops)[0] for run in runs]
     now = charts.of_new_runs(environment.gitops)
-    count = sum(chart != now for chart in found)
+    count = sum(chart != now for chart in run_charts)
     if count:
         keep = "1 run keeps its" if count == 1 else f"{count} runs keep their"
         yield Diagnosis(about="chart", state=State.OK, message=f"{name}: {keep} earlier chart")

@@ -38,10 +38,10 @@ LIVE = {"kueue": compared_kueue, "sources": compared_sources}
 
 def examine(root: Path, options: BuildOptions, *, live: bool = False) -> tuple[Diagnosis, ...]:
     """Every check; one that cannot be made says so, and stops no other."""
-    found: list[Diagnosis] = []
+    diagnoses: list[Diagnosis] = []
     for about, check in {**CHECKS, **(LIVE if live else {})}.items():
         try:
-            found += check(root, options)
+            diagnoses += check(root, options)
         except TrainwrightError as error:
-            found.append(Diagnosis(about=about, state=State.ERROR, message=str(error)))
-    return tuple(found)
+            diagnoses.append(Diagnosis(about=about, state=State.ERROR, message=str(error)))
+    return tuple(diagnoses)

@@ -90,15 +90,15 @@ def _needed(root: Path) -> dict[str, str]:
     `_WRITTEN` or `_TO_COME` each is.
     """
     top = root / ENVIRONMENTS
-    found = {DEFAULTS: PurePosixPath(DEFAULTS).name, LOCK: PurePosixPath(LOCK).name}
+    needed = {DEFAULTS: PurePosixPath(DEFAULTS).name, LOCK: PurePosixPath(LOCK).name}
     for pattern in _WRITTEN:
         for path in top.glob(pattern):
             if path.is_file():
-                found.setdefault(path.relative_to(root).as_posix(), pattern)
+                needed.setdefault(path.relative_to(root).as_posix(), pattern)
     for environment in top.glob(f"*/{ENVIRONMENT_FILE}"):
         for name, pattern in _TO_COME.items():
-            found.setdefault((environment.parent / name).relative_to(root).as_posix(), pattern)
-    return dict(sorted(found.items()))
+            needed.setdefault((environment.parent / name).relative_to(root).as_posix(), pattern)
+    return dict(sorted(needed.items()))
 
 
 def _asked(
@@ -112,14 +112,14 @@ def _asked(
     try:
         return _lines(repository, every), {}
     except git.GitError:
-        found: dict[str, _Line] = {}
+        lines: dict[str, _Line] = {}
         refused: dict[str, str] = {}
         for folder, among in groupby(every, _folder):  # what is below a link is refused together
             try:
-                found |= _lines(repository, among)
+                lines |= _lines(repository, among)
             except git.GitError as error:
                 refused[folder] = str(error)
-        return found, refused
+        return lines, refused
 
 
 def _around(path: Path | PurePosixPath) -> list[str]:
@@ -133,9 +133,9 @@ def _folder(path: str) -> str:
 
 def _lines(repository: git.Repository, paths: Iterable[str]) -> dict[str, _Line]:
     given = "\0".join(paths).encode("utf-8", "surrogateescape")
-    asked = ("check-ignore", "--no-index", "--verbose", "--stdin", "-z")
+    command = ("check-ignore", "--no-index", "--verbose", "--stdin", "-z")
     try:
-        answer = repository.git(*asked, given=given)
+        answer = repository.git(*command, given=given)
     except git.GitError as error:
         if error.status != _NOTHING_IGNORED:
             raise

@@ -37,10 +37,10 @@ def kueue(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
 def compared_kueue(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
     """Compare each environment with its cluster: what cannot be read hides no other environment."""
     workspace = Workspace(Folder(root))
-    found = _queueing(workspace)
-    if not found:
+    environments = _queueing(workspace)
+    if not environments:
         yield _none()
-    for environment in found:
+    for environment in environments:
         try:
             yield from _compared(workspace, environment)
         except ClusterError as error:
@@ -48,7 +48,11 @@ def compared_kueue(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
 
 
 def _queueing(workspace: Workspace) -> list[Environment]:
-    return [one for one in workspace.environments.values() if one.queueing == "kueue"]
+    return [
+        environment
+        for environment in workspace.environments.values()
+        if environment.queueing == "kueue"
+    ]
 
 
 def _none() -> Diagnosis:
@@ -71,10 +75,10 @@ def _unread(environment: Environment, error: ClusterError) -> Diagnosis:
 
 def _compared(workspace: Workspace, environment: Environment) -> Iterator[Diagnosis]:
     live, image = configuration.read(Cluster(Access(context=environment.kube_context)))
-    found = tuple(_differences(environment.kueue, live))
-    for one in found:
-        yield _diagnosis(workspace, environment, one)
-    if not found:
+    differences = tuple(_differences(environment.kueue, live))
+    for difference in differences:
+        yield _diagnosis(workspace, environment, difference)
+    if not differences:
         has = f"Kueue {live.version}, as environment.yaml has it"
         if not live.version:
             has = f"Kueue's image {image} names no version; the rest is as environment.yaml has it"
@@ -91,16 +95,18 @@ class _Difference:
     effect: str
 
 
-def _diagnosis(workspace: Workspace, environment: Environment, one: _Difference) -> Diagnosis:
+def _diagnosis(
+    workspace: Workspace, environment: Environment, difference: _Difference
+) -> Diagnosis:
     document = workspace.loaded(environment.name).document
     assert document is not None, "the environment was read from it"
     return Diagnosis(
         about=_ABOUT,
         state=State.WARNING,
-        place=document.key_place(Pointer.of("kueue", one.key)),
-        message=f"{environment.name}: {one.message}",
-        effect=one.effect,
-        remedy=f"Write `{one.line}` below `kueue`.",
+        place=document.key_place(Pointer.of("kueue", difference.key)),
+        message=f"{environment.name}: {difference.message}",
+        effect=difference.effect,
+        remedy=f"Write `{difference.line}` below `kueue`.",
     )
 
 
@@ -181,14 +187,14 @@ def _words(waits: Patience | None) -> str:
 
 def _gates(declared: Mapping[str, bool], live: Kueue) -> Iterator[_Difference]:
     """Gates whose state is not that of the version, as far as the table has it."""
-    known = {
+    defaults = {
         row.gate: row.is_on_by_default(live.version)
         for name, row in table().items()
         if row.gate and name.startswith("kueue/")
     }
 
     def unusual(gates: Mapping[str, bool]) -> dict[str, bool]:
-        return {name: on for name, on in gates.items() if known.get(name) != on}
+        return {name: on for name, on in gates.items() if defaults.get(name) != on}
 
     said, is_ = unusual(declared), unusual(live.feature_gates)
     sets = {name: on for name, on in is_.items() if said.get(name) != on}

@@ -23,10 +23,10 @@ def python(_root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
 
 def git_command(_root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
     version_line = git.at(Path()).line("version")
-    found = re.search(r"(?<!\d)\d++\.\d+(\.\d+)?", version_line)
-    version = tuple(int(part) for part in found[0].split(".")) if found else ()
+    match = re.search(r"(?<!\d)\d++\.\d+(\.\d+)?", version_line)
+    version = tuple(int(part) for part in match[0].split(".")) if match else ()
     if version >= _GIT:
-        yield Diagnosis(about="git", state=State.OK, message=found[0] if found else version_line)
+        yield Diagnosis(about="git", state=State.OK, message=match[0] if match else version_line)
         return
     wanted = ".".join(map(str, _GIT))
     yield Diagnosis(

@@ -68,8 +68,8 @@ def clone(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
 
 
 def _index_files(root: Path) -> list[str]:
-    found = sorted((root / ENVIRONMENTS).glob(f"*/{RENDERED}/{KUSTOMIZATION_FILE}"))
-    return [path.relative_to(root).as_posix() for path in found]
+    paths = sorted((root / ENVIRONMENTS).glob(f"*/{RENDERED}/{KUSTOMIZATION_FILE}"))
+    return [path.relative_to(root).as_posix() for path in paths]
 
 
 @dataclass(frozen=True, slots=True)

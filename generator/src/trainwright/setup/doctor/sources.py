@@ -65,9 +65,9 @@ def sources(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
     """Which adopted objects are in other files of the repository, too."""
     workspace = Workspace(Folder(root))
     runs = [run for name in workspace.environments for run in _runs(workspace, name)]
-    found = list(_in_files(root, runs)) if runs else []
-    yield from found
-    if not found:
+    diagnoses = list(_in_files(root, runs)) if runs else []
+    yield from diagnoses
+    if not diagnoses:
         message = "nothing adopted is in another file" if runs else "nothing was adopted"
         yield Diagnosis(about=_ABOUT, state=State.OK, message=message)
 
@@ -104,7 +104,7 @@ def _in_files(root: Path, runs: Sequence[_Run]) -> Iterator[Diagnosis]:
     for run in runs:
         for part in parts:
             if _is(part, run.manifest):
-                source = next((one for one in engines if one.reads(part)), None)
+                source = next((engine for engine in engines if engine.reads(part)), None)
                 yield _twice(run, part, source)
 
 
@@ -119,10 +119,10 @@ def _entries(root: Path) -> Iterator[Path]:
 def _parts(root: Path, entry: Path, words: Sequence[bytes]) -> Iterator[SourceObject]:
     """The objects of files that have one of the words."""
     try:
-        found = reading.gather((str(entry),))
+        files = reading.gather((str(entry),))
     except SourceError:  # a folder without manifests
         return
-    for source in found:
+    for source in files:
         if any(word in source.raw for word in words):
             file = Path(source.file).resolve().relative_to(root.resolve()).as_posix()
             for chunk in reading.split(source):
@@ -133,9 +133,9 @@ def _parts(root: Path, entry: Path, words: Sequence[bytes]) -> Iterator[SourceOb
 
 def _objects(document: Document, file: str) -> Iterator[SourceObject]:
     place = Location(file, document.place("").line)
-    for one in reading.objects(document.data):
-        if isinstance(one.body, dict):
-            yield engine_sources.of_cluster(one.body, place)
+    for manifest in reading.objects(document.data):
+        if isinstance(manifest.body, dict):
+            yield engine_sources.of_cluster(manifest.body, place)
 
 
 def _is(part: SourceObject, manifest: Manifest) -> bool:
@@ -176,15 +176,15 @@ def _compared(environment: Environment, runs: Sequence[_Run]) -> Iterator[Diagno
             "`trainwright status --print-rbac doctor` prints where the engine is.",
         )
         return
-    others = [one for one in engines if not _is_ours(one)]
-    found = False
-    for one in others:
-        held = [run for run in runs if any(_is(part, run.manifest) for part in one.applied)]
+    others = [engine for engine in engines if not _is_ours(engine)]
+    any_held = False
+    for engine in others:
+        held = [run for run in runs if any(_is(part, run.manifest) for part in engine.applied)]
         if held:
-            found = True
+            any_held = True
             ours = (mine.title for run in held for mine in engines if _applies(mine, run))
-            yield _held(environment, one, held, listed(sorted(set(ours))))
-    if not found:
+            yield _held(environment, engine, held, listed(sorted(set(ours))))
+    if not any_held:
         message = f"{environment.name}: no other inventory has what was adopted"
         yield Diagnosis(about=_ABOUT, state=State.OK, message=message)
 

@@ -67,15 +67,15 @@ class Answers:
 def files(answers: Answers) -> dict[str, str]:
     """The text of every file that people would otherwise write, by path."""
     _refuse(answers)
-    found = {}
+    texts = {}
     for path in sorted(FILES.rglob("*")):
         if path.is_file():
             text = _Text(path.read_text(encoding="utf-8"))
             for place, values in _places(path.relative_to(FILES).as_posix(), answers):
-                found[place] = text.substitute(values)
+                texts[place] = text.substitute(values)
     for name in answers.environments:
-        _refuse_invalid(found[environment_path(name)])
-    return found
+        _refuse_invalid(texts[environment_path(name)])
+    return texts
 
 
 def _refuse_invalid(environment: str) -> None:
@@ -142,8 +142,10 @@ def _security(target: str) -> str:
 
 def _options(target: str) -> str:
     """What an environment says of a target: the version of its operator, where it has one."""
-    found = json.loads((schema.FOLDER / "environment.schema.json").read_text(encoding="utf-8"))
-    of_target = found["properties"]["targets"]["properties"][target]
+    environment_schema = json.loads(
+        (schema.FOLDER / "environment.schema.json").read_text(encoding="utf-8")
+    )
+    of_target = environment_schema["properties"]["targets"]["properties"][target]
     version = of_target["properties"].get("version")
     return f'{{version: "{version["examples"][0]}"}}' if version else "{}"
 
