@@ -64,6 +64,30 @@ def test_rendering_again_from_nothing_gives_the_same_bytes(repository: Repositor
     assert repository.tree() == tree
 
 
+def test_render_names_jobs_that_keep_old_values(repository: Repository) -> None:
+    repository.write("base/jobs/common.yaml", f"{HEADER}name: common\nretries: 1\n")
+    for job in ("llm", "mnist"):
+        repository.job(f"prod/{job}", "extends: base/common\n")
+    assert "old values" not in repository.run("render").stdout
+    assert "old values" not in repository.run("render").stdout
+    repository.write(
+        "base/jobs/common.yaml", f"{HEADER}name: common\nretries: 1\nflags: {{lr: 1}}\n"
+    )
+    done = repository.run("render", "prod/llm")
+    assert done.stdout.splitlines()[1:] == [
+        "prod/llm keeps old values until its next run: `trainwright rerun prod/llm` applies the "
+        "change."
+    ]
+    # One begins another run by a line of its own: it takes all changes, and the other is named.
+    repository.job("prod/llm", "extends: base/common\nflags: {epochs: 3}\n")
+    done = repository.run("render")
+    lines = done.stdout.splitlines()
+    assert [line for line in lines if "old values" in line] == [
+        "prod/mnist keeps old values until its next run: `trainwright rerun prod/mnist` applies "
+        "the change."
+    ]
+
+
 def test_check_of_a_fresh_tree_says_nothing_is_wrong(repository: Repository) -> None:
     repository.run("render")
     done = repository.run("render", "--check")

@@ -83,6 +83,7 @@ def render(
             sys.exit(_say_drift(plan, selections))
         write_files(context.root, plan)
         click.echo(text.summary(plan, "written"), nl=False)
+        click.echo(text.outdated(plan), nl=False)
 
 
 def _say_drift(plan: Build, selections: tuple[str, ...]) -> int:

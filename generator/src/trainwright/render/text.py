@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from trainwright.datatypes.listing import first, plural
 from trainwright.files.filetree import Changes
@@ -33,6 +34,33 @@ def _begun(environment: EnvironmentBuild) -> str:
         lambda run: f"{run.object} will {f'replace {run.replaces}' if run.replaces else 'start'}",
     )
     return "".join(f"  {line}\n" for line in lines)
+
+
+def outdated(build: Build) -> str:
+    """The jobs whose runs keep old values, and what applies the changes; empty if there are none.
+
+    An edit of a base or of an environment changes no file that is rendered: whoever made it would
+    read "up to date" and no more.
+    """
+    started = {run.object for environment in build.environments for run in environment.begun}
+    current = {(e.name, job): run.object for e in build.environments for job, run in e.runs.items()}
+    jobs = (
+        str(file)
+        for file in build.jobs
+        if current.get((file.environment, file.name)) not in started
+        and build.workspace.run(file).held
+    )
+    named = tuple(islice(jobs, _MOST + 1))  # to look at one that is outdated takes parsing its spec
+    if not named:
+        return ""
+    if len(named) > _MOST:
+        return (
+            f"More than {_MOST} jobs keep old values until their next run: `trainwright list jobs` "
+            "names them, `trainwright rerun` applies the changes.\n"
+        )
+    keep = "keeps old values until its" if len(named) == 1 else "keep old values until their"
+    command = f"trainwright rerun {' '.join(named)}"
+    return f"{', '.join(named)} {keep} next run: `{command}` applies the change.\n"
 
 
 def counts(environment: EnvironmentBuild, verb: str) -> str:
