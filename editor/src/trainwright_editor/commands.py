@@ -50,8 +50,8 @@ def lsp(context: Context, stdio: bool) -> None:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """No search for garbage meanwhile, nor later among what is there then: of the classes of a
-    protocol none ever is.
+    """Turn off garbage collection in the block, and exempt what exists at its end for good: the
+    classes of a protocol never become garbage.
     """
     gc.disable()
     try:

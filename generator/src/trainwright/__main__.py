@@ -51,8 +51,8 @@ def _nowhere() -> TextIO:
 
 
 class _Ending:
-    """The end of the process, in which the interpreter frees one object after the other: a quarter
-    of a short command. The operating system frees them all at once.
+    """A process exit that skips the interpreter's teardown, which frees objects one by one and
+    takes a quarter of a short command's time. The operating system frees them all at once.
 
     mypy leaves in the same way: https://github.com/python/mypy/blob/master/mypy/util.py, hard_exit
     """
@@ -60,7 +60,7 @@ class _Ending:
     status: str | int | None = None
 
     def leave(self) -> None:
-        """End here, after other threads and exit handlers; where something is wrong, later."""
+        """Exit now, after other threads and exit handlers; on trouble, let the interpreter exit."""
         if not isinstance(self.status, int):
             return
         with suppress(OSError, ValueError):  # of which the interpreter says more

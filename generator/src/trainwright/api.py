@@ -58,7 +58,8 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """How rendered files differ from those on disk, by path from the root: texts, and what goes.
+    """How rendered files differ from those on disk: new text by path, and paths that are removed.
+    Paths are relative to the root.
 
     Both are empty where there are errors.
     """
@@ -183,7 +184,7 @@ class Repository:
         return explain.explain(load.one_job(Folder(self.root), job), path)
 
     def propose(self, path: str, text: str) -> Proposal:
-        """What writing a file would do, without writing it.
+        """Return the diff and the findings that writing a file would bring, without writing it.
 
         `path` is that of a file below environments/ from the root. Raises TrainwrightError for
         another one, and for rendered files, which are not written by hand.
@@ -259,7 +260,7 @@ def _without(check: Check, baseline: Check) -> tuple[Finding, ...]:
 
 
 def write_files(root: Path, build: Build) -> None:
-    """Write what was rendered, of all environments or of none."""
+    """Write the rendered files of all environments, or of none."""
     from trainwright.files import filetree
     from trainwright.render import written
 

@@ -73,7 +73,7 @@ def _command(module: str, argv: Sequence[str]) -> int:
 
 
 def _failed(error: errors.RuntimeFailure, environ: Mapping[str, str]) -> int:
-    """Report what ended the entrypoint itself."""
+    """Report an error that ended the entrypoint itself, and return the exit code."""
     try:
         node = node_processes.node_of(recognise(environ))
     except errors.RuntimeFailure:

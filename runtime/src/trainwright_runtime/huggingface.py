@@ -104,7 +104,7 @@ def last_checkpoint(output_dir: str | os.PathLike[str]) -> str | None:
 
 
 def _defect(checkpoint: Path) -> str | None:
-    """What is wrong with a checkpoint, in words; the Trainer keeps no digests to compare with."""
+    """Return a checkpoint's defect, or None; the Trainer keeps no digests to compare with."""
     return in_words(lambda: _check(checkpoint))
 
 

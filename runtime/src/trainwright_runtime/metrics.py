@@ -250,7 +250,7 @@ class Metrics:
     def steps(
         self, batches: Iterable[Batch], *, after: int = 0, world_size: int = 1
     ) -> Iterator[tuple[int, Batch]]:
-        """The batches, each with the number of its step; what the loop does with one is a step.
+        """Yield each batch with its step number; what the loop does with it is recorded as a step.
 
         Samples are counted by the length of a batch's first tensor. What is spent in `stall` does
         not count as time of the step. A step that is left by `break` or an exception does not

@@ -24,7 +24,7 @@ class _Entry:
 
 
 def search(words: str) -> list[Data]:
-    """The entries with most of the words, those with them in their names first."""
+    """Return entries with any of the words, by how many they have, then how many in the name."""
     wanted = words.lower().split()
 
     def weight(entry: _Entry) -> tuple[int, int]:

@@ -44,7 +44,7 @@ class Tools:
         self._repository = repository
 
     def of_files(self) -> tuple[Callable[..., Data], ...]:
-        """Those that read files and commits alone."""
+        """The tools that only read files and commits."""
         return (
             self.list_jobs,
             self.list_specs,
@@ -124,8 +124,8 @@ class Tools:
         text: Annotated[str, Field(description="The whole new text of the file.")],
         against: Against = "HEAD",
     ) -> dict[str, Data]:
-        """What writing a spec would do, without writing it: the diff, the findings that it takes
-        away and brings, and the plan of merging the working tree with it.
+        """What writing a spec would do, without writing it: the diff, the findings that it fixes
+        and adds, and the plan of merging the working tree with it.
 
         The plan is null, with the reason, where git has no commit to compare with.
         """

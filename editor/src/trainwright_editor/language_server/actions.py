@@ -83,7 +83,7 @@ _OF_VERBS = (Pointer("/name"), Pointer("/run"), Pointer("/state"))
 
 
 def difference(old: str, new: str) -> tuple[Span, str]:
-    """The part of a text that another one has otherwise, and what it has there."""
+    """Return the span of `old` that differs in `new`, and the text of `new` in its place."""
     start = _alike(old, new)
     while any(_splits(text, start) for text in (old, new)):
         start -= 1

@@ -33,14 +33,14 @@ _START = types.Position(0, 0)
 
 
 class Answers:
-    """What an editor is answered about what it has open."""
+    """The answers to an editor's requests about its open files."""
 
     def __init__(self, connection: Connection, today: Callable[[], str]):
         self._connection = connection
         self._today = today
 
     def requests(self) -> tuple[tuple[str, Callable[..., object], object], ...]:
-        """Every request by its method, what answers it, and what the editor is to know of that."""
+        """Return each request's LSP method, handler, and options to tell the editor, if any."""
         completion = types.CompletionOptions(trigger_characters=[" ", "/", "{", "["])
         return (
             (types.TEXT_DOCUMENT_HOVER, self._hover, None),

@@ -31,7 +31,7 @@ def availability(
 def _others(
     session: Session, environment: str, edited: JobFile | None
 ) -> tuple[Asking, ...] | None:
-    """What the other jobs request; None where that is not known yet."""
+    """Return what the other jobs request, or None if it is not known yet or they are too many."""
     files = [it for it in session.workspace.survey.jobs.get(environment, ()) if it != edited]
     if len(files) > _MOST_JOBS or not set(session.check.stale).isdisjoint(files):
         return None

@@ -106,7 +106,7 @@ def _says_mark(document: Data, pointer: Pointer) -> bool:
 
 
 def _expects_key(head: str) -> bool:
-    """Whether what stands before the cursor is followed by a key, and not by a value."""
+    """Whether a key, and not a value, follows `head`, the text before the cursor."""
     before = head.rstrip()
     in_list = head.rfind("[") > head.rfind("]")
     behind_key = before.endswith(":") or before.rstrip("[{").rstrip().endswith(":")

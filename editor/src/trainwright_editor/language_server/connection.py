@@ -63,7 +63,7 @@ class Connection:
         return self.find(uri)
 
     def place(self, document: types.TextDocumentIdentifier, at: types.Position) -> Place | None:
-        """The place that a request is about; None outside of all repositories."""
+        """Return the place that a request is about, or None if it is in no repository."""
         located = self.find(document.uri)
         if located is None:
             return None
@@ -98,7 +98,7 @@ class Connection:
 
 
 def file_path(uri: str) -> Path | None:
-    """The absolute path that a URI means; None for what is not a file of this machine."""
+    """Return the absolute path that a URI means, or None if it is not a file on this machine."""
     try:
         path = uris.to_fs_path(uri) if uri.startswith("file:") else None
     except ValueError:

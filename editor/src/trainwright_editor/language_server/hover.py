@@ -31,7 +31,7 @@ class Hover:
 
 
 def hover(place: Place, link: Link) -> Hover | None:
-    """What is known of the key or value that is pointed at."""
+    """Return what is known about the key or value at `place`, or None if nothing is."""
     entry = place.entry
     if entry is None or not place.kind:
         return None
@@ -79,7 +79,7 @@ def _code(text: str) -> str:
 
 
 def _named(place: Place) -> str:
-    """What is known of what a value names."""
+    """Return what is known about the thing that a value names; empty if nothing."""
     if identifier := names.rule_named(place):
         return next(
             (candidate.about for candidate in names.rules() if candidate.text == identifier), ""
@@ -107,7 +107,7 @@ def _described(place: Place) -> str:
 
 
 def _findings(place: Place, start: Position, end: Position) -> Iterator[str]:
-    """What is wrong here, and the words of its rule."""
+    """Yield each finding between `start` and `end`, with the text of its rule."""
     for finding in place.session.findings(place.path):
         at = Position(finding.place.line - 1, finding.place.column - 1)
         if start <= at <= end:

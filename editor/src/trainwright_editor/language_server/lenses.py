@@ -86,7 +86,7 @@ def _job(session: Session, file: JobFile) -> Iterator[str]:
 
 
 def _next(decision: Decision) -> str:
-    """What a merge of this does to the job, as `plan` has it."""
+    """Return what merging this does to the job, according to `plan`."""
     was = decision.record.object if decision.record else ""
     if decision.step is Step.BEGIN:
         return f"plan: begins {decision.name}" + (f" instead of {was}" if was else "")

@@ -79,7 +79,7 @@ def folds(text: Text) -> Iterator[tuple[int, int, bool]]:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What a mapping inherits, behind the line of its key."""
+    """An inlay hint after the line of a mapping's key: what the mapping inherits."""
 
     at: Position
     label: str
@@ -87,7 +87,7 @@ class Hint:
 
 
 def hints(session: Session, path: str, span: Span) -> Iterator[Hint]:
-    """The values that each mapping of a job inherits beside those that it writes."""
+    """Yield a hint for each mapping of a job in `span`: the values that it inherits."""
     place = Place(session, path, span.start)
     spec = job_at(place)
     if spec is None or kind_of(path) != "job":

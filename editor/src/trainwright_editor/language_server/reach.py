@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """The jobs that a shared value reaches: runs that a change leaves as they are, and those that
-    it starts. A run that is over is neither.
+    """How many jobs a shared value reaches, how many of their runs a change leaves as they are
+    (`held`), and how many it starts. A run that is over is neither.
     """
 
     jobs: int
@@ -28,7 +28,7 @@ class Reach:
 
     @property
     def consequence(self) -> str:
-        """What a change of the value does, for people; empty where it does nothing to a run."""
+        """What a change of the value does, in words; empty if it affects no run."""
         parts = []
         if self.held:
             parts.append(f"outdates {plural(self.held, 'run')}")
@@ -48,7 +48,7 @@ def reach(session: Session, files: Collection[JobFile]) -> Reach:
 
 
 def _step(session: Session, file: JobFile) -> Step | None:
-    """What a change around a job does with its run; None of a job that has none and is broken."""
+    """Return what a change around a job does to its run, or None if it has no run or is broken."""
     checked = session.check.checked(file)
     environment = session.workspace.sound(file.environment)
     if checked is None or checked.record is None or environment is None:

@@ -40,7 +40,7 @@ class Renaming:
 
 
 def span_of(place: Place) -> Span | None:
-    """What would be renamed; None for nothing."""
+    """Return the span of what would be renamed, or None if there is nothing to rename."""
     entry = place.entry
     if entry is None or _subject(place) is None:
         return None

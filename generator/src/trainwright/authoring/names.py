@@ -46,7 +46,7 @@ _RULE_VALUES = re.compile(r"/waivers/[0-9]+/rule")
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """Something that has a name, the file and the place that declare it, and what it says there."""
+    """A name that specs refer to, its description, and the file and pointer that declare it."""
 
     text: str
     about: str = ""
@@ -59,7 +59,7 @@ class Name:
 
 
 def declared_as(in_spec: Pointer | None) -> str:
-    """The key of environment.yaml that declares what a value of a spec names; empty for none."""
+    """Return the key of environment.yaml that declares what a spec's value names, or ""."""
     return next((key for at, key in _DECLARED if in_spec and at.fullmatch(in_spec)), "")
 
 
@@ -97,7 +97,7 @@ def declared(session: Session, environment: str, key: str) -> Iterator[Name]:
 
 
 def describe(key: str, name: str, value: Data) -> str:
-    """What is known of something that an environment declares."""
+    """Return a description, paragraph by paragraph, of something that an environment declares."""
     declared = value if isinstance(value, Mapping) else {}
     lines = [str(declared["description"])] if declared.get("description") else []
     if key == "targets" and name in TARGETS:

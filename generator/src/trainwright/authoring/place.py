@@ -77,17 +77,17 @@ class Place:
 
     @cached_property
     def root(self) -> Pointer | None:
-        """Where in the file the job spec begins that the value is a part of; None for no spec."""
+        """Pointer to the job spec that contains the value, or None if it is in no spec."""
         return spec_root(self.path, self.pointer)
 
     @property
     def in_spec(self) -> Pointer | None:
-        """The place of the value in the specs of jobs; None for what is not of a spec."""
+        """Pointer to the value within its job spec, or None if it is in no spec."""
         return None if self.root is None else Pointer(self.pointer.removeprefix(self.root))
 
 
 def kind_of(path: str) -> str:
-    """What kind of file lies at a path; empty for one that people do not write."""
+    """Return the kind of the file at a path, or "" for a file that people do not write."""
     if path == DEFAULTS:
         return "defaults"
     if _JOB.fullmatch(path):
@@ -96,7 +96,7 @@ def kind_of(path: str) -> str:
 
 
 def spec_root(path: str, pointer: Pointer) -> Pointer | None:
-    """Where the job spec begins that a value of a file is a part of; None for no spec."""
+    """Return the pointer to the job spec that a value of a file is in, or None if it is in none."""
     kind = kind_of(path)
     if kind == "job":
         return _ROOT
@@ -113,7 +113,8 @@ def environment_of(session: Session, path: str) -> str:
 
 
 def layered(session: Session, file: JobFile) -> Layered | None:
-    """A job's spec from texts as they are, broken or not; None where nothing is left of its own."""
+    """Return a job's merged spec from texts as they are, broken or not, or None if its own file has
+    nothing that can be read."""
     chain = list(_chain(session, file.path))
     if not chain:
         return None
@@ -136,7 +137,7 @@ def _chain(session: Session, path: str) -> Iterator[Document]:
 
 
 def extended(document: Document) -> str:
-    """The path of the spec that another one extends; empty for none."""
+    """Return the path of the spec that this one extends, or "" if it extends none."""
     base = document.data.get("extends")
     folder, slash, name = base.partition("/") if isinstance(base, str) else ("", "", "")
     return JobFile(folder, name).path if slash else ""

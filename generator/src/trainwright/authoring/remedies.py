@@ -65,7 +65,7 @@ def _entry(session: Session, finding: Finding) -> Entry | None:
 
 
 def _removed(session: Session, finding: Finding) -> Iterator[Action]:
-    """Without the key that decides nothing, or that the remedy says to remove."""
+    """Yield an edit that removes a key which has no effect, or which the remedy says to remove."""
     path, entry = finding.place.file, _entry(session, finding)
     removes = finding.rule in _REMOVED or (_REMOVE.match(finding.remedy) and finding.path)
     if entry is None or not removes or entry.key is None:
@@ -92,7 +92,7 @@ def _is_of(path: str, entry: Entry, finding: Finding) -> bool:
 
 
 def _meant(session: Session, finding: Finding) -> Iterator[Action]:
-    """The name that was meant instead of the one that is written."""
+    """Yield an edit that replaces a name with the one that the finding suggests."""
     match = _MEANT.search(finding.remedy) or _MEANT.search(finding.message)
     entry = _entry(session, finding)
     if match and entry is not None:
@@ -100,7 +100,7 @@ def _meant(session: Session, finding: Finding) -> Iterator[Action]:
 
 
 def _named(session: Session, finding: Finding) -> Iterator[Action]:
-    """One of the names that the environment declares instead of one that it does not."""
+    """Yield edits that replace an undeclared name with a similar one of the environment's."""
     entry = _entry(session, finding)
     if finding.rule != dx.REFERENCE.id or entry is None or entry.key is None:
         return
@@ -147,7 +147,7 @@ def _written(session: Session, finding: Finding) -> Iterator[Action]:
 
 
 def _fields(session: Session, finding: Finding) -> Iterator[Action]:
-    """The fields that a remedy writes out, in place of what is written."""
+    """Yield edits that replace what is written with the fields that the remedy spells out."""
     path, entry = finding.place.file, _entry(session, finding)
     together, either = _FIELDS.match(finding.remedy), _UNITS.match(finding.remedy)
     if finding.rule not in _FORMED or entry is None or HIDDEN in finding.remedy:
@@ -163,7 +163,7 @@ def _fields(session: Session, finding: Finding) -> Iterator[Action]:
 
 
 def _with_fields(session: Session, path: str, entry: Entry, text: str) -> bytes:
-    """A file with other fields in place of an entry. Raises EditError and _TakenError."""
+    """Return a file with an entry replaced by other fields. Raises EditError and _TakenError."""
     if entry.key is None and entry.pointer.last.isdecimal():
         return replaced(session, path, entry.value, text)
     if entry.key and entry.pointer.parent.last.isdecimal() and "\n" not in text:  # of a list's item
@@ -186,7 +186,8 @@ class _TakenError(Exception):
 def _leaves(
     session: Session, path: str, entry: Entry, fields: Mapping[str, Data]
 ) -> Iterator[tuple[Pointer, Data]]:
-    """What is to be set, by its place in the file. Raises _TakenError."""
+    """Yield each value to set, with its pointer in the file. Raises _TakenError if something else
+    is already written there."""
     above, root = entry.pointer.parent, spec_root(path, entry.pointer) or Pointer()
     first, kind = next(iter(fields)), kind_of(path)
     here = field_of(kind, above)
@@ -210,7 +211,7 @@ def _unset(present: Data, at: Pointer, value: Data, entry: Entry) -> Iterator[tu
 
 
 def _words(line: str) -> Iterator[tuple[int, int]]:
-    """What a line says without its indentation and its comment, or behind a dash."""
+    """Yield the column range of a line without indent and comment, and that after its dash."""
     stop = len(line.partition(" #")[0].rstrip())
     start = len(line) - len(line.lstrip())
     yield start, stop

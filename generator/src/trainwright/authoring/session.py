@@ -92,7 +92,7 @@ class Session:
                 self._check(file)
 
     def check_next(self) -> None:
-        """Check one of the other jobs: those first of which most is on the screen."""
+        """Check one outdated job, beginning with those most visible in the editor."""
         if not self._order:
             self._order = sorted(self.check.stale, key=self._prominence())
         while self._order:
@@ -127,7 +127,7 @@ class Session:
             _LOG.exception("%s cannot be checked: please report the lines below", file)
 
     def refresh(self, today: str) -> Collection[str]:
-        """The files about which there is something else to say than before."""
+        """Check again, and return the files whose findings have changed."""
         try:
             return self.check.refresh(today)
         except TrainwrightError as error:
@@ -141,7 +141,7 @@ class Session:
         return self.check.findings(path)
 
     def raw(self, path: str) -> bytes:
-        """The bytes of a file as it is now; none of one that cannot be read."""
+        """Return the current bytes of a file, or b"" if it cannot be read."""
         raw = self.workspace.reader.raw(path)
         return raw if isinstance(raw, bytes) else b""
 

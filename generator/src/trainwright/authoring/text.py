@@ -124,7 +124,7 @@ class Text:
 
 
 def read(path: str, raw: bytes) -> Text:
-    """The structure of a text, or of what is left of it without the lines that break it."""
+    """Parse a text; if it is broken, parse what remains without the lines that break it."""
     text = raw.decode("utf-8", "replace").removeprefix("\ufeff")
     lines = tuple(LINE_BREAK.split(text))
     kept, parsed = list(lines), _parsed(path, lines)
@@ -152,7 +152,7 @@ def _reached(outcome: Document | Finding) -> float:
 
 
 def _suspects(lines: Sequence[str], finding: Finding) -> list[int]:
-    """The lines that may be what is wrong: where the parser stopped, and the one above."""
+    """Return the indexes of suspect lines: where the parser stopped, and the nonblank one above."""
     start = min(finding.place.line, len(lines)) - 1
     written = (number for number in range(start, -1, -1) if lines[number].strip())
     return list(islice(written, 2))

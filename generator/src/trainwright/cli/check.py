@@ -97,7 +97,7 @@ def check(  # noqa: PLR0913 - an option each
 def _remembered(
     context: Context, selections: tuple[str, ...], arguments: Mapping[str, str]
 ) -> Printed:
-    """What a check of specs prints, found out where something has changed since it last was."""
+    """Return what a check prints, from memory unless something has changed since the last one."""
     from trainwright.cli.memory import Memory
     from trainwright.files import lineage
     from trainwright.files.memory import EMBEDDED
@@ -120,7 +120,7 @@ def _jobs(
     tree: Tree | None = None,
     kubernetes: str = "",
 ) -> Printed:
-    """What a check of specs prints; without a tree it forgets what the last one found out."""
+    """Check the specs and return the printed report; without a tree, the cache is not used."""
     from trainwright.cli.memory import Printed
     from trainwright.helm import sdk
 

@@ -89,24 +89,24 @@ class Access:
 
 
 class Cluster:
-    """One cluster, reached with the credentials of one context."""
+    """A Kubernetes cluster, accessed with the credentials of one kubeconfig context."""
 
     def __init__(self, access: Access):
         self._client, self.context = _connect(access)
 
     @property
     def where(self) -> str:
-        """The cluster in words: its context and the address of its API server."""
+        """The cluster for messages: the address of its API server, and its context."""
         return f"{self._client.configuration.host} ({self.context})"
 
     def all(self, resource: Resource, namespace: str, **selectors: str) -> list[Data]:
-        """All objects that match, page by page. Raises NoKind when there is no such kind."""
+        """Return all matching objects, page by page. Raises NoKind if the kind is unknown."""
         return self.all_at(resource, namespace, **selectors)[0]
 
     def all_at(
         self, resource: Resource, namespace: str, **selectors: str
     ) -> tuple[list[Data], str]:
-        """All objects that match, and the version of the list, from which `watch` goes on."""
+        """Return all matching objects, and the resourceVersion from which to `watch`."""
         items: list[Data] = []
         page: Data = {}
         path, more = resource.path(namespace), ""
@@ -128,7 +128,7 @@ class Cluster:
         return items, page["metadata"].get("resourceVersion") or ""
 
     def get(self, resource: Resource, namespace: str, name: str, role: str = "read") -> Data | None:
-        """One object, or None when it is not there. Raises NoKind when none could be."""
+        """Return an object, or None if it does not exist. Raises NoKind if its kind is unknown."""
         try:
             answer = Answer("get", str(resource), namespace, role=role)
             return self._object(self._json(answer, "get", resource.path(namespace, name)))
@@ -140,7 +140,7 @@ class Cluster:
     def watch(
         self, resource: Resource, namespace: str, name: str, version: str, seconds: int
     ) -> Iterator[tuple[str, Data]]:
-        """What happens to one object from a version on: type of event, and object.
+        """Yield each watch event of one object after a resourceVersion: its type, and the object.
 
         Ends after some seconds. BOOKMARK events tell the version alone. Raises Expired when the
         version is too old, and Unreachable when the connection broke.
@@ -188,7 +188,7 @@ class Cluster:
                 yield time, text
 
     def resource(self, api_version: str, kind: str) -> Resource:
-        """How the API names a kind. Raises NoKind when it does not know it."""
+        """Return the API resource of a kind. Raises NoKind if the server does not serve it."""
         prefix = "apis" if "/" in api_version else "api"
         answer = Answer("get", f"{kind} ({api_version})")
         listing = self._json(answer, "get", f"/{prefix}/{api_version}")
@@ -205,7 +205,7 @@ class Cluster:
     def dry_run(
         self, resource: Resource, namespace: str, body: Mapping[str, Data], manager: str
     ) -> Data:
-        """What the object would be after a server-side apply, without applying it.
+        """Return the object as a server-side apply would leave it, without applying it.
 
         Conflicts with other managers are overruled, as GitOps engines do it. Raises Refused with
         the API server's words when it would not be accepted.
@@ -313,7 +313,7 @@ class Cluster:
 
 
 def _typed(page: Mapping[str, Data]) -> Callable[[Mapping[str, Data]], Data]:
-    """Items with the apiVersion and kind that those of built-in kinds leave to their list.
+    """Return a function that adds apiVersion and kind to items: lists of built-in kinds omit them.
 
     https://kubernetes.io/docs/reference/using-api/api-concepts/#collections
     """
@@ -323,7 +323,7 @@ def _typed(page: Mapping[str, Data]) -> Callable[[Mapping[str, Data]], Data]:
 
 
 def _within(seconds: float, call: Callable[[], T], slow: ClusterError) -> T:
-    """What a call returns; `slow` after some seconds, and the call is left to itself.
+    """Return what a call returns; raise `slow` after a number of seconds, and let the call run on.
 
     What it returns then is closed: it is not read any more.
     """

@@ -61,7 +61,7 @@ class Refused(ClusterError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was asked for; `about_object`: a refusal is of the object and not of us.
+    """A request to the API server; with `about_object`, a refusal is about the object, not us.
 
     `role` is the one that allows all that the verb does.
     """
@@ -78,7 +78,7 @@ class Answer:
 
 
 def failed(answer: Answer, status: int, body: object, where: str) -> ClusterError:
-    """An answer other than 200 as the error it means."""
+    """Return the ClusterError that an answer other than 200 stands for."""
     text = _status(body)
     message = redact(" ".join(str(text.get("message") or "").split()))
     if status == 401:
@@ -104,7 +104,7 @@ def failed(answer: Answer, status: int, body: object, where: str) -> ClusterErro
 
 
 def _of_a_log(status: int, message: str) -> ClusterError | None:
-    """Why a pod that is there has no log now; None where that is not known."""
+    """Return why an existing pod's log cannot be read now, or None if the status does not say."""
     if status == 400:
         return Waiting(message)
     if message.startswith('nodes "'):  # nodes "a" not found
@@ -143,5 +143,5 @@ _SOURCE = re.compile(r" \(_ssl\.c:\d+\).*")
 
 
 def _last(text: str) -> str:
-    """`...: [Errno 111] Connection refused` without what leads up to it."""
+    """Return the last part of a chained error message, such as `Connection refused`."""
     return _SOURCE.sub("", text.rpartition("] ")[2] or text).rstrip(")'")

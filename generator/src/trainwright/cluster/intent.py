@@ -24,7 +24,7 @@ from trainwright.specs.select import Selection, select
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredRun:
-    """One job as git has it. `desired` is its state, active or suspended where it is rendered.
+    """One job as git has it. `desired` is its run's state; if rendered, it is active or suspended.
 
     `manifest` is the object that an operator makes pods of, `beside` all that is rendered with it;
     None and empty when nothing is. `held` is what the run is behind.
@@ -42,7 +42,7 @@ class DesiredRun:
 
     @property
     def namespace(self) -> str:
-        """Where the object is: a run stays where it began. Empty when nothing is rendered."""
+        """The object's namespace, which a run never changes. Empty if nothing is rendered."""
         return self.manifest.identity[2] if self.manifest else ""
 
 
@@ -63,7 +63,7 @@ class DesiredState:
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """Where the runs are: the environment's own, and those in which earlier ones began."""
+        """The namespaces of runs: the environment's own, then those where earlier ones began."""
         own = self.environment.namespace
         return (own, *sorted({i.namespace for i in self.intents if i.namespace} - {own}))
 
@@ -117,7 +117,7 @@ def _place(workspace: Workspace, selection: Selection, jobs: tuple[JobFile, ...]
 
 
 def _intents(workspace: Workspace, selection: Selection) -> Iterator[DesiredRun]:
-    """What is rendered of each job, or why nothing is."""
+    """Yield the desired run of each job; one that is not rendered has its state alone."""
     folder = workspace.folder(selection.environment)
     for file in selection.jobs:
         recorded = folder.recorded(file.name)

@@ -41,7 +41,7 @@ def workload_for(
 def reason(
     workload: Mapping[str, Data] | None, queue: str, all_: Sequence[Mapping[str, Data]] = ()
 ) -> tuple[str, str]:
-    """Why it is not admitted, as a word and a sentence; empty when it is.
+    """Return why a Workload is not admitted, as a word and a sentence; both empty when it is.
 
     `all_` are the Workloads of its namespace: of those with one shape Kueue evaluates the first,
     and leaves the others without a condition.
@@ -71,7 +71,7 @@ def reason(
 
 
 def _evicted(condition: Mapping[str, Data], quota: Mapping[str, Data]) -> tuple[str, str]:
-    """Why it had to stop ("Preempted"), and then what it waits for since."""
+    """Return why a Workload was evicted ("Preempted"), and a message with what it waits for now."""
     why, since = (clean(entry.get("message") or "") for entry in (condition, quota))
     waits = since if _BYPASSED not in since and since not in why else ""
     return condition.get("reason") or "Evicted", "; ".join(filter(None, (why, waits)))
@@ -87,7 +87,8 @@ _UNSAID = (
 def _of_its_like(
     workload: Mapping[str, Data], others: Sequence[Mapping[str, Data]]
 ) -> tuple[str, str] | None:
-    """Why a workload of the same shape in the same queue waits, which holds for this one too."""
+    """Return the reason and message of a pending workload of the same shape in the same queue,
+    which hold for this one too; None if there is none."""
     wanted = _shape(workload)
     for other in others:
         quota = _conditions(other).get("QuotaReserved", {})
@@ -107,7 +108,7 @@ _PLACED = ("nodeSelector", "affinity", "tolerations", "runtimeClassName", "prior
 
 
 def _shape(workload: Mapping[str, Data]) -> Data:
-    """What decides whether a workload fits: its queue, its priority, what its pods ask for."""
+    """Return what decides whether a workload fits: queue, priority, and its pods' requests."""
     spec = workload.get("spec") or {}
     return (
         spec.get("queueName"),

@@ -23,7 +23,7 @@ _DEPLOYMENT = Resource(api_version="apps/v1", plural="deployments"), "kueue-cont
 
 
 def read(cluster: Cluster) -> tuple[Kueue, str]:
-    """The configuration, and the image of what runs by it. Raises ClusterError."""
+    """Return Kueue's configuration and the image of its manager. Raises ClusterError."""
     written = _configuration(text(dig(_get(cluster, *_CONFIG_MAP), "data", _FILE)))
     deployment = _get(cluster, *_DEPLOYMENT)
     pod = dig(deployment, "spec", "template", "spec", "containers")
@@ -68,7 +68,7 @@ def _frameworks(written: Mapping[str, Data]) -> tuple[str, ...]:
 
 
 def _waits(written: Mapping[str, Data]) -> WaitForPodsReady | None:
-    """How long it waits; None: as its version has it where nothing is written."""
+    """Return Kueue's waitForPodsReady, or None if it is left to the default of its version."""
     block = written.get("waitForPodsReady")
     former = text(written.get("apiVersion")).endswith("/v1beta1")
     if former and not dig(block, "enable"):

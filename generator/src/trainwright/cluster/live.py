@@ -31,8 +31,8 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One object before and after. `before` is None when it is not there yet, `after` when the
-    API server refuses it, for the reason `refused` and because of `fields`."""
+    """One object in the cluster and as applied. `before` is None if it does not exist yet, `after`
+    if the API server rejects it: `refused` is the reason, `fields` are those that it names."""
 
     manifest: Manifest
     before: str | None
@@ -50,7 +50,7 @@ class Comparison:
         return "/".join(filter(None, (namespace, f"{kind}.{group}" if group else kind, name)))
 
     def diff(self) -> Iterator[str]:
-        """A unified diff from the live object to what it would be, without credentials."""
+        """Yield a unified diff from the live object to the applied one, without credentials."""
         if self.after is None:
             return
         yield from unified_diff(
@@ -93,7 +93,7 @@ def _pointer(field: str) -> Pointer:
 
 
 def compare(cluster: Cluster, namespace: str, manifest: Manifest, manager: str) -> Comparison:
-    """One rendered object against the cluster. Nothing is changed there."""
+    """Compare a rendered object with the cluster by a dry run, which changes nothing there."""
     body = {**manifest.body, "metadata": {**manifest.body["metadata"], "namespace": namespace}}
     manifest = replace(manifest, body=body)
     try:
@@ -117,7 +117,7 @@ def _text(body: dict[str, Data]) -> str:
 
 
 def _stripped(body: Mapping[str, Data]) -> dict[str, Data]:
-    """An object without what the API server and controllers keep of it."""
+    """Return an object without what the API server and controllers write: status, bookkeeping."""
     metadata = {k: v for k, v in body["metadata"].items() if k not in _BOOKKEEPING}
     notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != _LAST_APPLIED}
     metadata = {k: v for k, v in metadata.items() if k != "annotations"}

@@ -42,7 +42,7 @@ class LogOptions:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line of a pod's log; `note` says that it is ours, about the log."""
+    """One line of a pod's log, or with `note` a remark of Trainwright about the log."""
 
     pod: LivePod
     text: str
@@ -50,7 +50,8 @@ class LogLine:
 
 
 def in_order(pods: Sequence[LivePod], *, failed_first: bool) -> tuple[LivePod, ...]:
-    """Pods by rank; those that failed before the others where that is what people look for."""
+    """Return pods by rank; with `failed_first`, failed ones first, and root causes before the ranks
+    that only failed because of them."""
 
     def weight(pod: LivePod) -> int:
         ending = pod.ending or pod.before
@@ -62,7 +63,7 @@ def in_order(pods: Sequence[LivePod], *, failed_first: bool) -> tuple[LivePod, .
 
 
 def reports(pods: Sequence[LivePod]) -> Iterator[LogLine]:
-    """What the runtime reports of the rank that failed first, for those who read no further."""
+    """Yield the runtime's report of the rank that failed first, for those who read no further."""
     failure = first_failure(pods)
     if failure is not None and failure[1].report is not None:
         yield LogLine(failure[0], failure[1].report.message, note=True)
@@ -180,7 +181,7 @@ def _stream(
 def _after(
     cluster: Cluster, namespace: str, pod: LivePod, options: Mapping[str, str], position: _Position
 ) -> Iterator[LogLine]:
-    """Lines that were not read before: a stream goes on from whole seconds and repeats some."""
+    """Yield lines not read before: a resumed stream starts at a whole second and repeats some."""
     for at, text in cluster.log(namespace, pod.name, options, follow=True):
         position.lost = 0
         if at > position.last:

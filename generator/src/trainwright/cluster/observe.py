@@ -48,7 +48,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """Everything that the cluster says of one object."""
+    """Everything that the cluster reports about one run's object."""
 
     body: Mapping[str, Data]
     pods: tuple[LivePod, ...] = ()
@@ -58,7 +58,7 @@ class Observation:
 
 
 def state_of(kind: Kind, observation: Observation) -> State:
-    """The state of a run: what its object says, made precise by its pods."""
+    """Return the state of a run: its object's status, refined by its pods."""
     state = kind.status.state_of(observation.body)
     state = replace(state, message=clean(state.message))
     if state.over:
@@ -126,7 +126,7 @@ def _without_pods(state: State, notices: Sequence[Notice]) -> State:
 
 
 def _restarting(seen: State, observation: Observation, broken: Sequence[LivePod]) -> State:
-    """What ended pods, and what keeps those from starting that replace them."""
+    """Return the state with why pods failed, and what keeps their replacements from starting."""
     pods = current(observation.pods)
     failing = first_failure(broken or pods) or _last_failure(observation.pods)
     cause = failure(*failing) if failing else (seen.reason, seen.message)
@@ -146,7 +146,7 @@ def _explained(state: State, why: Sequence[tuple[str, str]]) -> State:
 def _delays(
     seen: State, observation: Observation, broken: Sequence[LivePod] = ()
 ) -> list[tuple[str, str]]:
-    """What keeps pods from being ready that are not broken, and others from being made."""
+    """Return why pods outside `broken` are not ready, and why others cannot be created."""
     pods = current(observation.pods)
     waiting = sorted((pod for pod in pods if pod.reason and pod not in broken), key=_weight)
     delays = [_held_up(waiting)] if waiting else []
@@ -160,12 +160,12 @@ def _delays(
 
 
 def is_unexplained(total: int | None, pods: Sequence[LivePod]) -> bool:
-    """Whether pods are missing, or wait and do not say for what: events may."""
+    """Whether pods are missing, or wait without giving a reason; events may give one."""
     return lacks_pods(total, pods) or any(pod.reason == UNSCHEDULED for pod in pods)
 
 
 def lacks_pods(total: int | None, pods: Sequence[LivePod]) -> bool:
-    """Whether fewer pods are there than there should be; those that failed need another."""
+    """Whether there are fewer pods than there should be; failed ones do not count."""
     alive = sum(not _down(pod) for pod in pods)
     return alive < (total or 1)
 
@@ -175,7 +175,7 @@ def _is_starting(reason: str) -> bool:
 
 
 def current(pods: Sequence[LivePod]) -> tuple[LivePod, ...]:
-    """The newest pod of each seat: Jobs keep the failed ones beside those that replace them."""
+    """Return the newest pod of each slot: Jobs keep failed pods beside their replacements."""
     newest = {pod.place: pod for pod in pods}
     return tuple(newest.values())
 
@@ -190,7 +190,7 @@ def _weight(pod: LivePod) -> int:
 
 
 def _held_up(pods: Sequence[LivePod]) -> tuple[str, str]:
-    """What the most telling of waiting pods waits for, and how many others wait."""
+    """Return what the first of waiting pods waits for, and how many others wait."""
     first = pods[0]
     others = f" (and {len(pods) - 1} more)" if len(pods) > 1 else ""
     message = first.message or first.reason
@@ -210,7 +210,7 @@ def _with_the_failure(state: State, pods: Sequence[LivePod]) -> State:
 
 
 def first_failure(pods: Sequence[LivePod]) -> tuple[LivePod, Termination] | None:
-    """The pod that failed first, which took the others with it, and how it ended."""
+    """Return the pod that failed first, and so made the others fail, and how it ended; or None."""
     now = [(pod, pod.ending) for pod in pods if pod.ending and pod.ending.failed]
     # What a container ended with before it was started again is old news where one is down now.
     endings = now or [(pod, pod.before) for pod in pods if pod.before and pod.before.failed]
@@ -222,13 +222,13 @@ def first_failure(pods: Sequence[LivePod]) -> tuple[LivePod, Termination] | None
 
 
 def _last_failure(pods: Sequence[LivePod]) -> tuple[LivePod, Termination] | None:
-    """The pod that failed last, of those that others have replaced."""
+    """Return the last of the failed pods that have been replaced, and how it ended; or None."""
     endings = [(pod, pod.ending) for pod in pods if pod.ending and pod.ending.failed]
     return max(endings, key=lambda e: (e[1].code not in _STOPPED, e[1].at), default=None)
 
 
 def failure(pod: LivePod, ending: Termination) -> tuple[str, str]:
-    """A word and a sentence about one failed rank."""
+    """Return the reason for a failed rank in a word, and a sentence about it."""
     reason = ending.reason or "Error"
     how = "was stopped" if ending.code < 0 else f"ended with exit code {ending.code}"
     word = "" if reason == "Error" else f" ({reason})"

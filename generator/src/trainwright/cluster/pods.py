@@ -47,7 +47,7 @@ class PodSlot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Termination:
-    """How a container ended: exit code, the kubelet's word for it, and its own last words."""
+    """How a container ended: exit code, the kubelet's reason, and its termination message."""
 
     code: int
     reason: str
@@ -79,7 +79,7 @@ class Termination:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LivePod:
-    """One pod. `reason` and `message` say what it waits for; `ending` is of its current container.
+    """One pod. `reason` and `message` say what it waits for, `ending` how its container ended.
 
     `before` is how the container ended that this one replaces; `attempt` counts how often a JobSet
     has made all its pods anew. `origin` is the part of the name that a Job gives all pods of one
@@ -115,12 +115,12 @@ class LivePod:
 
     @property
     def place(self) -> str:
-        """What a pod shares with the one that replaces it."""
+        """An identity that a pod shares with its replacement."""
         return self.seat.name if self.seat else self.origin or self.name
 
     @property
     def order(self) -> tuple[str, int, str]:
-        """Those that train, then those of each role, and of several on a seat the newest last."""
+        """A sort key: training pods, then each role's; of several in a slot the newest last."""
         return (self.role, self.number, self.created)
 
 
@@ -155,7 +155,7 @@ def pod_slots(
 
 
 def assign_slots(pods: Sequence[LivePod], places: Sequence[PodSlot]) -> tuple[LivePod, ...]:
-    """Each pod with its seat, in the order of seats, of several on a seat the newest last."""
+    """Return pods with their slots, sorted by slot; of several in a slot the newest last."""
     by_name = {seat.name: seat for seat in places}
     seated = (
         replace(pod, seat=by_name.get(pod.name) or by_name.get(_SUFFIX.sub("", pod.name)))
@@ -212,12 +212,12 @@ def _count(labels: Mapping[str, str], name: str) -> int:
 
 
 def clean(text: str) -> str:
-    """Words of the cluster on one line, without credentials."""
+    """Return a text from the cluster on one line, without credentials."""
     return redact(" ".join(text.split()))
 
 
 def _ending(state: Mapping[str, Data], status: Mapping[str, Data]) -> Termination | None:
-    """How a container ended; of a pod that was evicted before it started one, that."""
+    """Return how a container ended, or why its pod failed before starting one; None if neither."""
     disrupted = _condition(status, "DisruptionTarget")
     if state.get("terminated") is None:
         if status.get("phase") != "Failed":
@@ -249,7 +249,7 @@ def _condition(status: Mapping[str, Data], name: str, holds: str = "True") -> Ma
 def _waiting(
     pod: PodTemplate, status: Mapping[str, Data], container: Mapping[str, Data], kind: Kind
 ) -> tuple[str, str]:
-    """What a pod that is not done waits for: a word, and words."""
+    """Return the reason and message of a pod that waits; both empty if it is ready or done."""
     if status.get("phase") in ("Succeeded", "Failed"):
         return "", ""
     if pod.metadata.get("deletionTimestamp"):
@@ -271,7 +271,7 @@ def _waiting(
 
 
 def _not_ready(container: Mapping[str, Data]) -> tuple[str, str]:
-    """What the training container waits for, of a pod that nothing else holds up."""
+    """Return why the training container is not ready: reason and message, empty if it is."""
     waiting = mapping(dig(container, "state", "waiting"))
     if waiting:
         return text(waiting.get("reason")) or "Waiting", text(waiting.get("message"))
@@ -281,7 +281,7 @@ def _not_ready(container: Mapping[str, Data]) -> tuple[str, str]:
 
 
 def _held_up(init: Mapping[str, Data], waits: str) -> tuple[str, str] | None:
-    """Why an init container still holds up a pod; None once it has ended well."""
+    """Return why an init container still blocks its pod, or None once it has succeeded."""
     state, name = mapping(init.get("state")), text(init.get("name"))
     ended, waiting = mapping(state.get("terminated")), mapping(state.get("waiting"))
     if ended:

@@ -21,7 +21,7 @@ ALL = "all"  # instead of a role: those that train and all others
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One job in its cluster; `object` names a run other than the one that git has."""
+    """One job in its cluster; `object` names another run's object than git's, if not empty."""
 
     cluster: Cluster
     place: DesiredState
@@ -31,7 +31,7 @@ class Session:
 
     @property
     def name(self) -> str:
-        """The object's name. Raises ClusterError when git has none."""
+        """The object's name. Raises ClusterError if git has no object of the job."""
         if self.object:
             return self.object
         if self.intent.manifest is None:
@@ -84,7 +84,7 @@ class Session:
     def wait(
         self, goal: str, timeout: float | None, say: Callable[[str], None]
     ) -> tuple[bool, str]:
-        """Whether the goal was reached, and the last state in words; `say` gets each change.
+        """Return whether the goal was reached, and the last state in words; `say` gets each change.
 
         Raises ClusterError when the time is up.
         """
@@ -119,7 +119,8 @@ def _words(run: RunStatus) -> str:
 
 
 def _of(role: str, pods: Sequence[LivePod]) -> Sequence[LivePod]:
-    """The pods of a role, or of all: without one those that train, and of roles what failed.
+    """Return the pods of a role or, with ALL, of every role; by default the training pods, and
+    those of roles that failed.
 
     Before any pod trains the roles are all there is. Raises ClusterError for one that there is not.
     """
@@ -140,7 +141,7 @@ def _failed(pod: LivePod) -> bool:
 
 
 def _with(rank: int | None, pods: Sequence[LivePod]) -> tuple[LivePod, ...]:
-    """The pods that hold a rank; where ranks are not known beforehand, the pod of that number.
+    """Return the pods that hold a rank or, if ranks are unknown, the pod of that number.
 
     Of several on one seat the newest. Raises ClusterError for a rank that there is not.
     """

@@ -52,7 +52,7 @@ _SHAPE: Data = {
 
 
 def is_object(value: Data) -> bool:
-    """Whether it has a name, and nothing in it is of another type than an API server's."""
+    """Return whether a value is a Kubernetes object, with a name and fields of the right types."""
     if not _fits(value, _SHAPE) or not isinstance(value, dict):
         return False
     return bool((value.get("metadata") or {}).get("name"))

@@ -34,7 +34,7 @@ _OURS = f"{_MANAGED_BY}=trainwright,trainwright.io/environment="
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStatus:
-    """One run: what git wants of it, what became of it, and where the two differ.
+    """One run: its desired state in git, its state in the cluster, and where the two differ.
 
     `desired` is its state in git: retired or not in it for a run that only the cluster has.
     `drift` are JSON pointers of values that the object has otherwise than git, `held` what git's
@@ -87,7 +87,7 @@ class LiveObject:
 
 
 def run_statuses(cluster: Cluster, place: DesiredState, namespace: str) -> tuple[RunStatus, ...]:
-    """The runs of an environment: one of each selected job, then older ones and strays.
+    """Return the runs of an environment: one of each selected job, then older and orphaned ones.
 
     One list of each kind, of pods and, where Kueue is used, of Workloads; events only where
     nothing else says why a run has no pods.
@@ -173,7 +173,7 @@ def run_status(
     namespace: str,
     live_object: LiveObject,
 ) -> RunStatus:
-    """One run, by what is said of it alone."""
+    """Return the status of one run, asking the cluster about that run alone."""
     sights = _sights(cluster, place, namespace, f"{RUN_LABEL}={live_object.name}", [live_object])
     is_wanted = intent.manifest is not None and intent.manifest.name == live_object.name
     return _run(
@@ -203,7 +203,8 @@ class LastLines:
 
 
 def last_lines(cluster: Cluster, namespace: str, runs: Sequence[RunStatus]) -> LastLines:
-    """What the rank wrote last that failed the first of these runs; empty where it says so itself.
+    """Return the last lines of the rank that failed first in the first failed run; empty if the
+    rank reported its failure itself.
 
     A container whose terminationMessagePolicy falls back to its log has those lines as message,
     which outlives the pod's log. That a log cannot be read is part of the answer, and hides
@@ -261,7 +262,7 @@ def _unlabelled(cluster: Cluster, place: DesiredState, namespace: str) -> Iterat
 
 
 def _is_rendered(body: Mapping[str, Data]) -> bool:
-    """Whether the chart made it: others, too, call what they label by its app's name."""
+    """Whether the chart made an object: others set the label of the app's name, too."""
     return _label(body, _MANAGED_BY) == "trainwright"
 
 
@@ -312,7 +313,7 @@ def _pods(
 
 
 def _carrier(live_object: LiveObject) -> str:
-    """The label that names an object on pods which have none of ours; empty where all have."""
+    """Return the label that names the object on pods without our labels; empty if all have ours."""
     adopted = live_object.kind.name_labels[:1] if not live_object.job else ()
     return live_object.kind.carrier or "".join(adopted)
 
@@ -336,7 +337,7 @@ def _explained(
     live: Sequence[LiveObject],
     sights: dict[tuple[str, str], Observation],
 ) -> dict[tuple[str, str], Observation]:
-    """The warnings about runs that lack pods, or whose pods do not say what they wait for.
+    """Add the warnings about runs that lack pods, or whose pods give no reason for waiting.
 
     They are about the object itself, or about what it makes its pods through.
     """
@@ -424,7 +425,7 @@ def _desired(place: DesiredState, intent: DesiredRun | None, live_object: LiveOb
 
 
 def _placed(manifest: Manifest, live_object: LiveObject) -> dict[str, Data]:
-    """What git has, in the namespace that was asked for."""
+    """Return git's object, in the namespace of the live one."""
     metadata = {
         **manifest.body["metadata"],
         "namespace": live_object.body["metadata"].get("namespace"),

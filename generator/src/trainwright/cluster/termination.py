@@ -23,7 +23,7 @@ class RankFailure:
 
 
 def parse(text: str) -> RankFailure | None:
-    """The report of the runtime, or None for the words of another program."""
+    """Return the runtime's failure report, or None if another program wrote the text."""
     if not text.startswith("{"):
         return None
     try:

@@ -37,7 +37,7 @@ def table(runs: Sequence[RunStatus], *, color: bool) -> str:
 
 
 def detail(runs: Sequence[RunStatus], last: LastLines, *, color: bool) -> str:
-    """The runs of one job, the pods of each, reasons in full, and what the failed rank wrote."""
+    """Return one job's runs as text: pods, reasons in full, and the failed rank's last lines."""
     parts = [table(runs, color=color)]
     for run in runs:
         parts += [f"\n{visible(line)}\n" for line in _why(run) if len(line) > _WIDE]
@@ -105,7 +105,7 @@ _NOT_GIT = "git does not have it"
 
 
 def sentence(state: State) -> str:
-    """Why a run is in its phase, in the cluster's words; nothing where all is well."""
+    """Return why a run is in its phase, in the cluster's words; empty if all is well."""
     all_ready = state.phase is Phase.RUNNING and state.ready == state.total
     if all_ready or state.phase is Phase.SUCCEEDED:
         return ""

@@ -32,7 +32,7 @@ def listed(cluster: Cluster, namespace: str) -> tuple[list[Data], list[str]]:
 
 
 def one(cluster: Cluster, namespace: str, manifest: Manifest) -> Data | None:
-    """An object as the cluster has it; None where it has none."""
+    """Return the live object of a manifest, or None if the cluster has none."""
     kind = trains(manifest)
     assert kind is not None
     try:

@@ -44,7 +44,7 @@ GOALS = {
 def objects(
     cluster: Cluster, resource: Resource, namespace: str, name: str, timeout: float | None
 ) -> Iterator[Data | None]:
-    """An object at first, after each change, and every now and then; None while it is not there.
+    """Yield an object at once, after each change and now and then; None while it does not exist.
 
     Ends when the time is up. A version that the API server has forgotten makes it list again, a
     connection that breaks is made again.

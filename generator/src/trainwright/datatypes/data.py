@@ -68,7 +68,7 @@ def dig(value: Any, *keys: str) -> Any:
 
 
 def amount(value: Any, default: int = 1) -> int:
-    """The value if it is a whole number, else what stands for one that is left out."""
+    """Return the value if it is a whole number, else the default for one that is left out."""
     number = integer(value)
     return default if number is None else number
 

@@ -16,7 +16,7 @@ from trainwright.datatypes.quantity import seconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """What one node has for pods, as Kubernetes quantities; empty where it is not known."""
+    """What one node offers to pods, as Kubernetes quantities; empty if unknown."""
 
     cpu: str = ""
     memory: str = ""
@@ -148,7 +148,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitOps:
-    """Who applies what is rendered, from where, and what it asks before it deletes a run."""
+    """Which GitOps engine applies rendered files, from where, and what it asks before deletions."""
 
     engine: Literal["argocd", "flux", "none"] = "argocd"
     mode: Literal["rendered", "chart"] = "rendered"
@@ -166,7 +166,7 @@ class GitOps:
 
     @property
     def chart_of_new_runs(self) -> ChartSource:
-        """The chart, with the revision that it has where none is written."""
+        """The chart, with the default revision if none is written."""
         default = "main" if self.chart.url else self.repository.revision
         git = self.chart.path and not self.chart.oci
         return replace(self.chart, revision=self.chart.revision or default) if git else self.chart
@@ -174,7 +174,7 @@ class GitOps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitForPodsReady:
-    """How long Kueue waits for pods that it admitted, in seconds; None: as long as by default."""
+    """How long Kueue waits for pods that it admitted, in seconds; None is Kueue's default."""
 
     enable: bool = True
     timeout: int | None = field(default=None, metadata=written(read=seconds))
@@ -201,7 +201,7 @@ def _elsewhere(queues: Mapping[str, Data]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """One deployment place: cluster, namespace, and the rules jobs there live under."""
+    """An environment to deploy to: a cluster, a namespace, and the rules for jobs there."""
 
     name: str = field(metadata=NOT_WRITTEN)
     namespace: str

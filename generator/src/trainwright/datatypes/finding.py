@@ -67,7 +67,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A value that changed around a run and that its next run will take up, and where it stands.
+    """A value that has changed since a run began and that its next run will take, and its location.
 
     None is a value that is not there. `why` is given where the run could have taken it.
     """

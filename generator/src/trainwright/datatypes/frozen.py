@@ -92,7 +92,7 @@ def _methods(cls: type[Any]) -> Iterator[tuple[str, Callable[..., object]]]:
 
 
 def _comparisons(cls: type[Any]) -> Iterator[tuple[str, Callable[..., object]]]:
-    """The methods by which values are sorted: by their fields, one after the other."""
+    """Yield the name and function of each ordering method, which compares field by field."""
     compared = _compared(cls)
 
     def method(compare: Callable[[Any, Any], object]) -> Callable[..., object]:

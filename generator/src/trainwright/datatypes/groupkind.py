@@ -21,7 +21,7 @@ class GroupKind(NamedTuple):
 
     @classmethod
     def of(cls, api_version: str, kind: str) -> GroupKind:
-        """The kind of an object; one without apiVersion is of the kind that is known here."""
+        """Return the kind of an object; without an apiVersion, the registered kind of that name."""
         if not api_version:
             return _BY_NAME.get(kind, cls("", kind))
         return cls(api_version.rpartition("/")[0], kind)
@@ -64,5 +64,5 @@ _BY_NAME = {
 
 
 def recognize(kinds: Iterable[GroupKind]) -> None:
-    """Let objects of these kinds be known by their name alone, where apiVersion is left out."""
+    """Register kinds, so that objects without an apiVersion are recognized by their kind's name."""
     _BY_NAME.update((kind.kind, kind) for kind in kinds)

@@ -20,7 +20,7 @@ PATCH = "podPatch"  # the field of a spec in which a pod is written as Kubernete
 
 
 def _unless(default: str) -> Callable[[str], str]:
-    """Reads a default as the empty text, which leaves names alone."""
+    """Return a reader that turns a default into "", so that the names of runs do not change."""
     return lambda value: "" if value == default else value
 
 
@@ -75,14 +75,14 @@ class Entrypoint:
 
     @property
     def launched(self) -> bool:
-        """Whether a launcher starts it, and not the container itself."""
+        """Whether a launcher starts the program, rather than the container itself."""
         return not (self.argv or self.image)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlagStyle:
-    """How flags become arguments. Empty is what the form has by itself: switches and repeated
-    flags behind dashes, values and brackets in `k=v`.
+    """How flags become arguments. Empty is the form's default: with dashes, switches and repeated
+    flags; in `k=v`, values and brackets.
     """
 
     form: Literal["--k=v", "--k v", "-k=v", "-k v", "k=v"] = "--k=v"
@@ -127,7 +127,7 @@ class Resources:
 
     @property
     def requests(self) -> dict[str, str]:
-        """What is requested of everything that a node has, by its name in Kubernetes."""
+        """What is requested, by the name of the resource in Kubernetes."""
         return {
             "cpu": self.request_cpu or self.cpu,
             "memory": self.request_memory or self.memory,
@@ -146,8 +146,8 @@ class Resources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceClaim:
-    """Devices that a driver allocates: a ResourceClaim of each pod's own, by a template, or one
-    that is there. `request` is the part of it that the container uses, where it has several.
+    """Devices that a DRA driver allocates: by a ResourceClaim for each pod, from a template, or by
+    an existing claim. `request` is the request in it that the container uses, if there are several.
     """
 
     name: str = field(metadata=NOT_WRITTEN)
@@ -186,7 +186,7 @@ def _variables(written: Mapping[str, Data]) -> dict[str, Variable]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentSource:
-    """A ConfigMap or Secret of which every key is a variable; one of the two."""
+    """A ConfigMap or a Secret, exactly one of them, whose keys all become environment variables."""
 
     config_map: str = ""
     secret: str = ""
@@ -243,14 +243,14 @@ def file_digest(raw: bytes) -> str:
 
 
 def _written_bytes(file: Mapping[str, Data]) -> bytes | None:
-    """What a spec itself says that is in a file; None of a file of the repository."""
+    """Return a file's bytes if its content is in the spec, or None if it is in the repository."""
     if "binaryData" in file:
         return base64.b64decode(file["binaryData"])
     return file["content"].encode() if "content" in file else None
 
 
 def _files(written: Mapping[str, Data]) -> tuple[File, ...]:
-    """The files of a spec; those of the repository without their bytes, which `resolve` adds."""
+    """Return a spec's files; those in the repository lack their bytes, which `resolve` adds."""
     return tuple(
         File.of(path, raw, file.get("mode", ""))
         if (raw := _written_bytes(file)) is not None
@@ -305,7 +305,7 @@ class SecretKey:
     external: ExternalSecret | None = None
 
     def reference(self, own: str = "", variable: str = "") -> dict[str, Data]:
-        """The key as an entry of `env` has it; of a fetched one, in the run's `own` Secret."""
+        """Return the key as `env` refers to it; an external one is in the run's `own` Secret."""
         if self.external:
             return {"name": own, "key": variable}
         entry: dict[str, Data] = {"name": self.name, "key": self.key}
@@ -347,7 +347,7 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracking:
-    """Where experiment trackers file what the script logs, and of which code."""
+    """The experiment trackers' project for what the script logs, and the code's commit."""
 
     project: str
     commit: str = ""
@@ -423,7 +423,7 @@ def _container_parts(written: Mapping[str, Data]) -> dict[str, Data]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """A container beside the one that trains: an init container or a sidecar.
+    """A container beside the training container: an init container or a sidecar.
 
     It mounts those of the job's volumes that `mounts` names. `parts` are further fields, as
     Kubernetes has them.
@@ -445,8 +445,8 @@ class Container:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """When a pod of a role serves: an HTTP path that answers, or a command that succeeds, or else a
-    connection to its port.
+    """When a pod of a role is ready: when an HTTP path answers, a command succeeds or, by default,
+    its port accepts connections.
 
     `within` is how many seconds the first answer may take.
     """
@@ -458,7 +458,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """What a job is that serves another one while that trains; `port` is where its pods listen.
+    """The role of a job that serves another while it trains; `port` is where its pods listen.
 
     `retries` and `grace_period` are what it says itself: those that it inherits are operation.
     """
@@ -586,7 +586,7 @@ class Job:
 
     @property
     def groups(self) -> tuple[Job, ...]:
-        """The job that trains, and those beside it that serve it; each knows the others."""
+        """The training job, then the jobs that serve it; each has all of the latter as `roles`."""
         return (self, *(replace(role, roles=self.roles) for role in self.roles))
 
 

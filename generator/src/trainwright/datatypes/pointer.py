@@ -58,7 +58,7 @@ class Pointer(str):
 
     @property
     def parent(self) -> Pointer:
-        """What the last key is in; the whole is in itself."""
+        """The pointer to the container that has the last key; the root is its own parent."""
         return Pointer(self.rpartition("/")[0])
 
     @property
@@ -122,7 +122,7 @@ def typed(path: str) -> Iterator[tuple[Step, ...]]:
 
 
 def _bracketed(path: str) -> tuple[Step, ...] | None:
-    """The steps of a path with brackets, or None when one does not close."""
+    """Return the steps of a path with brackets, or None if a bracket is not closed."""
     steps: list[Step] = []
     at = 0
     while at < len(path):
@@ -203,7 +203,7 @@ _GONE = object()
 
 
 def _changed(data: Any, keys: list[str], value: Any) -> Any:
-    """The same data but for one value, of which only what lies above it is copied."""
+    """Return the data with one value changed or removed, copying only the containers above it."""
     key, *rest = keys
     copied: Any = list(data) if isinstance(data, list) else dict(data)
     at: Any = int(key) if isinstance(data, list) else key

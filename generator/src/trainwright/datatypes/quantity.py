@@ -19,7 +19,7 @@ _POWERS |= {f"{unit}i": Decimal(1024) ** (i + 1) for i, unit in enumerate("KMGTP
 
 @lru_cache(maxsize=4096)  # many objects ask for the same few amounts, and many rules for each
 def parse(text: str) -> Decimal:
-    """The number a quantity stands for, in cores, bytes or pieces. ValueError when it is none."""
+    """Return a quantity's value in cores, bytes or units. Raises ValueError if it is invalid."""
     match = _SYNTAX.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a Kubernetes quantity")
@@ -28,7 +28,7 @@ def parse(text: str) -> Decimal:
 
 
 def read(value: object) -> Decimal | None:
-    """A quantity wherever one may stand in an object, or None when there is none."""
+    """Return the quantity that a field of an object has, or None if its value is not one."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):  # a union is slower
         return None
     try:

@@ -31,7 +31,7 @@ def digest(raw: bytes) -> str:
 
 
 def digest_of_data(data: Any) -> str:
-    """SHA-256 of data, in hex, whatever order the keys of its mappings stand in."""
+    """Return the SHA-256 of data in hex, whatever the order of keys in its mappings."""
     return digest(json.dumps(data, sort_keys=True, separators=(",", ":")).encode())
 
 
@@ -54,7 +54,7 @@ def identical(one: Any, other: Any) -> bool:
 
 
 class Difference(NamedTuple):
-    """A value that differs; None stands for one that is not there."""
+    """A value that differs between two mappings; None is an absent value."""
 
     path: Pointer
     before: Any
@@ -67,7 +67,7 @@ ORDER = "(order)"  # the last key of a path: the order of the keys of a mapping
 def differences(
     old: Mapping[str, Any], new: Mapping[str, Any], ordered: Collection[str] = ()
 ) -> Iterator[Difference]:
-    """Where two mappings differ: in the order of the new one, and then what is there no more.
+    """Yield the differences of two mappings: in the order of the new one, then what was removed.
 
     They are walked through as far as both have keys. `ordered` are keys of the whole below which
     the order of keys counts.

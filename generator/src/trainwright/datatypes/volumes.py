@@ -13,7 +13,7 @@ from trainwright.datatypes.pointer import Pointer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A PersistentVolumeClaim to make. It outlives the run, since it holds what the run made."""
+    """A PersistentVolumeClaim to create. It outlives the run, since it holds the run's results."""
 
     size: str
     storage_class: str = ""  # empty: the cluster's default
@@ -105,7 +105,7 @@ class Volume:
 
     @property
     def mounted(self) -> tuple[Mount, ...]:
-        """Every place where it appears in the container that trains."""
+        """All of the volume's mounts in the training container."""
         if not self.mount_path:
             return self.mounts
         first = Mount(

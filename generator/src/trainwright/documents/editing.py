@@ -45,7 +45,7 @@ def put(file: str, raw: bytes, pointer: str, value: Data, *, note: str = "") -> 
 
 
 def drop(file: str, raw: bytes, pointer: str) -> bytes:
-    """The file without a key; a block that would be left empty goes with it. Raises EditError."""
+    """Return the file without a key and any block that this leaves empty. Raises EditError."""
     data, source = _data(file, raw), _Source(_text(raw))
     path = Pointer(pointer).parts
     while len(path) > 1 and source.alone(path):
@@ -59,7 +59,7 @@ def drop(file: str, raw: bytes, pointer: str) -> bytes:
 
 
 def note(raw: bytes, pointer: str) -> str:
-    """The comment behind a value on its line, without the hash."""
+    """Return the comment after a value on its line, without the hash, or "" if there is none."""
     source = _Source(_text(raw))
     entry = source.find(Pointer(pointer).parts)
     if entry is None or entry.elsewhere:
@@ -104,7 +104,7 @@ def _stop(node: Node) -> int:
 
 
 def _end(node: Node) -> int:
-    """Where the last value in a node ends: a block itself reaches over the comments behind it."""
+    """Return where a node's last value ends: a block's own end includes trailing comments."""
     if isinstance(node, MappingNode | SequenceNode) and not node.flow_style and node.value:
         last = node.value[-1]
         return _end(last[1] if isinstance(last, tuple) else last)
@@ -152,11 +152,11 @@ class _Source:
         return len(self.text) if end < 0 else end
 
     def next_line(self, at: int) -> int:
-        """Where the line after an offset begins: at the offset itself behind a literal block."""
+        """Return where the line after an offset begins: after a literal block, at the offset."""
         return at if self.text[:at].endswith("\n") else min(self.line_end(at) + 1, len(self.text))
 
     def without(self, entry: _Entry) -> str:
-        """The text without an entry, and without its lines if it has them for itself."""
+        """Return the text without an entry, and without its lines if nothing else is on them."""
         text, entries = self.text, self.entries(entry.mapping)
         index = next(i for i, other in enumerate(entries) if other.key is entry.key)
         if not entry.mapping.flow_style:

@@ -59,7 +59,7 @@ _HEADER = re.compile(r"[|>][-+0-9]*[ ]*(?:#|$)")
 
 
 def read(raw: bytes) -> tuple[Data] | None:
-    """The data of one document, or None where only the careful reader can tell."""
+    """Return the data of one document, or None if only the slower parser, `yamlio`, can decide."""
     try:
         text = raw.decode()
         if text.lstrip(" \n").startswith("{"):
@@ -80,7 +80,7 @@ def rendered(text: str) -> list[dict[str, Data]]:
 
 
 def _json(text: str) -> tuple[Data] | None:
-    """All parsers read JSON alike, but for keys that are there twice and broken escapes."""
+    """Return JSON data; parsers differ in duplicate keys and broken escapes only."""
     if "\\ud" in text.lower():
         return None
     return (json.loads(text, object_pairs_hook=_unique, parse_float=number, parse_constant=_no),)
@@ -122,7 +122,7 @@ _SIMPLE = re.compile(
 
 @lru_cache(maxsize=100_000)  # manifests are made of the same lines again and again
 def _sure(line: str) -> bool:
-    """Whether a line can be read in one way only, whatever stands around it.
+    """Whether a line can be read in one way only, whatever its context.
 
     What is in brackets has rules of its own, and has to end on the line on which it begins.
     """

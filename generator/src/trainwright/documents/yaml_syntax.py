@@ -20,7 +20,7 @@ _CLOSED_BY = {"{": "}", "[": "]"}
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What is wrong at which place, and what to write instead."""
+    """What is wrong in a YAML text, where, and what to write instead."""
 
     message: str
     at: Place
@@ -62,7 +62,7 @@ class Fault:
 
 
 def explain(fault: Fault) -> Explanation | None:
-    """The first explanation that fits; None where libyaml's own words have to do."""
+    """Return the first explanation that fits, or None if libyaml's own message has to do."""
     for read in _READINGS:
         if explanation := read(fault):
             return explanation
@@ -70,13 +70,13 @@ def explain(fault: Fault) -> Explanation | None:
 
 
 def missing_space(text: str) -> str:
-    """`pool: h100`, for a word that lacks the space behind its colon; else nothing."""
+    """Return `pool: h100` for a word that lacks the space after its colon, else ""."""
     match = _NO_SPACE.fullmatch(text)
     return _pair(match[1], match[2]) if match else ""
 
 
 def _pair(key: str, value: str, sign: str = ": ") -> str:
-    """A key and its value as they are to be written, without what may be confidential."""
+    """Return a key and its value as they should be written, without what may be confidential."""
     secret = value and (named(key, value) or suspicious(value))
     return f"{key}{sign}{'…' if secret else value}"
 

@@ -133,7 +133,7 @@ CORE = Dialect(loader=_Loader, scalars=_SCALARS)
 
 
 def parse(file: str, raw: bytes) -> Document | tuple[Finding, ...]:
-    """Read one mapping from YAML text; what is wrong with it comes back as findings.
+    """Return the document in a YAML text, which must be one mapping, or findings if it is broken.
 
     Aliases and merge keys are expanded; the positions of what they bring are those of the anchor.
     """
@@ -165,7 +165,7 @@ def _unseen(file: str, text: str) -> Iterator[tuple[Location, str]]:
 def documents(
     file: str, raw: bytes, dialect: Dialect, *, above: int = 0, limit: int = MAX_BYTES
 ) -> Iterator[Document | tuple[Finding, ...]]:
-    """Every document of a text, whatever its shape, or what is wrong with it.
+    """Yield every document of a text, whatever its type, or the findings if it is broken.
 
     The text begins after `above` lines of its file and may have `limit` bytes. Behind what is no
     YAML nothing more can be read.
@@ -444,7 +444,7 @@ class _Builder:
 
 
 def _joined(key: Node, value: Node) -> Iterator[_Refusal]:
-    """`{gpu:8}` is a key without a value to YAML alone."""
+    """Yield a refusal for `{gpu:8}`, which is a key without a value in YAML."""
     meant = missing_space(key.value) if isinstance(key, ScalarNode) and not key.style else ""
     if meant and not value.value:
         written = meant.replace(": ", ":", 1)  # without a credential's value
@@ -599,7 +599,7 @@ def _has_blocks(data: Data) -> bool:
 
 
 def inline(value: Data) -> str:
-    """A value on one line, as it may stand behind any key of a file that people write."""
+    """Return a value on one line, valid after any key of a YAML file that people write."""
     events = _events({"k": value}, flow=True)
     text: str = yaml.emit(events, Dumper=yaml.CSafeDumper, width=1_000_000, allow_unicode=True)
     return text[len("{k: ") : -len("}\n")]
@@ -657,7 +657,7 @@ def _plain_event(value: Data) -> yaml.ScalarEvent:
 
 
 def _number(value: float) -> str:
-    """A number both readers take for the same one: PyYAML wants a dot before an exponent."""
+    """Return a number that both YAML parsers read alike: PyYAML needs a dot before an exponent."""
     text = repr(value)
     mantissa, exponent, power = text.partition("e")
     if exponent and "." not in mantissa:

@@ -30,7 +30,7 @@ _ESCAPE = re.compile(
 
 
 class HalfCharacterError(ValueError):
-    """An escape that is half of a pair stands alone, at an offset of the text."""
+    """The escape of half a surrogate pair, without the other half, at an offset of the text."""
 
     def __init__(self, escape: str, offset: int):
         super().__init__(f"the escape {escape} is half of a character, and the other is not there")
@@ -39,7 +39,7 @@ class HalfCharacterError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """A text to be composed, and what brings its nodes back to what was written."""
+    """A text ready for the YAML composer, and what restores the original values in its nodes."""
 
     text: str
     breaks: dict[int, str] = field(default_factory=dict)  # by the character that stands for one
@@ -57,7 +57,8 @@ class Masked:
 
 
 def masked(text: str, *, breaks: bool) -> Masked:
-    """A text without pairs of escapes and, where `breaks` are content, without those.
+    """Return a text without escaped surrogate pairs and, if `breaks` are content, without Unicode
+    line breaks; each has a stand-in.
 
     Raises HalfCharacterError, and YAMLError where pairs are escaped in what is not YAML.
     """

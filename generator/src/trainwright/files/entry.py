@@ -34,7 +34,7 @@ def above(path: str) -> Iterator[str]:
 
 
 def within(paths: Iterable[str]) -> Callable[[str], bool]:
-    """Whether a path is one of some others or lies in one of them."""
+    """Return a test of whether a path is one of some paths or lies below one."""
     among = frozenset(paths)
     if not among:
         return lambda _: False
@@ -50,10 +50,10 @@ _IGNORE_FILE = ".gitignore"
 
 
 def ignore_file(folder: str) -> str:
-    """Where is said of which files in a folder git takes no note."""
+    """Return the path of a folder's .gitignore."""
     return f"{folder}/{_IGNORE_FILE}" if folder else _IGNORE_FILE
 
 
 def is_ignore_file(path: str) -> bool:
-    """Whether a file says of which others in its folder git takes no note."""
+    """Whether a path is that of a .gitignore."""
     return path.rpartition("/")[2] == _IGNORE_FILE

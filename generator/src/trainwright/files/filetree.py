@@ -72,7 +72,7 @@ def _walk(folder: str, prefix: str) -> Iterator[str]:
 
 
 def hashes(folder: Path, paths: tuple[str, ...]) -> dict[str, str]:
-    """Digest by path of the regular files that can be read; a link or a vanished one has none."""
+    """Return digests by path of readable regular files; links and missing files have none."""
     digests = {}
     for path in paths:
         full = os.path.join(folder, path)  # noqa: PTH118 - thousands of files, and Path is slow
@@ -95,7 +95,7 @@ def compare(wanted: Mapping[str, str], there: Mapping[str, str], keep: frozenset
 
 
 def apply(folder: Path, changes: Changes) -> None:
-    """Make the changes so that at every instant each file is the old one or the new one.
+    """Apply the changes; at every instant each file is either the old one or the new one.
 
     New contents are written and synced beside their place, then renamed into it in one pass,
     lists after what they list; removals come last. Killed anywhere, the next run repairs it.
@@ -138,7 +138,7 @@ def writing(folder: Path) -> Iterator[None]:
 
 
 def write(root: Path, inside: str, files: Mapping[str, bytes], before: Mapping[str, bytes]) -> None:
-    """Make or replace files: at every instant each is the old one or the new one.
+    """Create or replace files; at every instant each is either the old one or the new one.
 
     They are named from the root and lie in one folder of it, `inside`, which the caller holds (see
     `exclusive`). `before` are those that there were when the new ones were thought out: when
@@ -195,7 +195,7 @@ def _content(path: Path) -> bytes | None:
 
 @contextmanager
 def exclusive(folder: Path, waiting: Callable[[], object] = int) -> Iterator[None]:
-    """Only one process at a time changes a folder; the lock goes away with the process.
+    """Lock a folder, so that one process at a time changes it; the lock ends with the process.
 
     `waiting` is called when another one has it.
     """
@@ -220,7 +220,7 @@ def exclusive(folder: Path, waiting: Callable[[], object] = int) -> Iterator[Non
 
 @contextmanager
 def held(root: Path, waiting: Callable[[], object] = int) -> Iterator[None]:
-    """Hold the lock of a repository: no other process that takes it writes meanwhile.
+    """Hold the lock of a repository, so that no other process that takes the lock writes meanwhile.
 
     But for what this process starts: a hook of the commit that it makes may render.
     """
@@ -265,7 +265,7 @@ def _finish(folder: Path, changes: Changes, staged: list[tuple[Path, Path]]) -> 
 
 
 def _make_folder(folder: Path, parent: str) -> None:
-    """Make a folder below `folder`, without following a link out of it."""
+    """Create a folder below `folder`, without following links out of it."""
     path = folder
     for part in ("", *parent.split("/")):
         path = path / part

@@ -48,7 +48,7 @@ class Repository:
     def git(
         self, *arguments: str, given: bytes = b"", extra: Mapping[str, str] | None = None
     ) -> bytes:
-        """What a git command prints. Raises GitError with what it complains of."""
+        """Return the output of a git command. Raises GitError with git's error message."""
         return git_command.run(self.folder, arguments, given, extra or {})
 
     def line(self, *arguments: str, extra: Mapping[str, str] | None = None) -> str:
@@ -67,7 +67,7 @@ class Repository:
             ) from error
 
     def commits(self, names: Iterable[str]) -> dict[str, str]:
-        """The hashes of those commits that there are, by the names they were asked for."""
+        """Return the hashes of the commits that exist, by the names they were asked for."""
         revisions = [name for name in dict.fromkeys(names) if name and name.isprintable()]
         given = "".join(f"{name}^{{commit}}\n" for name in revisions).encode()
         try:
@@ -122,7 +122,7 @@ class Repository:
         return f"; fetch it first: `git fetch origin {revision.removeprefix('origin/')}`"
 
     def _main_branch(self) -> str:
-        """What is called like the branch that others are merged into; else the current one."""
+        """Return the main branch by its usual names, origin's first; HEAD if none exists."""
         usual = [f"{where}/{name}" for where in ("remotes/origin", "heads") for name in _USUAL]
         branches = self.line(
             "for-each-ref", "--format=%(refname:short)", *(f"refs/{name}" for name in usual)
@@ -166,7 +166,7 @@ class Repository:
         return _commit(self.folder, commit, folder, later)
 
     def has(self, commit: str, path: str = "") -> bool:
-        """Whether an object is here: a commit, or what lies at a path of one."""
+        """Whether this clone has an object: a commit, or the file or folder at a path in one."""
         try:
             self.git("cat-file", "-e", f"{commit}:{path}" if path else f"{commit}^{{commit}}")
         except GitError:
@@ -174,7 +174,7 @@ class Repository:
         return True
 
     def contains(self, commit: str, earlier: str) -> bool:
-        """Whether a commit is another one or has it in its history."""
+        """Whether a commit is the same as another one or descends from it."""
         return not self.git("rev-list", "--max-count=1", earlier, f"^{commit}")
 
     # --- writing: commits of what is on disk ---------------------------------------------------
@@ -236,7 +236,8 @@ class Repository:
     # --- writing: commits of what never was on disk --------------------------------------------
 
     def write_tree(self, base: str, removed: Iterable[str], files: Mapping[str, str]) -> str:
-        """The tree of a commit (empty: none) without some files and with others, texts by path.
+        """Write a commit's tree (empty: none) without some files and with others, and return its
+        hash. `files` are texts by path.
 
         Neither the working tree nor its index takes part.
         """
@@ -263,7 +264,7 @@ class Repository:
         return dict(zip(files, done.decode().split(), strict=True))
 
     def commit_tree(self, tree: str, parent: str, message: str) -> str:
-        """A commit of a tree, on no branch yet; signed where the user signs commits."""
+        """Return a new commit of a tree, on no branch yet; signed if the user signs commits."""
         signs = self.line("config", "--type=bool", "--default=false", "--get", "commit.gpgSign")
         options = [*(["-S"] if signs == "true" else []), *(["-p", parent] if parent else [])]
         made = self.git("commit-tree", *options, "-F", "-", tree, given=message.encode())
@@ -275,24 +276,24 @@ class Repository:
         return name in self.line("remote").split()
 
     def remote_tip(self, remote: str, branch: str) -> str:
-        """The commit that a branch of a remote (a name, a URL or a path) is at; empty for none."""
+        """Return the commit of a branch of a remote (a name, URL or path), or "" if none."""
         line = self.line("ls-remote", "--quiet", "--", remote, f"refs/heads/{branch}")
         return line.partition("\t")[0]
 
     def fetch(self, remote: str, wanted: str) -> None:
-        """Bring a commit of a remote here, by its hash or a ref, without moving any branch."""
+        """Fetch a commit of a remote, by its hash or a ref, without moving any branch."""
         quietly = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
         self.git("fetch", *quietly, "--", remote, wanted)
 
     def push(self, remote: str, commit: str, branch: str) -> None:
-        """Move a branch of a remote forward to a commit; one that is elsewhere is left alone."""
+        """Fast-forward a remote's branch to a commit. Raises GitError if that is impossible."""
         once = ("--quiet", "--no-follow-tags", "--no-force")
         self.git("push", *once, "--", remote, f"{commit}:refs/heads/{branch}")
 
 
 class Differing:
-    """The paths below a folder that differ between a commit and another, or what is on disk: kept
-    up to date by looking at those that were edited.
+    """The paths below a folder that differ between a commit and another one or the files on disk,
+    kept current by comparing only edited files again.
     """
 
     def __init__(self, repository: Repository, commit: str, folder: str, head: str | None = None):
@@ -301,7 +302,7 @@ class Differing:
         self._paths: frozenset[str] | None = None
 
     def paths(self, edits: Collection[str] = ()) -> frozenset[str]:
-        """The paths once these files and folders were edited."""
+        """Return the differing paths after edits of these files and folders."""
         previous = self._paths
         if previous is None or len(edits) > _MANY or any(map(_tells_git, edits)):
             changed = self._repository.changed(*self._asked)
@@ -316,8 +317,8 @@ class Differing:
 
 
 class Settings:
-    """What decides, besides the files below a root, which of them git ignores and what differs:
-    the configuration, the index, and patterns of the folders above, the clone and the user.
+    """What decides, outside the files below a root, which of them git ignores or finds changed: the
+    configuration, the index, and the patterns of parent folders, the clone and the user.
     """
 
     def __init__(self, root: Path):
@@ -366,12 +367,12 @@ _TELLS_GIT = frozenset({*_OF_FOLDERS, ".git"})
 
 
 def _tells_git(path: str) -> bool:
-    """Whether a file says what git takes note of among others."""
+    """Whether a file controls how git treats other files, such as a .gitignore."""
     return not _TELLS_GIT.isdisjoint(path.split("/"))
 
 
 def _mark(path: Path) -> _Mark:
-    """What changes with a file: its time of change, size and inode; None without one."""
+    """Return a file's modification time, size and inode, to detect changes; None without one."""
     try:
         status = path.stat()
     except OSError:
@@ -392,7 +393,7 @@ def find(folder: Path) -> tuple[Repository, str]:
 
 
 def around(folder: Path) -> tuple[Repository, str]:
-    """The same as `find`, for a folder that git has been asked about before."""
+    """Do what `find` does without asking git, for a folder that git has accepted before."""
     top = git_command.top(folder)
     if top is None:
         raise GitError(f"{folder} is not in a git repository: run `git init` there, and commit")
@@ -429,7 +430,7 @@ def ignored(root: Path, folder: str) -> frozenset[str]:
 
 
 def _where(folder: str, among: Collection[str]) -> Sequence[str]:
-    """The paths in a folder that a command looks at: all of it without any."""
+    """Return a git command's path arguments: those of `among` in a folder, or all of it."""
     start = f"{folder}/" if folder else ""
     return ("--", *(f"{start}{path}" for path in sorted(among) or ["."]))
 
@@ -453,7 +454,7 @@ class _Objects:
         self._size = 0
 
     def read(self, wanted: Collection[str]) -> Mapping[str, bytes | None]:
-        """Contents by hash, None for what this clone lacks. Thousands cost one process."""
+        """Return contents by hash, None for what this clone lacks. One process reads thousands."""
         if self._size > _KEPT:
             self._known, self._size = {}, 0
         missing = [name for name in dict.fromkeys(wanted) if name not in self._known]
@@ -516,7 +517,7 @@ class Commit:
 
     @cached_property
     def _folders(self) -> dict[str, dict[str, Kind]]:
-        """What each folder holds, by its path; the root's is empty."""
+        """The entries of each folder by its path, which is empty for the root."""
         children: dict[str, dict[str, Kind]] = {"": {}}
         for path, (kind, _, _) in self._blobs.items():
             parent, _, name = path.rpartition("/")
@@ -558,7 +559,8 @@ class Commit:
         return self._known[path]
 
     def _beside(self, path: str) -> Iterable[str]:
-        """The files that are read with one: of what is read later those of its folder, or all."""
+        """Return the paths to read together with one: all but the late ones, or for a late one
+        those of its folder, and after some folders everything."""
         if not self._is_later(path):
             return (it for it in self._blobs if not self._is_later(it))
         if len(self._near) == _FEW:
@@ -574,11 +576,11 @@ class Commit:
         return self._later in path.split("/") and not path.endswith(_AHEAD)
 
     def _is_read(self, path: str) -> bool:
-        """Whether a path is a file, and none that is too large."""
+        """Whether a path is a file that is not too large to be read."""
         return self.kind(path) == "file" and not _is_large(self._blobs[path][2])
 
     def several(self, paths: Iterable[str]) -> dict[str, bytes]:
-        """The bytes of those paths that are files, in one go."""
+        """Return the bytes by path of those paths that are files, read in one go."""
         return self._contents({it: self._blobs[it][1] for it in paths if self._is_read(it)})
 
     def _contents(self, names: Mapping[str, str]) -> dict[str, bytes]:
@@ -606,5 +608,5 @@ def _commit(repository: Path, commit: str, folder: str, later: str) -> Commit:
 
 
 def _is_large(size: str) -> bool:
-    """Whether a file is none that is read; of one that a partial clone lacks it is not known."""
+    """Whether a file is too large to be read; False if a partial clone does not have its size."""
     return size.isdigit() and int(size) > MAX_BYTES

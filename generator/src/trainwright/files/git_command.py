@@ -93,7 +93,7 @@ _NAMED = {
 
 
 class GitError(SourceError):
-    """Git could not do what was asked; the message is its own, and so is the exit status."""
+    """A failure of git, with its message and exit status."""
 
     def __init__(self, message: str, status: int = 0):
         super().__init__(message)
@@ -151,7 +151,7 @@ def _reading(folder: Path, command: str) -> Iterator[str]:
 
 
 def _without_filters(folder: Path) -> Iterator[str]:
-    """Settings that take away what others of this repository name by a word of their own."""
+    """Yield settings that disable git's configured filters and hooks, which have any name."""
     listed = os.fsdecode(run(folder, ("config", "--null", "--list", "--name-only")))
     for pattern, overrides in _NAMED.items():
         for name in sorted(
@@ -189,7 +189,7 @@ def _inherited(*kept: re.Pattern[str]) -> dict[str, str]:
 
 
 def absolute_path() -> str:
-    """Return PATH without what is relative to the working folder, or is empty and so means it."""
+    """Return PATH without entries that are relative, or empty, which means the working folder."""
     entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return os.pathsep.join(filter(os.path.isabs, entries)) or os.devnull
 

@@ -59,7 +59,7 @@ class Lineage:
 
 
 def find(root: Path, against: str = "", head: str = "HEAD") -> Lineage | None:
-    """The branch that `head` is the tip of; None without a repository, or a commit in it.
+    """Return the branch whose tip is `head`, or None without a repository or a commit in it.
 
     `against` is the branch that it is merged into: by default the one that a forge's job names,
     or else the usual one. Raises NoBase where the clone lacks the history to say.
@@ -81,8 +81,8 @@ def find(root: Path, against: str = "", head: str = "HEAD") -> Lineage | None:
 
 
 def history(root: Path, revision: str, against: str = "") -> Lineage:
-    """All commits that led to one, as a branch that began with nothing; or, where `against` names
-    an earlier commit, as one that began there.
+    """Return the history of a commit as a branch that began from nothing or, if `against` names an
+    earlier commit, from that.
 
     Raises GitError for a commit that is not there, or that `against` has already.
     """
@@ -105,7 +105,7 @@ def state(root: Path, against: str = "") -> Mapping[str, str]:
 
 
 def _named(root: Path, names: tuple[str, ...]) -> dict[str, str]:
-    """The commits of those names that there are; none without a repository."""
+    """Return the existing commits by name; empty if there is no repository."""
     top = git_command.top(root)
     if top is None:
         return {}
@@ -156,7 +156,7 @@ _MERGE = re.compile("refs/pull/[0-9]+/merge")
 
 
 def _of_forge(repository: Repository) -> str:
-    """What the pull request of a job in this clone goes into; empty outside of one.
+    """Return the branch or commit that a CI job's pull request in this clone goes into, or "".
 
     https://docs.github.com/en/actions/reference/workflows-and-actions/variables
     https://docs.gitlab.com/ci/variables/predefined_variables/

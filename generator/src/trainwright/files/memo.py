@@ -32,7 +32,7 @@ class Memo:
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """Note nothing of what is read meanwhile."""
+        """Record no dependencies for what is read meanwhile."""
         self.being_made.append({})
         try:
             yield
@@ -48,7 +48,7 @@ _MISSING: Any = _Missing()
 
 
 class Cell(Generic[_Value]):
-    """One value, what it was made of and what is made of it."""
+    """A cached value, the cells that it was computed from, and those computed from it."""
 
     __slots__ = ("_make", "_memo", "_read", "_same", "_version", "is_current", "readers", "value")
 
@@ -70,7 +70,7 @@ class Cell(Generic[_Value]):
         self.is_current = value is not _MISSING
 
     def get(self) -> _Value:
-        """The value as it is now, for what is being made of it."""
+        """Return the current value, and note it as read by what is being computed."""
         if not self.is_current:
             self._settle()
         self.note()
@@ -99,7 +99,7 @@ class Cell(Generic[_Value]):
         self._read = None
 
     def detach(self) -> None:
-        """Drop the value, and be known to none of those that it read."""
+        """Drop the value, and unregister from all cells that it read."""
         self._detach_from(self._read or ())
         self.drop()
 
@@ -178,7 +178,7 @@ class Owner:
         self.cells: dict[tuple[Any, ...], Cell[Any]] = {}
 
     def detach(self) -> None:
-        """Be kept by nothing that its values were made of, once another object takes its place."""
+        """Unregister from all that its values were made of, once another object replaces it."""
         for cell in self.cells.values():
             cell.detach()
 
@@ -217,5 +217,5 @@ def tracked(
 
 
 def cell_of(owner: Owner, method: Callable[..., Any], *arguments: object) -> Cell[Any] | None:
-    """What is remembered of a tracked method for some arguments; None where it was not called."""
+    """Return the cell of a tracked method for some arguments, or None if it was never called."""
     return owner.cells.get((method.__wrapped__, *arguments))  # type: ignore[attr-defined]

@@ -30,7 +30,7 @@ def location(root: Path, name: str) -> Path:
 
 
 def _base() -> Path:
-    """The user's folder for caches; without a home, as in some containers, one that cannot be.
+    """Return the user's cache folder or, without a home as in some containers, an impossible path.
 
     https://specifications.freedesktop.org/basedir-spec/latest/: a relative path is ignored.
     """
@@ -109,7 +109,7 @@ class Kept(Generic[_Value]):
             return {}
 
     def recall(self, name: str, is_as: Callable[[Any], bool]) -> _Value | None:
-        """A value, if all that it was made of still is as it was then."""
+        """Return a value if everything that it was made from is unchanged, else None."""
         try:
             made_of, value = self._before[name]
             if not is_as(made_of):
@@ -121,11 +121,11 @@ class Kept(Generic[_Value]):
         return restored
 
     def keep(self, name: str, value: _Value, made_of: object) -> None:
-        """Have a value for the next process."""
+        """Keep a value for the next process."""
         self._now[name] = made_of, self._write(value)
 
     def save(self, others: Container[str] = ()) -> None:
-        """Write what was recalled and kept, and what there was of some others."""
+        """Save the values that were recalled or kept, and of the earlier ones those in `others`."""
         if not self._now:
             return
         values = {name: it for name, it in self._before.items() if name in others} | self._now
@@ -134,7 +134,7 @@ class Kept(Generic[_Value]):
 
 
 def write(path: Path, text: str) -> None:
-    """Replace what is remembered; what cannot be written is no failure."""
+    """Replace a cache file; failing to write it is no error."""
     temporary = path.with_name(f"{path.name}-{os.urandom(8).hex()}")
     try:
         with contextlib.suppress(OSError):

@@ -36,11 +36,11 @@ class Tree(Protocol):
     """Files by path relative to a root, with slashes, without a leading one."""
 
     def entries(self, folder: str) -> tuple[Entry, ...]:
-        """What lies in a folder, sorted by name. Raises SourceError when it cannot be listed."""
+        """Return a folder's entries, sorted by name. Raises SourceError if it cannot be listed."""
         ...
 
     def kind(self, path: str) -> Kind:
-        """What lies at a path, a link not followed."""
+        """Return the kind of what is at a path, without following a link."""
         ...
 
     def read(self, path: str) -> bytes:
@@ -153,7 +153,7 @@ def read_given(path: str | os.PathLike[str]) -> bytes:
 
 
 def too_large(path: str | os.PathLike[str]) -> OSError:
-    """What reading a file comes to that is larger than what people write or is rendered."""
+    """Return the error for a file that is larger than anything people write or that is rendered."""
     return OSError(errno.EFBIG, f"Larger than {MAX_BYTES // 2**20} MiB", str(path))
 
 

@@ -16,7 +16,7 @@ from trainwright.datatypes.pointer import Pointer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
-    """One kind of mistake; `remedy` is used when the finding has nothing more precise to say.
+    """One kind of mistake; `remedy` is the default for findings without a more precise one.
 
     Those that are `waivable` have their weight set in environment.yaml, as rules have.
     """
@@ -59,7 +59,7 @@ _WORDS = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-
 
 
 def _of(key: str) -> Diagnostic:
-    """The kind of mistake with an id, which is an error unless its words say otherwise."""
+    """Return the diagnostic with an id, which is an error unless its entry says otherwise."""
     words = _WORDS[key]
     severity = Severity(words.get("severity", Severity.ERROR))
     return Diagnostic(**{**words, "id": key, "severity": severity})

@@ -53,7 +53,7 @@ _COMMENT = re.compile(r"\s*(?:#.*)?")
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What a line says: `value` between the two others; the key of an entry."""
+    """A line split before and after `value`, with the key and indent if it is an entry."""
 
     before: str
     value: str
@@ -67,7 +67,7 @@ class _Part:
 
 
 def redact_lines(lines: Sequence[str]) -> list[str]:
-    """The lines of a file of YAML or JSON, each as it may be shown: their number stays."""
+    """Return the lines of a YAML or JSON file without credentials; the number of lines stays."""
     if not suspicious("\n".join(lines)):
         return list(lines)
     texts = [line.rstrip("\r\n") for line in lines]
@@ -81,7 +81,7 @@ def redact_lines(lines: Sequence[str]) -> list[str]:
 
 
 def _without(texts: Sequence[str], spans: Iterable[Found]) -> list[str]:
-    """The lines without what was found in all of them, which may go over several."""
+    """Return the lines without the credentials found in their joined text, which may span lines."""
     within: dict[int, list[Found]] = {}
     starts = [0, *accumulate(len(text) + 1 for text in texts)]
     for start, end, kind in spans:
@@ -116,7 +116,7 @@ def _visible(line: str) -> str:
 
 
 def of_words(words: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """The kinds of the credentials that words are together, each with the number of its word."""
+    """Yield each credential that words form together: the index of its first word, and its kind."""
     starts = [0, *accumulate(len(word) + 1 for word in words)]
     for credential in credentials("\n".join(words)):
         yield bisect_right(starts, credential.start) - 1, credential.kind
@@ -163,7 +163,7 @@ def _item(line: str) -> _Part | None:
 
 
 def _part(line: str, match: re.Match[str], key: str = "", indent: int = 0) -> _Part:
-    """A line behind what a pattern takes, without the comma of JSON."""
+    """Return a line split behind a pattern's match, with the trailing comma of JSON split off."""
     value = line[match.end() :].rstrip()
     value = value.removesuffix(",") or value
     at = match.end() + len(value)
@@ -171,7 +171,7 @@ def _part(line: str, match: re.Match[str], key: str = "", indent: int = 0) -> _P
 
 
 def _hidden(lines: Sequence[str]) -> frozenset[int]:
-    """The numbers of the lines that only go on with what an earlier line begins to show."""
+    """Return the numbers of lines that only continue a credential begun on an earlier line."""
     numbers: set[int] = set()
     depth = -1  # how deep the lines of a value are at least
     for number, line in enumerate(lines):
@@ -187,7 +187,7 @@ def _indent(line: str) -> int:
 
 
 def _depth(lines: Sequence[str], number: int) -> int:
-    """How deep a credential's value goes on below its line; -1 where it ends on it."""
+    """Return the indent below which a credential's value goes on, or -1 if it ends on its line."""
     entry = _entry(lines[number])
     if entry is None or not _gives_away(lines, number, entry):
         return -1
@@ -207,7 +207,7 @@ def _gives_away(lines: Sequence[str], number: int, entry: _Part) -> bool:
 
 
 def _names(lines: Sequence[str], number: int, indent: int) -> Iterator[str]:
-    """What stands as `name` directly above or below a line, at the same depth."""
+    """Yield the values of `name` directly above and below a line, at the same indent."""
     for step in (-1, 1):
         at = number + step
         while 0 <= at < len(lines) and _COMMENT.fullmatch(lines[at]):
@@ -230,7 +230,7 @@ def _shown(lines: Sequence[str], number: int) -> str:
 
 @lru_cache(_LINES)
 def _inline(line: str) -> str:
-    """A line without the credentials that it gives a name itself."""
+    """Return a line without the credentials that it names itself."""
     for pattern in (_NAMED, _NAMED_BEHIND):
         line = pattern.sub(lambda m: _hide(m, m["name"]), line)
     return redact_names(_FLOW.sub(lambda m: _hide(m, m["key"].rpartition(".")[2]), line))
@@ -255,6 +255,6 @@ def _hide(match: re.Match[str], name: str) -> str:
 
 
 def _covered(text: str) -> str:
-    """A line of which nothing is shown but where it begins."""
+    """Return the line with everything after its indentation hidden."""
     inside = text.lstrip()
     return text[: len(text) - len(inside)] + (HIDDEN if inside else "")

@@ -41,7 +41,7 @@ def _without_look_alikes(match: re.Match[str]) -> str:
 
 
 def _is_mixed(word: str) -> bool:
-    """Whether Latin letters stand beside others that look like them."""
+    """Whether a word mixes Latin letters with characters that look like Latin letters."""
     return bool(_LOOKS_LATIN.search(word)) and any("a" <= c <= "z" or "A" <= c <= "Z" for c in word)
 
 
@@ -53,7 +53,7 @@ def spelled(character: str) -> str:
 
 
 def hidden(text: str) -> str:
-    """The first character of a text that people do not see or take for another; or nothing."""
+    """Return the first character that is invisible or looks like another one; empty if none."""
     if text.isascii() and text.isprintable():  # as nearly all are
         return ""
     if first := _HIDDEN.search(text):

@@ -59,7 +59,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushed:
-    """Where a chart lies: `digest` is that of its manifest, which never stands for other bytes."""
+    """A chart in a registry. `digest` is its manifest's: it never refers to any other bytes."""
 
     reference: str  # oci://host/path/name:version
     digest: str
@@ -119,7 +119,7 @@ def push(archive: Path, remote: str, *, plain_http: bool) -> Pushed:
 
 
 def _there(client: RegistryClient, reference: str) -> str:
-    """The digest of what a registry has under a name; empty for nothing."""
+    """Return the manifest digest of a reference in the registry; empty if there is none."""
     try:
         digest: str = client.resolve(reference)["digest"]
     except sdk.load().HelmRegistryError as error:
@@ -215,7 +215,7 @@ def _chart_file(folder: Path, inside: str) -> Document:
 
 
 def _differing(folder: Path, tree: git.Commit) -> tuple[str, ...]:
-    """The packaged files that differ from those of a commit; none when the versions do too."""
+    """Return the packaged files that differ from a commit's; none if the versions differ, too."""
     with tempfile.TemporaryDirectory(prefix="trainwright-") as scratch:
         old_folder, packed = Path(scratch, "old"), Path(scratch, "packed")
         _check_out(tree, "", old_folder)
@@ -279,7 +279,7 @@ def _bytes(path: Path) -> bytes:
 
 @contextmanager
 def _helm_errors() -> Iterator[None]:
-    """Helm's own words, on one line."""
+    """Raise Helm's errors as ChartError, with Helm's own message on one line."""
     try:
         yield
     except sdk.load().HelmError as error:

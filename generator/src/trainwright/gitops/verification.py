@@ -70,7 +70,7 @@ class ComparedSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """The rendered sets of a commit. `base` is the one that was believed; empty for none."""
+    """The rendered sets of a commit. `base` is the trusted commit; empty if there was none."""
 
     commit: str
     base: str
@@ -84,7 +84,7 @@ class Verification:
 def verify(
     root: Path, revision: str, patterns: tuple[str, ...], against: str, options: BuildOptions
 ) -> Verification:
-    """Render what a commit holds again, each run from the sources of the commit that brought it.
+    """Render again all that a commit holds, each run from the sources of the commit that added it.
 
     A file beside these is different as well where an engine would change what it applies by it.
     Nothing is believed but what the commit `against` holds, if there is one; of a commit that was
@@ -158,7 +158,7 @@ def _compared(
 
 
 def _changed_beside(tree: Tree, finding: Finding) -> Compared:
-    """A file by which an engine applies others than those that are equal."""
+    """Return as different a file that makes an engine apply something else than the equal files."""
     place = finding.place
     is_file = tree.kind(place.file) == "file"
     return Compared(
@@ -175,7 +175,7 @@ def _changed_beside(tree: Tree, finding: Finding) -> Compared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stated:
-    """What a published folder says of itself, which is nothing that is believed."""
+    """What a published folder states about itself. It is not trusted."""
 
     folder: str
     environment: str
@@ -188,7 +188,7 @@ class _Stated:
 
 
 def _stated(repository: Repository, commit: str) -> Iterator[_Stated]:
-    """The statements that a commit holds. Raises SourceError for one that is none."""
+    """Yield the statements in a commit. Raises SourceError for a malformed one."""
     tree = repository.tree(commit)
     for path in tree.paths:
         folder, _, name = path.rpartition("/")
@@ -214,7 +214,7 @@ def _parsed(raw: bytes, folder: str) -> _Stated:
 def _of_published(
     publisher: Publisher, repository: Repository, commit: str, stated: _Stated, limits: str
 ) -> ComparedSet:
-    """A published folder, each commit of it rendered again over what the branch held before.
+    """Compare a published folder, rendering each of its commits again on top of its parent.
 
     What was not equal once stays so until it is rendered anew.
     """
@@ -256,7 +256,9 @@ def _parent(repository: Repository, commit: str) -> str:
 def _published(
     publisher: Publisher, repository: Repository, step: _Stated, last: _Stated, held: Holding
 ) -> tuple[Mapping[str, bytes], str]:
-    """What a source renders to over what a branch held; what it held, and why that is all."""
+    """Return the files that a source renders to on top of what the branch held, and "" as the
+    reason; if it cannot be rendered, return what the branch held, and why.
+    """
     name = step.source[:12]
     for source in (step.source, last.source):
         if not repository.has(source):

@@ -127,7 +127,7 @@ class _Bare:
 
 
 def _without_schema(path: Path, content: bytes | None) -> _Bare | None:
-    """A chart apart from its schema; None for one without, or with one that only Helm compiles."""
+    """Return a chart split from its schema; None without one, or if only Helm can compile it."""
     files = None if content is None else _archived(path, content)
     with suppress(OSError, ValueError, sdk.load().HelmError):
         text, chart = _bare_folder(path) if files is None else _bare_archive(files)
@@ -228,7 +228,7 @@ _SOURCE = re.compile(r"\A---\n# Source: [^\n]*\n")
 
 
 def _strip_source(text: str) -> str:
-    """Without the two lines that `helm template` puts before each file's text."""
+    """Return the text without the two lines that `helm template` puts before each file."""
     return _SOURCE.sub("", text).strip() + "\n"
 
 

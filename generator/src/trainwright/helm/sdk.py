@@ -28,7 +28,7 @@ def load() -> ModuleType:
 
 @cache
 def start() -> None:
-    """Begin to load the SDK: Go starts for 45 ms without the GIL, time enough for other work."""
+    """Start loading the SDK in a thread: Go takes 45 ms without the GIL, so other work goes on."""
     Thread(target=_begin, daemon=True).start()
 
 

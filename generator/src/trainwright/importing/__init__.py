@@ -35,7 +35,7 @@ _REPLACED = {
 
 
 class ImportInput:
-    """What lies in files: workloads to import, what is beside them, and what cannot be read.
+    """The contents of files: workloads to import, objects next to them, and what cannot be read.
 
     `values` are those of placeholders in manifests, by name. With `whole` an object that holds or
     stands for others is none of a kind that is read.
@@ -74,7 +74,7 @@ class ImportInput:
         self.take(self.read(paths))
 
     def read(self, paths: tuple[str, ...]) -> list[SourceObject]:
-        """The objects of files and folders; what holds command lines is taken at once."""
+        """Return the objects in files and folders. Command lines and scripts are taken at once."""
         parts: list[SourceObject] = []
         gathered = gather(tuple(_with_scripts(paths)), named_templates=True)
         self.beside += map(_not_rendered, gathered.wholes)
@@ -95,7 +95,7 @@ class ImportInput:
         return parts
 
     def take(self, parts: Sequence[SourceObject]) -> None:
-        """Take objects, each with all others beside it."""
+        """Take objects, each with all the others as objects that may belong to it."""
         for part in parts:
             self._take(part, [other for other in parts if other is not part])
         self._say_beside(parts)
@@ -131,7 +131,7 @@ class ImportInput:
             self.problems.append(str(error))
 
     def _leave(self, part: SourceObject, error: ImportingError) -> None:
-        """Take an object that no spec can say as it is, where objects are asked for."""
+        """Take an object unchanged that no spec can express, if that is wanted; else refuse it."""
         if self._whole and as_it_is.is_adoptable(part):
             self.sources.append(as_it_is.source(part, str(error)))
         else:
@@ -198,7 +198,7 @@ def _reader(words: tuple[str, ...]) -> CommandReader | None:
 
 
 def _holds_commands(raw: bytes) -> bool:
-    """Whether a file is a script: its first line that says something begins with a command."""
+    """Whether a file is a script: whether its first command is one that starts training."""
     text = raw.decode(errors="replace").lstrip("\ufeff")
     try:
         first = next(lines("", text.partition("\n---")[0]), None)

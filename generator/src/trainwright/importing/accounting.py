@@ -98,7 +98,7 @@ _NUMBERED = re.compile(r"/pods/(\d+)(/.*)", re.DOTALL)
 
 
 def _sampled(run: NormalForm, numbers: tuple[int, ...]) -> NormalForm:
-    """A run with the pods alone that stand for all."""
+    """Return a run with only those pods that stand for all of them."""
     return replace(run, pods=tuple(run.pods[at] for at in numbers if at < len(run.pods)))
 
 
@@ -120,7 +120,9 @@ _Touched: TypeAlias = tuple[tuple[Pointer, ...], ...]  # paths that change toget
 def _blamed(
     all_accounts: list[Account], touched: list[_Touched], rendered: Mapping[Pointer, Data]
 ) -> Iterator[Account]:
-    """Where one value alone decides what came out otherwise, no other is left for it."""
+    """Yield the accounts: a path that one value decides alone counts for no other value, and a
+    value without paths left is carried.
+    """
     deciding = [
         {touched_paths for touched_paths in map(_in_any_pod, sets) if len(touched_paths) == 1}
         for sets in touched
@@ -183,7 +185,9 @@ def _carried_together(whole: _Before, rendered: Mapping[Pointer, Data]) -> Itera
 def _marked(
     places: list[_Place], whole: _Before, rendered: Mapping[Pointer, Data]
 ) -> Iterator[_Place]:
-    """Those whose marks are found, and only where the rendered run agrees with what it was."""
+    """Yield the places whose marks are found in the normal form, and only in paths for which the
+    rendered run still agrees with the original.
+    """
     if len(places) < _TOO_FEW:
         return
     index = places[0][0]
@@ -217,7 +221,7 @@ _Paths: TypeAlias = tuple[Pointer, ...] | None  # None where the object is none 
 def _removals(
     whole: _Before, index: int, carried: frozenset[_Place]
 ) -> Iterator[tuple[Pointer, _Paths]]:
-    """What changes without each value of a part of which it is not known yet that it is carried."""
+    """Yield what changes without a value, for each value of a part not yet known as carried."""
     body = whole.source.parts[index].body
     for pointer, _ in scalars(body):
         if (index, pointer) not in carried and pointer not in _IDENTITY:
@@ -225,7 +229,7 @@ def _removals(
 
 
 def _unread(whole: _Before, index: int, pointers: Sequence[Pointer]) -> Iterator[Pointer]:
-    """Those of the values that mean nothing that may be any other too, tried together first.
+    """Yield those pointers whose values can be changed without effect, trying all at once first.
 
     They are texts: of anything else there are few others.
     """
@@ -306,13 +310,13 @@ _SIZES = frozenset({Pointer("/nodes"), Pointer("/elastic/0"), Pointer("/elastic/
 
 
 def _paths(whole: _Before, index: int, body: Data) -> tuple[Pointer, ...] | None:
-    """The paths of the normal form that change with a body; None when it is none any more."""
+    """Return the paths that change with another body; None if it has no normal form any more."""
     after = _form_with(whole, index, body)
     return None if after is None else _changed(whole, after)
 
 
 def _form_with(whole: _Before, index: int, body: Data) -> NormalForm | None:
-    """The normal form with another body of a part; None when it is none any more."""
+    """Return the normal form with another body for a part; None if it cannot be read any more."""
     source = whole.source
     parts = tuple(
         replace(part, body=body) if index == at else part for at, part in enumerate(source.parts)
@@ -331,8 +335,8 @@ def _form_with(whole: _Before, index: int, body: Data) -> NormalForm | None:
 def _is_like(
     whole: _Before, manifests: tuple[Manifest, ...], workload: Workload, other: SourceObject
 ) -> bool:
-    """Whether an operator makes the same pods of another body of its object, which is otherwise
-    said to nobody.
+    """Whether an operator makes the same pods from another body of its object, and nothing else in
+    the normal form depends on that body.
     """
     was = whole.workload
     operator, manifest = operators.find(manifests)
@@ -362,7 +366,7 @@ def _own(
     before: Mapping[Pointer, Data],
     rendered: Mapping[Pointer, Data],
 ) -> tuple[Pointer, ...] | None:
-    """The paths without those of containers that come and go as a whole, and were carried.
+    """Return the paths without those of containers that come and go whole, and were carried.
 
     Their own values are accountable for what is otherwise in them: no name, no restartPolicy.
     """

@@ -105,7 +105,7 @@ def run(root: Path, inputs: ImportInput, options: ImportOptions) -> AdoptionBatc
 def not_adopted(
     workspace: Workspace, environment: str, bodies: Iterable[Mapping[str, Data]]
 ) -> Iterator[SourceObject]:
-    """What of a namespace has no job yet: no run of Trainwright's, and none that was adopted."""
+    """Yield a namespace's objects that have no job: not Trainwright's runs, and not adopted."""
     files = workspace.survey.jobs.get(environment, ())
     there = [workspace.adopted(file) for file in files]
     identities = {other.manifest.identity for other in there if isinstance(other, Adopted)}
@@ -123,7 +123,7 @@ def _refuse_there(tree: Tree, adoption: Adoption, options: ImportOptions) -> Non
 
 
 def _owner(part: SourceObject) -> str:
-    """The object that made another one, as a TrainJob makes a JobSet; empty for none."""
+    """Return an object's controller as "kind/name" (a JobSet's TrainJob); empty if none."""
     owners = mappings(part.metadata.get("ownerReferences"))
     owner = next((reference for reference in owners if reference.get("controller")), {})
     return f"{owner.get('kind')}/{owner.get('name')}" if owner else ""

@@ -32,7 +32,7 @@ _DEADLINES = (("runPolicy", "activeDeadlineSeconds"), ("activeDeadlineSeconds",)
 
 
 def source(part: SourceObject, why: str) -> Source:
-    """An object that goes on as it is, and why no spec says it."""
+    """Return an object as a workload to adopt unchanged, with why no spec can express it."""
     kind, name = Manifest(body=part.body).kind, str(part.metadata.get("name", ""))
     return Source(kind=kind, name=name, target=ADOPTED.name, parts=(part,), unsaid=why)
 

@@ -55,7 +55,7 @@ def spec(source: Source, run: NormalForm, place: ImportContext, choice: Choice) 
 def _role(
     source: Source, name: str, run: NormalForm, place: ImportContext, choice: Choice
 ) -> dict[str, Data]:
-    """What a spec can say of a role."""
+    """Return the fields of a role in the spec."""
     pod, served = source.workload().of_role(name)[0], run.roles[name]
     (first, *_) = choices(place.environment, pod, "")
     requested = {**pod.resources.get("requests", {}), **pod.resources.get("limits", {})}
@@ -71,7 +71,7 @@ def _role(
 
 
 def _serving(pod: Pod) -> dict[str, Data]:
-    """Where a pod of a role listens, and by what it is known that it serves."""
+    """Return the port of a role's pods, and the check that tells when they are ready."""
     container = pod.rest.get("container", {})
     probe = container.get("readinessProbe") or {}
     started = container.get("startupProbe") or {}
@@ -89,7 +89,7 @@ def _serving(pod: Pod) -> dict[str, Data]:
 def _group(
     source: Source, pod: Pod, run: NormalForm, place: ImportContext, choice: Choice
 ) -> dict[str, Data]:
-    """What a spec can say of the pods that train, or of those of a role."""
+    """Return the fields of a spec for the pods that train, or for those of a role."""
     workload = source.workload()
     names = Names.of(workload)
 
@@ -200,7 +200,9 @@ def _image(pod: Pod, run: NormalForm) -> dict[str, Data]:
 def _literal(
     text: str, source: Source, place: ImportContext, names: Names, workload: Workload
 ) -> str:
-    """A text as the target will read it: one that is no cluster replaces nothing in it."""
+    """Return a text as the target needs it: with references for names, and with `$$` unescaped if
+    the target is no cluster, which replaces nothing.
+    """
     target = _target(source, place) or place.inherited["target"]
     plain = text.replace("$$", "$") if TARGETS[target].envelope else text
     # What looks like a reference of a spec was none.
@@ -218,7 +220,7 @@ def _files(
 
 
 def _is_file(mount: Mount, source: Source) -> bool:
-    """Whether a mount is there for what the spec holds itself."""
+    """Whether a mount is for files that the spec itself contains."""
     return mount.config in operators.configs(source.manifests())
 
 
@@ -249,7 +251,7 @@ def _program(words: tuple[str, ...], run: NormalForm, *, apart: bool) -> dict[st
 
 
 def _launcher_options(command: commands.Command, launcher: str) -> dict[str, Data] | None:
-    """Options of the launcher that do not follow from the rest; None where a job cannot set one."""
+    """Return the launcher options that other fields do not imply; None if a job cannot set one."""
     definition = LAUNCHERS.get(launcher)
     if definition is None:
         return {}
@@ -270,7 +272,7 @@ def _option(launcher: Launcher, name: str, value: str) -> Data:
 
 
 def _arguments(words: tuple[str, ...]) -> tuple[list[Data], dict[str, Data]]:
-    """Arguments as words and flags in one style; all of them as words where forms differ."""
+    """Return arguments as words and flags of one style; all as words if their styles differ."""
     parsed = parse_arguments(words)
     forms = {_flag_form(name) for name in parsed.flags}
     flags = {_plain_name(name): _flag(given) for name, given in parsed.flags.items()}
@@ -291,8 +293,8 @@ def _plain_name(name: str) -> str:
 
 
 def _flag(given: tuple[Mention, ...]) -> Data:
-    """The value in the type that people would write, where it comes out as the same word; None
-    where no value says it.
+    """Return a flag's value in the type that people would write, if it is printed the same; None if
+    no value can express it.
     """
     if not given:
         return True
@@ -396,7 +398,7 @@ _MOST_RETRIES = 10_000  # of the schema
 
 
 def _retries(source: Source, run: NormalForm) -> int | None:
-    """The limit of a run, and where it has none one that bounds what torch restarts or Jobs do."""
+    """Return a run's retries. If unlimited: PET_MAX_RESTARTS, or what a Job has by default."""
     limit = run.pods[0].restart.limit
     if limit == "unlimited":
         written = dict(source.pod().env).get("PET_MAX_RESTARTS", "")
@@ -405,7 +407,7 @@ def _retries(source: Source, run: NormalForm) -> int | None:
 
 
 def _counts_pods(source: Source) -> bool:
-    """Whether the limit counts the pods that fail with one, as the target says itself."""
+    """Whether pods that fail along with one count towards the limit, as the target declares."""
     deviations = TARGETS[source.target].deviations
     return any("/pods/*/restart/limit" in deviation.fields for deviation in deviations)
 
@@ -448,7 +450,7 @@ def _placement(pod: Pod, pool: Pool | None) -> dict[str, Data]:
 
 
 def _given(pod: Pod) -> dict[str, Data]:
-    """What pods and containers say in the words of a spec."""
+    """Return the fields of pod and container that a spec takes over, by their names in a spec."""
     of_pod = {**pod.placement, **pod.rest.get("pod", {})}
     of_container = pod.rest.get("container", {})
     if of_pod.get("hostNetwork"):  # where a spec has another default
@@ -464,7 +466,7 @@ _NOT_PATCHED = frozenset({"ephemeralContainers", "hostname", "nodeName", "priori
 
 
 def _patch(pod: Pod, target: str) -> dict[str, Data]:
-    """What neither a field of the spec nor the target says of the pods, as the last resort."""
+    """Return a podPatch, the last resort, for what neither spec fields nor the target set."""
     handled = {*POD_FIELDS.values(), *_NOT_PATCHED}
     of_pod = {
         k: v for k, v in pod.rest.get("pod", {}).items() if k not in handled and v is not None

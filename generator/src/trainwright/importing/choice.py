@@ -12,14 +12,14 @@ from trainwright.objects.pods.pod import Pod
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What there is more than one way to say: the pool, and whether the command is taken apart."""
+    """One of several ways to write a spec: its pool, and whether its command is split up."""
 
     pool: Pool | None
     apart: bool
 
 
 def choices(environment: Environment, pod: Pod, wanted: str) -> Iterator[Choice]:
-    """The ways worth trying, the preferred first; on one pool only when one is wanted."""
+    """Yield the choices worth trying, best first; only those of the wanted pool if there is one."""
     if wanted and wanted not in environment.pools:
         names = ", ".join(environment.pools) or "none"
         raise ImportingError(f'{environment.name} has no pool "{wanted}"; its pools: {names}')
@@ -34,7 +34,7 @@ def choices(environment: Environment, pod: Pod, wanted: str) -> Iterator[Choice]
 
 
 def _refuse_uncounted(environment: Environment, requested: Mapping[str, str]) -> None:
-    """A job that takes all accelerators of its machine would come to one that has none.
+    """Raise ImportingError for a job that takes all accelerators of its machine: it would get none.
 
     Unless a pool says how many that are, or is named although it has none.
     """

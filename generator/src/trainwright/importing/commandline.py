@@ -22,7 +22,7 @@ _SHELL = re.compile(r"\$(?:\{|\(|[A-Za-z_])|`")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One command, in words, with where its text begins."""
+    """One command as words, and the place where it begins."""
 
     words: tuple[str, ...]
     place: Location
@@ -30,7 +30,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandReader:
-    """One command that starts training: the words it begins with, and what the rest is."""
+    """A command that starts training: its first words, and the function that reads the line."""
 
     begins: tuple[str, ...]
     read: Callable[[Line], Source]
@@ -104,7 +104,7 @@ def taken_literally(line: Line, words: tuple[str, ...]) -> Iterator[NotImported]
 
 
 def call(names: Mapping[str, str]) -> Callable[[str], str]:
-    """What people call a pointer: the option that wrote the nearest pointer around it."""
+    """Return a function that maps a pointer to the option that wrote it or its nearest parent."""
 
     def called(pointer: str) -> str:
         inside = pointer

@@ -34,7 +34,7 @@ _INSTANCE = "app.kubernetes.io/instance"  # another one in every run
 
 
 def belongs(body: Mapping[str, Data], workload: Manifest, pod: Pod) -> bool:
-    """Whether an object is there for a workload, and a spec can ask for what it does."""
+    """Whether an object exists for a workload, and a spec can ask for what it does."""
     beside = Manifest(body=body)
     if beside.namespace and workload.namespace not in ("", beside.namespace):
         return False
@@ -69,7 +69,7 @@ _MOST_OF_FILES = 900_000  # bytes of a ConfigMap: the spec's files have to fit i
 
 
 def _is_files(config: Manifest, pod: Pod) -> bool:
-    """Whether a ConfigMap is mounted by the container that trains alone, and nothing but files."""
+    """Whether a ConfigMap has only files that a spec can hold, for the training container alone."""
     data, binary = (mapping(config.body.get(key)) for key in ("data", "binaryData"))
     texts = [text for text in data.values() if isinstance(text, str) and text and "\0" not in text]
     encoded = [
@@ -84,7 +84,7 @@ def _is_files(config: Manifest, pod: Pod) -> bool:
 
 
 def _named(pod: Pod) -> frozenset[str]:
-    """The ConfigMaps that are needed by more than mounts of the container that trains."""
+    """Return the names of ConfigMaps used by more than mounts of the training container."""
     others = (*pod.before, *pod.beside)
     origins = [variable.origin for variable in pod.declared]
     origins += [mapping(entry.get("valueFrom")) for c in others for entry in c.env]
@@ -124,7 +124,7 @@ def files(
 
 
 def _is_script(config: Manifest, pod: Pod) -> bool:
-    """Whether a ConfigMap holds the program of a pod, which a spec can hold itself, and no more."""
+    """Whether a ConfigMap holds just the program of a pod, as a script that a spec can contain."""
     data = mapping(config.body.get("data"))
     if len(data) != 1 or config.body.get("binaryData"):
         return False
@@ -182,7 +182,7 @@ def _external(manifests: Sequence[Manifest]) -> dict[tuple[str, str] | None, Fet
 
 
 def metrics(manifests: Sequence[Manifest], pod: Pod) -> dict[str, Data]:
-    """The first of the ports that are scraped, or the one that our own metrics are told to take."""
+    """Return the lowest port that is scraped or set for our own metrics; empty if there is none."""
     bodies = [m.body for m in manifests if m.identity[:2] == _MONITOR]
     named = [number for body in bodies for number in monitors.scraped(body, (pod,))]
     named += [value for name, value in pod.env if name == monitors.VARIABLE]
@@ -196,7 +196,7 @@ def metrics(manifests: Sequence[Manifest], pod: Pod) -> dict[str, Data]:
 def in_spec_terms(
     run: NormalForm, workload: Workload, manifests: Sequence[Manifest], name: str = ""
 ) -> NormalForm:
-    """A run with what stands beside it said as a spec says it, whatever it is called there.
+    """Return a run with the objects next to it expressed as in a spec, whatever their names are.
 
     `name` is that of a rendered run, which its form calls "run".
     """
@@ -260,7 +260,7 @@ def _as_spec_fields(
     pods: Pods,
     used: frozenset[tuple[str, str]],
 ) -> Iterator[tuple[str, Data]]:
-    """Each object by its kind; of a second one what differs, as there is one in a rendered run."""
+    """Yield each object by kind; of a second one what differs, as a rendered run has only one."""
     by_kind: dict[str, list[dict[str, Data]]] = {}
     for manifest in manifests:
         kind, body = manifest.identity[:2], manifest.body

@@ -19,7 +19,7 @@ Literal: TypeAlias = Callable[[str], str]  # a text as a spec has to write it
 
 
 def variables(pod: Pod, literal: Literal) -> Iterator[tuple[str, Data]]:
-    """The variables of the container that trains, but for secrets and those that place it."""
+    """Yield the training container's variables, except secrets and those that operators set."""
     for variable in pod.declared:
         if places(variable.name) or variable.secret:
             continue
@@ -32,7 +32,7 @@ def variables(pod: Pod, literal: Literal) -> Iterator[tuple[str, Data]]:
 
 
 def _origin(origin: Mapping[str, Data]) -> dict[str, Data]:
-    """Where the cluster takes a value; nothing for what a spec cannot say."""
+    """Return where the cluster takes a value from; empty if a spec cannot express that."""
     for kind, written in origin.items():
         source = mapping(written)
         if kind == "fieldRef":
@@ -82,7 +82,7 @@ def shared_memory(pod: Pod) -> str:
 
 
 def volumes(pod: Pod, is_file: Callable[[Mount], bool]) -> Iterator[tuple[str, Data]]:
-    """The volumes that containers mount; those of files that the spec holds are left out."""
+    """Yield the volumes that containers mount, except for those of files that the spec contains."""
     shm = shared_memory(pod) != "none"
     by_name = {**{mount.volume: mount.source for mount in pod.mounts}, **pod.volumes}
     devices = {
@@ -117,14 +117,14 @@ def _name(name: str, taken: Collection[str]) -> str:
 
 
 def _elsewhere(pod: Pod, volume: str) -> bool:
-    """Whether a container beside the one that trains mounts a volume."""
+    """Whether a container other than the one that trains mounts a volume."""
     others = (*pod.before, *pod.beside)
     used = [use for c in others for use in (*c.mounts, *mappings(c.body.get("volumeDevices")))]
     return any(use.get("name") == volume for use in used)
 
 
 def _source(source: Mapping[str, Data]) -> dict[str, Data]:
-    """A volume's source in its short form where it has one, else as Kubernetes has it."""
+    """Return a volume's source in the spec's short form if there is one, else as in Kubernetes."""
     kind = next(iter(source))
     written = {k: v for k, v in mapping(source[kind]).items() if v not in (None, "")}
     if kind in _SHORT:
@@ -151,7 +151,7 @@ _NOT_AS_IT_IS = frozenset(
 
 
 def init(pod: Pod, literal: Literal) -> Iterator[tuple[str, Data]]:
-    """What runs before the training, in order, with sidecars that others of them may need."""
+    """Yield what runs before the training, in order, with sidecars that later ones may need."""
     for container in pod.init:
         always = {"restartPolicy": "Always"} if container.sidecar else {}
         yield container.name, {**_container(container, pod, literal), **always}
@@ -207,7 +207,7 @@ def _mounts_of(written: Container, pod: Pod) -> Iterator[tuple[str, Data]]:
 
 
 def security(context: Mapping[str, Data]) -> dict[str, Data]:
-    """A container's security context: what it adds, since a rendered one has nothing unasked."""
+    """Return what a security context adds: a rendered container has no rights by default."""
     added = sequence(dig(context, "capabilities", "add"))
     fields = {
         key: value

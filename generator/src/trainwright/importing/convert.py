@@ -49,20 +49,19 @@ class Imported:
 
     @property
     def differing(self) -> tuple[Differing, ...]:
-        """What is added or otherwise, but for what every rendered run has."""
+        """What is added or changed, except for what every rendered run has."""
         return tuple(differing.reported(self.added))
 
     @property
     def severity(self) -> Loss | None:
-        """The worst of what is left, and of differences with which it cannot run; None of none."""
+        """The worst severity of what is left and of changes that prevent a run; None if neither."""
         severities = [left.severity for left in self.left]
         severities += [d.severity for d in self.differing if d.severity is Loss.CANNOT_RUN]
         return max(severities, key=lambda severity: severity.weight, default=None)
 
 
 def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
-    """The shortest spec that comes to the same run, or as close to it as any, on a pool if one is
-    named.
+    """Convert a workload to the shortest spec for the same run, or the closest; on `pool` if given.
 
     Raises ImportingError when no spec can be made of it.
     """
@@ -118,18 +117,18 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
 
 
 def _written(source: Source, left: Iterator[NotImported]) -> Iterator[NotImported]:
-    """What is left of what people wrote: pointers are of objects that were made while reading."""
+    """Yield what is left of what people wrote, without JSON pointers into generated objects."""
     return (loss for loss in left if not (source.is_made and loss.field.startswith("/")))
 
 
 def _others(left: Iterator[NotImported], named: Sequence[NotImported]) -> Iterator[NotImported]:
-    """What is left for another reason than what is said of it already, which says more."""
+    """Yield what is left behind, except for fields in `named`, whose reasons there say more."""
     fields = {loss.field for loss in named}
     return (loss for loss in left if loss.field not in fields)
 
 
 def _staying(source: Source, target: str) -> Iterator[NotImported]:
-    """Names that nothing replaces: a compose file has those of its services again."""
+    """Yield names that nothing replaces; between compose files, those of services still hold."""
     workload = source.workload()
     bare = source.target != target and TARGETS[source.target].envelope is not None
     for part in source.parts:
@@ -142,7 +141,7 @@ def _target(spec: Mapping[str, Data], place: ImportContext) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A spec that renders, and what had to be taken out of it for that, with the reasons."""
+    """A spec that renders, and what had to be removed from it for that, with the reasons."""
 
     spec: Mapping[str, Data]
     run: NormalForm
@@ -152,7 +151,8 @@ class _Attempt:
 def _best(
     specs: Iterable[dict[str, Data]], run: NormalForm, sample: NormalForm, place: ImportContext
 ) -> _Attempt | Unsupported:
-    """The first attempt of those that come nearest to a run, or why the first one renders not.
+    """Return the first of the attempts that come nearest to a run, or, if none of the specs
+    renders, why the first one does not.
 
     Where a sample of its pods stands for all, they are compared by theirs.
     """
@@ -189,7 +189,7 @@ _MOST_REFUSALS = 200
 def _attempt(
     spec: dict[str, Data], place: ImportContext, *, sampled: bool
 ) -> _Attempt | Unsupported:
-    """A candidate without what the environment or the target refuses."""
+    """Return a candidate without what the environment or target refuses, or the last refusal."""
     refused: dict[Pointer, str] = {}
     spec = candidate.complete(spec, place)
     refusal: Unsupported | None = None
@@ -209,7 +209,7 @@ def _attempt(
 
 
 def _without(spec: Mapping[str, Data], path: Pointer) -> dict[str, Data] | None:
-    """The spec without what a refusal is about; None when that cannot go."""
+    """Return the spec without what is refused (a name gets shorter); None if that cannot go."""
     if path == "/name":
         name = str(spec["name"])[:-1].rstrip("-")
         return {**spec, "name": name} if name else None

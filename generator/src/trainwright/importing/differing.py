@@ -22,7 +22,7 @@ class Differing:
     severity: Loss
 
     def __str__(self) -> str:
-        """In a sentence, with the path in the normal form; as the values are, where none fits."""
+        """Return a sentence with the path, or the plain values if no sentence fits."""
         difference = self.difference
         path = in_group(difference.path)
         wording = next((wording for wording in _SENTENCES if path.matches(wording.pattern)), None)
@@ -41,7 +41,7 @@ class Differing:
 
 
 class _Sentence(NamedTuple):
-    """What a difference means, by a pattern of its path and by whether a value is there."""
+    """What a changed, added or removed value means, for the paths that match a pattern."""
 
     pattern: str
     changed: str = ""
@@ -167,7 +167,7 @@ def _ranks_together(differences: list[Difference]) -> Iterator[Difference]:
 
 
 def severity(difference: Difference) -> Loss:
-    """What it means for the run: what it needs can be added, and not be another or missing."""
+    """Return what it means for the run: what the run needs may be added, not changed or lost."""
     if _is_harmless(difference):
         return Loss.COSMETIC
     needed = reasons.NEEDED.match(in_group(difference.path).replace("/pods/*/", "/pods/0/", 1))

@@ -50,7 +50,7 @@ def found(parts: Sequence[SourceObject]) -> tuple[EngineSource, ...]:
 
 
 def chosen(parts: Sequence[SourceObject]) -> tuple[list[SourceObject], list[str]]:
-    """What is to be adopted of what was given, and what could not be found.
+    """Return the objects to adopt, and a message for each source whose objects were not found.
 
     All of it where no engine's source is among it; else what that applies, and what is no training
     but may be referred to. An object that is given twice counts as the cluster has it.
@@ -175,7 +175,7 @@ def _entry(entry: Mapping[str, Data]) -> dict[str, Data]:
 
 
 def _named(part: SourceObject, entry: Mapping[str, Data], pointer: str) -> SourceObject:
-    """An object of which only its name is known."""
+    """Return an object of which only the kind, name and namespace are known."""
     version = "/".join(filter(None, (text(entry.get("group")), text(entry.get("version")))))
     metadata = {key: text(entry.get(key)) for key in ("name", "namespace")}
     body = {"apiVersion": version, "kind": text(entry.get("kind")), "metadata": metadata}
@@ -191,7 +191,9 @@ def _of_paths(source: EngineSource, parts: Sequence[SourceObject]) -> Iterator[S
 
 
 def _root(source: EngineSource, path: str, parts: Sequence[SourceObject]) -> str:
-    """The folder of the repository in which a path lies: the nearest one to the source's file."""
+    """Return the folder in which a repository's path exists: the nearest one above the source's
+    file, or else the only one. Raises ImportingError if there is none, or several.
+    """
     roots = {root for part in parts for root in _roots(_file(part), path)}
     above = [str(folder) for folder in PurePosixPath(_file(source.part)).parents]
     around = [root for root in above if root in roots]

@@ -80,7 +80,7 @@ def fetched(body: Mapping[str, Data]) -> Iterator[Fetched]:
 
 
 def remainder(body: Mapping[str, Data], used: frozenset[tuple[str, str]]) -> dict[str, Data]:
-    """What an ExternalSecret says beyond the keys that are used, defaults written out."""
+    """Return what an ExternalSecret says beyond the keys that are used, with defaults filled in."""
     spec = mapping(body.get("spec"))
     recognized = ("target", "refreshInterval", "secretStoreRef", "data")
     target = {**_POLICIES, **mapping(spec.get("target"))}

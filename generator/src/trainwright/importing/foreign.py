@@ -40,7 +40,7 @@ _OF_RUNTIMES = frozenset({"TrainingRuntime", "ClusterTrainingRuntime"})
 
 
 def unwrapped(part: SourceObject) -> tuple[SourceObject, ...]:
-    """The object itself, or those that it holds or stands for. Raises ImportingError."""
+    """Return the object itself, or those that it contains or stands for. Raises ImportingError."""
     reader = _READERS.get(Manifest(body=part.body).group_kind)
     return reader(part) if reader else (part,)
 
@@ -96,7 +96,7 @@ def _title(part: SourceObject) -> str:
 
 
 def _of_appwrapper(part: SourceObject) -> tuple[SourceObject, ...]:
-    """What an AppWrapper holds; Kueue's labels are the wrapper's, which is what it queues."""
+    """Return what an AppWrapper contains; the first object gets the Kueue labels of the wrapper."""
     components = part.spec.get("components")
     held_parts: list[SourceObject] = []
     for index, component in enumerate(components if isinstance(components, list) else ()):
@@ -133,7 +133,7 @@ def _inner(part: SourceObject, held: Mapping[str, Data], at: str, *, first: bool
 
 
 def _of_wrapper(part: SourceObject, *carried: str) -> Iterator[NotImported]:
-    """What an AppWrapper says itself."""
+    """Yield the values of an AppWrapper itself, which are not carried."""
     for pointer, value in scalars(part.body):
         parts = pointer.parts
         is_identity = parts[0] in ("apiVersion", "kind") or parts[:2] == ("metadata", "name")
@@ -159,7 +159,7 @@ def _pytorchjob(
     moved: Mapping[str, str],
     left: tuple[NotImported, ...],
 ) -> SourceObject:
-    """A PyTorchJob in the place of another object; `moved` has its pointers by the new ones."""
+    """Return a PyTorchJob in place of an object. `moved` maps new pointers to original ones."""
     metadata = part.metadata
     body = {
         "apiVersion": PYTORCHJOB.api_version,

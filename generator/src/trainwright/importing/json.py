@@ -17,7 +17,7 @@ SCHEMA = "https://trainwright.io/schemas/v1alpha1/import.schema.json"
 
 
 def render(inputs: ImportInput, batch: ImportBatch, environment: str, *, written: bool) -> str:
-    """What was imported, what was not, and what is left behind."""
+    """Return as JSON what was imported, what was not, and what is left behind."""
     data = {
         "$schema": SCHEMA,
         "apiVersion": "trainwright.io/v1alpha1",
@@ -40,7 +40,7 @@ def render(inputs: ImportInput, batch: ImportBatch, environment: str, *, written
 
 
 def _summary(batch: ImportBatch) -> Data:
-    """How many jobs there are of each worst severity; of those that are whole nothing is left."""
+    """Return the number of jobs by worst severity; `whole` are those with nothing left behind."""
     worst = [imported.severity for imported, _ in batch.imported]
     return {"whole": worst.count(None), **{kind.value: worst.count(kind) for kind in Loss}}
 

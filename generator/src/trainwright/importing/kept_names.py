@@ -71,7 +71,7 @@ def _composed(workload: Workload) -> Iterator[re.Pattern[str]]:
 
 
 def _prefixes(names: Names) -> Iterator[re.Pattern[str]]:
-    """What names of pods begin with, to which a script adds the number: llm-workload-0-."""
+    """Yield patterns for prefixes of pod names that a script numbers, such as llm-workload-0-."""
     begun = {host.partition(".")[0].rpartition("-")[0] for host in names.hosts}
     for prefix in sorted(begun - {""}):
         above = prefix.rpartition("-")[0] if prefix.rpartition("-")[2].isdecimal() else ""
@@ -118,7 +118,7 @@ def _is_read(pod: Pod, config: str, key: str) -> bool:
 
 
 def _beside(workload: Workload, names: Names) -> bool:
-    """Whether a container beside the one that trains has the name of the run as well."""
+    """Whether a container other than the training one also has the run's name in a variable."""
     first = workload.training[0]
     others = (*first.before, *first.beside)
     return any(
@@ -127,7 +127,7 @@ def _beside(workload: Workload, names: Names) -> bool:
 
 
 def is_variable(pointer: Pointer) -> bool:
-    """Whether what stands at a pointer is the value of a variable."""
+    """Whether a pointer leads to the value of an environment variable."""
     return pointer.parts[-3:-2] == ("env",)
 
 
@@ -135,5 +135,5 @@ _TEXTS = frozenset({"command", "args", "env", "data"})
 
 
 def is_text(pointer: Pointer) -> bool:
-    """Whether what stands at a pointer is read by programs, which may look a name in it up."""
+    """Whether a pointer leads to a text for programs, which may look up a name in it."""
     return not _TEXTS.isdisjoint(pointer.parts) and pointer.last != "name"

@@ -34,7 +34,7 @@ class Holder(NamedTuple):
 
 
 def holder_of(body: Mapping[str, Data]) -> Holder:
-    """What applies an object, by the marks that it leaves; kubectl leaves none."""
+    """Return what applies an object, by its labels and annotations; kubectl if none tells."""
     manifest = Manifest(body=body)
     labels, annotations = manifest.labels, manifest.annotations
     tracked = text(annotations.get("argocd.argoproj.io/tracking-id")).partition(":")[0]
@@ -50,7 +50,7 @@ def holder_of(body: Mapping[str, Data]) -> Holder:
 
 
 def steps(objects: Iterable[tuple[Mapping[str, Data], Manifest]]) -> Iterator[str]:
-    """For each holder what to do, in order, around the merge of what was written.
+    """Yield for each holder what to do, in order, before and after the written files are merged.
 
     Each object is given as the cluster has it, and as it is to be applied.
     """

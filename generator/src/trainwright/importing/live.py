@@ -30,7 +30,7 @@ def refuse_live(source: Source) -> None:
 
 
 def written_by_cluster(part: SourceObject) -> str:
-    """The pointer of what a cluster wrote into an object; empty where there is nothing."""
+    """Return a pointer to something that a cluster wrote into an object; empty if none."""
     status = mapping(part.body.get("status"))
     if any(status.values()):
         return "/status"

@@ -21,7 +21,7 @@ from trainwright.objects.pods.pod import ManifestError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
-    """A job file before and after; `changes` are what the training gets otherwise, in words.
+    """A job file before and after. `changes` says in words what becomes different for the training.
 
     `refused` is why there is no after.
     """
@@ -39,7 +39,7 @@ def successors() -> dict[str, Target]:
 
 
 def migrate(place: ImportContext, file: JobFile, to: str) -> Migration | None:
-    """The job on the target `to`; None for a job whose own target that one does not succeed.
+    """Return the job on the target `to`; None if `to` is not the successor of the job's own target.
 
     Raises ImportingError when the environment does not have the successor.
     """
@@ -77,7 +77,7 @@ def _migrated(place: ImportContext, file: JobFile, before: bytes, to: str) -> Mi
 
 
 def _only_size(spec: Data) -> int | None:
-    """The nodes of an elastic job whose range is one size, or None for any other."""
+    """Return the nodes of an elastic job of one size without live recovery; None for any other."""
     elastic = spec.get("elastic")
     if not isinstance(elastic, Mapping) or elastic.get("recovery") == "live":
         return None
@@ -112,7 +112,7 @@ def _unforeseen(was: NormalForm, will: NormalForm, targets: tuple[Target, Target
 
 
 def _changes(was: NormalForm, will: NormalForm, targets: tuple[Target, Target]) -> Iterator[str]:
-    """What the targets say of the values that differ for this job."""
+    """Yield what the targets say about those values that differ for this job."""
     paths = [difference.path for difference in equivalence.differences(was, will)]
     for target in targets:
         for deviation in target.deviations:

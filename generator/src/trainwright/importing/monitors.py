@@ -43,7 +43,7 @@ def _endpoints(body: Mapping[str, Data]) -> Sequence[Mapping[str, Data]]:
 
 
 def remainder(body: Mapping[str, Data], pods: Sequence[Pod], workload: Manifest) -> dict[str, Data]:
-    """What a PodMonitor says, the ports by their numbers, without what says whose they are."""
+    """Return a PodMonitor's spec with ports by number, without what selects the workload."""
     rest = {k: v for k, v in mapping(body.get("spec")).items() if k != "podMetricsEndpoints"}
     if all(selects(body, pod, workload.name) for pod in pods):
         rest.pop("selector")

@@ -43,7 +43,7 @@ class Names:
 
     @classmethod
     def of(cls, workload: Workload, name: str = "") -> Names:
-        """Those of a workload; where its object has a `name` of its own, "run" stands for it."""
+        """Return a workload's names, with "run" for `name`, the name of its object, if given."""
         hosts = workload.training.hostnames
         if name:
             return cls(tuple(host.replace(name, "run") for host in hosts))
@@ -74,7 +74,7 @@ class Names:
 
     @cached_property
     def _begun(self) -> str:
-        """What all names begin with up to the number, "llm-trainer-0-"; empty where they differ."""
+        """What all names begin with before the number ("llm-trainer-0-"); empty if they differ."""
         labels = [host.partition(".")[0] for host in self.hosts]
         begun = labels[0].removesuffix("0") if labels and labels[0].endswith("-0") else ""
         numbered = all(label == f"{begun}{number}" for number, label in enumerate(labels))
@@ -88,11 +88,11 @@ class Names:
 
     @cached_property
     def _service(self) -> str:
-        """The Service in whose domain the pods are found; empty where they have none."""
+        """The Service that is the domain of the pods' host names; empty if they have none."""
         return self.hosts[0].partition(".")[2] if self.hosts else ""
 
     def replaced(self, text: str, by: Callable[[int], str]) -> str:
-        """A text with each name replaced by what `by` says of the number; empty keeps it.
+        """Return a text with `by(number)` for each name; a name stays if that is empty.
 
         The domain of their Service has the number OF_SERVICE, and what their names begin with
         OF_PODS or OF_JOBS.
@@ -108,7 +108,7 @@ class Names:
         return self._pattern.sub(named, text)
 
     def may_be_in(self, text: str) -> bool:
-        """Whether a text, or the texts of which it is one, can name a pod at all."""
+        """Whether a text, or any of several texts in one, can name a pod at all."""
         return bool(self._stem) and (self._stem in text or self._is_domain_in(text))
 
     def _is_domain_in(self, text: str) -> bool:
@@ -116,7 +116,7 @@ class Names:
 
     @cached_property
     def _stem(self) -> str:
-        """What every name begins with: a text without it names none.
+        """What every name begins with. A text without it names no pod.
 
         Nothing for pods of a service without a cluster, which are called as anything is: `train`.
         """
@@ -129,7 +129,9 @@ _OTHERS = {"service": OF_SERVICE, "pods": OF_PODS, "jobs": OF_JOBS}
 
 
 def references(numbered: str) -> Mapping[int, str]:
-    """What a spec has in place of names, for a target whose pods are `numbered` like that."""
+    """Return the reference that replaces a name, by the name's number. `numbered` is what the
+    target puts between the name of a run and the number of a pod.
+    """
     pods = f"${{{{ run.name }}}}{numbered}" if numbered else ""
     jobs = pods.removesuffix("0-") if numbered.endswith("-0-") else ""
     return {0: RANK0, OF_SERVICE: SERVICE, OF_PODS: pods, OF_JOBS: jobs}

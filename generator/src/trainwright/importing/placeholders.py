@@ -77,7 +77,7 @@ def _quoted(name: str) -> str:
 
 
 def unfilled_variables(source: Source) -> Iterator[str]:
-    """What is said of variables whose value is a placeholder, once for each of these."""
+    """Yield a note if variables have placeholders as values; it lists each placeholder once."""
     texts = dict.fromkeys(
         placeholder.text for placeholder in _unfilled(source) if placeholder.of_variable
     )

@@ -32,12 +32,12 @@ def source_of(kind: Kind, part: SourceObject, others: Sequence[SourceObject], na
 
 
 def with_entrypoint(source: Source, words: tuple[str, ...]) -> Source:
-    """The workload with the command that its image would start, where it has none itself."""
+    """Return the workload with its image's own command filled in where it has no command."""
     return _filled(source, TARGETS[source.target].of.reader.entrypoint, list(words))
 
 
 def with_image(source: Source, image: str) -> Source:
-    """The workload with an image where it has none itself, or a placeholder for one."""
+    """Return the workload with an image filled in where it has none, or only a placeholder."""
     return _filled(source, "image", image)
 
 
@@ -89,7 +89,7 @@ def _at_its_largest(source: Source) -> Workload:
 
 
 def _containers(body: Data, name: str) -> Iterator[dict[str, Data]]:
-    """The container of each pod template that the operator looks for, and what stands for one."""
+    """Yield each pod template's training container, or what stands for it: trainer, services."""
     if isinstance(body, list):
         for item in body:
             yield from _containers(item, name)

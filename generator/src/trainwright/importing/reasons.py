@@ -177,7 +177,7 @@ _DECIDED_BY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reasons:
-    """What a workload's values can be left behind for.
+    """The reasons for which values of a workload can be left behind.
 
     `refused` are the fields of the spec that the environment or the target refuses, and why.
     """
@@ -189,7 +189,7 @@ class Reasons:
     namespace: str
 
     def left(self, accounts: tuple[Account, ...]) -> Iterator[NotImported]:
-        """What is left, whole branches at once where all of one is left for one reason."""
+        """Yield what is left behind, a whole branch at once if all of it has the same reason."""
         for index, part in enumerate(self.source.parts):
             own = {a.pointer: a for a in accounts if a.part == index}
             why = {p: self._why(a) for p, a in own.items() if self._is_left(a)}
@@ -210,7 +210,7 @@ class Reasons:
         return account.fate == "left"
 
     def _why(self, account: Account) -> Reason:
-        """The reason that says most of what to do, with what it means for the run."""
+        """Return the reason that best says what to do, with what it means for the run."""
         reason = next(self._known(account))
         severity = reason.severity or self._severity(account.changed)
         return reason._replace(pattern="", severity=severity)
@@ -293,7 +293,7 @@ class Reasons:
         return in_group(path).matches(_MEETS) and value_at(self.rendered, path) == "rank 0"
 
     def _is_of_config(self, account: Account) -> bool:
-        """Whether a value is a key of a ConfigMap that is there for its other keys."""
+        """Whether a value is an entry of a ConfigMap, imported for its other entries."""
         kind = Manifest(body=self.source.parts[account.part].body).group_kind
         return kind == CONFIGMAP and account.pointer.startswith(("/data/", "/binaryData/"))
 
@@ -341,13 +341,13 @@ NEEDED = re.compile(
 
 
 def _is_of_sidecar(account: Account) -> bool:
-    """Whether a name is that of a container beside the one that trains."""
+    """Whether a value is the name of a sidecar."""
     inside = ("sidecars", str(account.value))
     return any(path.parts[2:4] == inside for path in account.changed)
 
 
 def _in_spec(path: Pointer) -> tuple[str, ...]:
-    """Where a spec says what decides a value of the normal form."""
+    """Return the path of the spec's field that decides a value of the normal form."""
     role = path.parts[:2] if path.parts[0] == "roles" else ()
     return (*role, _decided_by(path))
 
@@ -392,7 +392,7 @@ def _is_secret(body: Mapping[str, Data], pointer: Pointer) -> bool:
 
 
 def _name(body: Mapping[str, Data], at: Pointer) -> str:
-    """What a value is called: an entry of env has its name beside it."""
+    """Return the name of a value: for the value in an entry of `env`, that of the variable."""
     holder = lookup(body, at.parent)
     if at.last == "value" and isinstance(holder, Mapping):
         return str(holder.get("name", at.last))

@@ -19,7 +19,7 @@ def referring(text: str, workload: Workload) -> str:
 
 
 def staying(text: str, workload: Workload, *, bare: bool) -> str:
-    """The first role of which a text that refers to all it can still names a pod, or nothing.
+    """Return the first role whose pods a text still names besides all references; empty if none.
 
     With `bare`, a word that is nothing but such a name counts as well; else the name of the role
     itself leads to its pods in the rendered run too.
@@ -44,7 +44,7 @@ def port_of(pod: Pod) -> int | None:
 
 
 def _references(role: str, pods: Pods) -> Iterator[tuple[re.Pattern[str], str]]:
-    """What to look for in a text, the longest first, and the reference to write in its place."""
+    """Yield patterns for a role's hosts and URLs, longest first, and the reference for each."""
     if len({pod.hostname for pod in pods}) < len(pods):
         return  # one name leads to all of them, to another one each time
     hosts, port = [*map(_host, pods)], port_of(pods[0])

@@ -62,7 +62,7 @@ def find(others: Sequence[SourceObject], name: Manifest, workload: Workload) -> 
 
 
 def _is_near(service: Manifest, workload: Manifest) -> bool:
-    """Whether a Service is in the namespace of a workload, outside of which it selects nothing."""
+    """Whether a Service is in the namespace of a workload: it selects no pods in any other."""
     return not service.namespace or workload.namespace in ("", service.namespace)
 
 
@@ -82,7 +82,7 @@ def _is_unknown(label: str, labels: Mapping[str, str]) -> bool:
 
 
 def _is_plain(service: Manifest, pod: Pod) -> bool:
-    """Whether a Service is nothing but a name: every label is known, and no port becomes another.
+    """Whether a Service is just a name: the pod has all labels it selects, and no port is remapped.
 
     https://kubernetes.io/docs/concepts/services-networking/service/#headless-services
     """

@@ -123,7 +123,7 @@ class _Script:
             yield from self.run(node, block)
 
     def _unsure(self, nodes: Sequence[Node], block: str) -> Iterator[ShellCommand]:
-        """Run what is perhaps not run: what it assigns is not known afterwards."""
+        """Run commands that may not run: what they assign is unknown afterwards."""
         before = dict(self._variables)
         yield from self._all(nodes, block)
         now = self._variables
@@ -183,7 +183,7 @@ class _Script:
         return holds(node, self._tested) if node.type == "test_command" else None
 
     def _tested(self, node: Node) -> str | None:
-        """The text of a word of a test; None where only the running script knows it."""
+        """Return the text of a word in a test; None if only the running script knows it."""
         text = _text(node).strip('"')
         if text in ("$#", "${#}"):
             return "0"
@@ -316,7 +316,7 @@ class _Script:
         return name, value
 
     def _words(self, node: Node) -> list[str]:
-        """The words that an argument becomes: an expansion without quotes is split."""
+        """Return the words that an argument becomes: an unquoted expansion is split."""
         several = self._several(node)
         if several is not None:
             return list(several)
@@ -355,7 +355,7 @@ class _Script:
         return expand(node) if expand else re.sub(r"\\(.)", r"\1", text.replace("\\\n", ""))
 
     def _pieces(self, node: Node) -> str:
-        """The expanded children, and what stands between them."""
+        """Return the children of a node expanded, with the text between them."""
         quoted = node.type == "string"
         raw = node.text or b""
         start = node.start_byte
@@ -514,7 +514,7 @@ def _is_and(node: Node) -> bool:
 
 
 def _is_in_background(node: Node) -> bool:
-    """Whether `&` stands behind a command, or behind the pipeline or list that it is part of."""
+    """Whether a command, or the pipeline or list that it is part of, is followed by `&`."""
     while node.parent is not None and node.parent.type in (
         "redirected_statement",
         "pipeline",
@@ -532,13 +532,13 @@ def _plain(raw: bytes, quoted: bool) -> str:
 
 
 def _is_alone(node: Node) -> bool:
-    """Whether a string in quotes is one expansion and nothing else."""
+    """Whether a quoted string consists of a single expansion."""
     inside = node.named_children
     return len(inside) == 1 and len(inside[0].text or b"") + 2 == len(node.text or b"")
 
 
 def _blanks(node: Node) -> int:
-    """How many blanks the parser counts to an expansion that stands behind another one."""
+    """Return how many leading blanks the parser adds to an expansion that follows another one."""
     text = node.text or b""
     return 0 if node.type == "string_content" else len(_BLANKS.match(text)[0])  # type: ignore[index]
 

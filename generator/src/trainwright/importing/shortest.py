@@ -42,7 +42,7 @@ _Path: TypeAlias = tuple[str, ...]
 def shorten(
     spec: Mapping[str, Data], inherited: Mapping[str, Data], render: Render
 ) -> dict[str, Data]:
-    """The spec without every key whose removal leaves the run as it is.
+    """Return the spec without all keys whose removal leaves the run unchanged.
 
     `inherited` is what it has without saying it. What is likely to be superfluous goes at once, or
     is halved until it does; everything else is tried key by key, again only where another key has
@@ -88,7 +88,7 @@ def _halved(
 
 
 def _paths(spec: Mapping[str, Data], inherited: Mapping[str, Data]) -> Iterator[_Path]:
-    """Every key that could go, from the last to the first, mappings before what is in them."""
+    """Yield each key that could go, from last to first, mappings before their contents."""
     for key in reversed(list(spec)):
         if key not in _KEPT:
             yield from _inside((key,), spec[key], inherited.get(key))
@@ -122,7 +122,7 @@ def _is_likely(spec: Data, inherited: Data, path: _Path) -> bool:
 
 
 def _without(spec: Mapping[str, Data], path: Sequence[str]) -> dict[str, Data] | None:
-    """The spec without a key, and without what is empty for want of it; None when it has none."""
+    """Return the spec without a key, and mappings that this empties; None if it lacks the key."""
     key, *rest = path
     if key not in spec:
         return None

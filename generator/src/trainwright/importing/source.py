@@ -71,7 +71,7 @@ class Source:
             return read(self.manifests(), operators.workload(self.manifests()), sampled=sampled)
 
     def check(self, kubernetes: str) -> None:
-        """Hold the objects against the schemas of their kinds, and raise what is no such value.
+        """Raise ImportingError for a value that violates the schema of its object's kind.
 
         Fields that are missing or unknown are no reason to refuse what has run somewhere. Raises
         ImportingError.

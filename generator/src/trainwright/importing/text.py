@@ -26,7 +26,7 @@ def spec(imported: Imported) -> str:
 
 
 def report(imported: Imported, path: str, paint: Callable[[str, str], str]) -> Iterator[str]:
-    """What the spec does not carry, and what its run has otherwise."""
+    """Yield the lines of an import's report: values left behind, differences of the run, notes."""
     yield f"{imported.source.place.file}: {imported.source.title} is {path}"
     for left in sorted(imported.left, key=lambda entry: -entry.severity.weight):
         yield f"  {_label('left', left.severity, paint)}{left}"

@@ -66,11 +66,11 @@ class ImportContext:
 
     @cached_property
     def inherited(self) -> Mapping[str, Data]:
-        """What a job has before it says anything."""
+        """The values that a job inherits before its own spec sets any."""
         return stack(self._layers).data
 
     def inherited_in(self, pool: str) -> Mapping[str, Data]:
-        """What a job has before it says anything but its pool, if any."""
+        """Return the values that a job inherits if its spec sets nothing but its pool, if any."""
         return stack((*self._layers, *layers.of_pool(self._layers, pool))).data
 
     def written(self, file: JobFile, raw: bytes) -> Layered:

@@ -35,7 +35,7 @@ KINDS: Mapping[GroupKind, tuple[str, ...]] = {
 
 
 def refuse_training(part: SourceObject) -> tuple[SourceObject, ...]:
-    """The workflow itself. Raises ImportingError for one of which a step trains."""
+    """Return the workflow as the only part. Raise ImportingError if one of its templates trains."""
     above = KINDS[Manifest(body=part.body).group_kind]
     for index, template in enumerate(mappings(dig(part.body, *above, "templates"))):
         at, name = Pointer.of(*above, "templates", index), text(template.get("name"))
@@ -57,7 +57,7 @@ _REMEDIES = {
 
 
 def _training(template: Mapping[str, Data]) -> Iterator[tuple[str, str]]:
-    """What a template starts that trains, by the field that says so."""
+    """Yield each field of a template that starts training, and what it starts."""
     held = _held(text(dig(template, "resource", "manifest")))
     pods = held.group_kind in SERVED or roles({**held.body, "kind": "pods"})
     if pods and held.kind not in SERVERS and text(dig(template, "resource", "action")) in _STARTS:

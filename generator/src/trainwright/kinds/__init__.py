@@ -48,7 +48,7 @@ OWNERS: Mapping[GroupKind, Kind] = {
 
 
 class _Targets(Mapping[str, Target]):
-    """What jobs can become, by name. Each is imported when it is asked for.
+    """The targets that a job can be rendered to, by name. Each is imported on first access.
 
     A job that was adopted as it is has a target, too, which is in no list.
     """

@@ -78,7 +78,7 @@ def _fixed(job: Job) -> Iterator[Unsupported]:
 
 
 def apart_from_code(problems: Iterable[Unsupported], job: Job) -> Iterator[Unsupported]:
-    """Refusals, with one at `code` for those of what a job has for its code alone."""
+    """Yield the problems, those that only the job's `code` causes as a single one at `code`."""
     classified = [(problem, _is_of_code(problem.path, job)) for problem in problems]
     yield from (problem for problem, of_code in classified if not of_code)
     if message := next((problem.message for problem, of_code in classified if of_code), ""):
@@ -96,7 +96,7 @@ def _resized(target: Target) -> str:
 
 
 def _is_of_code(path: Pointer, job: Job) -> bool:
-    """Whether a job has what is at a path for its code alone."""
+    """Whether the job has the value at a path only because it has `code`."""
     made = {
         Pointer("/initContainers"): not job.init_containers,
         Pointer("/workingDir"): not job.working_dir,
@@ -107,6 +107,6 @@ def _is_of_code(path: Pointer, job: Job) -> bool:
 
 
 def _is_set(job: Job, section: str) -> bool:
-    """Whether a part of the spec says anything but what it says by default."""
+    """Whether a section of the job spec differs from its defaults."""
     value = getattr(job, section)
     return bool(value != type(value)())

@@ -27,7 +27,7 @@ class Expressions:
 
 @dataclass(frozen=True, kw_only=True)
 class Health:
-    """One kind: `lua` reads `obj` and returns what Argo CD shows."""
+    """The health checks of one kind: `lua` reads `obj` and returns what Argo CD shows."""
 
     lua: str
     flux: Expressions

@@ -65,7 +65,8 @@ def longest_suffix(job: Job) -> str:
 
 
 def unserved(job: Job, environment: Environment, dependencies: Behaviour) -> Iterator[Unsupported]:
-    """Refuses roles that cannot all be awaited, by what a version lets one group depend on.
+    """Yield a problem if training cannot wait for all roles: because the operator's version lets a
+    group of pods depend on only one other, or because of a gang scheduler.
 
     In a gang some pods are made once the others are ready, and it waits for all.
     """
@@ -178,6 +179,6 @@ DEADLINE = "It is that of each attempt, not of the run."
 
 
 def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
-    """What none of these targets can express."""
+    """Yield what no target based on Indexed Jobs can express."""
     yield from queueing.unsuspendable(job, environment)
     yield from one_process(job)

@@ -72,7 +72,7 @@ def check_groups(part: SourceObject, pointer: str, whole: str, job_set: Mapping[
 
 
 def _not_roles(job_set: Mapping[str, Data]) -> Iterator[str]:
-    """Why groups of pods are not one that trains, decides the success, and is served by others."""
+    """Yield why the groups are not one trainer that decides success and roles that serve it."""
     groups = {text(group.get("name")): group for group in mappings(job_set.get("replicatedJobs"))}
     if len(groups) < 2:
         return
@@ -102,7 +102,7 @@ def _not_roles(job_set: Mapping[str, Data]) -> Iterator[str]:
 
 
 def _status(group: Mapping[str, Data]) -> dict[str, str]:
-    """What a group waits for of others, by their names."""
+    """Return the status that a group awaits of each group it depends on, by name."""
     depends = mappings(group.get("dependsOn"))
     return {text(d.get("name")): text(d.get("status")) or "Ready" for d in depends}
 

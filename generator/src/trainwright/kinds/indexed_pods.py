@@ -51,7 +51,7 @@ def job_pods(
     has_fields = any(entry.origin for entry in first.declared)
 
     def pod(index: int) -> Pod:
-        """They have one template, of which little depends on the index."""
+        """Return the pod of an index: all share one template, and little depends on it."""
         declared, before = first.declared, first.before
         if indexed:
             if has_fields:
@@ -139,7 +139,7 @@ def replicated_workload(name: str, spec: Mapping[str, Data]) -> Workload:
 
 
 def _awaited(spec: Mapping[str, Data], group: str, deciding: Sequence[str]) -> Awaited:
-    """What those that decide a JobSet's success wait for of another group, if all of them do."""
+    """Return the state of `group`, if any, that all groups deciding success wait for."""
     waits = {
         text(job.get("name")): {
             text(other.get("name")): other.get("status") for other in mappings(job.get("dependsOn"))

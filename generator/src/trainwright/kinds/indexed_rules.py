@@ -22,7 +22,7 @@ from trainwright.rule_model.subject import Hit, Subject
 
 @dataclass(frozen=True)
 class BatchJob:
-    """The specification of a Job, where it stands, and what its pods are.
+    """The spec of a Job, its pointer in the object, and its pod template.
 
     `owner` is the name of the object that holds it; it is `alone` where that is the Job itself.
     """
@@ -103,7 +103,7 @@ def _counts_nodes(container: Container) -> bool:
 
 
 def _meets_others(container: Container) -> bool:
-    """Whether a program is told of other ranks, and where they meet."""
+    """Whether a container's env sets MASTER_ADDR and a WORLD_SIZE of more than 1."""
     world = container.variables.get("WORLD_SIZE", "")
     return "MASTER_ADDR" in container.variables and world.isdigit() and int(world) > 1
 

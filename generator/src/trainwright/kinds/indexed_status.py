@@ -28,7 +28,7 @@ def of_jobs(jobs: Sequence[Mapping[str, Data]] | None, *, restarts: int = 0) -> 
 
 
 def by_conditions(body: Mapping[str, Data], counted: State, *, succeeded: str, waits: str) -> State:
-    """What the conditions say beyond the counts: how it ended, or that it is suspended.
+    """Return the failed, succeeded or suspended state that the object shows, else the counted one.
 
     `succeeded` is the condition of success; `waits` says for what there are no counts yet.
     """

@@ -49,7 +49,7 @@ class Reference:
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """One workload kind. What is short is said here, the rest in the modules of its `package`.
+    """One workload kind: the short facts are here, the rest in the modules of its `package`.
 
     `plural` is its name in the API, empty for what no API server serves; `aliases` are other
     identities of its objects. `container` is the one that trains, empty for the first. Fields are

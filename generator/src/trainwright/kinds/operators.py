@@ -55,7 +55,7 @@ def workload(manifests: tuple[Manifest, ...], size: int | None = None) -> Worklo
 
 
 def _without_token(pod: Pod, accounts: Set[str]) -> Pod:
-    """A pod without a token, if it says nothing and its account is one of those that mount none.
+    """Return the pod without a token if it says nothing about one and its account mounts none.
 
     https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/#opt-out-of-api-credential-automounting
     """

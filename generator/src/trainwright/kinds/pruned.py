@@ -46,8 +46,8 @@ def are_versioned(manifest: Manifest) -> bool:
 
 
 def pruned(manifest: Manifest, version: str) -> Iterator[Pruned]:
-    """The fields of an object's pods that are dropped by the definition of a version of its
-    operator, or by the newest one that is known where the version is not given.
+    """Yield the pod fields of an object that the API server prunes by the CRD of this version of
+    the operator, or of the newest known one if no version is given.
     """
     kind = OWNERS.get(manifest.group_kind)
     for pods, fields in _definition(kind, manifest.kind, version) if kind else ():

@@ -35,7 +35,7 @@ def gang_scheduler(job: Job, environment: Environment) -> str:
 
 
 def unschedulable(job: Job, environment: Environment) -> Iterator[Unsupported]:
-    """Refuses a scheduler beside the one that the job's gang or queue needs."""
+    """Yield a problem if schedulerName is not the scheduler that the job's gang or queue needs."""
     gang = gang_scheduler(job, environment)
     if gang and job.scheduler_name not in ("", gang):
         field = "gang" if job.gang else "queue"

@@ -22,7 +22,7 @@ class ImportingError(TrainwrightError):
 
 
 class Loss(StrEnum):
-    """What it means for a run that a value is left behind.
+    """How much it matters to a run that a value is not imported.
 
     `cosmetic`: the pods train the same without it. `behaviour`: they train the same program on the
     same data, and are scheduled, restarted or observed differently. `cannot-run`: the run cannot
@@ -51,7 +51,7 @@ class Reason(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotImported:
-    """A value that a job spec does not carry: what it was, where it stands, and why.
+    """A value that is not imported into the job spec: what it was, where it stands, and why.
 
     `value` is fit for people's eyes: nothing that looks like a credential is in it.
     """
@@ -85,7 +85,7 @@ def shown(name: str, value: Data) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceObject(ObjectBody):
-    """One object, with what its values are called where people wrote them, and their positions."""
+    """One object to import, with the position of each value and what people call it."""
 
     body: Mapping[str, Data]
     place: Callable[[str], Location]  # of a JSON pointer
@@ -96,7 +96,7 @@ class SourceObject(ObjectBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """What a reader makes of an object: what to import, what else is in it, what is not there.
+    """What a reader returns for an object: parts to import, values left out, objects not given.
 
     `reasons` are why values of this object are left, before those of its kind.
     """
@@ -131,5 +131,5 @@ class Reader:
 
 
 def mapping(value: Data) -> Mapping[str, Data]:
-    """A mapping wherever one should be; an empty one where something else stands."""
+    """Return a value if it is a mapping, else an empty mapping."""
     return value if isinstance(value, Mapping) else {}

@@ -78,7 +78,9 @@ def _repeated(job_set: Mapping[str, Data], above: str) -> Iterator[Hit]:
 def _coordinator(
     job_set: Mapping[str, Data], jobs: Sequence[Mapping[str, Data]], above: str, owner: str
 ) -> Iterator[Hit]:
-    """The pod that all others are told of is one that there is."""
+    """Yield the problems of a JobSet's coordinator: it must be a pod of an Indexed Job of the set,
+    with an address that fits into a label.
+    """
     coordinator = mapping(job_set.get("coordinator"))
     name, pointer = coordinator.get("replicatedJob"), f"{above}/coordinator"
     job = next((candidate for candidate in jobs if candidate.get("name") == name), None)
@@ -126,7 +128,7 @@ def _forms(
 def _claims(
     job_set: Mapping[str, Data], jobs: Sequence[Mapping[str, Data]], above: str, owner: str
 ) -> Iterator[Hit]:
-    """The volumes that a JobSet claims for its Jobs: of their own names, and mounted."""
+    """Yield a problem for each claimed volume that is misnamed, unmounted or also in a pod."""
     pods = [mapping(dig(job, "template", "spec", "template", "spec")) for job in jobs]
     volumes = {text(entry.get("name")) for pod in pods for entry in mappings(pod.get("volumes"))}
     parts = ("containers", "initContainers")

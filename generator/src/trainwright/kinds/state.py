@@ -57,7 +57,7 @@ def _nothing(_: Mapping[str, Data]) -> tuple[tuple[GroupKind, str], ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What the status of the objects of one kind means.
+    """How to read the status of the objects of one kind.
 
     `state_of` is pure: an object as the API server gives it, into a state. `waits` says in words
     what init containers of the operator's own wait for. `size` is how many pods an elastic object
@@ -76,12 +76,12 @@ def status_of(body: Mapping[str, Data]) -> Mapping[str, Data]:
 
 
 def holding(conditions: Sequence[Mapping[str, Data]] | None) -> dict[str, Mapping[str, Data]]:
-    """The conditions that hold, by type: one that is False says what was."""
+    """Return the conditions whose status is True, by type; False ones tell what was before."""
     return {text(c.get("type")): c for c in mappings(conditions) if c.get("status") == "True"}
 
 
 def suspended(held: Mapping[str, Mapping[str, Data]], counted: State) -> State:
-    """The state of what its spec suspends, with its condition where that is there already."""
+    """Return the state of what its spec suspends, from its Suspended condition if it has one."""
     asleep = first(held, (("Suspended", Phase.SUSPENDED),), counted)
     return asleep or replace(counted, phase=Phase.SUSPENDED)
 

@@ -35,7 +35,7 @@ class Unsupported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deviation:
-    """What is rendered, but comes out otherwise than on other targets.
+    """Something that a target renders, but that behaves differently than on other targets.
 
     `fields` are the values of the normal form (`equivalence`) in which it shows, as patterns of
     pointers; there are none for what happens outside of the pods. `when` says for which
@@ -111,8 +111,8 @@ def fixed_nodes(job: Job) -> Iterator[Unsupported]:
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """Where the nodes of a run meet, and the number of each: what `${{ rank0.address }}` and the
-    like stand for.
+    """The rendezvous of a run, and the rank of each node: the values of `${{ rank0.address }}` and
+    the like.
     """
 
     address: RunFact
@@ -127,9 +127,9 @@ def _nowhere(_job: Job, _environment: Environment, _name: str) -> Meeting:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """How a target has the roles of a job: the chart values in which a role differs from what any
-    target makes of it, the host names of its pods for a run of that name, and the pointers below
-    which an object has all of it.
+    """How a target renders the roles of a job: the chart values of a role that are specific to the
+    target, the host names of its pods in a run of a given name, and the pointers below which an
+    object holds the role.
     """
 
     values: Callable[[Job, Environment], dict[str, Data]]
@@ -208,5 +208,5 @@ class Target:
         return self.of.api_version
 
     def makes(self, manifest: Manifest) -> bool:
-        """Whether an object of a run is the one that trains; what was adopted is of any kind."""
+        """Whether an object of a run is the one that trains; an adopted one may be of any kind."""
         return self.kind in ("", manifest.kind)

@@ -23,7 +23,7 @@ def prioritize(subject: Subject, priority: str) -> Step:
 
 
 def _priority(subject: Subject, priority: str) -> tuple[str, Data]:
-    """The field that decides when a job gets its turn, and its value there, or None for none."""
+    """Return the field that holds a job's priority, and the value, or None if it is invalid."""
     if TARGETS[str(subject.value("/target"))].of.section == "lattice":
         number = priority.removeprefix("-")
         return "lattice.priority", int(priority) if number.isdecimal() else None

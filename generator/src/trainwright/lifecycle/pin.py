@@ -50,7 +50,7 @@ def given(text: str) -> Given:
 
 @dataclass(frozen=True, slots=True)
 class _Image:
-    """An image of a job, and where its digest is written: by itself, or in one text with the rest.
+    """An image of a job, and where its digest goes: into a field of its own or the image's text.
 
     `at` is the container that has it, empty of the one that trains.
     """
@@ -84,7 +84,7 @@ def _images(subject: Subject) -> Iterator[_Image]:
 
 
 def pin(subject: Subject, resolve: Resolve, *, update: bool, record: bool) -> Step:
-    """Look up what the tags of a job's images stand for; a digest that is there stays unless
+    """Pin a job's images to the digests that their tags resolve to; existing digests stay unless
     `update`.
     """
     raw, files = subject.raw, dict[str, bytes]()

@@ -118,7 +118,7 @@ def _made(
 
 
 def _removed(subject: Subject, pointer: str) -> Subject:
-    """Without a value: out of the job's own file, and by null where it is inherited."""
+    """Return the subject without a value: dropped from its file, or null where inherited."""
     path = subject.file.path
     if subject.wrote(pointer):
         without = subject.edited(editing.drop(path, subject.raw, pointer))
@@ -137,7 +137,7 @@ def _values(subject: Subject, part: Part) -> Mapping[str, Data]:
 
 
 def _own(subject: Subject, at: Pointer) -> Data:
-    """What a job's file and its bases say, without what is added of files that they name."""
+    """Return a value of the job's file over its bases, without what files that they name add."""
     texts = [
         (layer.document.file, subject.tree.read(layer.document.file))
         for layer in subject.spec.layers

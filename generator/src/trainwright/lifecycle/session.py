@@ -37,7 +37,7 @@ Act = Callable[[Tree, JobFile, History], Step]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a verb comes to: a step for each job, and all files as they should be.
+    """The result of a verb: a step for each job, and the tree with all files as they should be.
 
     `before` are the files as they were read, those that there were.
     """
@@ -117,7 +117,7 @@ def _cannot_be_changed(file: JobFile, why: str) -> TrainwrightError:
 
 
 def _held(done: EnvironmentBuild, file: JobFile, field: str) -> str:
-    """Why an edit waits for the next run of a job."""
+    """Return why an edit takes effect only with the next run of the job."""
     at = Pointer.of(*field.split("."))
     findings = (f for f in done.findings if (f.rule, f.subject) == (HELD.id, str(file)))
     return next(
@@ -142,7 +142,7 @@ def _manifest(body: dict[str, object]) -> Manifest:
 
 
 def write(root: Path, outcome: Outcome, environments: tuple[EnvironmentBuild, ...]) -> None:
-    """The edited specs, then what they render to; neither where one of them cannot be written."""
+    """Write the edited specs, then what they render to; neither if one cannot be written."""
     with ExitStack() as stack:
         finishing = [
             stack.enter_context(filetree.prepared(root / each.folder, each.changes))
@@ -189,7 +189,7 @@ class Committing:
     def undone_unless_committed(
         self, outcome: Outcome, environments: tuple[EnvironmentBuild, ...]
     ) -> Iterator[None]:
-        """All or nothing: what is written meanwhile is taken back after an error or Ctrl-C."""
+        """Undo what is written inside this context if it ends with an error or Ctrl-C."""
         ours = self._paths(outcome, environments) - self._ignored
         with self._repository.undone_unless_committed(ours):
             yield
@@ -204,7 +204,7 @@ class Committing:
 
 
 def message(verb: str, outcome: Outcome, subject: str) -> str:
-    """What the commit says: what was done to which jobs, for people and, in trailers, for tools."""
+    """Return the commit message: what was done to which jobs, with trailers for tools."""
     jobs = sorted(str(file) for file, step in outcome.steps if step.files)
     named = ", ".join(jobs) if len(jobs) <= 3 else f"{len(jobs)} jobs"
     lines = [f"{file} {step.message}" for file, step in outcome.steps if step.files]

@@ -27,7 +27,7 @@ from trainwright.specs.merge import BASE, Layered
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What a verb makes of one job: files as they should be, and a clause that says so.
+    """The result of a verb for one job: its files as they should be, and a clause that says so.
 
     There are no files when there is nothing to do; `refused` when the verb cannot do it. `notes`
     are lines for the person who asked. `about` is the job whose rendering changes, where that is
@@ -44,7 +44,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """One job: `raw` is its own file, `spec` what that comes to with all it inherits.
+    """One job: `raw` is the content of its own file, `spec` that merged with all it inherits.
 
     `present` is the record of the run it has, `committed` that of the last commit: None when there
     is none.
@@ -104,7 +104,7 @@ class Subject:
 
     @property
     def record(self) -> Record | None:
-        """The run that goes on, or that the next one replaces: as rendering finds it."""
+        """The record of the run that goes on or is replaced by the next, as rendering finds it."""
         here = self.present
         return self.committed if here and overtakes(self.sources, here) else here
 
@@ -171,7 +171,7 @@ def _present(workspace: Workspace, file: JobFile, history: History | None) -> Re
 
 
 def _committed(file: JobFile, present: Record | None, history: History | None) -> Record | None:
-    """The run in place of which the next one begins, where the present one is in no commit."""
+    """Return the record that the next run replaces: `present`, or the last that is committed."""
     if present is None or history is None or not history.lacks(file, present):
         return present
     recorded = history.recorded((file,)).get(file)

@@ -27,7 +27,7 @@ _OWN = {
 
 @dataclass(frozen=True)
 class KnownKind:
-    """What is known of one kind. Our own schemas have no `status`, which is never applied."""
+    """What is known of one kind. Our own schemas lack `status`, which is never applied."""
 
     schema: Schema
     kubernetes: str
@@ -47,7 +47,7 @@ class KnownKind:
         return tuple(schema.dated(each, self.schema.root, self.kubernetes) for each in problems)
 
     def repeated(self, body: Mapping[str, Data]) -> tuple[Violation, ...]:
-        """Every item of a list that the server takes for one before it."""
+        """Return a violation for each list item that the server takes for an earlier one."""
         return self._list_maps.repeated(self.crd.prepared(body) if self.crd else body)
 
     @cached_property
@@ -77,7 +77,7 @@ class Catalog:
         return {(crd.api_version, crd.kind): crd for crd in self.crds}
 
     def find(self, api_version: str, kind: str) -> KnownKind | None:
-        """What is known of a kind; None when nothing is."""
+        """Return what is known of a kind, or None if nothing is."""
         key = (api_version, kind)
         if key not in self._found:
             self._found[key] = self._look(key)

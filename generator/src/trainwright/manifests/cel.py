@@ -28,7 +28,7 @@ _REFUSED = ("NOT_FOUND", "Index error", "divide by zero", "OUT_OF_RANGE")
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A rule that an object breaks: where, and what the definition says about it."""
+    """A CEL rule that an object violates: where, with which message, and the rule itself."""
 
     pointer: str
     message: str
@@ -47,14 +47,14 @@ Outcome: TypeAlias = Broken | Skipped
 
 
 def creation(crd: Crd, body: Mapping[str, Data]) -> tuple[Outcome, ...]:
-    """What the rules say about an object that is new, so without those that compare."""
+    """Evaluate the CEL rules of a CRD on a new object, without transition rules (`oldSelf`)."""
     if not _has_rules(crd.root):
         return ()
     return tuple(_Walk(changing=False).value(crd.root, crd.prepared(body), _NOTHING, Pointer()))
 
 
 def transition(crd: Crd, old: Mapping[str, Data], new: Mapping[str, Data]) -> tuple[Outcome, ...]:
-    """What the rules that compare (`oldSelf`) say about a change, and those alone.
+    """Evaluate a CRD's transition rules (those with `oldSelf`) on a change, and no other rules.
 
     The server pairs fields by name and items of a list by its keys, where it is a map. Inside of
     any other list there is nothing to compare with.
@@ -78,7 +78,7 @@ def _compares(schema: Structural) -> bool:
 
 
 class _Nothing:
-    """Stands for the old value where there is none; null may be one."""
+    """The sentinel for a missing old value, as None stands for a null."""
 
 
 _NOTHING = _Nothing()
@@ -163,7 +163,7 @@ def _steps(field_path: str) -> str:
 
 
 def _problem(text: str, form: str, data: Mapping[str, Data]) -> Skipped | str | None:
-    """None where the rule holds; why it could not be asked; or what to say besides its message."""
+    """Return None if the rule holds, Skipped if it cannot run, else a suffix for its message."""
     program = _compiled(text, form)
     if isinstance(program, str):
         return Skipped(text, program)

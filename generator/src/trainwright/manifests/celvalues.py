@@ -38,7 +38,7 @@ def convert(value: Data, schema: Structural, *, root: bool, sort: bool) -> Data:
 
 
 def key(schema: Structural, item: Data) -> tuple[str, ...] | None:
-    """What identifies an item of a list that is a map; None where nothing does."""
+    """Return the values of the keys that identify an item of a list map, or None if it has none."""
     names = schema.get("x-kubernetes-list-map-keys")
     if not names or not isinstance(item, Mapping):
         return None

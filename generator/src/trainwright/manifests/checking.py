@@ -35,7 +35,7 @@ _SECRET = re.compile(r"/(?:data|stringData)/")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckContext:
-    """What manifests are held against; `around` are objects that others refer to."""
+    """What manifests are checked against; `around` are objects that they may refer to."""
 
     environment: Environment
     catalog: Catalog
@@ -68,7 +68,7 @@ class UnknownKind(NamedTuple):
 
 
 class CheckedText(NamedTuple):
-    """What became of one text."""
+    """The result of checking one text: findings, objects, and what could not be checked."""
 
     findings: list[Finding]
     seen: list[CheckedObject]

@@ -29,7 +29,7 @@ class Since:
 def changed(
     since: Since, chunks: Sequence[Chunk], result: Sequence[CheckedText], setting: CheckContext
 ) -> Iterator[Finding]:
-    """What our rules and definitions say about each change of an object that stays the same one.
+    """Yield what our rules and the CRDs say about each edited object that keeps its identity.
 
     What could not be asked is added to what is unknown of the text.
     """

@@ -20,7 +20,7 @@ _ALL = "the rules that compare with the object before"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What an edit breaks; not `sure` where a webhook may fill in what makes it good.
+    """A rule that an edit violates; not `sure` if a webhook may fill in a value that satisfies it.
 
     Definitions may put values into `message`: what looks like a credential is hidden in it.
     """
@@ -30,13 +30,13 @@ class Refusal:
     sure: bool
 
     def finding(self, place: Location, message: str, remedy: str) -> Finding:
-        """The finding of it, `message` in words that hold the message."""
+        """Return the refusal as a finding; its text is `message`, which includes the refusal's."""
         rejection = dx.CEL.at(place, message, remedy=remedy)
         return rejection if self.sure else webhooks.unless(rejection)
 
 
 def evaluate(catalog: Catalog, before: Manifest, after: Manifest) -> Iterator[Refusal | Skipped]:
-    """What its definition says about an object that stays the same one and is edited.
+    """Yield what the CRD of an object refuses about an edit of it, and what cannot be evaluated.
 
     Without the definition it cannot be asked, which is said for all kinds that have one. What is
     no valid object, before or after, is refused for that or has never been there.
@@ -54,7 +54,7 @@ def evaluate(catalog: Catalog, before: Manifest, after: Manifest) -> Iterator[Re
 
 
 def is_valid(catalog: Catalog, manifest: Manifest) -> bool:
-    """Whether the server takes an object by its schema, as far as that is known.
+    """Return whether an object is valid by its schema; True if its schema is not known.
 
     What is not has never been there, or is refused for that alone.
     """

@@ -92,7 +92,7 @@ def load(folder: Path, kubernetes: str) -> tuple[tuple[Crd, ...], tuple[Finding,
 
 
 def _definitions(chunk: Chunk, valid: Schema) -> tuple[list[Mapping[str, Data]], list[Finding]]:
-    """The CRDs of a text, other objects left alone, and what is wrong with it or with them."""
+    """Return the valid CRDs of a text, and findings for what is invalid; ignore other objects."""
     glanced = reading.glance(chunk)
     if glanced is not None:
         bodies = [body for _, body in _in(glanced[0])]
@@ -141,7 +141,7 @@ def _versions(body: Mapping[str, Data], kubernetes: str) -> Iterator[Crd]:
 
 
 def _without_descriptions(value: Data) -> Data:
-    """The same without nulls, which say nothing but where they are a default or a value."""
+    """Return a schema without nulls, which mean nothing except in defaults, enums and examples."""
     if isinstance(value, Mapping):
         return {
             key: field if key in _LITERAL else _without_descriptions(field)

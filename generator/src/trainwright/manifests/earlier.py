@@ -18,7 +18,7 @@ _Key = tuple[Path, _Identity]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One object before and after, and where it is now: in which text, and where in that."""
+    """One object before and after an edit, with the index of its text and its place in that."""
 
     before: Manifest
     after: Manifest
@@ -63,7 +63,7 @@ def _differing(path: Path, against: str) -> Iterator[tuple[Path, bytes]]:
 
 
 def _absolute(file: Path) -> Path:
-    """Where a file lies, itself not followed if it is a link."""
+    """Return a file's absolute path, resolving links of its folder but not the file itself."""
     return file.parent.resolve() / file.name
 
 

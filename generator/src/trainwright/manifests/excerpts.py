@@ -57,7 +57,7 @@ def _shown(source: Source, numbers: set[int]) -> list[str]:
 
 
 def unseen(source: Source) -> yamlio.Unseen:
-    """Lines with what people do not see; of what a Secret holds, its sign alone."""
+    """Return the lines with invisible or misleading characters; of Secrets, only these."""
     if not (unseen_lines := yamlio.unseen(source.file, source.raw)):
         return ()
     secret = [_span(chunk) for chunk in reading.split(source) if _is_secret(chunk)]

@@ -30,7 +30,7 @@ START = "fork" if sys.platform == "linux" else "spawn"
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Without the garbage collector: what is read has no cycles to look for."""
+    """Turn the garbage collector off in this context: parsed data has no cycles to collect."""
     enabled = gc.isenabled()
     gc.disable()
     try:

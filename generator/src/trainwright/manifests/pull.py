@@ -39,7 +39,7 @@ def _path(body: Mapping[str, Data]) -> str:
 
 
 def _kept(body: Mapping[str, Data]) -> dict[str, Data]:
-    """The authored part of a definition, in one order: nothing that time or the server add.
+    """Return the authored part of a CRD, sorted, without what the server adds or time changes.
 
     The certificate of a conversion webhook goes too: it is renewed, and says nothing of the schema.
     """

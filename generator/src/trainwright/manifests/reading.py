@@ -114,7 +114,7 @@ _NOTHING = re.compile(rb"(?:[ \t\r]*(?:#[^\n]*)?(?:\n|\Z))*\Z")
 
 
 def split(source: Source) -> Iterator[Chunk]:
-    """The documents of a file as texts, those without anything in them left out."""
+    """Yield the documents of a file as texts, leaving out empty ones."""
     raw = source.raw
     # A single search for both would meet a line break every thirty bytes.
     if raw.startswith(_STREAM) or any(s in raw and b"\n" + s in raw for s in _STREAM):
@@ -130,7 +130,7 @@ def split(source: Source) -> Iterator[Chunk]:
 
 
 def _ends(raw: bytes) -> Iterator[int]:
-    """Where each document ends: before the marker of the next one, or with the file."""
+    """Yield the offset where each document ends: at the next `---` line or the file's end."""
     at = -1
     while (at := raw.find(b"\n---", at + 1)) >= 0:
         if raw[at + 4 : at + 5] in (b" ", b"\t", b"\r", b"\n", b""):
@@ -139,7 +139,7 @@ def _ends(raw: bytes) -> Iterator[int]:
 
 
 def _parts(chunk: Chunk) -> Iterator[Chunk]:
-    """JSON objects one after the other, as `kubectl get -o json` of several gives, are several."""
+    """Yield each of several JSON objects in a row (as of `kubectl get -o json`) by itself."""
     starts = chunk.raw.lstrip()[:1]
     if starts != b"{":
         yield chunk
@@ -176,12 +176,12 @@ def _joined(text: str) -> str:
 
 
 def documents(chunk: Chunk) -> Iterator[Document | tuple[Finding, ...]]:
-    """What is in a text, with the position of everything, or what is wrong with it."""
+    """Yield each document with the positions of its values, or its findings if invalid."""
     return yamlio.documents(chunk.file, chunk.raw, GO, above=chunk.above, limit=MAX_DOCUMENT)
 
 
 def glance(chunk: Chunk) -> tuple[Data] | None:
-    """The data of a text that is certainly one document, without positions; None when in doubt."""
+    """Return the data, without positions, of what is surely one document; None if in doubt."""
     marked = _MARKED.match(chunk.raw)
     if len(chunk.raw) > MAX_DOCUMENT or (marked is None and chunk.raw.startswith(b"---")):
         return None
@@ -189,7 +189,7 @@ def glance(chunk: Chunk) -> tuple[Data] | None:
 
 
 def objects(data: Data) -> tuple[Object, ...]:
-    """The objects of a document: none, itself, or what a List in it holds, however deep."""
+    """Return the objects of a document: none, itself, or the items of a List, even nested."""
     if data is None:
         return ()
     if not isinstance(data, Mapping) or not is_list(data):
@@ -217,7 +217,7 @@ def name_of(body: Mapping[str, Data]) -> str:
 
 
 def data(chunk: Chunk) -> Iterator[tuple[int, Data]]:
-    """What is in a text, without positions: each document that can be read, with its number."""
+    """Yield the number and data, without positions, of each document that can be read."""
     glanced = glance(chunk)
     if glanced is not None:
         yield 0, glanced[0]

@@ -53,7 +53,7 @@ class ManifestOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFindings:
-    """What was found, with the lines of every file that a finding names."""
+    """The findings, the lines of every file that one of them names, and the files checked."""
 
     findings: tuple[Finding, ...]
     sources: Mapping[str, tuple[str, ...]]
@@ -104,7 +104,7 @@ def check(paths: tuple[str, ...], options: ManifestOptions) -> ManifestFindings:
 
 
 def nowhere(kubernetes: str) -> Environment:
-    """An environment of which nothing is known, so that no rule can hold a manifest against it."""
+    """Return an environment that says nothing, so that no rule can compare a manifest with it."""
     return Environment(
         name="",
         namespace="",
@@ -138,7 +138,7 @@ _LEAF = re.compile(rf"""^kind:[ ]*["']?(?:{_LEAVES})["']?[ ]*$""".encode(), re.M
 
 
 def _context(chunks: Sequence[Chunk]) -> Iterator[Manifest]:
-    """The objects that others may refer to. Those that only train are left where they are."""
+    """Yield the objects that others may refer to; texts of what only trains are skipped."""
     for chunk in chunks:
         if not _LEAF.search(chunk.raw):
             for _, data in reading.data(chunk):
@@ -148,7 +148,7 @@ def _context(chunks: Sequence[Chunk]) -> Iterator[Manifest]:
 
 
 def _duplicates(chunks: Sequence[Chunk], result: Sequence[CheckedText]) -> Iterator[Finding]:
-    """Objects that are described twice in files of one application: at the second.
+    """Yield a finding at the second definition of an object that one application defines twice.
 
     What lies in folders side by side is applied apart, as the environments of an overlay are.
     """
@@ -230,7 +230,7 @@ def _unrendered(gathered: Gathered) -> Iterator[Finding]:
 def _unknown(
     chunks: Sequence[Chunk], result: Sequence[CheckedText], *, need: bool
 ) -> Iterator[Finding]:
-    """Once a kind or rule: what could not be checked, and in how many objects."""
+    """Yield one finding per kind or rule that could not be checked, with the number of objects."""
     by_key: dict[tuple[str, ...], list[tuple[Chunk, UnknownKind]]] = {}
     for chunk, checked in zip(chunks, result, strict=True):
         for unknown in checked.unknown:

@@ -32,7 +32,7 @@ def strict(schema: Structural, metadata: Mapping[str, Data]) -> dict[str, Data]:
 
 
 def _closed(schema: Structural, metadata: Mapping[str, Data]) -> dict[str, Data]:
-    """One level, closed unless the schema says that unknown fields stay."""
+    """Return one level as JSON Schema, closed unless the CRD preserves unknown fields."""
     result = _checks(schema)
     properties: dict[str, Mapping[str, Data]] = {
         name: _closed(field, metadata) for name, field in schema.get("properties", {}).items()
@@ -66,7 +66,7 @@ def keeps_unknown(schema: Structural) -> bool:
 
 
 def _checks(schema: Structural) -> dict[str, Data]:
-    """What a level says about its value, without what it says about fields."""
+    """Return the JSON Schema for a level's value itself, without that for its fields."""
     result = {key: schema[key] for key in _KEPT if key in schema}
     if "description" in result:  # wrapped over lines; the first sentence becomes a remedy
         result["description"] = " ".join(str(result["description"]).split())
@@ -112,7 +112,7 @@ def _inside(schema: Structural) -> dict[str, Data]:
 
 
 def prepared(value: Data, schema: Structural) -> Data:
-    """The value as the server validates it: without nulls that say nothing, defaults filled in."""
+    """Return the value as the server validates it: meaningless nulls dropped, defaults set."""
     if isinstance(value, Mapping):
         fields = schema.get("properties", {})
         more = schema.get("additionalProperties")

@@ -21,7 +21,7 @@ _SCALAR = re.compile(
 
 
 def together(chunks: Sequence[Chunk], findings: Sequence[Finding]) -> Iterator[Finding]:
-    """The findings, with one note per file for those whose value is yet to be filled in."""
+    """Yield the findings, with those about unfilled placeholders as one note per file."""
     unfilled = {chunk.file: frozenset[str]() for chunk in chunks}
     for chunk in chunks:
         unfilled[chunk.file] |= _placeholders(chunk.raw)
@@ -45,7 +45,7 @@ _VARIABLE = re.compile(rf"""\bvalue:[ ]+["']?(?P<whole>{PLACEHOLDER.pattern})["'
 
 
 def _variables(chunk: Chunk) -> Iterator[Finding]:
-    """Variables whose value is yet to be filled in, which any text would do for."""
+    """Yield a finding for each variable or placeholder that was left unfilled."""
     if b"kind:" not in chunk.raw:
         return
     text = chunk.raw.decode(errors="replace")

@@ -43,7 +43,9 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The manifests below some paths, other files there, and what these are parts of."""
+    """The manifests below some paths, the files that are parts of a chart or kustomization, and how
+    many parts each of these has.
+    """
 
     manifests: tuple[Source, ...]
     parts: tuple[Source, ...]
@@ -51,8 +53,9 @@ class Gathered:
 
 
 def gather(paths: tuple[str, ...], *, named_templates: bool = False) -> Gathered:
-    """What `reading.gather` reads. A file that was named itself is a manifest in any case, but for
-    a template of Helm with `named_templates`.
+    """Sort the files that `reading.gather` reads into manifests and parts of charts or
+    kustomizations. A file given by its own path is always a manifest, except a Helm template with
+    `named_templates`.
     """
     sources = reading.gather(paths)
     wholes = _wholes({source.file: source for source in sources if source.found})
@@ -75,7 +78,7 @@ _ACTION = re.compile(
 
 
 def _acts(source: Source) -> bool:
-    """Whether a file is a template of Helm, whatever lies around it."""
+    """Whether a file holds Helm template actions, no matter which files are around it."""
     return b"{{" in source.raw and _ACTION.search(source.raw) is not None
 
 

@@ -64,7 +64,7 @@ def unless(finding: Finding) -> Finding:
 
 
 def completed(kind: GroupKind, body: Data, like: Data, pointer: Pointer = _ROOT) -> Data:
-    """A body with every field that a webhook fills in and that only the other body has.
+    """Return `body` with the fields that webhooks fill in, where only `like` has them.
 
     Whatever differs between two bodies that complete each other, no webhook can make equal.
     """

@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 
 
 class Bundle(tuple[Manifest, ...]):
-    """Manifests in the order they were read. Thousands may be in one, so nothing scans them all."""
+    """Manifests in the order they were read, indexed, since there may be thousands of them."""
 
     @cached_property
     def by_kind(self) -> Mapping[GroupKind, tuple[Manifest, ...]]:

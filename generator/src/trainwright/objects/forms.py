@@ -24,7 +24,7 @@ def is_template(value: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What names of one sort look like: what it is called, its characters, its length."""
+    """The format of a sort of names: what it is called, its pattern, and its maximum length."""
 
     called: str
     pattern: re.Pattern[str]
@@ -124,6 +124,6 @@ ISCSI = Form(
 
 @lru_cache(maxsize=4096)  # objects have the same few labels
 def key_problem(key: str) -> str:
-    """What is wrong with the key of a label: a name, after a domain and a slash if there is one."""
+    """Return what is wrong with a label key ([domain/]name), or an empty string."""
     domain, slash, name = key.rpartition("/")
     return KEY.problem(name) or (SUBDOMAIN.problem(domain) if slash else "")

@@ -96,7 +96,7 @@ def _report(file: str, data: Data) -> RunGoodput:
 
 
 def total_ettr(reports: Iterable[RunGoodput]) -> float | None:
-    """Training over all time of several runs; None where none of them took any."""
+    """Return training time over total time of several runs, or None if they took no time."""
     runs = list(reports)
     wall = sum(run.wall for run in runs)
     return sum(run.split["training"] for run in runs) / wall if wall > 0 else None

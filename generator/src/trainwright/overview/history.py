@@ -56,7 +56,7 @@ def events(root: Path) -> tuple[Event, ...]:
 
 @dataclass(slots=True)
 class _Change:
-    """What a patch takes from a record, and what it adds."""
+    """The fields that a patch removes from a run's record, and those that it adds."""
 
     file: JobFile
     removed: dict[str, str] = field(default_factory=dict)
@@ -90,7 +90,7 @@ def _changes(patch: str) -> Iterator[_Change]:
 
 
 def _what(removed: Mapping[str, str], added: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Runs and what became of them; a record changed otherwise tells nothing."""
+    """Yield runs and what became of them; other changes of a record yield nothing."""
     before, after = removed.get("object", ""), added.get("object", "")
     state = added.get("state", "")
     if before and before != after:

@@ -122,7 +122,7 @@ def _trouble(problem: Trouble) -> Data:
 
 
 def _environments(overview: Overview, needs: Mapping[str, tuple[str, ...]]) -> Data:
-    """The table of environments, without columns in which nothing is."""
+    """Return the table of environments, without empty columns."""
     heads, rows = columns(
         _HEADS,
         [tuple(_environment(environment, needs.keys())) for environment in overview.environments],
@@ -134,7 +134,7 @@ _HEADS = ("environment", "jobs", "need attention", "GPUs", "GPU-hours", "cost", 
 
 
 def _environment(environment: EnvironmentOverview, needing: Set[str]) -> Iterator[Data]:
-    """The cells of a row; empty ones are None."""
+    """Yield the cells of an environment's row; None for an empty one."""
     yield _cell(environment.name, environment.name)
     yield _cell(f"{len(environment.jobs):,}", len(environment.jobs))
     needs = sum(str(job.file) in needing for job in environment.jobs)
@@ -246,7 +246,7 @@ def _team(job_overview: JobOverview) -> str:
 
 
 def _live(job_overview: JobOverview, *, unread: bool) -> Data:
-    """How the cluster has it: None where it was not asked, or has nothing of such a job."""
+    """Return the job's state in the cluster; None if it was not asked or has nothing of the job."""
     if job_overview.live is None:
         target = TARGETS.get(job_overview.run.target)
         wanted = unread and target is not None and not target.envelope

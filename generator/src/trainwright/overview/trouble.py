@@ -34,7 +34,7 @@ class Trouble:
 
 
 def troubles(overview: Overview) -> tuple[Trouble, ...]:
-    """The kinds of which there is any."""
+    """Return the kinds of trouble that have at least one item."""
     kinds = (
         Trouble(kind="failed", tone="danger", items=tuple(_failed(overview))),
         Trouble(kind="errors", tone="danger", items=tuple(_errors(overview))),

@@ -87,7 +87,7 @@ def _ended(
 def goes_on(
     before: PlannedRun | None, after: PlannedRun | None, environment: Environment | None
 ) -> bool:
-    """Whether a run that leaves git goes on, since its GitOps engine deletes nothing."""
+    """Whether a run removed from git goes on, since its GitOps engine deletes nothing."""
     if before is None or before.state != "active" or not before.object:
         return False
     if after is not None and (after.retired or after.object == before.object):
@@ -109,7 +109,7 @@ def ending(
 
 
 def removed(before: PlannedRun, environment: Environment | None) -> str:
-    """What happens to an object that leaves git."""
+    """Return what happens to a run's object that is removed from git, in words."""
     for manifest in manifests(before).values():
         if manifest.name == before.object:
             for outcome in outcomes.evaluate(manifest, None, environment):
@@ -162,7 +162,7 @@ def _read(run: PlannedRun) -> Iterator[Manifest]:
 
 
 def documents(run: PlannedRun, name: str, text: str) -> Iterator[dict[str, Data]]:
-    """What a rendered file says; of one that is not believed, as far as it can be read."""
+    """Yield the objects in a rendered file; if no source renders it, those that can be parsed."""
     if run.believed:
         with suppress(*yamlio.UNREADABLE):
             yield from yamlio.load_rendered(text)

@@ -42,7 +42,7 @@ def jobs(before: Revision, after: Revision, changed: frozenset[str]) -> frozense
 
 
 def relisted(before: Revision, after: Revision, changed: frozenset[str]) -> frozenset[JobFile]:
-    """The jobs of whose manifests GitOps applies others, by the lists alone."""
+    """Return the jobs for which a kustomization.yaml lists other manifests than before."""
     job_files = set[JobFile]()
     for environment in {*before.survey.jobs, *after.survey.jobs}:
         folders = [side.folder(environment) for side in (before, after)]
@@ -92,7 +92,7 @@ class _Deciding:
         return frozenset(specs)
 
     def _is_shared(self, environment: str) -> bool:
-        """Whether a changed file is one of an environment's own, or may be named in one."""
+        """Whether a changed file is an environment's own, or may be named in one of those."""
         shared = environment_files(environment)
         return not self._changed.isdisjoint(shared) or any(
             self._takes(self._side.text(path)) for path in shared
@@ -110,7 +110,7 @@ def _shown(path: str) -> str:
 
 
 def _retired(before: Revision, after: Revision, changed: frozenset[str]) -> Iterator[JobFile]:
-    """The jobs with a run that one side's ledger has and the other's has not."""
+    """Yield the jobs with a run that is in the ledger of only one of the two sides."""
     for name in after.survey.jobs:
         if ledger.path(name) in changed:
             old, new = before.ledger(name).runs, after.ledger(name).runs

@@ -47,7 +47,7 @@ def alike(changes: Sequence[JobChange]) -> tuple[Alike, ...]:
 
 
 def _split(changes: Sequence[JobChange]) -> Iterator[list[JobChange]]:
-    """By what runs, too, which takes reading manifests: where there is more than one."""
+    """Split several changes by what their runs execute, too, which takes reading manifests."""
     if len(changes) == 1:
         yield list(changes)
         return
@@ -59,7 +59,7 @@ def _split(changes: Sequence[JobChange]) -> Iterator[list[JobChange]]:
 
 
 def _what(change: JobChange) -> object:
-    """All that is said of a change, without the names in it."""
+    """Return all that is said of a change, without the names in it, to compare it by."""
     causes = tuple(
         (cause.pointer, repr(cause.before), repr(cause.after), cause.note)
         for cause in change.causes
@@ -69,7 +69,7 @@ def _what(change: JobChange) -> object:
 
 
 def _unnamed(text: str, change: JobChange) -> str:
-    """Without the names of the job and its runs, where they stand as words of their own."""
+    """Return the text with the names of the job and its runs masked where they are whole words."""
     names = (run.object for run in (change.before, change.after) if run and run.object)
     for name in (*names, change.file.name):
         text = _word(name).sub("…", text) if name in text else text

@@ -65,8 +65,8 @@ class PlanOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revisions:
-    """The commits of a merge: where both sides parted, what is merged (empty: what is on disk), and
-    how many commits the other branch has since.
+    """The commits of a merge: the merge base, the head (empty for what is on disk), and how many
+    commits the other branch has had since the base.
     """
 
     base: str
@@ -216,7 +216,7 @@ class Comparison(Owner):
         return self._batch.pop(file)
 
     def _now(self, file: JobFile) -> Rendered | None:
-        """What a job of the merge renders to; None where it is gone, or not touched."""
+        """Return what a job renders to after the merge, or None if it is removed or not touched."""
         there = self._is_touched(file) and self.after.has(file)
         return self._rendered(file) if there else None
 
@@ -227,7 +227,7 @@ class Comparison(Owner):
 
     @tracked()
     def _crd_verdict(self) -> CrdVerdict:
-        """The changes, with what the definitions that were given say about them."""
+        """Return the changes, with what the given CRDs say about them."""
         all_changes = map(self._change, sorted(self._files()))
         changes = tuple(change for change in all_changes if change.action is not Action.UNCHANGED)
         if self._options.crds is None:
@@ -312,7 +312,7 @@ class Comparison(Owner):
 
     @tracked(same=eq)
     def _is_rendered(self, file: JobFile) -> bool:
-        """Whether the files of a run are other ones: they are applied, whatever specs say."""
+        """Whether a run's rendered files changed: they are applied, whatever the specs say."""
         torn = self.after.folder(file.environment).is_unreadable(file.name)
         return not torn and (file in self._rendered_files() or file in self._relisted())
 
@@ -331,7 +331,7 @@ class Comparison(Owner):
 
     @property
     def underived(self) -> tuple[Underived, ...]:
-        """What lies in rendered folders, or is missing there, and follows from no source."""
+        """Selected files in rendered folders, or missing there, that follow from no source."""
         selected = self._selected()
         jobs = {(file.environment, file.name) for file in selected.files}
         return tuple(
@@ -364,7 +364,7 @@ class Comparison(Owner):
         after: PlannedRun | None,
         planned: actions.PlannedAction,
     ) -> actions.PlannedAction:
-        """What happens, with what an earlier run of the same spec makes of it."""
+        """Return the planned action, adjusted to an earlier run of the same spec, if any."""
         action, why = planned
         if after is not None and after.object in self._back_of(file):
             return action, f"{why}; {self._met(file, after)}"
@@ -391,7 +391,7 @@ class Comparison(Owner):
         return Action.RETIRED, f"{again}; {actions.removed(before, environment)}"
 
     def _met(self, file: JobFile, after: PlannedRun) -> str:
-        """What a run comes to whose object may be in the cluster from before."""
+        """Return, in words, what happens to a run whose object may still be in the cluster."""
         there = replace(after, files=self._earlier.texts(file, after.object) or after.files)
         environment = self._environment_of(file.environment)
         action, why = actions.decide(there, after, environment)
@@ -418,7 +418,7 @@ class Comparison(Owner):
 
     @tracked()
     def _back(self) -> Mapping[JobFile, frozenset[str]]:
-        """The objects of runs that are there after the merge, not before it, and were once."""
+        """Return the objects of runs that the merge brings back: there earlier, not before it."""
         objects: dict[JobFile, str] = {}
         for file in sorted(self._files()):
             now = self._begun(file)
@@ -429,7 +429,9 @@ class Comparison(Owner):
         return {file: frozenset({name} & earlier[file]) for file, name in objects.items()}
 
     def _begun(self, file: JobFile) -> str:
-        """The run that goes on after the merge: that of its files, whatever they follow from."""
+        """Return the object of the run that continues after the merge: that of its files, even if
+        no source renders them; empty if none continues.
+        """
         record = self.after.folder(file.environment).record(file.name)
         if self._is_forged(file) and record is not None and record.state not in ENDED:
             return record.object
@@ -446,7 +448,7 @@ class Comparison(Owner):
         return self.before.after(file, rendered, None)
 
     def _held(self, file: JobFile) -> tuple[Cause, ...]:
-        """What outdates the run of a job after the merge, and was not before."""
+        """Return the values that outdate the run of a job after the merge, but did not before."""
         new = self._settled(file)
         if new is None:
             return ()
@@ -459,7 +461,7 @@ class Comparison(Owner):
         )
 
     def _otherwise(self, file: JobFile) -> Iterator[Cause]:
-        """The values with which a run begins, where its sources have others after the merge."""
+        """Yield the values in which a run that begins differs from its sources after the merge."""
         new = self._settled(file) if self._is_rendered(file) else None
         for held in new.held if new else ():
             yield Cause(held.path, held.before, held.after, held.place)
@@ -502,7 +504,7 @@ class Comparison(Owner):
         return causes.of_ledgers(old, new, file.name)
 
     def _unspecified(self, file: JobFile) -> Cause:
-        """What changed for a job of which no line says anything else."""
+        """Return the cause of a job's change that no line of a spec accounts for."""
         record = records.path(file.environment, file.name)
         if record in self.changed:
             return Cause(Pointer(), None, None, Location(record), "the record of its run")
@@ -553,7 +555,7 @@ class Comparison(Owner):
     def _fits(
         self, name: str, changes: tuple[JobChange, ...], demands: Sequence[tuple[Job, Demand]]
     ) -> Iterator[CapacityCheck]:
-        """What is finite in an environment, beside what is missing there without the merge."""
+        """Yield an environment's capacity checks, with what is short without the merge."""
         after, before = self._environment_of(name), self.before.environments.get(name)
         fits = tuple(capacity.check_capacity(after, demands)) if after else ()
         if before is None or not any(fit.short for fit in fits):
@@ -584,8 +586,8 @@ class Comparison(Owner):
         return tuple(object_changes.changes(self.before, self.after, name))
 
     def _asking(self, name: str, changes: tuple[JobChange, ...]) -> Iterator[Asking]:
-        """What each job asks for after the merge. Of one that is not rendered only what is left
-        counts, whatever its spec asks for.
+        """Yield what each job requests after the merge. A job that is not rendered is left out: of
+        it only what keeps running counts, whatever its spec requests.
         """
         unrendered = {c.file for c in changes if _is_unrendered(c.action, c.after)}
         for file in self.after.survey.jobs.get(name, ()):
@@ -593,7 +595,7 @@ class Comparison(Owner):
                 yield self.after.asking(file)
 
     def _left(self, changes: tuple[JobChange, ...]) -> Iterator[tuple[Job, Demand]]:
-        """What goes on although these changes take it out of git."""
+        """Yield each job that goes on although a change removes it from git, and its demand."""
         for change in changes:
             job = self.before.job(change.file).job if change.left != NOTHING else None
             if job is not None:
@@ -690,7 +692,7 @@ class Comparison(Owner):
 
 
 def _shown(environment: EnvironmentPlan) -> EnvironmentPlan:
-    """A plan in whose words and keys nothing looks like a credential; values hide where shown."""
+    """Redact credentials in a plan's words and keys; values are redacted where they are shown."""
     changes = tuple(
         replace(
             change,

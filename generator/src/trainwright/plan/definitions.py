@@ -55,7 +55,7 @@ def _rejected(change: JobChange, refusal: Refusal) -> JobChange:
 
 
 def _kept(change: JobChange) -> Iterator[tuple[Manifest, Manifest]]:
-    """The objects that are on both sides and differ; nothing of what no API server sees."""
+    """Yield the objects on both sides that differ; none for targets without an API server."""
     before, after = change.before, change.after
     broken = change.action is Action.BROKEN
     if broken or not before or not after or TARGETS[after.target].envelope:
@@ -84,7 +84,7 @@ def _finding(change: JobChange, was: Manifest, now: Manifest, refusal: Refusal) 
 
 
 def _authored(change: JobChange, was: Manifest, now: Manifest, pointer: str) -> Location:
-    """The line that changed what is at a pointer, if only one can have; else the job's file.
+    """Return the line that changed the value at a pointer, or the job's file if it may be several.
 
     Where one line changed, it is that, whatever the target makes of its value. Of several it is
     the one whose value is found there.

@@ -36,7 +36,7 @@ _ENDING = frozenset({Action.DELETED, Action.CANCELLED, Action.NEW_RUN})
 
 
 def verdict(review: Plan) -> str:
-    """One line of at most 100 characters: the riskiest first, and what has no room counted."""
+    """Return a line of at most 100 characters: riskiest first, the rest as a count."""
     forged = len({finding.place.file for finding in review.underived})
     first = [f"{plural(forged, 'rendered file')} that no source renders"] if forged else []
     rest = list(_rest(review))
@@ -56,7 +56,7 @@ def _line(first: list[str], actions: str, rest: list[str]) -> str:
 
 
 def _actions(review: Plan) -> list[str]:
-    """What happens to jobs, said in full first, and with ever more of it only counted."""
+    """Return summaries of what happens to jobs: a full one, then ones that only count ever more."""
     by_action = defaultdict[Action, list[JobChange]](list)
     for change in review.changes:
         by_action[change.action].append(change)
@@ -80,7 +80,7 @@ def _jobs(action: Action, changes: list[JobChange]) -> str:
 
 
 def _rest(review: Plan) -> Iterator[str]:
-    """What is lost, what the changes request and make too small, and what is wrong with them."""
+    """Yield clauses on lost progress, old runs that go on, requests, limits, errors and objects."""
     if lost := sum(change.loses for change in review.changes):
         yield f"{plural(lost, 'job')} {'loses its' if lost == 1 else 'lose their'} progress"
     ends = [change.ending for change in review.changes if change.action is Action.NEW_RUN]

@@ -91,7 +91,7 @@ def _object(change: ObjectChange) -> Data:
 
 
 def _changes(review: Plan, lines: AuthoredLines) -> Iterator[Data]:
-    """The riskiest first, whose diffs are the first to have room; those alike beside each other."""
+    """Yield the data of each change, similar ones together; the riskiest ones get diffs first."""
     room = _DIFFS
     groups = enumerate(alike(review.listed))
     for number, change in ((number, it) for number, group in groups for it in group.changes):
@@ -115,7 +115,7 @@ def _changes(review: Plan, lines: AuthoredLines) -> Iterator[Data]:
 
 
 def _runs(change: JobChange) -> Iterator[str]:
-    """What a run starts that was not there before."""
+    """Yield what the new run starts that the previous one did not."""
     if image := words.image(change):
         yield f"image {image}"
     yield from words.runs(change)

@@ -108,7 +108,7 @@ def render(review: Plan, style: Style) -> str:
 def _findings(
     review: Plan, lines: Sequence[str], style: Style, room: int
 ) -> tuple[str, Counter[str]]:
-    """Those that fit, of each file some, and the rules of the others."""
+    """Return the findings that fit, some of each file, and the others counted by rule."""
     findings = by_weight(review.findings)
     if sum(map(len, lines)) >= room:
         findings = fairly(findings)
@@ -142,7 +142,7 @@ def _heading(heads: Sequence[str]) -> str:
 
 
 def _table(groups: Sequence[Alike], review: Plan, style: Style, room: int) -> tuple[str, int]:
-    """The rows that fit, with room for what is said of the others, and how many these are."""
+    """Return a table of as many rows as fit next to a text about the others, and their number."""
     rows, sizes = [], list[int]()
     for group in groups:
         rows.append(_row(group, style, review.currency(group.first.file.environment)))
@@ -158,7 +158,7 @@ def _table(groups: Sequence[Alike], review: Plan, style: Style, room: int) -> tu
 
 
 def _named(groups: Sequence[Alike]) -> str:
-    """What happens to the jobs without a row, by their names as far as there is room."""
+    """Return, by action, the names of the jobs without a row, as far as they fit."""
     happens: dict[str, list[JobChange]] = {}
     for change in (change for group in groups for change in group.changes):
         happens.setdefault(change.action.value, []).append(change)
@@ -172,7 +172,7 @@ def _named(groups: Sequence[Alike]) -> str:
 
 
 def _started(groups: Sequence[Alike]) -> str:
-    """What the jobs without a row start that was not there before, but for their commands."""
+    """Return what the jobs without a row newly start, except for commands."""
     by_kind: dict[str, dict[str, list[Alike]]] = {}
     for group in groups:
         change = group.first
@@ -251,7 +251,7 @@ def _row(group: Alike, style: Style, currency: str) -> tuple[str, ...]:
 
 
 def _runs(change: JobChange) -> Iterator[str]:
-    """What a run starts that was not there before, of each sort some."""
+    """Yield what the new run starts that the previous one did not, up to a limit per category."""
     image, new = words.image(change), words.new_images(change)
     if new and len(image) > _TEXT:
         yield from _some("image", new)

@@ -61,7 +61,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRun:
-    """A job on one side: the object it is rendered to, and what that asks for.
+    """A job on one side of a merge: the object that it is rendered to, and the resources requested.
 
     `object` is empty and `files` are none for a job that leaves nothing to apply. Files that are
     not `believed` may be anything: nothing rendered them. What was
@@ -92,7 +92,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobChange:
-    """What happens to one job; `before` is None for a new one, `after` for one that is gone.
+    """What a merge does to one job; `before` is None for a new job, `after` for a removed one.
 
     It is `unrendered` where what is rendered is kept beside the specs, and says nothing of it yet.
     A run that begins `otherwise` than its sources are now was rendered in an earlier commit.
@@ -111,12 +111,12 @@ class JobChange:
 
     @property
     def loses(self) -> bool:
-        """Whether a training ends at the merge of which nothing is saved."""
+        """Whether the merge ends a training run of which nothing is saved."""
         return self.ending is not None and self.ending.loses and not self.ending.waits
 
     @property
     def delta(self) -> Demand:
-        """How the sum over all that runs changes: by nothing that ran before its job was in git."""
+        """The change in total demand; nothing for an adopted run, as it ran before already."""
         if self.action is Action.ADOPTED:
             return NOTHING
         before = self.before.demand if self.before else NOTHING
@@ -137,7 +137,7 @@ class JobChange:
 
 @dataclass(frozen=True, slots=True)
 class CrdVerdict:
-    """Changes as they are once the definitions of their objects were asked, and what these say."""
+    """Changes, rejected where a CRD's `oldSelf` rule refuses them, and what these rules report."""
 
     changes: tuple[JobChange, ...]
     findings: tuple[Finding, ...]
@@ -155,7 +155,7 @@ class ObjectChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """What everything active requests of a pool, a queue or a budget, before and after a merge.
+    """What all active jobs request of a pool, a queue or a budget, before and after a merge.
 
     `asked` is what the merge requests: a new run all of its hours again.
     """
@@ -169,7 +169,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentPlan:
-    """All changes of one environment, its totals on both sides, and what is finite in it."""
+    """All changes of one environment, its demand before and after, and its capacity checks."""
 
     name: str
     jobs: int  # after the merge
@@ -235,7 +235,7 @@ class Plan:
 
     @property
     def listed(self) -> tuple[JobChange, ...]:
-        """Those that are shown one by one: runs that a shared file outdates are one line of it."""
+        """The changes listed one by one; jobs outdated by a shared file are in that file's line."""
         shared = {job for file in self.blast for job in file.jobs}
         return tuple(
             change

@@ -12,7 +12,7 @@ from trainwright.specs.own_objects import OwnObject
 
 
 def changes(before: Revision, after: Revision, environment: str) -> Iterator[ObjectChange]:
-    """Each object that is there on one side alone, or says something else, sorted by its name."""
+    """Yield each object added, removed or edited between two revisions, sorted by identity."""
     old, new = _objects(before, environment), _objects(after, environment)
     for identity in sorted({*old, *new}):
         was, now = old.get(identity), new.get(identity)

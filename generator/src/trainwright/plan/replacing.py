@@ -49,7 +49,7 @@ def replacement(
     new: tuple[Manifest, ...],
     environment: Environment | None,
 ) -> str:
-    """Return what the merge starts and stops, what it does not stop, and what is lost with it.
+    """Return in words what the merge starts, stops and leaves running, and what progress is lost.
 
     `old` and `new` are the objects of both runs.
     """
@@ -103,7 +103,7 @@ def _start(
 
 
 def progress_of(run: PlannedRun, objects: tuple[Manifest, ...]) -> str:
-    """Return what becomes of the progress of a run whose pods end, by what its settings say."""
+    """Return what happens to a run's progress when its pods end, judging by its settings."""
     if place := next(_saved(run, objects), None):
         return f"its checkpoints stay in {place.where}"
     if folder := next((setting for it in _training(run, objects) for setting in saved(it)), None):

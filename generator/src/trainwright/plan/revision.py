@@ -30,9 +30,9 @@ _SPELT = re.compile(rb"[\\\xfe\xff]")  # escapes, and UTF-16, in which a name ma
 
 @dataclass(frozen=True, slots=True)
 class SpecText:
-    """What the bytes of a file show without parsing them: the paths of all specs that it may
-    extend, and of others; whether it may take files from the repository; and whether there are
-    characters in which it may say either otherwise.
+    """What the raw bytes of a spec show without parsing: in `names` the paths of all specs that it
+    may extend, and perhaps others; whether it may take files from the repository; and whether it
+    has escapes or UTF-16, in which either may be hidden.
     """
 
     raw: bytes = b""
@@ -45,14 +45,14 @@ _NO_TEXT = SpecText()
 
 
 class Revision(Workspace):
-    """The specs of one commit or folder, and what lies rendered beside them.
+    """The specs of one commit or folder, and the rendered files next to them.
 
     Where this one has no record of a run, that of the `earlier` side counts.
     """
 
     @tracked()
     def text(self, path: str) -> SpecText:
-        """What the bytes of a spec show; nothing where there is none."""
+        """Return what the bytes of a spec show; an empty SpecText if there are none to read."""
         raw = self.reader.raw(path) if self.tree.kind(path) == "file" else b""
         if not isinstance(raw, bytes):
             return _NO_TEXT
@@ -69,8 +69,8 @@ class Revision(Workspace):
         return {rendered.file: rendered for rendered, _ in counted}
 
     def at_hand(self, file: JobFile, *, believed: bool) -> PlannedRun | None:
-        """The run of a job as its files are, which is what will be applied: those that are listed,
-        whatever is recorded of them. None where nothing is.
+        """Return a job's run by its present files, which are what will be applied: those that the
+        kustomization lists, whatever the record says. None if there is neither record nor manifest.
         """
         folder = self.folder(file.environment)
         inside = f"{folder.path}/{file.name}"
@@ -140,7 +140,7 @@ class Revision(Workspace):
 
     @tracked()
     def applied(self, file: JobFile) -> PlannedRun | None:
-        """The run of a job as it was committed; None where nothing was."""
+        """Return a job's run as it was committed, or None if there is none to read."""
         recorded = self.folder(file.environment).recorded(file.name)
         if recorded is None:
             return None
@@ -153,7 +153,7 @@ class Revision(Workspace):
     def after(
         self, file: JobFile, rendered: Rendered, before: PlannedRun | None
     ) -> PlannedRun | None:
-        """The run of a job as it is to be applied; `before` is what is applied now."""
+        """Return a job's run as it will be applied, or None; `before` is the one applied now."""
         decision = rendered.decision
         if decision is None:
             return None

@@ -37,7 +37,7 @@ class Running:
     objects: tuple[str, ...] = ()
 
     def without(self, other: Running) -> Running:
-        """What another one has not."""
+        """Return what this has and `other` has not."""
         return Running(
             *(_less(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
         )
@@ -104,7 +104,7 @@ def _command(container: Mapping[str, Data]) -> str:
 
 
 def _privileges(holder: Mapping[str, Data]) -> Iterator[str]:
-    """What a pod or a container may do that others may not."""
+    """Yield the privileges that the securityContext of a pod or a container grants."""
     context = mapping(holder.get("securityContext"))
     for key in ("privileged", "allowPrivilegeEscalation"):
         if context.get(key):
@@ -126,7 +126,7 @@ def _beside(documents: Iterable[Data], target: Target) -> Iterator[str]:
 
 
 def _once(values: Iterable[str]) -> tuple[str, ...]:
-    """Each once; one of every sort comes first, so that many of one sort push out no other."""
+    """Drop duplicates and put one item of every sort first, so that no sort crowds out another."""
     return tuple(
         by_turns(dict.fromkeys(values), lambda value: re.split("[ /]", value, maxsplit=1)[0])
     )

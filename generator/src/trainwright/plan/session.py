@@ -63,10 +63,10 @@ class PlanSession:
 
 
 class _Merge:
-    """One commit, or what is on disk, that is merged into another."""
+    """The merge of a commit, or of the working tree, into another commit."""
 
     def __init__(self, root: Path, patterns: tuple[str, ...], options: PlanOptions):
-        """Compare two sides of which nothing is known."""
+        """Set up the comparison of both sides from scratch."""
         self._options = options
         self._repository, inside = repository, _ = git.find(root)
         self._names = (options.against, options.head or "HEAD")

@@ -86,7 +86,7 @@ def _changed(before: Range, after: Range, fit: CapacityCheck | None, currency: s
 
 
 def _again(use: Use, currency: str) -> str:
-    """What the merge requests, where runs that begin again make it more than the difference."""
+    """Return what the merge requests; empty if it equals the difference. New runs count in full."""
     if _rounded(use.asked) == _rounded(use.after - use.before):
         return ""
     return words.signed(Demand(hours=use.asked.hours, cost=use.asked.cost), currency)

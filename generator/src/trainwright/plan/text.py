@@ -62,7 +62,7 @@ def _lines(review: Plan, style: Style) -> Iterator[str]:
 
 
 def _first(review: Plan) -> Iterator[str]:
-    """What runs and is not what reviewers of the sources read."""
+    """Yield a line for everything that will run and is not in the sources that reviewers read."""
     yield from map(words.forged, review.underived)
     yield from words.otherwise(review)
 
@@ -83,7 +83,7 @@ _ASKED = (dx.CEL.id, dx.CEL_SKIPPED.id, dx.PLACED_BY_FLAVOR.id)
 
 
 def _is_shown(finding: Finding) -> bool:
-    """Errors, what definitions say of a change, and what is left out of what is rendered."""
+    """Whether a finding is an error, a CRD's report, or on fields left to a ResourceFlavor."""
     return finding.severity is Severity.ERROR or finding.rule in _ASKED
 
 

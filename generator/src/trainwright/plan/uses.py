@@ -15,7 +15,7 @@ NO_POOL = "no pool"
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one side of a change adds to what is requested; `asked` counts new runs in full."""
+    """What one side of a change adds to the demand on `whats`; `asked` counts new runs in full."""
 
     whats: tuple[str, ...]
     delta: Demand

@@ -29,7 +29,7 @@ _WHOLE = 100  # from here on money has no cents
 
 
 def objects(review: Plan) -> str:
-    """How many objects of one's own come to what: "objects: 1 added, 2 changed"."""
+    """Return counts of changed additional objects: "objects: 1 added, 2 changed"."""
     counts = Counter(change.action for change in review.objects)
     parts = (f"{counts[key]} {key}" for key in ("added", "changed", "removed") if counts[key])
     return f"objects: {', '.join(parts)}"
@@ -67,7 +67,7 @@ def number(value: float) -> str:
 
 
 def span(value: Range, *, sign: bool = False) -> str:
-    """One number, or the two ends of a range; with a sign where asked for."""
+    """Return a range as one number, or as its two ends; with plus signs if `sign`."""
     ends = sorted({value.low, value.high})
     return " to ".join(f"{'+' if sign and end > 0 else ''}{number(end)}" for end in ends)
 
@@ -83,7 +83,7 @@ def money(value: Range, currency: str, *, sign: bool = False) -> str:
 
 
 def asked(demand: Demand, currency: str, *, sign: bool = False) -> Iterator[str]:
-    """What is asked for, a few words a part; unbounded and unpriced jobs are always said."""
+    """Yield the parts of a demand as short texts; unbounded jobs are always mentioned."""
     if demand.gpus:
         gpus = span(demand.gpus, sign=sign)
         yield f"{gpus} GPU{'' if gpus.lstrip('+-') == '1' else 's'}"
@@ -101,7 +101,7 @@ def asked(demand: Demand, currency: str, *, sign: bool = False) -> Iterator[str]
 
 
 def signed(demand: Demand, currency: str) -> str:
-    """A difference of demands in one line; empty where there is none."""
+    """Return a difference in demand as one line; empty if there is none."""
     return ", ".join(asked(demand, currency, sign=True))
 
 
@@ -118,7 +118,7 @@ def fitting(fit: CapacityCheck) -> str:
 
 
 def short(fit: CapacityCheck | None) -> str:
-    """How many are too few, behind what there is; nothing where all fit."""
+    """Return how much is missing, as a suffix to what there is; empty if everything fits."""
     if not fit or not fit.short:
         return ""
     before = f" ({number(fit.short_before)} before)" if fit.short_before else ""
@@ -126,7 +126,7 @@ def short(fit: CapacityCheck | None) -> str:
 
 
 def bar(fit: CapacityCheck) -> Data:
-    """A picture of it, as percentages of the larger of what there is and what is needed."""
+    """Return a bar chart of a capacity check, in percent of the larger of capacity and need."""
     whole = max(fit.has, fit.most, fit.need) or 1
     return {
         "what": fit.what,
@@ -165,7 +165,7 @@ def image(change: JobChange) -> str:
 
 
 def images(run: PlannedRun | None) -> tuple[str, ...]:
-    """The images that a run starts; of one without rendered files that of its spec."""
+    """Return the images that a run starts, by its rendered files or else by its spec."""
     if run is None:
         return ()
     names = running(run).images or tuple(filter(None, (run.image,)))
@@ -178,13 +178,13 @@ def _short(image: str) -> str:
 
 
 def new_images(change: JobChange) -> tuple[str, ...]:
-    """The images that a run starts and the one before did not."""
+    """Return the images that the new run starts and the previous one did not."""
     before = images(change.before)
     return tuple(name for name in images(change.after) if name not in before)
 
 
 def started(change: JobChange) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """What a run starts that was not there before, besides its images: by what it is."""
+    """Return what the new run starts that the previous one did not, without images, by category."""
     new = running(change.after).without(running(change.before))
     by_kind = (
         ("command", new.commands),
@@ -197,17 +197,17 @@ def started(change: JobChange) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def runs(change: JobChange) -> Iterator[str]:
-    """What a run starts that was not there before, besides its image: "command python train.py"."""
+    """Yield what is new in what the run starts, other than images: "command python train.py"."""
     return (f"{what} {item}" for what, items in started(change) for item in items)
 
 
 def forged(finding: Finding) -> str:
-    """What stands in a rendered file, and follows from no source, in one line."""
+    """Return one line on something in a rendered file that follows from no source."""
     return f"not rendered from any source: {finding.message}  ({finding.place})"
 
 
 def otherwise(review: Plan) -> Iterator[str]:
-    """That a run begins with what no source has after the merge, and an earlier commit had."""
+    """Yield a line for each run that begins with values of an earlier commit, now in no source."""
     for change in review.changes:
         if change.otherwise:
             values = listed([cause(difference) for difference in change.otherwise], 3)

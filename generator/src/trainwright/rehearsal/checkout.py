@@ -14,7 +14,7 @@ _OF_SUBMODULES = {"GIT_ALLOW_PROTOCOL": "https:ssh"}
 
 
 def folder(code: Code, root: Path, work: Path) -> Path:
-    """The folder that stands for the mounted code. Raises RehearsalError where there is none."""
+    """Return the folder to use as the mounted code. Raises RehearsalError if there is none."""
     if code.git is None:
         raise RehearsalError(
             f"the code is in {code.image}, and images are not run here; name a folder that holds "

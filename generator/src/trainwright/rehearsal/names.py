@@ -19,7 +19,7 @@ _HOSTS = ("ADDR", "ADDRESS", "HOST", "HOSTS", "HOSTNAME", "IP")
 
 
 class Names:
-    """Which free port of this machine stands for which port of which pod.
+    """The mapping of the pods' names and ports to free ports of this machine.
 
     On the cluster every pod has an address of its own, so all may use the same port. Here each
     pair of pod and port gets a free one, when it is first asked for.
@@ -66,7 +66,7 @@ class Names:
         return self.argv(pod, tuple(self._bound(pod, word, _WITHIN) for word in argv), env)
 
     def hostname(self, pod: Pod, env: Mapping[str, str]) -> str:
-        """What the pod calls itself.
+        """Return the hostname that the pod sees as its own.
 
         Nodes that meet by a rendezvous tell each other these names, so they have to lead here:
         this machine's own for the pod that is the host, a loopback address for each other one.
@@ -103,7 +103,7 @@ class Names:
         return at.sub(local, text)
 
     def _port_of(self, pod: Pod, name: str, port: int, around: Mapping[str, str]) -> str:
-        """A port without its host: the master's, or one that the pod itself listens on."""
+        """Return the local port for one without a host: the master's, or one the pod listens on."""
         hosts = [around.get(name.removesuffix("PORT") + word, "") for word in _HOSTS]
         if name.endswith("MASTER_PORT"):
             hosts.append(around.get("MASTER_ADDR", ""))
@@ -151,13 +151,13 @@ class Names:
         return self._ports[named, port]
 
     def notes(self) -> Iterator[str]:
-        """Which address stands for which, of those that were requested."""
+        """Yield which local address stands for each address that was requested."""
         for (host, port), local in sorted(self._ports.items()):
             yield f"address: {host}:{port} is {LOOPBACK}:{local}"
 
 
 def _flags(argv: tuple[str, ...]) -> Iterator[tuple[int, str, str, str]]:
-    """Values of long options: where they stand, after which prefix, for which name, and what.
+    """Yield (index, prefix, name, value) for the value of each long option in a command line.
 
     The names are spelled like those of variables: --master-port is MASTER_PORT.
     """

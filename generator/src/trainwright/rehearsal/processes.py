@@ -92,7 +92,7 @@ def run(processes: tuple[LocalProcess, ...], workload: Workload, audience: Audie
 
 @contextmanager
 def _signals(handler: Callable[[int], None]) -> Iterator[None]:
-    """What asks this process to end, to a handler for the time being, in a thread of its own.
+    """Pass SIGINT, SIGTERM and SIGHUP to a handler in a thread of its own, while in the context.
 
     Python's own handlers wait for the main thread, which a signal does not wake when it comes in
     the moment before the thread begins to wait. The descriptor is written to in any case.
@@ -149,7 +149,7 @@ class _Late:
 
 
 class _Stage:
-    """The running processes, and the one queue by which threads and signals report."""
+    """The running processes, and the one queue in which threads and signal handlers report."""
 
     def __init__(self, processes: tuple[LocalProcess, ...], workload: Workload, audience: Audience):
         self._processes = processes
@@ -197,7 +197,7 @@ class _Stage:
         self._tell()
 
     def _is_due(self, pod: str) -> bool:
-        """Whether a pod may start: one of a role at once, others after the roles they await."""
+        """Whether a pod may start: of a role at once, others after the roles that they await."""
         return pod in self._awaited or all(
             not awaited or other in (self._ready if awaited == "ready" else self._gone)
             for other, awaited in self._awaited.items()
@@ -257,7 +257,7 @@ class _Stage:
                 self._queue.put(_Line(process.label, text))
 
     def watch(self) -> None:
-        """Pass on what is reported, and decide what follows from it, until all has ended."""
+        """Handle what is reported until all processes have ended."""
         while self._running or self._waiting:
             wait = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
             try:
@@ -314,7 +314,7 @@ class _Stage:
         self._stop(what)
 
     def _end(self) -> None:
-        """The job has succeeded: what serves it ends with it, and the rest by itself."""
+        """End a job that has succeeded: stop serving roles left alone, or else let its pods end."""
         running = {process.pod for process in self._processes if process.label in self._running}
         if running <= self._awaited.keys():
             self._stop("the job has succeeded")

@@ -21,7 +21,7 @@ from trainwright.runs.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendering:
-    """What a rehearsal runs. `changes` says in words where it differs from what git holds.
+    """What a rehearsal runs. `changes` says in words how it differs from the job in git.
 
     `size` is how many pods an elastic job is given; None for a job that has no choice.
     """

@@ -67,7 +67,7 @@ print(*filter(missing, sys.argv[1:]))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalOptions:
-    """What the command line says. Folders that are None are temporary, or the current one."""
+    """The command-line options. A folder that is None is a temporary or the current one."""
 
     nodes: int | None = None
     nodes_of_roles: Mapping[str, int] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class Rehearsal:
             stale.unlink()
 
     def compare(self) -> Comparison:
-        """What the processes reported against what was foreseen."""
+        """Compare the ranks that the processes reported with the predicted ones."""
         return reported.compare(self.workload.pods, self.foreseen, self.work)
 
 
@@ -283,7 +283,7 @@ def _is_free(port: int) -> bool:
 
 
 def _missing_modules(staged: Staging, machine: Machine) -> tuple[str, ...]:
-    """What the interpreter does not find, before N processes end in a traceback about it."""
+    """Return the modules that the interpreter lacks, before N processes fail with a traceback."""
     if not staged.modules:
         return ()
     command = [machine.python, "-c", _FIND_MODULES, *staged.modules]

@@ -149,7 +149,7 @@ def stage(
 
 
 def _keep_ports(workload: Workload, names: Names, machine: Machine) -> None:
-    """A program that is not told its port listens at the one that it always does: here too."""
+    """Keep ports on which programs listen untold. Raises RehearsalError if one is taken."""
     kept: set[int] = set()
     for role in workload.serving:
         pods = workload.of_role(role)
@@ -175,7 +175,7 @@ def _taken(role: str, pods: int, port: int) -> RehearsalError:
 
 
 def report_folder(work: Path, pod: Pod) -> Path:
-    """Where a pod's processes leave word of their ranks: a folder each tells the pods apart."""
+    """Return the folder in which a pod's processes report their ranks: each pod has its own."""
     return work / "reports" / pod.name
 
 
@@ -344,7 +344,7 @@ class _Staged:
         return f"{code / script} does not exist; name the folder that holds it with --code {root}"
 
     def _root_of(self, script: str) -> str:
-        """The one folder of the repository that holds the script, or a placeholder."""
+        """Return the only folder of the repository with the script, or the placeholder "DIR"."""
         parts = Path(script).parts[Path(script).is_absolute() :]
         for start in range(len(parts)):
             folders = packages.with_file(self._machine.root, "/".join(parts[start:]))
@@ -353,7 +353,7 @@ class _Staged:
         return "DIR"
 
     def modules(self) -> Iterator[str]:
-        """What the interpreter has to be able to import before anything is started."""
+        """Yield the modules that the interpreter must be able to import before anything starts."""
         command = self._command
         if command.launcher in _MODULES:
             yield _MODULES[command.launcher]

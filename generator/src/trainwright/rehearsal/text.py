@@ -232,5 +232,5 @@ class Printer:
             self._status.update(f"{plural(running, 'pod')} running, {ended} ended")
 
     def say(self, text: str) -> None:
-        """A word about the run itself."""
+        """Print a message about the rehearsal itself to stderr."""
         print(f"trainwright: {_hide(text, self._secrets)}", file=sys.stderr, flush=True)  # noqa: T201

@@ -16,7 +16,7 @@ _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - every machine has one
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """What a file holds, and the permissions that it is given, if any are asked for."""
+    """A file's content, and the permissions to set, if any."""
 
     raw: bytes
     mode: int | None = None
@@ -64,7 +64,7 @@ class Volumes:
         )
 
     def _above(self, pod: Pod) -> Iterator[tuple[str, Path]]:
-        """The folders around files that are mounted one by one."""
+        """Yield the parent folders of files mounted one by one, each with its local folder."""
         for mount in filter(self._is_file, _mounts(pod)):
             for folder in PurePosixPath(mount.path).parents:
                 if folder != folder.parent:
@@ -143,7 +143,7 @@ class Volumes:
 
 
 def _any(paths: Mapping[str, Path]) -> str:
-    """A pattern for one of some paths; for none of them where there are none."""
+    """Return a pattern that matches any of the paths, or nothing at all if there are none."""
     return "|".join(map(re.escape, sorted(paths, key=len, reverse=True))) or "(?!)"
 
 

@@ -32,7 +32,7 @@ Outcome: TypeAlias = tuple[render.Rendered, dict[str, str]]  # with the states o
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOptions:
     """How to render: `helm` names a binary to use instead of the embedded engine, and `new_runs`
-    lets runs begin in place of those whose beginning is unknown.
+    lets runs begin although the job may have one whose record is missing or unreadable.
     """
 
     helm: str | None = None
@@ -86,7 +86,7 @@ class Renderer:
         self._engine = engines.engine(options.helm)
 
     def render(self, item: Item) -> Outcome:
-        """One job, and the state by path of each file that decided what it came to."""
+        """Render one job; return the states of all files that decided the outcome, by path, too."""
         file, workspace = item.file, self._workspace
         if workspace.sound(file.environment) is None:  # it broke since the plan began
             findings = workspace.loaded(file.environment).findings

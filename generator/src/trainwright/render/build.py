@@ -62,7 +62,7 @@ class BuildOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentBuild:
-    """One environment: what rendered/ should hold, how it differs, and what is wrong.
+    """One environment: what rendered/ should hold, how it differs on disk, and the findings.
 
     `changes` is None when errors leave nothing to write. `edited` are files that differ from what
     was rendered: changed by hand. `underived` are findings about files that are not believed, which
@@ -159,7 +159,7 @@ def build(
 def _derivation(
     root: Path, workspace: Workspace, options: BuildOptions
 ) -> tuple[derive.Derivation | None, tuple[Finding, ...]]:
-    """The rendered files beside those of the base; None where git has none to compare with."""
+    """Return the check of rendered files against the base, or None if git has no base."""
     if not options.proves:
         return None, ()
     try:
@@ -247,7 +247,7 @@ class _Work:
 
     @cached_property
     def _underived(self) -> tuple[derive.Underived, ...]:
-        """The files of the selected jobs that are not believed, and those of none of them."""
+        """The rendered files of selected jobs, or of no job, that no sources lead to."""
         if self._derivation is None:
             return ()
         jobs = {file.name for file in self._selection.jobs}
@@ -257,7 +257,7 @@ class _Work:
     def _believed(
         self, present: Mapping[JobFile, Recorded | None]
     ) -> Iterator[tuple[JobFile, Recorded | None]]:
-        """What rendering goes on from where the record of a run is not believed."""
+        """Yield the runs to render from (None: none) for jobs whose record cannot be derived."""
         proof = self._derivation
         replaced = proof.replaced(self.name) if proof else frozenset()
         for file, run in present.items():
@@ -322,7 +322,7 @@ class _Work:
 
     @property
     def _spared(self) -> Iterable[JobFile]:
-        """The jobs of which nothing is found out that a check would."""
+        """The jobs that this build does not check in full."""
         others = self._selection.others
         return others if self._options.check_next_runs else (*others, *self._selection.jobs)
 
@@ -339,7 +339,7 @@ class _Work:
         return checked.findings(self._workspace, self._options.today)
 
     def _unknown_now(self) -> Iterator[JobFile]:
-        """The jobs whose run is unknown, once it is known which would begin."""
+        """Yield the jobs that may have an unrecorded run, now that new runs are known."""
         if not self._new:
             return
         cut_off = self._history is not None and self._history.is_cut_off(self.name)

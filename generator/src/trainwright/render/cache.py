@@ -21,7 +21,7 @@ from trainwright.files.memory import Kept
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """The outcome of one job: the states of its inputs by path (see load), and what came of it."""
+    """The cached outcome of one job: input states by path (see load), findings and waivers."""
 
     inputs: Mapping[str, str]
     findings: tuple[Finding, ...]

@@ -48,7 +48,7 @@ _EARLIER = 50  # commits before the base in which a run that comes back is looke
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Underived:
-    """What is in a rendered folder, or missing there, and follows from nothing.
+    """A file in a rendered folder, or missing there, that cannot be derived from any sources.
 
     `job` is empty for what belongs to none; `path` is from the root, `line` the first that differs.
     `by_another` says whether another version of the tool rendered the run.
@@ -78,7 +78,7 @@ class _Proof:
 
 
 class Derivation(Owner):
-    """The rendered files of a workspace, beside those of the base and commits of its branch.
+    """The check of a workspace's rendered files against the base and the commits of its branch.
 
     What is found of a job follows from the sources as they are (see `memo`). Once a rendered file,
     or a commit, is another one, that takes another derivation: `detach` this one.
@@ -136,7 +136,7 @@ class Derivation(Owner):
         return tuple(self._of_job(file))
 
     def beyond_jobs(self, environment: str) -> tuple[Underived, ...]:
-        """What is not believed of an environment's rendered folder outside of those of jobs."""
+        """Return what cannot be derived in a rendered folder, outside of its jobs' folders."""
         inside = self._changed_in(environment)
         if not inside:
             return tuple(self._of_ledger(environment))
@@ -292,7 +292,7 @@ class Derivation(Owner):
 
     @tracked()
     def _known(self, file: JobFile) -> Sequence[State]:
-        """A job's folder in the bases, and in those commits of the branch where it is believed."""
+        """Return the states of a job's folder that are believed: in the bases and the branch."""
         path = f"{folder_of(file.environment)}/{file.name}"
         believed = [self._committed(base, path) for base in self._lineage.bases]
         for commit in self._lineage.own(path):
@@ -328,7 +328,7 @@ class Derivation(Owner):
     def _leads(
         self, workspace: Workspace, file: JobFile, believed: Iterable[State], goal: State
     ) -> bool:
-        """Whether the sources of a workspace make a folder of one that is believed.
+        """Return whether a workspace's sources turn one of the believed states into `goal`.
 
         What has ended may have begun in between: nothing of it is applied, before or after.
         """
@@ -359,7 +359,7 @@ class Derivation(Owner):
     def _derived(
         self, workspace: Workspace, file: JobFile, before: State, goal: State | None = None
     ) -> State | None:
-        """What the sources of a workspace make of a job's folder; None where that has errors."""
+        """Return what a workspace's sources render for a job (empty: no job), or None on errors."""
         if not workspace.has(file):
             return {}
         entries = workspace.ledger(file.environment)
@@ -410,7 +410,7 @@ class Derivation(Owner):
             yield self._committed(self._lineage.bases[0], f"{folder_of(environment)}/{file.name}")
 
     def _earlier(self, file: JobFile) -> Iterator[State]:
-        """The folder as it was before the base: what is reverted to, or restored from there."""
+        """Return a job's folder as of commits before the base, for runs reverted to or restored."""
         path = f"{folder_of(file.environment)}/{file.name}"
         if file not in self._shared:
             self._shared[file] = self._lineage.shared(f"{path}/{RECORD_FILE}", _EARLIER)
@@ -432,8 +432,8 @@ class Derivation(Owner):
         return sums == record.files and head is not None and self._is_before_head(head)
 
     def _is_before_head(self, commit: str) -> bool:
-        """Whether HEAD has a commit in its history: a squash or a rebase leaves others behind, and
-        with them what was rendered there.
+        """Whether HEAD's history has a commit. After a squash or a rebase it lacks the old commits,
+        and with them what was rendered there.
         """
         if not commit or commit == self._lineage.tips[0]:
             return True
@@ -448,7 +448,7 @@ class Derivation(Owner):
     # --- what is beside the jobs ---------------------------------------------------------------
 
     def _of_list(self, environment: str) -> Iterator[Underived]:
-        """The list that GitOps applies, which names what the records say and nothing else."""
+        """Yield the kustomization that GitOps applies unless it lists exactly what is recorded."""
         folder = self._workspace.folder(environment)
         path = f"{folder.path}/{KUSTOMIZATION_FILE}"
         present = self._at_hand(path)
@@ -464,7 +464,7 @@ class Derivation(Owner):
         yield Underived(environment=environment, job="", path=path, why=why, line=line)
 
     def _torn(self, environment: str) -> Mapping[str, Record]:
-        """The records that would be there in place of those that cannot be read."""
+        """Return the records to expect in place of those that cannot be read, by job."""
         folder = self._workspace.folder(environment)
         by_job = {}
         for file in self._workspace.survey.jobs.get(environment, ()):
@@ -497,7 +497,7 @@ class Derivation(Owner):
                 yield Underived(environment=environment, job="", path=full, why=_EXTRA)
 
     def _of_ledger(self, environment: str) -> Iterator[Underived]:
-        """Entries that the base lacks, of runs that no commit has a record of."""
+        """Yield each ledger entry that is new or changed and is of no run that the job has had."""
         path = ledger.path(environment)
         if path not in self.changed:
             return
@@ -551,8 +551,8 @@ class Derivation(Owner):
     def _was_stepped_over(
         self, file: JobFile, entry: LedgerEntry, objects: Iterable[str], last: int
     ) -> bool:
-        """Whether an entry is of a run that some commit of the branch would have begun in place of
-        a known one. The job has a higher number than `last` at hand.
+        """Whether a ledger entry is of a run that some commit of the branch would have begun in
+        place of a known one. The job's run number must be above `last` now.
         """
         now = self._sources(self._workspace, file)
         if now is None or last >= now.job.run:
@@ -571,7 +571,7 @@ class Derivation(Owner):
 
     @staticmethod
     def _sources(workspace: Workspace, file: JobFile) -> Sources | None:
-        """What is written about a job in a workspace; None without it, or where it has errors."""
+        """Return a job's sources in a workspace; None if it has none, or they have errors."""
         if not workspace.has(file) or workspace.sound(file.environment) is None:
             return None
         return workspace.resolve(file).sources
@@ -596,7 +596,7 @@ class Derivation(Owner):
         return self._state_here(folder_of(environment))
 
     def _at_hand(self, path: str) -> bytes | None:
-        """A file at hand, as git would keep it; None where there is none."""
+        """Return a file as it is now, in the form that git stores, or None if there is none."""
         tree = self._workspace.rendered_tree
         if self._on_disk and not _contains(self._uncommitted, path):
             tree = self._commit(self._lineage.tips[0]).tree
@@ -615,14 +615,14 @@ class Derivation(Owner):
 
 
 def finding(it: Underived) -> Finding:
-    """What is to be said of a file that is not believed, at its first line that is not."""
+    """Return the finding about a file that cannot be derived, at its first differing line."""
     subject = f"{it.environment}/{it.job}" if it.job else it.environment
     message = f"{it.path.rpartition('/')[2]} {it.why}"
     return dx.UNDERIVED.at(Location(it.path, it.line, 1), message, subject=subject)
 
 
 def may_decide(path: str) -> bool:
-    """Whether an edit of a file may make others of the rendered ones believed, or not."""
+    """Whether an edit of a file may change which other rendered files can be derived."""
     is_folder = path.count("/") < 2 and not path.endswith(".yaml")
     inside = f"/{RENDERED}" in path or f"/{ADOPTED}" in path
     return inside or path.endswith(f"/{LEDGER_FILE}") or is_folder
@@ -634,13 +634,13 @@ _MISSING = "is missing"
 
 
 def _inside(folder: str, paths: Sequence[str]) -> Sequence[str]:
-    """Those of sorted paths that lie in a folder."""
+    """Return those of the sorted paths that are inside a folder."""
     first, end = (bisect_left(paths, f"{folder}{after}") for after in ("/", chr(ord("/") + 1)))
     return paths[first:end]
 
 
 def _contains(paths: Sequence[str], path: str) -> bool:
-    """Whether a path is one of sorted ones."""
+    """Whether the sorted paths contain a path."""
     at = bisect_left(paths, path)
     return at < len(paths) and paths[at] == path
 
@@ -670,7 +670,7 @@ def _content(tree: Tree, path: str) -> bytes:
 
 
 def _is_of(entry: LedgerEntry, record: Record) -> bool:
-    """Whether an entry of the ledger is of a run, by all that it says of what ran."""
+    """Whether a ledger entry is of a recorded run: same object, run number and job digest."""
     own = meaning.digest(record.job, record.run)
     ran = (record.object, record.run)
     return (entry.object, entry.run, entry.own) == (*ran, own)
@@ -744,7 +744,7 @@ def _quoted(line: str) -> str:
 
 
 def _by_another(goal: State, expected: State) -> str:
-    """That another version of the tool rendered a run, where this one renders other bytes."""
+    """Return that another version of tool or chart rendered a run; empty if none did."""
     record, now = _parsed(goal), _parsed(expected)
     versions = [(it.trainwright, it.chart) for it in (record, now) if it]
     if record is None or now is None or versions[0] == versions[1]:

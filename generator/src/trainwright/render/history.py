@@ -24,7 +24,7 @@ _JOINED = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REBASE_HEAD")
 
 
 class History:
-    """The commits behind a working tree; none where there is no repository.
+    """The commits that lead to a working tree; none without a repository.
 
     `beside` says whether these hold what is rendered, too, and no other branch does; `tip` is the
     last of them.
@@ -96,8 +96,8 @@ class History:
         return committed != record and not unreadable
 
     def _is_overtaken(self, file: JobFile, record: Record, workspace: Workspace) -> bool:
-        """Whether a job's own file asks for another run than one that is in no commit, or for that
-        one operated otherwise."""
+        """Whether a job's own file asks for another run than the recorded one, which is in no
+        commit, or for that one to be operated differently."""
         if workspace.reader.source(file.path) == record.source:
             return False
         sources = workspace.job(file).sources
@@ -137,7 +137,7 @@ class History:
     def _of_a_merge(
         self, file: JobFile, run: Recorded | None, workspace: Workspace
     ) -> Recorded | None:
-        """The run of the side of a merge whose file of the job was kept, and not its record.
+        """Return the run of the side of a merge whose job file was kept and whose record was not.
 
         `run` is what is recorded. None where the file is of neither side, where no merge has
         decided between them, and where a commit holds a record that cannot be read: it has

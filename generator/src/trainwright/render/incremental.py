@@ -40,7 +40,7 @@ _ByFile = Mapping[str, tuple[Finding, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What one job came to, the run that it has now, and what of its files is not believed."""
+    """The outcome of one job, its present run, and findings on files that cannot be derived."""
 
     outcome: Remembered
     record: Record | None
@@ -106,16 +106,16 @@ class IncrementalCheck(Owner):
         return self._reached.get(path, ())
 
     def concerns(self, path: str) -> bool:
-        """Whether a file may decide a job: it is a spec, it lies in a folder that one names, or it
-        says which files there git ignores.
+        """Whether a file may affect a job: it is in environments/, in a folder that a spec names,
+        or a .gitignore.
         """
         if path.startswith(f"{ENVIRONMENTS}/") or is_ignore_file(path):
             return True
         return not files.with_folders((path,)).isdisjoint(self._reached)
 
     def inputs_elsewhere(self) -> tuple[str, ...]:
-        """The files and folders outside of environments/ that decide a job, and what says which
-        files there git ignores.
+        """Return the files and folders outside of environments/ that affect a job, and the
+        .gitignore files around them.
         """
         inside = f"{ENVIRONMENTS}/"
         paths = [path for path in self._reached if not path.startswith(inside)]
@@ -136,7 +136,7 @@ class IncrementalCheck(Owner):
 
     @tracked()
     def _check(self, file: JobFile) -> Checked | None:
-        """What a job comes to; None in a broken environment, which alone is reported."""
+        """Return a job's outcome; None in a broken environment, which is reported instead."""
         if self.workspace.sound(file.environment) is None:
             return None
         checked = self._recall(file) or self._render(file)
@@ -149,7 +149,7 @@ class IncrementalCheck(Owner):
         return tuple(map(derivation.finding, proof.of_job(file) if proof else ()))
 
     def _recall(self, file: JobFile) -> Checked | None:
-        """What an earlier process found out about a job, if all is as it was then."""
+        """Return a job's outcome from an earlier process, or None if anything has changed since."""
         if self._root is None:
             return None
         if file.environment not in self._kept:
@@ -268,7 +268,7 @@ class IncrementalCheck(Owner):
         return None
 
     def _group(self, name: str, findings: Iterable[Finding]) -> set[str]:
-        """Sort findings by file; the files about which an environment has others than before."""
+        """Sort findings by file; return the files whose findings in an environment changed."""
         grouped: defaultdict[str, list[Finding]] = defaultdict(list)
         for finding in findings:
             grouped[finding.place.file].append(finding)
@@ -285,12 +285,12 @@ class IncrementalCheck(Owner):
     # --- what was found --------------------------------------------------------------------------
 
     def findings(self, file: str) -> tuple[Finding, ...]:
-        """What is known about a file, by position."""
+        """Return the findings in a file, sorted by position."""
         names = sorted(self._about.get(file, ()))
         all_findings = (finding for name in names for finding in self._found[name][file])
         return tuple(sorted(dict.fromkeys(all_findings), key=lambda finding: finding.order))
 
     def everything(self) -> Iterator[Finding]:
-        """What is known about all files, as a report lists it."""
+        """Yield the findings in all files, in the order of a report."""
         for file in sorted(self._about):
             yield from self.findings(file)

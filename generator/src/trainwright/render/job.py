@@ -70,7 +70,7 @@ class Rendered:
 
     @property
     def name(self) -> str:
-        """The object's, or nothing where there is none."""
+        """The name of the job's object; empty if there is none."""
         return self.decision.name if self.decision else ""
 
     @property
@@ -94,9 +94,9 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a job is rendered in. `check_next_runs` asks for the findings of its next run, too,
-    where the present one stays; `new_runs` lets runs begin in place of unknown ones. `replaces` is
-    the object whose place a run takes that begins, if not that of the present one.
+    """The context to render a job in. With `check_next_runs` the next run is checked even where the
+    present one stays; `new_runs` lets runs begin although an unrecorded one may exist; `replaces`
+    is the object that a new run replaces, if not that of the present one.
     """
 
     engine: Engine
@@ -115,7 +115,7 @@ def header(file: JobFile, source: str = "") -> str:
 
 
 def job(resolved: ResolvedJob, context: Context, present: Recorded | None = None) -> Rendered:
-    """Everything that can be said about one job without looking at another.
+    """Render and check one job without looking at any other.
 
     `present` is the run that it has, if any.
     """
@@ -148,7 +148,7 @@ def job(resolved: ResolvedJob, context: Context, present: Recorded | None = None
 
 
 def _begun(done: Rendered, present: Recorded | None, context: Context) -> Rendered:
-    """A new run, unless one is there whose beginning is unknown, or has finished."""
+    """Return the new run; a finding if it only begins since the ledger lost a finished one."""
     finding = None if context.new_runs else _unasked(done, present)
     if finding is None:
         return done
@@ -186,7 +186,7 @@ def _about(file: JobFile, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A job on its way through: what is written, and what was decided."""
+    """A job being rendered: what is written about it, and the decision about its run."""
 
     sources: Sources
     decision: Decision
@@ -255,7 +255,7 @@ def _next_run(done: Rendered, work: _Work) -> Rendered:
 
 
 def _patched(work: _Work, manifests: tuple[Manifest, ...], name: str) -> Patched:
-    """The objects of a job beside those that it has without its podPatch."""
+    """Return the objects of a job, together with those that it has without its podPatch."""
     from trainwright.render.patched import Patched  # few jobs have a podPatch
 
     sources = work.sources
@@ -276,7 +276,7 @@ def _dropped(
 
 
 def _record(work: _Work, texts: Mapping[str, str], manifests: tuple[Manifest, ...]) -> Record:
-    """What is recorded of a run that begins, or that ended before anything was recorded."""
+    """Return the record of a run that begins, or that ended before anything was recorded."""
     return replace(
         begun(work.sources, work.decision, work.source),
         objects=records.objects(manifests),
@@ -303,7 +303,7 @@ def _adopted(done: Rendered, work: _Work) -> Rendered:
 
 
 def _waivers_of(sources: Sources, findings: tuple[Finding, ...]) -> tuple[Waiver, ...]:
-    """Waivers of what was found. What else is waived was not looked for: it is not unused."""
+    """Return the waivers of these findings; other rules were not run, so theirs are not unused."""
     broken = {finding.rule for finding in findings}
     return tuple(waiver for waiver in sources.job.waivers if waiver.rule in broken)
 
@@ -375,7 +375,7 @@ def _continued(done: Rendered, work: _Work, recorded: Recorded, entries: Ledger)
 def _attributed(
     work: _Work, recorded: Recorded, entries: Ledger, held: Collection[str] = ()
 ) -> Record:
-    """The record of a run that goes on, or has ended, with what is written now."""
+    """Return the record of a run that goes on, or has ended, with the present spec's values."""
     sources, decision, was = work.sources, work.decision, recorded.record
     job, inherited = meaning.attributed(was, sources.own, sources.spec.data, held)
     # Another run may have finished with what the file says now: a base moved there and back.
@@ -473,7 +473,7 @@ def _meant(spec: Layered, problem: Unsupported) -> tuple[Location, tuple[Related
 
 
 def _left_out(spec: Layered, job: Job, environment: Environment) -> Iterator[Finding]:
-    """What of the pool is not rendered, since a ResourceFlavor says it."""
+    """Yield a finding on fields of the pool that are left to a ResourceFlavor, if there are any."""
     if job.pool:
         fields = {"nodeSelector": job.pool.node_selector, "tolerations": job.pool.tolerations}
         parts = left_to_flavor(job, environment)
@@ -504,7 +504,7 @@ def _check(
     environment: Environment,
     patched: Patched | None = None,
 ) -> Iterator[Finding]:
-    """What is wrong with the objects; what is only with a patch of the pods, at its line."""
+    """Yield the findings in the objects; those that only a podPatch causes are at its lines."""
     pairs = _found(manifests, spec, job, environment)
     if patched is None:
         yield from (finding for _, finding in pairs)
@@ -552,7 +552,7 @@ def _group_of(pointer: str, job: Job) -> Role | None:
 
 
 def _in_container(hit: Hit, manifests: Sequence[Manifest], spec: Layered) -> Pointer | None:
-    """Where an init container or sidecar of the spec says what a rule found, as it may itself."""
+    """Return where the spec of an init container or sidecar sets what a hit is about, or None."""
     if hit.spec.parts[:1] and hit.spec.parts[0] in authored.FIELDS:
         return None
     return authored.of_container(hit.pointer, manifests, spec.data)
@@ -582,7 +582,7 @@ def _deceptive(spec: Layered) -> Iterator[Finding]:
 
 
 def _is_said(finding: Finding, linted: tuple[Finding, ...]) -> bool:
-    """Whether what is found in a value, or a rendered file, was found in the spec's own text."""
+    """Whether a finding in a value or a rendered file was also made in the spec's own text."""
     for other in linted:
         if other.rule == finding.rule == secrets.CREDENTIAL and other.path.within(finding.path):
             return True
@@ -607,7 +607,7 @@ def _against_schema(
 def _finding(
     rule: Rule, hit: Hit, manifest: Manifest | None, spec: Layered, at: Pointer | None = None
 ) -> Finding:
-    """A finding where the rule or the hit has it, unless it is `at` a place of its own."""
+    """Return a finding at the position of the hit or else the rule, unless `at` overrides it."""
     path = at or hit.spec or rule.spec
     return Finding(
         rule=rule.id,
@@ -638,7 +638,7 @@ def _sources(spec: Layered, pointers: tuple[Pointer, ...]) -> Iterator[Related]:
 
 
 def _overridden(spec: Layered, pointer: Pointer) -> Iterator[Related]:
-    """The values that the deciding one overrides, which the finding itself points at."""
+    """Yield the values that the effective one overrides; the finding itself is at that one."""
     if not pointer or isinstance(lookup(spec.data, pointer), Mapping):
         return
     written = list(spec.history(pointer))

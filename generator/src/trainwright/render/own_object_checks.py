@@ -38,7 +38,7 @@ _FOR_TOOLS = ("kustomize.config.k8s.io", "trainwright.io")  # which no cluster e
 def findings(
     environment: Environment, own: OwnObjects, runs: Mapping[str, Record]
 ) -> Iterator[Finding]:
-    """Everything that keeps objects from being applied, and what rules say of them."""
+    """Yield everything that keeps objects from being applied, and the findings of rules."""
     own_findings = (*own.findings, *_of_objects(environment, own, runs))
     yield from own_findings
     secret = {item.document.file for item in own.objects if item.manifest.group_kind == SECRET}

@@ -49,7 +49,7 @@ class Patched:
     plain: Sequence[Manifest] = field(repr=False)
 
     def findings(self) -> Iterator[Finding]:
-        """What is wrong with the patch, and what a field of the job is for."""
+        """Yield what is wrong with the patch, and what belongs in a field of the job instead."""
         overruled: list[Pointer] = []
         for old, new in self._pods[:1]:  # all pods of a job are patched alike
             yield from self._absent(old)
@@ -159,7 +159,7 @@ class Patched:
     # --- what a patch may not change -------------------------------------------------------------
 
     def _overruled(self, old: PodTemplate, new: PodTemplate) -> Iterator[tuple[Pointer, str, str]]:
-        """What others read in fields, and the patch says otherwise: where, what and what to do."""
+        """Yield patched parts that are read from job fields: position, message, remedy."""
         yield from self._of_the_target(old, new)
         before, after = self._main(old), self._main(new)
         if before is None:
@@ -283,7 +283,7 @@ def _fields(patch: Mapping[str, Data], container: str) -> Iterator[tuple[Pointer
 
 
 def _set(data: Data, names: Mapping[str, str], at: Pointer) -> Iterator[tuple[Pointer, str]]:
-    """What is set, and not only removed, where fields of those names are for it."""
+    """Yield each position that sets (not just removes) one of `names`, and the field for it."""
     for key, value in data.items() if isinstance(data, dict) else ():
         if key in names and _sets(value):
             yield at / key, names[key]

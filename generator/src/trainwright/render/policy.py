@@ -81,7 +81,7 @@ def _documents(layers: Iterable[Layer]) -> Iterable[Document]:
 
 
 def has_unknown_run(folder: RenderedFolder, file: JobFile, begins: str) -> bool:
-    """Whether a job without a known run may have one all the same.
+    """Whether a job without a known run may have one nevertheless.
 
     It has a record that cannot be read, or none and the files of another run than the one that
     `begins`, which is empty where none does.

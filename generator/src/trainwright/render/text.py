@@ -24,7 +24,7 @@ _MOST = 8  # runs of an environment that are named
 
 
 def _begun(environment: EnvironmentBuild) -> str:
-    """The runs that begin, each in a line; those first that replace another one."""
+    """Return the runs that begin, one per line, replacements of other runs first."""
     if environment.changes is None:
         return ""
     runs = sorted(environment.begun, key=lambda run: (not run.replaces, run.object))

@@ -15,7 +15,7 @@ _NAMES = ("text", "json", "sarif", "github", "junit", "markdown")  # each one's 
 
 
 class _Formats(Mapping[str, Format]):
-    """The formats by name, each imported when it is asked for: a report is in one."""
+    """The formats by name, each imported on first use, since a report needs just one."""
 
     def __getitem__(self, name: str) -> Format:
         if name not in _NAMES:
@@ -34,7 +34,7 @@ FORMATS: Mapping[str, Format] = _Formats()
 
 
 def redacted(finding: Finding) -> Finding:
-    """A finding whose words carry nothing that looks like a credential."""
+    """Return a finding with everything that looks like a credential redacted."""
     return replace(
         finding,
         message=redact(finding.message),
@@ -90,7 +90,7 @@ def write(
     color: bool,
     noun: str = "job",
 ) -> str:
-    """Findings in one of the formats, without anything that looks like a credential.
+    """Render findings in one of the formats, with what looks like a credential redacted.
 
     `sources` are the lines of the files they are in; `checked` is what was looked at, and `noun`
     what one of those is called.

@@ -37,7 +37,7 @@ def some(parts: Sequence[str], room: int, what: str = "", rest: str = "{}") -> s
 
 
 def left_out(*dropped: tuple[int, str, str]) -> str:
-    """What a comment has no room for: how many, and what one and many of them are called."""
+    """Return a note on what a comment has no room for, from counts with singular and plural."""
     parts = [
         plural(count, singular, plural_form)
         for count, singular, plural_form in dropped
@@ -52,7 +52,7 @@ def details(summary: str, inside: str) -> str:
 
 
 def by_turns(items: Iterable[_Item], whose: Callable[[_Item], object]) -> list[_Item]:
-    """The first of each owner before the second of any: many of one push out no other."""
+    """Return the first item of each owner, then each second one: no owner crowds out others."""
     before = Counter[object]()
     turns: list[tuple[int, _Item]] = []
     for item in items:
@@ -63,7 +63,7 @@ def by_turns(items: Iterable[_Item], whose: Callable[[_Item], object]) -> list[_
 
 
 def shortened(text: str, most: int) -> str:
-    """Text spelled out on one line; of what is longer the beginning, and how long it is."""
+    """Return text on one line, hidden characters spelled; of a long one a part and its length."""
     shown = visible(text[:most]).replace("\t", " ")
     whole = len(text) <= most and len(shown) <= most
     return shown if whole else f"{shown[:most]}… ({len(text):,} characters)"
@@ -79,7 +79,7 @@ _LINKED = re.compile(
 
 
 def cell(text: str, most: int = 1000) -> str:
-    """Text that Markdown, tables, HTML and @mentions leave alone."""
+    """Return text escaped for Markdown, tables and HTML, with @mentions and links disabled."""
     escaped = _SPECIAL.sub(r"\\\1", shortened(text, most))
     escaped = escaped.replace("&", "&amp;").replace("<", "&lt;")
     unlinked = _LINKED.sub("\\g<0>\u2060", escaped)

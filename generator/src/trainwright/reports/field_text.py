@@ -45,7 +45,7 @@ def text(kind: str, path: str) -> str:
 
 
 def _listed(parent: Field) -> dict[str, Field]:
-    """What may be in it, and in each of what it has by name."""
+    """Return the fields in a field, or, if its keys are free names, those in each entry."""
     fields = _keys(parent) or _keys(parent.below("<name>"))
     return dict(sorted(fields.items()))
 

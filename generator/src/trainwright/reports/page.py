@@ -111,7 +111,7 @@ class AuthoredLines:
         return {}
 
     def at(self, place: Location) -> str:
-        """The line at a place; empty where there is none."""
+        """Return the stripped and redacted line at a place; empty if there is none."""
         if place.file not in self._shown:
             self._shown[place.file] = redact_lines(self.sources.get(place.file, ()))
         lines = self._shown[place.file]

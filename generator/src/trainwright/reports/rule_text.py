@@ -30,7 +30,7 @@ _ID = re.compile(r"TW\d\w*", re.IGNORECASE)
 
 
 def named(word: str) -> AnyRule | None:
-    """The rule with an id or a name, or None for what cannot be an id."""
+    """Return the rule with an id or a name, or None if the word cannot be an id."""
     rules = every_rule()
     names = {rule.name: key for key, rule in rules.items()}
     match = rules.get(names.get(word.lower(), word.upper()))
@@ -86,7 +86,7 @@ def _facts(rule: AnyRule) -> Iterator[tuple[str, str]]:
 
 
 def since(rule: Documented) -> str:
-    """The version of another project from which on a rule holds; empty for what was always so."""
+    """Return the version of another project since which a rule holds; empty if it always did."""
     row = upstream(rule.words.upstream) if rule.words.upstream else None
     return f"{row.project} {row.since}" if row and row.since else ""
 

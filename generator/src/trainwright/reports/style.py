@@ -14,7 +14,7 @@ from trainwright.reports.report import COLORS, dump
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """What a format is told besides what it writes.
+    """What a format needs besides the plan that it writes.
 
     `command` gives the same again, and `against` is the branch as the user named it. `link` is an
     address that a path and `#L<line>` are added to (empty: no links), and `marker` tells the

@@ -57,7 +57,7 @@ def outdated(held: Sequence[Held]) -> str:
 
 
 def outdated_lines(held: Sequence[Held]) -> Iterator[str]:
-    """Each value that outdates a run: what it began with, what is written now, and where."""
+    """Yield a line for each value that outdates a run: the old value, the new one, its place."""
     for entry in held:
         before, after = (_shown(entry.path, value) for value in (entry.before, entry.after))
         yield visible(f"{entry.path.dotted}: {before} → {after} ({entry.place})")

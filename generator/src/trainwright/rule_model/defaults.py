@@ -32,7 +32,7 @@ def _constant(value: Data) -> Callable[[Data], Data]:
 
 
 def filled(manifest: Manifest, known_defaults: tuple[Default, ...]) -> Manifest:
-    """The object as the server holds it, as far as defaults are known."""
+    """Return the object as the API server stores it, with all known defaults filled in."""
     body = copy.deepcopy(dict(manifest.body))
     for default in known_defaults:
         for holder in _holders(body, default.path[:-1]):
@@ -60,7 +60,7 @@ def _pull_policy(container: Data) -> Data:
 
 
 def of_pods(template: str) -> tuple[Default, ...]:
-    """The defaults of Kubernetes' own pod templates: those in custom resources have nearly none."""
+    """Return the defaults of built-in pod templates; those in custom resources have nearly none."""
     spec = f"{template}/spec"
     probes = {
         f"{spec}/containers/*/{probe}/{field}": value

@@ -30,7 +30,7 @@ class Verdict(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Edit:
-    """An object before and after; `after` is None when it is removed.
+    """An object before and after an edit; `after` is None if it is removed.
 
     `environment` says which versions are installed, where that is known. `waits` supposes that its
     queue holds the object back, which it is then suspended for.
@@ -58,7 +58,7 @@ class Edit:
 
     @cached_property
     def suspended(self) -> bool:
-        """Whether no pod runs before the edit, as far as git says."""
+        """Whether the object is suspended before the edit, as far as git shows, so no pod runs."""
         return self.waits or _suspended(self.old)
 
     @cached_property
@@ -68,7 +68,7 @@ class Edit:
 
 
 def may_wait(manifest: Manifest) -> bool:
-    """Return whether Kueue may hold an object back: it is in a queue, and does not say otherwise.
+    """Return whether Kueue may hold an object back: it has a queue and does not set `suspend`.
 
     Kueue writes `suspend` itself, which is why a live object has it and one in git has not.
     """
@@ -82,7 +82,7 @@ def _suspended(spec: Mapping[str, Data]) -> bool:
 
 
 def _server_side(path: Path) -> bool:
-    """Whether only the API server writes what is there."""
+    """Whether only the API server writes the field at a path."""
     return path[0] == "status" or (
         path[0] == "metadata" and len(path) > 1 and path[1] not in ("labels", "annotations")
     )
@@ -111,7 +111,7 @@ def _grew(before: Data, after: Data) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EditSample:
-    """A sample: an object before and after, which is None for its removal."""
+    """A sample of an edit: an object before and after; `after` is None for its removal."""
 
     before: Data
     after: Data = None

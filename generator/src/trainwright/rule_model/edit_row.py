@@ -19,7 +19,7 @@ FIELD_IS_IMMUTABLE = "the API server refuses it: the field is immutable"
 
 
 class Basis(enum.StrEnum):
-    """By what the outcome of an edit is known."""
+    """How the outcome of an edit is known."""
 
     OBSERVED = "observed"  # on a real API server with the controllers
     READ = "read"  # in the source, or in the rules of the definition
@@ -28,7 +28,7 @@ class Basis(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference of an object, and the field of an edit that it lies in."""
+    """One difference between both versions of an object, and the row's field that contains it."""
 
     edit: Edit
     path: Path

@@ -58,7 +58,7 @@ class Rule(Documented):
 
     @property
     def variants(self) -> tuple[Sample, ...]:
-        """Other forms of what fails."""
+        """Other samples that fail."""
         return tuple(
             self._sample(sample, "fails_in") for sample in self.samples.get("variants", ())
         )

@@ -23,10 +23,10 @@ _SEPARATOR = "\n---\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """`summary` says what must hold; `effect` what happens otherwise; `remedy` what to do, ending
-    in a full stop; `by_hand` the same for manifests without a job spec, where the remedy speaks of
-    one. `source` is where the fact was read, a URL or repository path, or `upstream` the row of
-    upstream.yaml that has it.
+    """The texts of a rule: `summary` is what must hold; `effect` what happens otherwise; `remedy`
+    what to do, ending in a full stop; `by_hand` the same for manifests without a job spec, if the
+    remedy mentions one. `source` is where this is documented, a URL or repository path, or
+    `upstream` its row in upstream.yaml.
     """
 
     summary: str
@@ -39,7 +39,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Documented:
-    """What rules about objects and about edits share. `module` is the one that data/ is beside."""
+    """The base of rules about objects and about edits. `data/` is next to the module `module`."""
 
     id: str  # stable for ever
     name: str  # kebab-case

@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parent / "specs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mistake:
-    """A kind of mistake that a rule reports: lines with it and without, and what is reported."""
+    """A mistake that a rule reports: spec lines with it and without, and what is reported."""
 
     of: str
     message: str
@@ -45,7 +45,7 @@ class SpecSample:
 
 @cache
 def spec_sample(rule: str) -> SpecSample | None:
-    """Return the lines of a rule by its id, or None for one without any."""
+    """Return the sample of spec lines for a rule's id, or None if it has none."""
     path = FOLDER / f"{rule}.yaml"
     if not path.exists():
         return None

@@ -43,7 +43,7 @@ def _shaped(manifest: Manifest, _: Bundle) -> Iterable[PodTemplate]:
 
 @dataclass(frozen=True)
 class Subject(ObjectBody):
-    """One object under examination, with what is known around it.
+    """One object to check, with its environment, its job, and the objects around it.
 
     `job` is None for manifests people wrote by hand; `siblings` are the objects rendered or read
     together with this one, itself included. `finder` knows where its kind
@@ -63,7 +63,7 @@ class Subject(ObjectBody):
 
     @cached_property
     def around(self) -> Bundle:
-        """The objects beside this one, indexed."""
+        """An index of the objects rendered or read together with this one."""
         siblings = self.siblings
         return siblings if isinstance(siblings, Bundle) else Bundle(siblings)
 
@@ -73,7 +73,7 @@ class Subject(ObjectBody):
 
     @cached_property
     def templates(self) -> tuple[PodTemplate, ...]:
-        """Every pod template of a training: of other kinds those that have accelerators."""
+        """The pod templates that train: in kinds that may also serve, those that look like it."""
         return tuple(t for t in self.pod_templates if not t.foreign or is_training(t))
 
     @cached_property
@@ -109,12 +109,12 @@ class Subject(ObjectBody):
 
     @cached_property
     def wording(self) -> str:
-        """Its words as one plain text, to look for parts of them."""
+        """All keys and texts of the object as one normalized text, for substring searches."""
         return plain("\n".join(self.words))
 
     @cached_property
     def distinct(self) -> Subject:
-        """This object with one pod template of those that are alike; itself when none are."""
+        """This object with one pod template of each group of similar ones; itself if all differ."""
         kept: list[PodTemplate] = []
         for template in self.pod_templates:
             if not any(template.alike(other) for other in kept):
@@ -143,7 +143,7 @@ class Subject(ObjectBody):
         return next((r for r in roles if r.role and r.role.name == template.role), self.job)
 
     def pods_with(self, volume: Mapping[str, Data]) -> int:
-        """How many of them have a volume, whatever they call it; its source says which it is."""
+        """Return how many pods have a volume with the same source, whatever its name."""
         source = {key: value for key, value in volume.items() if key != "name"}
         return sum(
             template.replicas

@@ -28,7 +28,7 @@ def deceptive_text(subject: Subject) -> Iterator[Hit]:
 
 
 def deceives(said: str) -> str:
-    """What a text has that people do not see or take for something else; empty for most."""
+    """Return a message about a hidden or misleading character in a text; empty if it has none."""
     if not (character := hidden(said)):
         return ""
     begin = max(0, said.index(character) - _SHOWN // 2)
@@ -54,7 +54,7 @@ def in_lines(lines: Iterable[tuple[Location, str]], subject: str = "") -> Iterat
 def elsewhere(
     lines: Iterable[tuple[Location, str]], findings: Iterable[Finding], subject: str = ""
 ) -> Iterator[Finding]:
-    """What hides in lines of files, but for those in which a value was found to hide it."""
+    """Yield findings in deceptive lines, except in those with a finding about a value already."""
     said = {(f.place.file, f.place.line) for f in findings if f.rule == deceptive_text.id}
     left = (line for line in lines if (line[0].file, line[0].line) not in said)
     return in_lines(left, subject)
@@ -69,7 +69,7 @@ def in_spec(data: Mapping[str, Data]) -> Iterator[Hit]:
 
 
 def _written_at(subject: Subject, pointer: Pointer) -> Pointer:
-    """Where a job's spec has what stands at a pointer, as far as its place says it."""
+    """Return the job spec's field that sets what is at a pointer; empty if that does not tell."""
     *above, field, key = ("", "", *pointer.parts)
     if field in ("annotations", "labels"):
         return Pointer.of(field, key)

@@ -119,7 +119,7 @@ def _waits(subject: Subject, kind: Kind) -> Iterator[Hit]:
 
 @warning("TW513", kinds=(CONFIGMAP,))
 def missing_health_check(subject: Subject) -> Iterator[Hit]:
-    """Only where Argo CD's settings are among the objects is it known what they lack."""
+    """Yield kinds that Argo CD's settings, if among the objects, have no health check for."""
     if subject.manifest.name != "argocd-cm":
         return
     data = mapping(subject.body.get("data"))

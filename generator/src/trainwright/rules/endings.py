@@ -182,7 +182,7 @@ def _deadlines(subject: Subject) -> Iterator[tuple[PodTemplate, int]]:
 
 
 def _seconds(value: str, unit: str) -> int:
-    """A time as a flag has it, such as 01:12:00:00 of Lightning; 0 where it is none."""
+    """Return a flag's duration, such as 01:12:00:00 of Lightning, in seconds; 0 if it is none."""
     match = _DURATION.fullmatch(value) if unit else None
     if match is None:
         return 0

@@ -77,7 +77,7 @@ GENERAL = (
 
 @lru_cache(maxsize=256)  # kinds come from manifests of any origin
 def _for(kind: GroupKind) -> tuple[Rule, ...]:
-    """The rules about objects of a kind, without those that other kinds have of theirs."""
+    """Return the rules that apply to a kind, without those of other kinds."""
     owner = OWNERS.get(kind)
     families = (*((owner.rules,) if owner and owner.plural else ()), *GENERAL)
     rules = united(rule for family in families for rule in family)

@@ -24,7 +24,7 @@ Check = Callable[[Mapping[str, Data]], Iterator[Problem]]
 
 @dataclass(frozen=True, slots=True)
 class FieldCheck:
-    """A check that finds nothing in a mapping that has none of its fields."""
+    """A check that finds nothing in a mapping with none of `fields`."""
 
     fields: tuple[str, ...]
     check: Check
@@ -107,7 +107,7 @@ def _texts(value: Data) -> Sequence[tuple[str] | tuple[str, int]]:
 
 
 def one_word(field: str, words: str, *, empty: bool = True) -> Check:
-    """One of a few words, where the schema says text; `empty` where it may also be none."""
+    """Return a check that a string field has one of a few values; `empty` allows "" as well."""
 
     allowed = frozenset((*words.split(), *([""] if empty else [])))
 
@@ -152,7 +152,7 @@ def _with(
 
 
 def exactly_one(*fields: str) -> Check:
-    """One of several fields, and no other of them."""
+    """Return a check that a mapping has exactly one of several fields."""
 
     def check(body: Mapping[str, Data]) -> Iterator[Problem]:
         there = _there(body, fields)

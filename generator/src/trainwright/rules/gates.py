@@ -41,7 +41,7 @@ def gang_of_a_job_behind_gate(subject: Subject) -> Iterator[Hit]:
 
 
 def _is_implied(subject: Subject, row: Behaviour) -> bool:
-    """Whether the environment has what does not work without the gate."""
+    """Whether the environment has a restart agent, which does not work without the gate."""
     targets = subject.environment.targets.values()
     return row is _ALL and any(options.restart_agent for options in targets)
 

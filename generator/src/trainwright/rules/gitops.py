@@ -51,7 +51,7 @@ _FORCE = "kustomize.toolkit.fluxcd.io/force"
 
 
 class Departure(enum.StrEnum):
-    """What happens to an object in the cluster when it leaves git."""
+    """What happens to an object in the cluster when it is removed from git."""
 
     PRUNED = "pruned"
     CONFIRMED = "confirmed"  # pruned once it is confirmed in Argo CD
@@ -62,7 +62,7 @@ _PRUNE = "kustomize.toolkit.fluxcd.io/prune"
 
 
 def leaving(metadata: Mapping[str, Data], gitops: GitOps | None = None) -> Departure:
-    """What Argo CD or Flux does with an object that leaves git.
+    """Return what Argo CD or Flux does with an object that is removed from git.
 
     Where a `gitops` is wired by us that decides, whichever engine the object was rendered for.
     """
@@ -78,7 +78,7 @@ def leaving(metadata: Mapping[str, Data], gitops: GitOps | None = None) -> Depar
 
 
 def stays_until(manifest: Manifest, environment: Environment | None) -> str:
-    """What ends an object that leaves git, with the command; empty where its engine prunes it."""
+    """Return what ends an object removed from git, with the command; empty if GitOps prunes it."""
     how = leaving(manifest.metadata, environment.gitops if environment else None)
     command = ended_by(manifest, environment)
     if how is Departure.CONFIRMED:
@@ -150,7 +150,7 @@ def defaulted_list_field(subject: Subject) -> Iterator[Hit]:
 
 
 def _unfilled(subject: Subject) -> Iterator[Hit]:
-    """Replicated jobs without what the API server fills in; Flux never compares those."""
+    """Yield replicated jobs that leave defaulted fields unset, which Flux never compares."""
     above = "/spec/template/spec" if subject.kind in RUNTIMES else "/spec"
     job_set = mapping(dig(subject.spec, "template", "spec")) if above != "/spec" else subject.spec
     for index, job in enumerate(mappings(job_set.get("replicatedJobs"))):
@@ -220,7 +220,7 @@ def needed_object_applied_late(subject: Subject) -> Iterator[Hit]:
 
 
 def _ordered(subject: Subject, needed: Manifest) -> bool:
-    """Whether waves say what is applied first: where no engine is known, if any is written."""
+    """Whether sync waves order two objects: one has a wave, or the environment has an engine."""
     written = _WAVE in subject.annotations or _WAVE in needed.annotations
     return written or subject.environment.gitops.engine != "none"
 

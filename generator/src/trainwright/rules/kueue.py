@@ -71,7 +71,7 @@ def kind_not_managed_by_kueue(subject: Subject) -> Iterator[Hit]:
 
 
 def unmanaged(kueue: Kueue, row: Behaviour) -> str:
-    """Why Kueue manages no objects of an integration; empty where it does, or nothing says."""
+    """Return why Kueue manages no objects of an integration; empty if it does, or if unknown."""
     if kueue.version and not _integrated(row, kueue.version):
         return f"Kueue {kueue.version} has no integration {row.value}"
     if kueue.frameworks:

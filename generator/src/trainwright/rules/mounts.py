@@ -19,7 +19,7 @@ _READ_ONLY = (*_KEYED, "projected", "downwardAPI", "image")
 
 @dataclass(frozen=True, slots=True)
 class _Mount:
-    """One mount of a container: where, of what, and where that is written."""
+    """One mount of a container: its path and volume, and the position where it is written."""
 
     path: str
     pointer: Pointer

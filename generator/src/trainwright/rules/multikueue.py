@@ -37,7 +37,7 @@ def _referred(subject: Subject) -> Iterator[tuple[GroupKind, str, str]]:
 
 
 def _split(subject: Subject) -> tuple[dict[str, str], dict[str, str]]:
-    """What a job needs by title, and where it refers to it: applied beside it here, and not."""
+    """Return a job's needs, as pointers by title: those applied with it here, and others."""
     here: dict[str, str] = {}
     other: dict[str, str] = {}
     for kind, name, pointer in _referred(subject):

@@ -47,7 +47,7 @@ def _form(subject: Subject) -> Form:
 
 
 def _named(form: Form, value: Data, at: str, what: str, spec: Pointer) -> Iterator[Hit]:
-    """What is wrong with one name; of what is not a text, the schema speaks."""
+    """Yield what is wrong with one name; the schema reports values that are no strings."""
     name = text(value)
     problem = form.problem(name) if name else ""
     if problem:

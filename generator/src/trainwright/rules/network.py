@@ -63,7 +63,7 @@ def host_port_taken(subject: Subject) -> Iterator[Hit]:
 
 
 def _pods_of_a_node(subject: Subject, template: PodTemplate) -> int:
-    """How many of the pods one node has accelerators for, as far as it is known."""
+    """Return how many of the pods fit on one node by their accelerators; 1 if unknown."""
     held = [
         pool.gpus_per_node // number
         for pool in candidates(subject, template)

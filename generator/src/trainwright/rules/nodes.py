@@ -21,12 +21,12 @@ _FIELDS = {"cpu": "cpu", "memory": "memory", "ephemeral-storage": "ephemeralStor
 
 
 def _known(subject: Subject) -> bool:
-    """Whether anything is known of nodes, which most environments do not say."""
+    """Whether the environment describes any nodes; most do not."""
     return any(pool.node != Node() for pool in subject.environment.pools.values())
 
 
 def _has(pool: Pool) -> dict[str, Decimal]:
-    """What one node has, by resource, as far as it is known."""
+    """Return the known capacity of one node, by resource."""
     node = pool.node
     written = {"cpu": node.cpu, "memory": node.memory, "ephemeral-storage": node.ephemeral_storage}
     has = {name: quantity.parse(amount) for name, amount in written.items() if amount}
@@ -88,7 +88,7 @@ def pool_nodes_exceeded(subject: Subject) -> Iterator[Hit]:
 
 
 def _crowded(amounts: Amounts, pods: int, pool: Pool) -> str:
-    """Why the nodes of a pool do not hold pods that are alike all at once, or nothing."""
+    """Return why the nodes of a pool cannot hold so many identical pods at once, or nothing."""
     has, there = _per_node(pool), nodes(pool)
     fitting = {name: int(has[name] // amounts[name]) for name in has if amounts.get(name)}
     if there is None or not fitting:

@@ -55,12 +55,12 @@ class _Pod:
 
     @cached_property
     def own(self) -> _Context:
-        """What is said for all containers."""
+        """The pod's own securityContext, which applies to all of its containers."""
         return _Context(f"{self.pointer}/securityContext", _security(self.spec))
 
     @cached_property
     def contexts(self) -> tuple[_Context, ...]:
-        """What is said for each container."""
+        """The securityContext of each container."""
         return tuple(
             _Context(f"{each.pointer}/securityContext", _security(each.body), each)
             for each in self.containers
@@ -76,7 +76,7 @@ def _security(body: Mapping[str, Data]) -> Mapping[str, Data]:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One check: the minor versions that have it, and the pods that are exempt from it.
+    """One check: the Kubernetes minor version that introduced it, and the pods exempt from it.
 
     `demands` is true where a pod fails by what it lacks. Pods of Windows are exempt since the minor
     `windows`, those in a user namespace since the minor `hostUsers`. A check of `restricted`
@@ -117,7 +117,7 @@ def violations(template: PodTemplate, level: str, minor: int) -> Iterator[Hit]:
 
 
 def _authored(pod: _Pod, pointer: str) -> Pointer:
-    """The field of a job spec that a field of a pod comes from; empty where none is known."""
+    """Return the job spec's field that a field of a pod comes from; empty if unknown."""
     inside = Pointer(pointer.removeprefix(pod.pointer) if pointer.startswith(pod.pointer) else "")
     if inside and not inside.parts[0].endswith("ontainers"):  # a TrainJob has one beside its pod
         return authored.of_pod(inside, pod.spec)
@@ -130,7 +130,7 @@ def _authored(pod: _Pod, pointer: str) -> Pointer:
 
 
 def _holder(container: Container) -> Pointer:
-    """Where a job spec has a container: the one that trains is the spec itself."""
+    """Return the position of a container in a job spec; empty for the one that trains."""
     if not container.init:
         return Pointer()
     native = container.sidecar
@@ -312,7 +312,7 @@ def _sysctls(pod: _Pod) -> Iterator[Hit]:
 
 
 def _until(values: Mapping[int, tuple[str, ...]], minor: int) -> frozenset[str]:
-    """What a minor allows: what it added, and all before it."""
+    """Return the values allowed in a minor version: those added in it, and all earlier ones."""
     return frozenset(v for since, added in values.items() if since <= minor for v in added)
 
 
@@ -329,7 +329,7 @@ def _restricted_volumes(pod: _Pod) -> Iterator[Hit]:
 
 
 def _volumes(pod: _Pod, allowed: Callable[[str], bool]) -> Iterator[Hit]:
-    """Volumes of refused kinds. One without a kind becomes an emptyDir before admission."""
+    """Yield volumes of refused kinds; one without a kind becomes an emptyDir before admission."""
     for pointer, volume in pod.template.volumes:
         kinds = [key for key, source in volume.items() if key != "name" and source is not None]
         if not any(map(allowed, kinds)):

@@ -119,7 +119,7 @@ def repeated_name(subject: Subject) -> Iterator[Hit]:
 
 
 def _repeated(pairs: Sequence[tuple[str, str]], what: str, spec: Pointer) -> Iterator[Hit]:
-    """Each name that is there several times, where it is there first."""
+    """Yield a hit for each name that occurs more than once, at its first occurrence."""
     if len({name for _, name in pairs}) == len(pairs):
         return
     for name, times in Counter(name for _, name in pairs).items():
@@ -219,7 +219,9 @@ _STANDALONE = re.compile(r"(?:^|\s)--standalone(?=\s|$)")
 
 
 def _alone(subject: Subject) -> Iterator[Hit]:
-    """Containers of several pods that are told to meet where only one of them is."""
+    """Yield a hit where the ranks of several pods are to meet inside a single one: by --standalone
+    or at a loopback address.
+    """
     ranks = [t for t in subject.templates if any(map(_starts_ranks, t.trains))]
     pods = sum(template.replicas for template in ranks)
     for container in (c for template in ranks for c in template.trains if pods > 1):
@@ -253,7 +255,9 @@ _INDEX = re.compile(r"JOB_COMPLETION_INDEX|HOSTNAME|POD_NAME|POD_INDEX|\bhostnam
 
 
 def _is_rank(subject: Subject, container: Container) -> bool:
-    """Whether pods are ranks of one training: those of a Job are where they say so."""
+    """Whether the pods are ranks of one training; those of a Job are only if started with --nnodes
+    other than 1.
+    """
     line = " ".join(container.started)
     if options(container).get("nnodes", "") not in ("", "1"):
         return "JOB_COMPLETION_INDEX" not in line or not _STANDALONE.search(line)

@@ -15,7 +15,8 @@ from trainwright.findings import diagnostics as dx
 
 @cache
 def waivable() -> frozenset[str]:
-    """What may be waived and weighted: everything but mistakes without which nothing is rendered.
+    """Return the IDs that may be waived or given another severity: all but those of mistakes that
+    keep anything from being rendered.
 
     Asked only where something is waived or weighted: every rule there is costs 80 ms to import.
     """

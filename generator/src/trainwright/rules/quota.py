@@ -60,7 +60,7 @@ def pool_exceeded(subject: Subject) -> Iterator[Hit]:
 
 
 def _from(pool: Pool, subject: Subject, total: int) -> int:
-    """How many accelerators of one pool an object holds, of all that it does."""
+    """Return how many of the `total` accelerators that an object holds are of the given pool."""
     if subject.job is None or not subject.job.roles:
         return total
     groups = [group for group in (subject.job, *subject.job.roles) if group.pool == pool]
@@ -135,7 +135,7 @@ def queue_quota_exceeded(subject: Subject) -> Iterator[Hit]:
 
 
 def _most(quota: Mapping[str, Data], cohort: bool) -> int | None:
-    """The most of a flavor that one job gets; None when its cohort may lend without a limit."""
+    """Return the most of a flavor that one job can get, or None if it may borrow without limit."""
     nominal = count(quota.get("nominalQuota")) or 0
     lent = quantity.read(quota.get("borrowingLimit"))
     if not cohort:

@@ -56,7 +56,7 @@ def request_limit_mismatch(subject: Subject) -> Iterator[Hit]:
 
 
 def _as_limited(requests: Mapping[str, Data]) -> Iterator[tuple[str, Data]]:
-    """What no container gets more of than it asks for: its limit is what it asks for."""
+    """Yield the requests whose limit has to equal them: extended resources and huge pages."""
     yield from extended(requests).items()
     yield from (item for item in requests.items() if str(item[0]).startswith("hugepages-"))
 
@@ -319,8 +319,8 @@ def _is(variables: Mapping[str, str], name: str, pattern: str) -> bool:
 
 
 def _devices(template: PodTemplate, container: Container) -> bool:
-    """Whether a container has the devices of a fabric without counting them: by claims of dynamic
-    resource allocation, or those of the node.
+    """Whether a container gets the devices of a fabric without an extended resource: by resource
+    claims (dynamic resource allocation), a hostPath mount, or as privileged.
     """
     mounted = {text(mapping(m).get("name")) for m in sequence(container.body.get("volumeMounts"))}
     paths = [dig(v, "hostPath", "path") for _, v in template.volumes if v.get("name") in mounted]

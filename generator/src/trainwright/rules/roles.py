@@ -27,7 +27,7 @@ def role_without_references(subject: Subject) -> Iterator[Hit]:
 
 
 def _served(template: PodTemplate) -> str:
-    """Return the role of pods; empty for those that train, which may be called like one."""
+    """Return the role of pods, or "" for those that train, even if they are named like a role."""
     return template.role if template.serves else ""
 
 

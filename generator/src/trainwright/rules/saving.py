@@ -168,7 +168,7 @@ def offline_without_cache(subject: Subject) -> Iterator[Hit]:
 
 
 def _has_files(template: PodTemplate, container: Container) -> bool:
-    """Whether a container has any volume that may hold files of before."""
+    """Whether a container has a volume that may hold earlier files; True for a partial template."""
     return template.partial or any(not _is_empty(template, mount) for mount in container.mounts)
 
 
@@ -246,7 +246,7 @@ def gated_model_without_token(subject: Subject) -> Iterator[Hit]:
 
 
 def _gated(container: Container) -> Iterator[tuple[str, str, str]]:
-    """The first gated model that a container is told of: where, by what, and which."""
+    """Yield where the first gated model of a container is named, by what, and which it is."""
     named = [(s.pointer, s.shown, s.value) for s in settings(container)]
     named += [(container.pointer, "the model", word) for word in words(container)]
     yield from [item for item in named if _GATED.fullmatch(item[2])][:1]
@@ -282,7 +282,7 @@ def tracking_without_key(subject: Subject) -> Iterator[Hit]:
 
 
 def _trackers(container: Container) -> Iterable[Setting]:
-    """What names services; the project of one does where nothing else says which."""
+    """Return the options that name a tracking service, else a W&B project, which implies one."""
     options = [s for s in arguments(container) if s.name in (*_TRACKING, *_SWITCHES)]
     projects = (s for s in settings(container) if s.name == "wandb_project" and s.value)
     return options or list(projects)[:1]

@@ -43,7 +43,8 @@ def inline_credential(subject: Subject) -> Iterator[Hit]:
 
 
 def _containers(subject: Subject) -> tuple[Container, ...]:
-    """The containers of an object; of a kind that is not known here, what has their shape.
+    """Return the containers of an object; for an unknown kind, whatever lies under `containers` or
+    `initContainers`.
 
     A runtime that a job here refers to has none of its own: they are looked at as the job's.
     """
@@ -153,7 +154,9 @@ def _in_files(subject: Subject) -> Iterator[Hit]:
 
 
 def _written_as(subject: Subject, key: str, written: str) -> Pointer:
-    """Where a job says what a key of its ConfigMap holds; references in it are replaced there."""
+    """Return where a job spec writes a key of its ConfigMap: the file with this content, or with
+    this name (the ConfigMap has references replaced), else the inline script.
+    """
     files = subject.job.files if subject.job else ()
     alike = [file.name for file in files if written in (file.content, file.binary)]
     alike += [file.name for file in files if file.name.endswith(f"/{key}")]
@@ -161,7 +164,7 @@ def _written_as(subject: Subject, key: str, written: str) -> Pointer:
 
 
 def _decoded(encoded: str) -> str:
-    """What base64 stands for, as far as it is text; nothing where it is not base64."""
+    """Return decoded base64 as far as it is ASCII text, or "" if it is not base64."""
     try:
         return base64.b64decode(encoded).decode("ascii", "replace")
     except ValueError:

@@ -46,7 +46,7 @@ def visible_devices_contradict_gpus(subject: Subject) -> Iterator[Hit]:
 
 
 def _contradiction(value: str, gpus: int) -> str:
-    """What a list of visible devices says against a number of GPUs."""
+    """Return how a list of visible devices contradicts a number of GPUs, or "" if it does not."""
     if "$" in value:
         return ""
     if value in _NO_DEVICES:
@@ -131,7 +131,7 @@ _MISSPELT = 2  # letters; what differs by more is another variable
 
 
 def _apart(word: str, other: str) -> int:
-    """How many letters are to be added and taken away to make one word of another."""
+    """Return how many letters to insert and delete to turn one word into the other."""
     blocks = SequenceMatcher(None, word, other, autojunk=False).get_matching_blocks()
     return len(word) + len(other) - 2 * sum(block.size for block in blocks)
 

@@ -54,7 +54,9 @@ def _is_known(container: Container, template: PodTemplate) -> bool:
 
 
 def _in_values(container: Container, given: tuple[str, ...]) -> Iterator[Hit]:
-    """References in the values of variables, of which only those above are known."""
+    """Yield a hit for each $(NAME) in a variable's value that refers to none declared above it, nor
+    to one with a `given` prefix.
+    """
     above: set[str] = set()
     for index, entry in enumerate(container.env):
         own = text(entry.get("name"))

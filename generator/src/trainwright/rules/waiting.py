@@ -31,7 +31,7 @@ class Patience:
 
 
 def patience(kueue: Kueue) -> Patience | None:
-    """How long Kueue waits, or None where it waits for ever or nothing says that it does not."""
+    """Return how long Kueue waits, or None if it waits forever or nothing says that it does not."""
     written = kueue.wait_for_pods_ready
     off = _OFF.is_on(kueue.version, kueue.feature_gates) or (written and not written.enable)
     if off or not (written or _BY_DEFAULT.holds(kueue.version)):
@@ -74,7 +74,9 @@ class _Part:
 
 
 def _startups(subject: Subject) -> Iterator[tuple[PodTemplate, _Part, tuple[_Part, ...]]]:
-    """Pods with the slowest role that is ready before they are made, and what they take then."""
+    """Yield each group of pods, the slowest role that must be ready before they are created, and
+    the steps of their own startup.
+    """
     ready: dict[str, int] = {}
     for template in subject.templates:
         names = _ready_before(subject, template)
@@ -85,7 +87,7 @@ def _startups(subject: Subject) -> Iterator[tuple[PodTemplate, _Part, tuple[_Par
 
 
 def _ready_before(subject: Subject, template: PodTemplate) -> list[str]:
-    """The groups whose pods are ready before those of a template are made."""
+    """Return the roles whose pods have to be ready before those of a template are created."""
     for job in mappings(subject.spec.get("replicatedJobs")):
         if job.get("name") == template.role:
             awaited = mappings(job.get("dependsOn"))
@@ -94,7 +96,9 @@ def _ready_before(subject: Subject, template: PodTemplate) -> list[str]:
 
 
 def _parts(template: PodTemplate, *, probed: bool) -> Iterator[_Part]:
-    """What is known of the time that pods may take, one after the other, until they are ready."""
+    """Yield the known time limits of the steps, one after the other, until pods are ready: timeouts
+    of init containers, and startup probes.
+    """
     for container in template.containers:
         if container.init and not container.sidecar:
             if allowed := _timeouts(container.command_line):
@@ -168,7 +172,9 @@ def stage_counts_as_not_ready(subject: Subject) -> Iterator[Hit]:
 
 
 def _waited_for(subject: Subject) -> Iterator[tuple[str, str, int | None]]:
-    """What has to end before the rest begins: where, what, and how many seconds it may take."""
+    """Yield what has to complete before the rest starts: its pointer, its description, and its
+    deadline in seconds (None if it has none).
+    """
     for name in mapping(subject.spec.get("initializer")):
         yield f"/spec/initializer/{name}", f"the {name} initializer", None
     jobs = list(mappings(subject.spec.get("replicatedJobs")))

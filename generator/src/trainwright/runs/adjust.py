@@ -31,7 +31,7 @@ Untaken = Callable[[Texts, Texts], str]  # why live objects do not take an edit;
 
 
 def restored(recorded: RecordedJob, render: Render) -> Texts | None:
-    """The recorded files rendered again; None where this version renders other bytes."""
+    """Return the recorded files rendered again, or None if this version renders other bytes."""
     texts = render(recorded.job, recorded.environment, recorded.record.object)
     if not recorded.record.files:
         return texts  # what is rendered elsewhere, from the same sources
@@ -58,7 +58,7 @@ class Adjusting:
     untaken: Untaken
 
     def adjusted(self, state: str) -> Adjusted:
-        """Lay a state, and what the job's own file says of operation, onto the recorded texts.
+        """Apply a state, and the job's own edits of operational fields, to the recorded texts.
 
         Raises CannotAdjust where they do not take the state. An edit of operation that they or the
         live objects do not take is held.
@@ -115,8 +115,9 @@ class Adjusting:
 
 
 def _laid_onto_adopted(file: str, recorded: str, before: str, after: str) -> str:
-    """What differs between two texts, in an object that neither of them was: values by their keys,
-    and no lists, in which items of ours and of the object cannot be told apart.
+    """Return an adopted object with the values that differ between two texts. Raise CannotAdjust if
+    more than these would change, or a list, in which our items and the object's own cannot be told
+    apart.
     """
     wanted = _between(before, after)
     lists = any(isinstance(value, list) for pair in wanted.values() for value in pair)
@@ -136,7 +137,9 @@ def _between(before: str, after: str) -> dict[Pointer, tuple[Data, Data]]:
 
 
 def _laid(file: str, recorded: str, before: str, after: str) -> str:
-    """What differs between two texts, in a third one, and nothing else."""
+    """Return the recorded text with the edit from `before` to `after` and no other change. Raise
+    CannotAdjust if there is no such text.
+    """
     for merged in (threeway.merge(before, after, recorded), _edited(file, recorded, before, after)):
         if merged is not None and threeway.same_edit(before, after, recorded, merged):
             return merged
@@ -147,7 +150,9 @@ def _laid(file: str, recorded: str, before: str, after: str) -> str:
 
 
 def _edited(file: str, recorded: str, before: str, after: str) -> str | None:
-    """What differs between two texts, in a third one by keys, wherever their lines are now."""
+    """Return the recorded text with the edit from `before` to `after` made key by key, wherever the
+    lines are now, or None if that fails.
+    """
     was, now = yamlio.load_rendered(before), yamlio.load_rendered(after)
     if len(was) != 1 or len(now) != 1:
         return None

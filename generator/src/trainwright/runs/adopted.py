@@ -33,7 +33,9 @@ _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")  # of any run: that of a 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adopted:
-    """An object, the document that says it, and the lines of that with what people do not see."""
+    """An adopted object, the document it is in, and that document's lines with characters that
+    people do not see or mistake for others.
+    """
 
     manifest: Manifest
     document: Document
@@ -55,7 +57,7 @@ class Adopted:
 
     @property
     def suspended(self) -> bool:
-        """Whether the object itself holds its pods back."""
+        """Whether the object is suspended by its own field."""
         where = self.kind.suspend
         return bool(where and dig(self.manifest.body, *Pointer(where).parts))
 

@@ -11,7 +11,7 @@ from trainwright.specs.merge import stack
 
 
 def begun(sources: Sources, decision: Decision, source: str) -> Record:
-    """What is recorded of a run that begins, before its files are.
+    """Return the record of a run that begins, as it is before its files are rendered.
 
     `source` is the digest of the job's own file.
     """

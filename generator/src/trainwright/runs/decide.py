@@ -69,7 +69,9 @@ def _is_run_again(job: Job, adopted: str, ledger: Ledger) -> bool:
 
 
 def begun_after(replaced: str, decision: Decision, sources: Sources) -> Decision:
-    """A run that began in place of a given object, whatever is recorded now; it may have ended."""
+    """Return the decision for a run that began by replacing the given object, whatever is recorded
+    now; the run may have ended.
+    """
     if sources.adopted is not None and not replaced:
         return decision  # the first run, which takes no other's place
     if decision.state == "finished":  # under a name that the ledger has
@@ -80,18 +82,18 @@ def begun_after(replaced: str, decision: Decision, sources: Sources) -> Decision
 
 
 def next_name(sources: Sources, record: Record | None) -> str:
-    """The object of the run that begins now, in place of the recorded one."""
+    """Return the object name of a run that begins now, in place of the recorded one (if any)."""
     return begun_name(sources, record.object if record else "")
 
 
 def begun_name(sources: Sources, replaced: str) -> str:
-    """The object of a run that begins in place of a given object."""
+    """Return the object name of a run that begins in place of the given object ("" for none)."""
     digest = identity.spec_hash(sources.job, sources.environment, replaced)
     return identity.object_name(sources.job, digest)
 
 
 def unchanged(record: Record) -> Decision:
-    """What happens to a job where nothing is written otherwise than when its run began."""
+    """Return the decision for a job of which nothing has changed since its run began."""
     step = Step.END if record.state in ENDED else Step.KEEP
     return Decision(step=step, name=record.object, state=record.state, record=record)
 
@@ -169,7 +171,9 @@ def settled(
 
 
 def _behind(sources: Sources, record: Record, untaken: Mapping[str, str]) -> tuple[Held, ...]:
-    """What a run is behind, without what its job's own file changed of operation and it takes."""
+    """Return the changes that a run does not have, leaving out edits of operational fields in the
+    job's own file that it takes.
+    """
     edited = meaning.operated(record, sources.own)
     names = {path: operation(path) for path in edited}
     held = ((names.get(item.path, ""), item) for item in _held(sources, record))
@@ -202,7 +206,9 @@ def _held(sources: Sources, record: Record) -> Iterator[Held]:
 
 
 def _operated_alike(sources: Sources, record: Record) -> frozenset[str]:
-    """The fields of operation that have the value of the run, in whatever words."""
+    """Return the operational fields whose value is still the run's, however it is written; empty if
+    this version cannot interpret the record.
+    """
     try:
         run = recorded_job(record, sources.spec, sources.environment, sources.job.source)
     except CannotAdjust:

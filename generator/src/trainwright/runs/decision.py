@@ -67,8 +67,9 @@ class Sources:
         return self.spec.layers[-1].data
 
     def chosen(self, record: Record) -> dict[str, Data]:
-        """What the lines of the job's own file that choose layers bring with them, merged: what it
-        extends, what lies in its pool or in that of a recorded run, and in the pools of roles.
+        """Return what the layer-selecting fields of the job's own file (`extends`, `pool`, `roles`)
+        bring in, merged, by field: its bases, its pool and the recorded run's, and the pools of its
+        roles.
         """
         below = self.spec.layers[:-1]
         both = (record.spec.get("pool", ""), self.spec.data.get("pool", ""))

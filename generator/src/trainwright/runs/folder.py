@@ -53,7 +53,7 @@ class RenderedFolder(Owner):
         return {name: self._digest(name) for name in self.tree.files(self.path)}
 
     def record(self, job: str) -> Record | None:
-        """The record of a job's run; None when there is none, or none that can be understood.
+        """Return the record of a job's run, or None if there is none or it cannot be understood.
 
         The record in a folder that was moved or copied with its job is that of another job, and
         the one in a copy of an environment is that of the original. An environment that was
@@ -117,7 +117,7 @@ class RenderedFolder(Owner):
         return RunFiles(self.tree, f"{self.path}/{job}", sums, intact)
 
     def _digest(self, path: str) -> str:
-        """The digest of one file, empty for one that is not there: of a commit not all are read."""
+        """Return one file's digest, or "" if it is missing, without reading a whole commit."""
         return self.tree.digest(f"{self.path}/{path}")
 
     @property

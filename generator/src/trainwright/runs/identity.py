@@ -73,7 +73,9 @@ def meaning(job: Job, environment: Environment) -> dict[str, Data]:
 
 
 def _amounts(resources: Mapping[str, Data]) -> dict[str, Data]:
-    """Resources as numbers, without a limit of what is request and limit in one anyway."""
+    """Return resources as numbers, without memory and ephemeral-storage limits that equal the
+    request, which they do by default.
+    """
     amounts = {key: amount(item) for key, item in resources.items()}
     for name in ("memory", "ephemeral_storage"):
         if amounts.get(f"limit_{name}") == amounts.get(name):
@@ -108,7 +110,7 @@ def unrecorded_facts(
 
 
 def known_facts(recorded: Mapping[str, Data], job: Job) -> dict[str, Data]:
-    """The recorded facts of a job without those that this version does not know any more."""
+    """Return the recorded facts of a job without those that this version no longer knows."""
     kept = {key: recorded[key] for key in ("namespace", "gitops", "pools") if key in recorded}
     pools = {group.pool.name for group in job.groups if group.pool} & set(recorded.get("pools", {}))
     if pools:
@@ -124,7 +126,7 @@ def known_facts(recorded: Mapping[str, Data], job: Job) -> dict[str, Data]:
 def _decisive(
     job: Job, environment: Environment, without: Collection[Fact] = ()
 ) -> dict[str, Data]:
-    """The facts that change rendered bytes, as the job's kind names them."""
+    """Return the facts of the environment that change what the job's target renders."""
     groups = job.groups
     pools: dict[str, Data] = {group.pool.name: {} for group in groups if group.pool}
     decisive: dict[str, Data] = {"pools": pools} if pools else {}
@@ -162,7 +164,7 @@ def _gitops(environment: Environment) -> dict[str, Data]:
 
 
 def _chart(chart: ChartSource) -> dict[str, Data]:
-    """Where a run has its chart from; without a branch, which pins nothing."""
+    """Return where a run gets its chart from, leaving out a branch, which pins nothing."""
     revision = chart.revision if chart.pinned else ""
     named = {"oci": chart.oci, "version": chart.version, "url": chart.url, "path": chart.path}
     return {key: value for key, value in {**named, "revision": revision}.items() if value}

@@ -45,7 +45,7 @@ def is_right(environment: str, runs: Runs, present: str, copies: Iterable[str] =
 
 
 def _parts(text: str) -> tuple[list[str], list[str], list[str]]:
-    """The lines down to where the list begins, those in it in order, and those from its end on."""
+    """Return the lines through the start of the list, its sorted lines, and those from its end."""
     lines = [line for line in text.split("\n") if line]  # and at no other character: YAML may not
     begins = lines.index(_BEGINS) + 1 if _BEGINS in lines else 0
     ends = lines.index(_ENDS) if _ENDS in lines else len(lines)
@@ -60,7 +60,9 @@ def _head(environment: str) -> str:
 
 
 def _listed(runs: Runs) -> dict[str, list[str]]:
-    """The manifests of each run by the name of its job, in order: none of one that has ended."""
+    """Return the manifest paths of each job's run, sorted; none for a run that has ended. Targets
+    that no API server serves are left out.
+    """
     manifests = {}
     for job, run in sorted(runs.items()):
         if NAMED[run.target].plural:

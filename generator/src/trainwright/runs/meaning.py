@@ -27,7 +27,7 @@ def recorded(data: Spec) -> dict[str, Data]:
 
 
 def inherited(data: Spec) -> dict[str, Data]:
-    """The part of what lies below a job's own file that a record keeps."""
+    """Return the part of the merged layers below a job's own file that a record keeps."""
     return {key: value for key, value in recorded(data).items() if key != "extends"}
 
 
@@ -67,7 +67,7 @@ def with_operation(record: Record, own: Spec, spec: Spec, names: Collection[str]
 
 
 def _taken(run: Spec, spec: Spec, paths: Iterable[Pointer]) -> Spec:
-    """The spec of a run with the effective values at some paths."""
+    """Return a run's spec with the values at these paths replaced by the effective ones."""
     wanted: Data = run
     for path in paths:
         value = _at(spec, path)
@@ -78,7 +78,7 @@ def _taken(run: Spec, spec: Spec, paths: Iterable[Pointer]) -> Spec:
 
 
 def held(record: Record, spec: Spec) -> Iterator[Difference]:
-    """Each effective value that is another than the run's."""
+    """Yield each difference between the effective spec and the one recorded for the run."""
     for difference in differences(recorded(record.spec), recorded(spec), ORDERED):
         if difference.path.parts[0] in ("extends", STATE):
             continue
@@ -96,14 +96,14 @@ def is_reordered(before: Iterable[str], after: Iterable[str]) -> bool:
 
 
 def says_the_same(one: Spec, other: Spec) -> bool:
-    """Whether two mappings are equal, and in one order where that means something."""
+    """Whether two specs are equal, also in the order of keys where that order has a meaning."""
     return identical(one, other) and all(
         list(one.get(key) or ()) == list(other.get(key) or ()) for key in ORDERED
     )
 
 
 def digest(own: Spec, run: int) -> str:
-    """SHA-256, in hex, of what the job's own file says of a run, and of the run's number.
+    """Return the SHA-256, in hex, of what the job's own file says of a run, and of its number.
 
     State and operation are left out: what has finished stays so, whatever is written of them.
     """
@@ -164,13 +164,13 @@ def _at(data: Data, path: Pointer) -> Data:
 
 
 def _without(data: Data, path: Pointer) -> Data:
-    """The data without a path, if it is there."""
+    """Return the data without the value at a path, if there is one."""
     return data if _at(data, path) is _ABSENT else _with(data, path.parts, _ABSENT)
 
 
 def _with(data: Data, path: tuple[str, ...], value: Data) -> Data:
-    """The data with a value at a path, or without it where the value is absent, and without what is
-    empty then: a container without an image is none.
+    """Return the data with a value at a path, or without it if `value` is `_ABSENT`; a mapping that
+    this empties is removed too, as a container without an image is none.
     """
     if value is _ABSENT and (path[-1] == ORDER or not isinstance(data, Mapping)):
         return data  # a shorter form may be there by now, which has nothing below it

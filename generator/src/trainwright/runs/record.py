@@ -31,7 +31,7 @@ ENDED: tuple[State, ...] = ("cancelled", "finished")  # nothing is left to apply
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What one run of a job is made of.
+    """What one run of a job began with, and what was rendered for it.
 
     `job` is what the job's own file said when the run began, `inherited` what lay below it,
     `environment` the facts of its environment that decide rendered bytes, in the shape of
@@ -66,8 +66,8 @@ class Record:
         return self.comment in ("", _COMMENT.format(source))
 
     def is_of(self, job: str) -> bool:
-        """Whether it is of a run of a job, by the name of the run's object. What was adopted has
-        the name that it had, and only its comment says of which job it is.
+        """Whether this is the record of a run of the job, by the run's object name. An adopted
+        object keeps its own name, and only the comment says which job it belongs to.
         """
         if not self.adopted:
             return identity.is_of(job, self.object)
@@ -162,8 +162,8 @@ def text(source: str, record: Record) -> str:
 
 
 def _sorted(data: Data, ordered: Container[str] = ()) -> Data:
-    """Keys in order, so that the order in which people write them changes nothing; those below
-    the `ordered` keys stay as they stand.
+    """Return the data with sorted keys, so that the order people write them in changes nothing;
+    keys below the `ordered` ones stay in order.
     """
     if isinstance(data, Mapping):
         return {
@@ -176,7 +176,7 @@ def _sorted(data: Data, ordered: Container[str] = ()) -> Data:
 
 
 def parse(raw: bytes) -> Record | None:
-    """The record in a file; None when it is not what was written there.
+    """Return the record in a file, or None if it is not exactly what Trainwright wrote there.
 
     A record decides what goes on training: one that was edited, or merged line by line, is not
     believed.

@@ -21,7 +21,7 @@ from trainwright.specs.merge import Layered, without_nulls
 
 
 class CannotAdjust(TrainwrightError):
-    """The recorded files do not take the edit without changing in another place."""
+    """The recorded files cannot take the edit without changing elsewhere as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class RecordedJob:
 def recorded_job(
     record: Record, spec: Layered, environment: Environment, source: str
 ) -> RecordedJob:
-    """What a record says, as this version understands it. Raises CannotAdjust where it does not.
+    """Return the job of a record as this version understands it. Raise CannotAdjust if it does not.
 
     `spec` and `environment` are today's: they lend what no rendered byte depends on.
     """

@@ -34,8 +34,8 @@ class Surroundings:
     source: str
 
     def same(self, one: Mapping[str, Data], other: Mapping[str, Data]) -> bool:
-        """Whether two effective specs come to the same run: by what they mean, in which 1h is 60m,
-        or else by what is rendered of them. What is no job is only the same as data.
+        """Whether two effective specs result in the same run: by meaning, in which 1h equals 60m,
+        or else by what they render. False if either is not a valid job.
         """
         about = {key: self.spec.data[key] for key in ("apiVersion", "kind", "name")}
         specs = [replace(self.spec, data={**data, **about}) for data in (one, other)]
@@ -63,14 +63,14 @@ class Surroundings:
 
 
 def _operated_alike(one: Job, other: Job) -> Iterator[tuple[Job, Job]]:
-    """Both jobs operated as the one, and then as the other."""
+    """Yield both jobs with the first's operational fields, and (if different) the second's."""
     ways = [operated(one), operated(other)]
     for how in ways[:1] if ways[0] == ways[1] else ways:
         yield with_operation(one, how), with_operation(other, how)
 
 
 def _rendered(job: Job, environment: Environment, name: str) -> dict[str, Data]:
-    """What is rendered of a job under a name, with amounts in one spelling.
+    """Return the chart values of a job under a given object name, with amounts in one notation.
 
     The chart lays these values out, and adds nothing to them. Of files the digest is known.
     """

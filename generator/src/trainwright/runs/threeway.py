@@ -17,7 +17,7 @@ _ABSENT = ""  # as JSON, nothing
 
 
 def merge(base: str, edited: str, recorded: str) -> str | None:
-    """The recorded text with what was edited in the base; None where its lines are not there."""
+    """Return the recorded text with the edit of the base, or None if it lacks the edited lines."""
     old, new, lines = (text.splitlines(keepends=True) for text in (base, edited, recorded))
     here = _matching(old, lines)
     for tag, start, stop, first, last in reversed(_opcodes(old, new)):
@@ -41,7 +41,7 @@ def _matching(base: Sequence[str], recorded: Sequence[str]) -> dict[int, int]:
 
 
 def _place(here: Mapping[int, int], start: int, stop: int) -> int | None:
-    """Where lines of the base begin in the recorded text; None unless they are there together."""
+    """Return where lines of the base begin in the recorded text; None if not contiguous there."""
     if start == stop:  # something is inserted: behind the line above, or in front of the next
         if start - 1 in here:
             return here[start - 1] + 1
@@ -59,7 +59,7 @@ def same_edit(base: str, edited: str, recorded: str, merged: str) -> bool:
 
 
 def _changes(before: str, after: str) -> Counter[Change] | None:
-    """What differs between the documents of two texts; None where they are not as many."""
+    """Return the changes between the documents of two texts, or None if their number differs."""
     old, new = yamlio.load_rendered(before), yamlio.load_rendered(after)
     if len(old) != len(new):
         return None
@@ -89,7 +89,9 @@ def _between(old: Data, new: Data, path: tuple[str, ...]) -> Iterator[Change]:
 
 
 def _between_lists(old: list[Data], new: list[Data], path: tuple[str, ...]) -> Iterator[Change]:
-    """Items by their name, if they have one: another version may put others in front of them."""
+    """Yield the changes between two lists, with items under their name if they have one and not
+    their index: another version may put others in front of them.
+    """
     if len(old) == len(new):
         for old_item, new_item in zip(old, new, strict=True):
             yield from _between(old_item, new_item, (*path, _label(old_item)))

@@ -88,7 +88,9 @@ def resolved(
 
 
 class RunState(enum.StrEnum):
-    """How a run stands in git; of a rendered one, the cluster's verbs say that it is active."""
+    """The state of a run in git. For one that is rendered, only commands that read the cluster say
+    that it is active.
+    """
 
     RENDERED = "rendered"
     ACTIVE = "active"
@@ -107,7 +109,7 @@ class RunState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRun:
-    """The run of a job as it stands in git, and what it is behind.
+    """The run of a job as it stands in git, and the changes that it does not have.
 
     `outcome` is that of a retired one. `object` and `target` are empty where there never was a run.
     """
@@ -126,7 +128,7 @@ class JobRun:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What the run of a job asks for: nothing, without a job, where none goes on."""
+    """The resources that a job's run asks for: no job and no demand if no run is going on."""
 
     job: Job | None
     demand: Demand
@@ -171,7 +173,7 @@ class Workspace(Owner):
 
     @property
     def survey(self) -> Inventory:
-        """What there is; nothing before the first commit of any environment."""
+        """The environments and their jobs; none before the first commit of an environment."""
         return self._survey()
 
     @tracked(same=eq)
@@ -180,7 +182,9 @@ class Workspace(Owner):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What is out of place, and what changes or hides rendered files on their way."""
+        """Findings about misplaced files, and about files that change or hide rendered ones on the
+        way to the cluster or to reviewers.
+        """
         return (*self.survey.findings, *self._engine_files())
 
     @tracked(same=eq)
@@ -247,7 +251,7 @@ class Workspace(Owner):
         return own_objects.read(self.reader, environment)
 
     def demand(self, job: Job) -> Demand:
-        """What a job asks for, with the deadline that its kind has in its environment."""
+        """Return the resources that a job requests, over all attempts that its target gives it."""
         environment = self.sound(job.environment)
         has_target = environment is not None and job.target in environment.targets
         return demand_of_job(job, attempts(job, environment) if has_target and environment else 1)
@@ -300,7 +304,8 @@ class Workspace(Owner):
         return adoption.read(self.reader, file, environment) if environment else None
 
     def recorded(self, file: JobFile) -> Recorded | None:
-        """The run that a job has: as recorded here or before, else as its sources say.
+        """Return the run that a job has, as recorded here or in the `earlier` workspace, or else as
+        its sources describe it; None if they are broken or there is no such job.
 
         Where nothing is rendered beside the specs, their renderer elsewhere has begun a run
         of what they say.
@@ -315,18 +320,20 @@ class Workspace(Owner):
         return Recorded(record, RunFiles(self.tree, "", {}, intact=True))
 
     def known(self, file: JobFile) -> Recorded | None:
-        """The run of a job that is recorded here or before; None for one that has none yet."""
+        """Return the run of a job that is recorded here or in the `earlier` workspace, or None if
+        it has none yet.
+        """
         rendered = self.rendered(file)
         if rendered or self._earlier is None or not self.has(file):
             return rendered
         return self._earlier.recorded(file) if self.job(file).record else None
 
     def rendered(self, file: JobFile) -> Recorded | None:
-        """The run that was rendered for a job here; None where there is none."""
+        """Return the run that was rendered for a job here, or None if there is none."""
         return self.folder(file.environment).recorded(file.name)
 
     def current_job(self, file: JobFile) -> Job | None:
-        """The job of a run that goes on and is behind nothing, waivers aside.
+        """Return the job of a run that is going on and up to date (waivers aside), or None.
 
         Its specs need not be parsed.
         """
@@ -355,7 +362,9 @@ class Workspace(Owner):
         return Asking(job, self.demand(job) if job else NOTHING)
 
     def running(self, resolved: ResolvedJob) -> Job | None:
-        """The job as its run has it: as recorded, where that is behind what is written now."""
+        """Return the job as its run has it, which is the recorded one if the run lacks later
+        changes; None if the job is broken.
+        """
         sources, record, decision = resolved.sources, resolved.record, resolved.decision
         if sources is None or decision is None:
             return None
@@ -375,7 +384,7 @@ class Workspace(Owner):
     # --- runs as they stand --------------------------------------------------------------------
 
     def run(self, file: JobFile) -> JobRun:
-        """The run of a job. One that is behind nothing costs no more than reading its files."""
+        """Return the run of a job. If it is up to date, this only costs reading its files."""
         folder = self.folder(file.environment)
         record = folder.record(file.name)
         if record is not None and self._is_current(file, record):
@@ -412,8 +421,8 @@ class Workspace(Owner):
         return JobRun(object=name, target=target, state=there)
 
     def stays(self, file: JobFile, run: Recorded) -> bool:
-        """Whether nothing is to be done for the run of a job: its own file says what it said, and
-        its state is what it was. False where that takes a closer look.
+        """Whether nothing needs doing for the run of a job: its own file says what it said, and its
+        state is unchanged. False if that takes a closer look.
         """
         environment, record = self.sound(file.environment), run.record
         held = environment is not None and environment.shared_changes == "hold"
@@ -442,7 +451,9 @@ class Workspace(Owner):
         return not taken.findings and files.digests(taken.spec.data) == then
 
     def _taken(self, file: JobFile) -> files.WithFiles | None:
-        """What a job's own file takes of the repository; None where it cannot be read."""
+        """Return what a job's own file says, with the files of the repository that it names, or
+        None if it cannot be read.
+        """
         document = self.reader.document(file.path)
         if not isinstance(document, Document):
             return None
@@ -453,7 +464,7 @@ class Workspace(Owner):
         return self._current(file, record) is not None
 
     def _current(self, file: JobFile, record: Record) -> Job | None:
-        """The job of a run that is behind nothing; None for any other run."""
+        """Return the job of a run that is up to date, or None for any other run."""
         environment = self.sound(file.environment)
         if environment is None or record.held or not self._says_the_same(file, record):
             return None
@@ -481,7 +492,7 @@ class Workspace(Owner):
 
     @tracked()
     def _bases(self, extended: str) -> tuple[Layer, ...] | None:
-        """The layers of a base and all that it extends, lowest first; None for broken ones."""
+        """Return the layers of a base and all that it extends, lowest first; None if broken."""
         findings: list[Finding] = []
         folder, _, name = extended.partition("/")
         chain = tuple(self.reader.chain(JobFile(folder, name), findings)) if extended else ()
@@ -490,7 +501,7 @@ class Workspace(Owner):
 
     @tracked()
     def _inherited(self, environment: str, extended: str, pool: str) -> Mapping[str, Data]:
-        """What lies below all files that extend one base on one pool; empty if broken."""
+        """Return what any file on this base and pool inherits, merged; empty if broken."""
         bases, below = self._bases(extended), self.loaded(environment).layers
         inherited = (*below, *layers.of_pool(below, pool), *(bases or ()))
         taken = self.reader.with_files(stack(inherited))

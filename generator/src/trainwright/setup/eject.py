@@ -97,7 +97,7 @@ def _documents(text: str) -> list[Data]:
 
 
 def texts(ejected: Sequence[Ejected]) -> dict[str, str]:
-    """Every file to write: the environments, the chart, and what is what."""
+    """Return every file to write, by path: the environments, the chart, and a README about them."""
     return {
         "README.md": _readme(ejected),
         **{f"{each.environment}/{p}": text for each in ejected for p, text in each.files.items()},

@@ -20,8 +20,8 @@ _TOKEN = "serviceAccountToken"  # noqa: S105 - the name of a field
 
 
 def problems(spec: Layered, environment: Environment) -> Iterator[Finding]:
-    """Every use of something that the environment does not allow, at the line of the job or of a
-    layer that it shares with others. What environment.yaml itself says is allowed by that.
+    """Yield each use of what the environment does not allow, at the line of the job or of a layer
+    that it shares with other jobs. What environment.yaml itself sets is allowed.
     """
     for name, at in uses(spec.data):
         yield from refused(name, at, spec, environment)
@@ -58,7 +58,7 @@ def uses(data: Mapping[str, Data]) -> Iterator[tuple[str, Pointer]]:
 
 
 def opens_the_api(volume: Mapping[str, Data]) -> bool:
-    """Whether a volume has a token that the API server takes: one for others names its audience.
+    """Whether a volume has a token for the API server; a token for others names its audience.
 
     https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/#serviceaccount-token-volume-projection
     """

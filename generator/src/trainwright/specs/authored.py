@@ -46,8 +46,8 @@ _RENDERED = "initContainers"  # of a pod
 def of_container(
     pointer: str, manifests: Sequence[Manifest], spec: Mapping[str, Data]
 ) -> Pointer | None:
-    """Where the spec has what a pointer into the manifests means; None where that is in no such
-    container, or in one that the spec does not have.
+    """Return the spec's pointer for a pointer into the manifests, or None if that is not in an init
+    container or sidecar that the spec has.
 
     The pods of a TrainJob are in its runtime, so that any manifest may have the container.
     """
@@ -78,7 +78,9 @@ def _containers(node: Data) -> Iterator[list[Mapping[str, Data]]]:
 def of_init_container(
     container: Mapping[str, Data], inside: Pointer, spec: Mapping[str, Data]
 ) -> Pointer | None:
-    """Where the spec has a part of an init container or sidecar; None where it has no such one."""
+    """Return the spec's pointer for a position in an init container or sidecar, or None if the spec
+    has no such container.
+    """
     name = text(container.get("name"))
     at = next((Pointer.of(f, name) for f in FIELDS if name in mapping(spec.get(f))), None)
     if at is None or not inside:

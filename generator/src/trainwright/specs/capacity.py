@@ -13,7 +13,7 @@ from trainwright.specs.demand import Demand, total
 
 
 def shortage(needed: int, has: int | None) -> int:
-    """How many are missing; none when it is not known how many there are."""
+    """Return how many are missing, 0 if it is not known how many there are."""
     return 0 if has is None else max(0, needed - has)
 
 
@@ -31,7 +31,7 @@ class Shortage:
         return shortage(self.need, self.has)
 
     def message(self, how: str = "") -> str:
-        """The shortage in words; `how` says what they add up from, where it is not per node."""
+        """Return the shortage in words; `how` explains the sum, unless it is per node."""
         what = " per node" if self.per_node else how
         has = f'the pool "{self.pool}" has {self.has}'
         return f"needs {self.need} GPUs{what}, {has}: {self.missing} missing"
@@ -48,7 +48,7 @@ def pool_shortages(pool: Pool, per_node: int, altogether: int) -> Iterator[Short
 
 
 def nodes(pool: Pool) -> int | None:
-    """How many nodes a pool has; the capacity of one without accelerators counts nodes."""
+    """Return the nodes of a pool (without accelerators, capacity counts nodes); None if unknown."""
     if pool.capacity is None or not pool.resource:
         return pool.capacity
     return pool.capacity // pool.gpus_per_node if pool.gpus_per_node else None
@@ -82,7 +82,7 @@ class CapacityCheck:
 def check_capacity(
     environment: Environment, demands: Sequence[tuple[Job, Demand]]
 ) -> Iterator[CapacityCheck]:
-    """One for each pool and queue that is requested, and for each budget."""
+    """Yield one check for each pool and queue that jobs request, and for each budget."""
     for pool in environment.pools.values():
         demand = total(d for _, d in demands if pool.name in d.pools).of(pool.name)
         if pool.capacity is not None and demand.nodes:

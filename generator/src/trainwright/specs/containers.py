@@ -20,7 +20,7 @@ UNCOUNTED = "plans and quotas count the accelerators of resources.gpu, and no ot
 
 
 def beside(job: Job) -> Iterator[tuple[Pointer, Container]]:
-    """The containers beside the one that trains, and where they are written."""
+    """Yield each init container and sidecar of a job, after the pointer to it in the spec."""
     for field, containers in (("initContainers", job.init_containers), ("sidecars", job.sidecars)):
         for container in containers:
             yield Pointer.of(field, container.name), container
@@ -61,7 +61,7 @@ def _of_sidecars_alone(job: Job, spec: Layered) -> Iterator[Finding]:
 
 
 def _uncounted(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:
-    """Accelerators beside those of the training.
+    """Yield a finding for each request of accelerators beyond those of the training.
 
     What runs to its end before the training may have as many: a pod asks for the most of the two.
     https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers

@@ -88,7 +88,7 @@ def _tuple(
 
 
 def _named(hint: Any) -> Callable[..., Any] | None:
-    """Makes values that have the key of a mapping as their name; None for a type without one."""
+    """Return what makes values named by their key in a mapping; None for a type without a name."""
     if (
         isinstance(hint, type)
         and is_dataclass(hint)

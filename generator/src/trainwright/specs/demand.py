@@ -34,7 +34,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What one job asks for, or many together, or how much more than others.
+    """What one job or many together ask for, or the difference between two such demands.
 
     `nodes` and `gpus` are held at once. `hours` are GPU-hours, every attempt that has a deadline of
     its own counted to its full duration: a bound, and no forecast. `cost` is in the currency of the
@@ -95,7 +95,7 @@ def _of_both(
 
 
 def demand_of_job(job: Job, attempts: int) -> Demand:
-    """What a job asks for, with its roles: nothing while it is suspended or cancelled.
+    """Return what a job asks for, with its roles; nothing unless it is active.
 
     GPU-hours are nodes times GPUs a node times maxDuration, for the least and the most nodes that
     an elastic job has; `attempts` is how often each of them may take all of that. Roles are there
@@ -112,7 +112,7 @@ def demand_of_job(job: Job, attempts: int) -> Demand:
 
 
 def _as_one(demands: Sequence[Demand]) -> Demand:
-    """The sum of what the groups of one job ask for, which is counted once."""
+    """Return the sum of one job's group demands; if unbounded or unpriced, the job counts once."""
     if len(demands) == 1:
         return demands[0]
     return replace(

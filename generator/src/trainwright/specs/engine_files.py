@@ -138,7 +138,7 @@ def _reviewed(jobs: Mapping[str, Sequence[JobFile]]) -> Iterator[str]:
 
 
 def _first(pattern: str, later: Sequence[str], files: Sequence[str]) -> str:
-    """The first file that a pattern names, and none of those behind it; empty for none.
+    """Return the first file that this pattern matches and no later one does, or "" for none.
 
     Most patterns are about other folders or names, which is seen without a look at each file.
     """
@@ -156,7 +156,7 @@ def _any(pattern: str, names: Iterable[str]) -> bool:
 
 
 def is_read(path: str) -> bool:
-    """Return whether an engine reads a file of this name beside others."""
+    """Whether an engine reads a file of this name, apart from the manifests."""
     name = path.rpartition("/")[2]
     return name in (_IGNORE, _ATTRIBUTES) or any(re.fullmatch(p, name) for p in _READ_BY_NAME)
 
@@ -190,7 +190,7 @@ def _lines(tree: Tree, path: str) -> Iterator[tuple[Location, str]]:
 def _ignored(
     lines: Iterable[tuple[Location, str]], start: str, files: Sequence[str]
 ) -> Iterator[Finding]:
-    """The lines by which Flux leaves files out: the last that names a file decides."""
+    """Yield a finding for each line by which Flux leaves out a file; the last match decides."""
     patterns = [(place, line.strip()) for place, line in lines]
     deciding: dict[Location, tuple[str, str]] = {}
     for file in files:
@@ -210,7 +210,7 @@ def _converted(
     start: str,
     files: Sequence[str],
 ) -> Iterator[Finding]:
-    """The lines by which git writes other bytes than those that were rendered."""
+    """Yield a finding for each line by which git checks out other bytes than those rendered."""
     for place, line in lines:
         pattern, attributes = _attributes(line)
         converting = next((it for it in attributes if _converts(it, macros)), None)
@@ -221,7 +221,9 @@ def _converted(
 
 
 def _macros(tree: Tree, meant: re.Pattern[str]) -> frozenset[str]:
-    """The attributes that do what others do by what the file at the top defines them as."""
+    """Return the macros that set one of the `meant` attributes, directly or through other macros,
+    as the .gitattributes at the top defines them.
+    """
     users: dict[str, list[str]] = {}
     for _, line in _lines(tree, _ATTRIBUTES):
         first, *attributes = line.split()

@@ -18,7 +18,7 @@ _META = frozenset({"apiVersion", "kind", "extends"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One layer's say in a value; `value` is None where the layer removes what lies below."""
+    """What one layer sets a value to; `value` is None if the layer removes what lies below."""
 
     layer: str
     place: str
@@ -118,8 +118,8 @@ def _explanation(spec: Layered, pointer: Pointer) -> Explanation:
 
 
 def _settings(spec: Layered, pointer: Pointer) -> Iterator[Setting]:
-    """What every layer says of a value, topmost first: also one value where mappings lie over it,
-    as `image: a:1` below `image: {tag: 2}`.
+    """Yield what each layer sets a value to, topmost first, including one value that a mapping
+    above replaced, as `image: a:1` below `image: {tag: 2}`.
     """
     decided = False
     for layer in reversed(spec.layers):
@@ -146,7 +146,7 @@ def _nothing(spec: Layered, path: str) -> str:
 
 
 def paths(spec: Layered) -> Iterator[str]:
-    """Every path that a spec has, as people type it; one with others inside comes after these."""
+    """Yield every path in a spec, as people type it; a mapping comes after what is inside it."""
     for pointer, _ in leaves(spec.data):
         for depth in range(len(pointer.parts), 0, -1):
             yield Pointer.of(*pointer.parts[:depth]).dotted

@@ -28,10 +28,9 @@ _SHAPE = re.compile(r"[1-9][0-9]{0,3}(x[1-9][0-9]{0,3}){1,2}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What a profile needs of a pool: `nics` counts by extended resource, `node_selector` holds the
-    labels that the pool has to select by, `topology` the one whose value is the shape of a slice,
-    such as 4x4: a job has all of it. `targets` are those that have what it takes, if not all have.
-    `installed` is for people.
+    """What a profile needs of a pool: `nics` by extended resource, labels in its `node_selector`,
+    and the `topology` label, the shape of a slice (4x4) that a job takes whole. `targets` is empty
+    if all support it; `installed` is for people.
     """
 
     resource: str = ""
@@ -43,7 +42,7 @@ class Needs:
     installed: tuple[str, ...] = ()
 
     def unmet(self, pool: Pool) -> Iterator[tuple[str, str]]:
-        """Each need that contradicts what a pool says, and what it says."""
+        """Yield each need that the pool contradicts, and what the pool has instead."""
         gpus, nics, selected = pool.gpus_per_node, pool.node.nics, pool.node_selector
         if self.resource and self.resource != pool.resource:
             yield f"the resource {self.resource}", pool.resource or "none"
@@ -64,8 +63,8 @@ class Needs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fabric:
-    """A profile. `allow` holds what its pods may do that an environment has to allow, `objects` the
-    text of what the namespace needs beside the runs.
+    """A profile. `allow` names what the environment has to allow its pods, `objects` is the YAML of
+    the objects that its namespace needs beside the runs.
     """
 
     name: str = field(metadata=NOT_WRITTEN)
@@ -90,7 +89,7 @@ def names() -> tuple[str, ...]:
 
 @cache
 def profile(name: str) -> Fabric | None:
-    """The profile of a name; None where there is none."""
+    """Return the profile of this name, or None if there is none."""
     if name not in names():
         return None
     document = parse(f"fabrics/{name}.yaml", (FOLDER / f"{name}.yaml").read_bytes())

@@ -17,7 +17,7 @@ _DEEP = 12  # references that lead to references
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A place in a file, by every schema that says something about it, the nearest first."""
+    """A position in a file, with every schema that describes it, the nearest first."""
 
     parts: tuple[tuple[str, Mapping[str, Data]], ...]  # each with the file that it is in
 
@@ -52,7 +52,7 @@ class Field:
 
     @property
     def shape(self) -> str:
-        """What a value begins with: "object", "array", or "" for one on its line."""
+        """How a value is written: "object", "array", or "" for a value on the line of its key."""
         kind = self._first("type")
         if kind in ("object", "array"):
             return str(kind)
@@ -75,7 +75,7 @@ class Field:
         return fields
 
     def below(self, key: str) -> Field:
-        """What is said of a key, or of an item of a list."""
+        """Return the field of a key in this one, or of an item if this is a list."""
         if key in (keys := self.keys):
             return keys[key]
         parts: list[tuple[str, Mapping[str, Data]]] = []
@@ -88,7 +88,7 @@ class Field:
 
 @cache
 def field(kind: Kind, pointer: Pointer) -> Field:
-    """What is known of a place in a kind of file."""
+    """Return what the schemas say about a position in a kind of file."""
     if not pointer:
         name = f"{kind}.schema.json"
         return Field(tuple(_parts(name, schema.contract(name))))

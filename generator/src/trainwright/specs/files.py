@@ -67,7 +67,7 @@ def _held(data: Mapping[str, Data]) -> Iterator[Pointer]:
 
 
 def _source(file: Data) -> str:
-    """What an entry names of the repository; empty where it names nothing there."""
+    """Return the path in the repository that an entry names, or "" if it names none in it."""
     source = file.get("from") if isinstance(file, Mapping) else None
     inside = isinstance(source, str) and not _NOT_INSIDE & set(_SEPARATOR.split(source))
     return str(source) if inside else ""
@@ -127,8 +127,8 @@ def with_files(spec: Layered, read: Read, inside: List) -> WithFiles:
 
 
 class _Folders:
-    """Folders that layers name, from the lowest layer on, in place of which their files are: those
-    of a job, or of one of its roles, which are laid over them.
+    """The folders that layers name, each to be replaced by its files, from the lowest layer on:
+    those of a job, or those of one of its roles, which are laid over the job's.
     """
 
     def __init__(self, inside: List):
@@ -140,7 +140,9 @@ class _Folders:
         self.findings: list[Finding] = []
 
     def at(self, at: Pointer) -> _Folders:
-        """The folders of a role, once those of its job are known; or these."""
+        """Return a copy for the files of a role, which starts from the job's folders, or self if
+        `at` is its own.
+        """
         if at == self._at:
             return self
         found = copy(self)
@@ -164,7 +166,7 @@ class _Folders:
         return _replaced(layer, self._at, made, places) if made != written else layer
 
     def _files(self, layer: Layer, path: str, file: Data) -> dict[str, Data] | None:
-        """What stands for an entry of `files`; None where it is no folder's."""
+        """Return the entries in place of one of `files`, or None if it is not a folder's."""
         source = _source(file)
         listed = self._inside(source) if source else None
         before = self._below.get(path, ())
@@ -202,7 +204,7 @@ class _Folders:
 
 
 def _instead(path: str, file: Data) -> dict[str, Data]:
-    """The entry that takes the place of a folder, of which no key is there to be removed."""
+    """Return the entry that replaces a folder, without nulls: no key is there to be removed."""
     if not isinstance(file, Mapping):
         return {} if file is None else {path: file}
     return {path: {key: value for key, value in file.items() if value is not None}}
@@ -211,7 +213,7 @@ def _instead(path: str, file: Data) -> dict[str, Data]:
 def _replaced(
     layer: Layer, at: Pointer, made: Mapping[str, Data], places: Mapping[str, str]
 ) -> Layer:
-    """A layer with other files, each at the place of the folder that it is of."""
+    """Return a layer with other files, each placed at the line that names its folder."""
     document, root = layer.document, layer.root + at
     value_places, keys = dict(document.places), dict(document.keys)
     for path, folder in places.items():
@@ -254,7 +256,7 @@ def _nested(keys: Sequence[str], data: Data) -> Data:
 
 
 def _unlike(spec: Layered) -> Iterator[Finding]:
-    """The files that are not what the digest beside them says."""
+    """Yield a finding for each file whose digest differs from the one written beside it."""
     for at, source in named(spec.data):
         wanted = lookup(spec.data, at / "digest")
         raw = spec.contents.get(source)
@@ -273,8 +275,8 @@ def source_of(spec: Layered, pointer: Pointer) -> str:
 
 
 def decided_by(spec: Layered, pointer: Pointer) -> Location | None:
-    """The file of the repository that a digest is that of, or that is there for its folder; None
-    for what people write.
+    """Return the repository file that a digest was computed from, or that an entry stands for as
+    part of a folder; None for what people write.
     """
     at = pointer.parent
     read = at.parent.last == _FILES.last and pointer in (at / "digest", at / "from")

@@ -124,7 +124,7 @@ def _digest(named: str, answer: Any) -> str:
 
 
 def _be_patient(session: Any) -> None:
-    """Bounded waiting and a few retries, of which requests has neither by itself."""
+    """Give a session a timeout and a few retries; requests has neither by default."""
     from requests.adapters import HTTPAdapter
     from urllib3.util.retry import Retry
 

@@ -45,8 +45,8 @@ _PARTIAL = Pointer("/defaults")  # where such a file has the partial spec
 
 
 def stacked(below: Sequence[Layer], above: Sequence[Layer]) -> Layered:
-    """A job as it is merged, lowest first: `below` are the layers of its environment, `above` its
-    bases and its own file. Those of its pool lie in between.
+    """Return a job's merged spec. `below` are the layers of its environment, `above` its bases and
+    its own file, lowest first; the layers of its pool go in between.
     """
     pool = chosen_pool(*(layer.data for layer in (*below, *above)))
     found = stack((*below, *of_pool(below, pool), *above))
@@ -57,14 +57,16 @@ def stacked(below: Sequence[Layer], above: Sequence[Layer]) -> Layered:
 def of_environment(
     built_in: Layer, defaults: Document | None, environment: Document | None
 ) -> tuple[Layer, ...]:
-    """What lies below each job of an environment; a file may be missing or not usable."""
+    """Return the layers below each job of an environment; a missing or unusable file is None."""
     files = {DEFAULTS: defaults, ENVIRONMENT: environment}
     written = (Layer(name, document, _PARTIAL) for name, document in files.items() if document)
     return (built_in, *_only_target(environment, built_in), *written)
 
 
 def _only_target(environment: Document | None, built_in: Layer) -> Iterator[Layer]:
-    """A job of an environment with one target becomes that, unless something says otherwise."""
+    """Yield a layer that makes the only target of an environment the default of its jobs, unless it
+    is the built-in default.
+    """
     targets = environment.data.get("targets") if environment else None
     if environment and isinstance(targets, Mapping) and len(targets) == 1:
         (name,) = targets
@@ -81,7 +83,9 @@ def _target(name: str) -> Document:
 
 
 def of_job(documents: Sequence[Document]) -> tuple[Layer, ...]:
-    """What lies above: a job's own file, given first, and each one that the file before extends."""
+    """Return the layers of a job's own file and its bases, lowest first. The documents start with
+    the job's own; each extends the one that follows.
+    """
     own, bases = documents[:1], documents[1:]
     return *(Layer(BASE, document) for document in reversed(bases)), *(Layer(JOB, d) for d in own)
 
@@ -126,7 +130,9 @@ def _usual() -> Layer:
 
 @cache
 def _inheritable() -> frozenset[str]:
-    """What a role has of its job where it does not say so; the rest is of the run as a whole."""
+    """Return the fields that a role takes from its job if it does not set them; the others are the
+    role's own, or belong to the run as a whole.
+    """
     return frozenset(field("job", Pointer.of(ROLES, "any")).keys) - _NOT_INHERITED - _SERVING
 
 
@@ -136,7 +142,7 @@ def is_serving(path: str) -> bool:
 
 
 def of_role(spec: Layered, name: str) -> Layered:
-    """The spec of a role, as that of a job by itself: what the role says, over the job's."""
+    """Return a role's spec as that of a job: what the role sets, over what it inherits."""
     said = spec.data[ROLES][name]
     own = {key: value for key, value in said.items() if key not in _SERVING}
     inherited = {k: v for k, v in spec.data.items() if k not in _left(own)}
@@ -172,7 +178,7 @@ def _inherited(spec: Layered, role: Mapping[str, Data]) -> Iterator[Layer]:
 
 
 def _of_own_pool(spec: Layered) -> frozenset[str]:
-    """The labels of the layers that are those of the pool of the job itself."""
+    """Return the labels of the layers that come from the job's own pool."""
     return frozenset(layer.label for layer in of_pool(spec.layers, chosen_pool(spec.data)))
 
 
@@ -208,7 +214,7 @@ def _placed(spec: Layered) -> Iterator[Layer]:
 def _turned(
     here: Mapping[str, Data], there: Mapping[str, Data], over: Mapping[str, Data]
 ) -> Iterator[tuple[str, Data]]:
-    """What makes one mapping the other when it is merged, below what is laid over both.
+    """Yield the entries of a patch that turns `here` into `there`, when `over` is laid over both.
 
     What goes as a whole goes key by key where a mapping is laid over it, which has no null for it.
     """

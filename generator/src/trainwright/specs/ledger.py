@@ -99,8 +99,8 @@ runs:
 
 
 def with_run(raw: bytes, environment: str, name: str, entry: Mapping[str, Data]) -> bytes:
-    """A ledger's text with another run, without the values that the entry leaves empty. The text
-    is empty where there is no ledger yet. Raises EditError.
+    """Return a ledger's text with a run added, leaving out empty values of the entry. The text is
+    empty if there is no ledger yet. Raise EditError if it cannot be edited.
     """
     written = {key: value for key, value in entry.items() if value}
     if raw:
@@ -109,7 +109,7 @@ def with_run(raw: bytes, environment: str, name: str, entry: Mapping[str, Data])
 
 
 def _escaped(runs: Collection[LedgerEntry], document: Document) -> Iterator[tuple[Location, str]]:
-    """What people do not see in words about runs, where escapes bring it in."""
+    """Yield each reason or note with invisible characters from escapes, after its place."""
     lines = {place.line for place, _ in document.unseen}
     for run in runs:
         for field_ in ("reason", "note"):

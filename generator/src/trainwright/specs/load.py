@@ -56,7 +56,7 @@ _EXTENDS = re.compile(rb"""\bextends["']?\s*:\s*["']?([a-z0-9][-a-z0-9]*)/""")
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What lies under environments/: the jobs of each environment, and files out of place."""
+    """The jobs of each environment under environments/, and findings about misplaced files."""
 
     jobs: Mapping[str, tuple[JobFile, ...]]
     findings: tuple[Finding, ...]
@@ -148,7 +148,7 @@ def _misspelt(tree: Tree, folder: str, wanted: tuple[str, ...]) -> Iterator[Find
 
 
 def _meant(name: str, wanted: Sequence[str]) -> str:
-    """The name that is wanted and nearly this one, or nothing."""
+    """Return the wanted name that this one nearly is, or "" if it is one itself or is near none."""
     if name in wanted:
         return ""
     return next(iter(get_close_matches(_usual(name), wanted, n=1, cutoff=_NEAR)), "")
@@ -235,7 +235,7 @@ class LoadedJob:
 
 
 def _around(path: str) -> Iterator[str]:
-    """A path and the folders around it, but for environments/ itself, which is there."""
+    """Yield a path and the folders around it, except environments/ itself, which exists."""
     while path and path != ENVIRONMENTS:
         yield path
         path = path.rpartition("/")[0]
@@ -295,7 +295,7 @@ def _below(tree: Tree, folder: str) -> Iterator[str]:
 
 
 def _is_among(name: str, ignored: frozenset[str]) -> bool:
-    """Whether a file is ignored by itself, or with a repository that it lies in."""
+    """Whether a file is ignored by itself, or because a repository that it lies in is."""
     return name in ignored or any(f"{above}/" in ignored for above in _around(name))
 
 
@@ -337,7 +337,9 @@ class Reader(Owner):
 
     @tracked(same=eq)
     def state(self, path: str) -> str:
-        """SHA-256 of a file's bytes, or why there are none: what a reader makes of it follows."""
+        """Return the SHA-256 of a file's bytes or a folder's listing, or why there is none.
+        Whatever a reader makes of the file depends on this alone.
+        """
         raw = self.raw(path)
         if not isinstance(raw, Finding):
             return digest(raw)
@@ -452,7 +454,7 @@ class Reader(Owner):
 
     @tracked()
     def _violations(self, path: str, against: Callable[[], schema.Schema]) -> tuple[Finding, ...]:
-        """What is wrong with a file by itself: several environments or jobs may share it."""
+        """Return what is wrong with a file by itself; several environments or jobs may use it."""
         document = self.document(path)
         assert isinstance(document, Document)
         return violations(against(), stack((Layer("file", document),)), path)
@@ -519,7 +521,7 @@ class Reader(Owner):
                 return
 
     def _extendable(self, base: str, seen: list[str]) -> str:
-        """What to write for a base that there is not: the one that is meant, or some that are."""
+        """Return what to write for a missing base: the one probably meant, or some that exist."""
         candidates = [name for name in self._specs() if name not in seen]
         parts = re.sub(r"\.ya?ml$", "", base).split("/")
         meant = "/".join(part for part in parts if part.strip(".") and part not in _AROUND)
@@ -533,7 +535,7 @@ class Reader(Owner):
         return f"Name another spec by its folder and name, such as base/mnist.{there}"
 
     def _specs(self) -> Iterator[str]:
-        """The specs that others can extend, as they name them: those of bases first."""
+        """Yield the specs that others can extend, as <folder>/<name>, those in base/ first."""
         folders = [
             entry.name for entry in self.tree.entries(ENVIRONMENTS) if entry.kind == "folder"
         ]
@@ -639,7 +641,7 @@ def job_violations(spec: Layered, subject: str) -> tuple[Finding, ...]:
 
 
 def _of_role(spec: Layered, name: str, subject: str) -> Iterator[Finding]:
-    """What is wrong with the merged spec of a role; what it lacks, where the role begins."""
+    """Yield what is wrong with a role's merged spec; what it lacks, at the start of the role."""
     at = Pointer.of("roles", name)
     for finding in violations(schema.effective_job(), layers.of_role(spec, name), subject):
         if finding.path:

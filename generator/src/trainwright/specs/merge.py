@@ -46,7 +46,7 @@ def merge(below: Data, above: Data) -> Data:
 
 
 def _patches(below: Data, above: Mapping[str, Data]) -> dict[str, Data]:
-    """Two layers' patches as one. A null for all of a part removes what the layers below say."""
+    """Return two layers' podPatches merged; null for a whole part removes what is set below."""
     merged = dict(below) if isinstance(below, Mapping) else {}
     for part, value in above.items():
         if value is None:
@@ -58,7 +58,7 @@ def _patches(below: Data, above: Mapping[str, Data]) -> dict[str, Data]:
 
 
 def _patch(below: Data, above: Mapping[str, Data]) -> dict[str, Data]:
-    """The patch that does what two do: what is replaced or deleted below stays so."""
+    """Return one patch for two in turn: what the lower one replaces or deletes stays so."""
     if not isinstance(below, Mapping) or DIRECTIVE in above:
         return dict(above)
     merged = dict(below)
@@ -70,7 +70,7 @@ def _patch(below: Data, above: Mapping[str, Data]) -> dict[str, Data]:
 
 
 def _roles(below: Data, above: Mapping[str, Data]) -> dict[str, Data]:
-    """Two layers' roles as one. A null in a role removes what it would inherit from its job."""
+    """Return two layers' roles merged; null inside a role removes what it inherits from its job."""
     merged = dict(below) if isinstance(below, Mapping) else {}
     for name, role in above.items():
         if role is None:
@@ -88,7 +88,7 @@ def _over(below: Data, above: Data) -> Data:
 
 
 def without_nulls(data: Mapping[str, Data]) -> Mapping[str, Data]:
-    """A merged spec as its schema has it, which has nothing in place of what is removed."""
+    """Return a merged spec without the nulls in roles, as its schema expects it."""
     roles = data.get(ROLES)
     return {**data, ROLES: merge({}, dict(roles))} if isinstance(roles, Mapping) else data
 

@@ -39,7 +39,7 @@ def copied(paths: Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class OwnObject:
-    """One object, and the document that says it."""
+    """One object of the user's own, and the document that it is in."""
 
     manifest: Manifest
     document: Document
@@ -52,7 +52,8 @@ class OwnObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnObjects:
-    """All of an environment: by file as rendered, one by one, and what cannot be read.
+    """All own objects of an environment: the files to render, each object, and findings about what
+    cannot be read.
 
     `copies` are by path in the rendered folder, `unseen` lines with what people do not see.
     """

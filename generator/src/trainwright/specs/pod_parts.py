@@ -17,8 +17,8 @@ from trainwright.specs.merge import Layered
 
 @dataclass(frozen=True, slots=True)
 class PodPart:
-    """A value of a spec, where it stands, and the field that takes it as it is: of which type of
-    io.k8s.api.core.v1 ("PodSpec", "Container", "Volume"), and its name there.
+    """A value of a spec, its pointer, and the Kubernetes field that takes it unchanged: the type in
+    io.k8s.api.core.v1 ("PodSpec", "Container", "Volume") and the field's name there.
     """
 
     at: Pointer
@@ -28,7 +28,7 @@ class PodPart:
 
 
 def problems(parts: Iterable[PodPart], spec: Layered, version: str) -> Iterator[Finding]:
-    """What a Kubernetes minor does not know or take, at the lines that say it."""
+    """Yield what a Kubernetes minor version does not know or accept, at the lines that set it."""
     for part in parts:
         for violation in _violations(part, version):
             at = violation.pointer

@@ -37,7 +37,7 @@ def problems(spec: Layered, version: str) -> Iterator[Finding]:
 def _malformed(
     data: Data, at: Pointer, spec: Layered, keys: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """What is not a strategic merge patch, whatever its fields are."""
+    """Yield what is not a valid strategic merge patch, whatever its fields are."""
     if isinstance(data, dict):
         if DIRECTIVE in data and at in (AT, _SPEC, AT / "metadata"):
             message = f"{at.dotted} cannot be {data[DIRECTIVE]}d as a whole"
@@ -66,7 +66,7 @@ def _item(item: Data, at: Pointer, spec: Layered, key: str) -> Iterator[Finding]
 
 
 def _plain(data: Data) -> Data:
-    """A patch without what it says as a patch, every item of a list at its index."""
+    """Return a patch without directives and nulls, with every list item at its index."""
     if isinstance(data, dict):
         return {k: _plain(v) for k, v in data.items() if v is not None and k != DIRECTIVE}
     return [_plain(item) for item in data] if isinstance(data, list) else data

@@ -67,7 +67,7 @@ class _Written:
 
 
 def findings(spec: Layered, job: Job, place: Environment) -> Iterator[Finding]:
-    """What is wrong with a job's own overrides, and with lists anywhere below it."""
+    """Yield findings for overrides that change nothing, and for lists that drop inherited items."""
     own = spec.layers[-1]
     for entry in read(spec):
         if isinstance(entry.value, list) and isinstance(entry.inherited, list) and not entry.hidden:
@@ -81,7 +81,9 @@ def findings(spec: Layered, job: Job, place: Environment) -> Iterator[Finding]:
 
 
 def read(spec: Layered) -> tuple[_Written, ...]:
-    """Everything that the layers of one job write over one another, the lowest first."""
+    """Return every value that the layers of a job write, with what it overrides, lowest layer
+    first. Built-in defaults and an only target do not count.
+    """
     current: dict[Pointer, _Written] = {}  # by pointer, of the layers so far
     mappings: dict[Pointer, Layer] = {}  # where one of them has a mapping
     written: list[_Written] = []
@@ -97,7 +99,7 @@ def read(spec: Layered) -> tuple[_Written, ...]:
 def _over(
     current: dict[Pointer, _Written], mappings: dict[Pointer, Layer], entry: _Written
 ) -> _Written:
-    """Lay one value over what the layers so far have written."""
+    """Lay one value over what lower layers have written; return it with what it inherits."""
     pointer = entry.pointer
     before = current.get(pointer)
     if pointer in mappings:

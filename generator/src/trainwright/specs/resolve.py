@@ -47,7 +47,7 @@ MAX_GRACE = 7 * 24 * 3600  # seconds: as long a pod that is deleted may keep its
 
 
 def loaded(loaded_environment: LoadedEnvironment) -> Environment | None:
-    """An environment with what defaults.yaml says for it; None when its own file is not usable."""
+    """Return an environment with what defaults.yaml sets, or None if its own file is unusable."""
     if loaded_environment.document is None:
         return None
     shared = next((layer for layer in loaded_environment.layers if layer.label == DEFAULTS), None)
@@ -163,7 +163,7 @@ def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Find
 
 
 def _claims(job: Job, spec: Layered) -> Iterator[Finding]:
-    """Claims are called as the job and the volume are, whatever role has them."""
+    """Yield a finding where two volumes would create different claims of the same name."""
     claims: dict[str, tuple[Pointer, Claim]] = {}
     for group in (job, *job.roles) if job.roles else ():
         inside = ("roles", group.role.name) if group.role else ()
@@ -188,7 +188,7 @@ def _serving(role: Role, spec: Layered) -> Iterator[Finding]:
 
 
 def in_role(finding: Finding, spec: Layered, role: Role | None) -> Finding:
-    """A finding about a role as one about the job: where the role says it itself, there."""
+    """Return a role's finding as one about the job, at the role's own field if it sets that."""
     if role is None:
         return finding
     own = Pointer.of("roles", role.name, *finding.path.parts)
@@ -338,8 +338,8 @@ def _pool_fit(job: Job, spec: Layered, pool: Pool) -> Iterator[Finding]:
 
 
 def _fabric(job: Job, spec: Layered) -> Iterator[Finding]:
-    """What the fabric of the pool needs and the pool does not have, at the line that names it; and
-    what it needs of the job.
+    """Yield what the fabric of the pool needs and the pool lacks, at the line that names the
+    fabric, and what it needs of the job.
     """
     pool = job.pool
     fabric = fabrics.profile(pool.fabric) if pool else None
@@ -379,7 +379,7 @@ def _variables(job: Job, spec: Layered) -> Iterator[Finding]:
 
 
 def _files(job: Job, spec: Layered) -> Iterator[Finding]:
-    """More than a ConfigMap can hold, and files in the place of others."""
+    """Yield files mounted in the place of others, or that together exceed a ConfigMap."""
     taken = {SCRIPT_PATH: "entrypoint.inline"} if job.entrypoint.inline else {}
     taken |= {"/dev/shm": "shm"} if job.shm != "none" else {}  # noqa: S108
     for file in job.files:
@@ -407,7 +407,7 @@ _FILLED = ("/proc", "/sys", "/dev")
 
 
 def _unmountable(job: Job, spec: Layered) -> Iterator[Finding]:
-    """Files below others, and in folders that the kernel fills."""
+    """Yield a finding for each file below another file, or in /proc, /sys or /dev."""
     names = {file.name for file in job.files}
     names |= {SCRIPT_PATH} if job.entrypoint.inline else set()
     for name in sorted(names):
@@ -454,7 +454,7 @@ def _peer_copies(job: Job, spec: Layered) -> Iterator[Finding]:
 
 
 def _writable(job: Job, spec: Layered) -> Iterator[Finding]:
-    """Checkpoints and copies of peers are written where the training first has their volume."""
+    """Yield a finding where checkpoints or peer copies would go to a read-only volume."""
     checkpoint = job.checkpoint
     if checkpoint is None:
         return
@@ -474,7 +474,7 @@ def _writable(job: Job, spec: Layered) -> Iterator[Finding]:
 
 
 def _read_only(volume: Volume) -> Pointer | None:
-    """What says that nothing can be written where a training first has a volume."""
+    """Return what makes a volume read-only where the training first mounts it; None if writable."""
     at, mount = volume.places[0]
     if mount.read_only:
         return at / "readOnly"
@@ -570,8 +570,8 @@ _OWN_SOURCES = frozenset(
 
 
 def _pod_parts(spec: Layered) -> Iterator[PodPart]:
-    """The structures of a spec that Kubernetes' own schemas know. Single words are in ours, or
-    every job would wait for those.
+    """Yield the structures of a spec to check against Kubernetes' own schemas. Scalars are checked
+    by ours, as otherwise every job would wait for those to load.
     """
     for field, type_, key in _PARTS:
         value = spec.data.get(field)

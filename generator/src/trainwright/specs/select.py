@@ -14,7 +14,7 @@ from trainwright.datatypes.layout import NO_ENVIRONMENT, JobFile
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Jobs of one environment, and its others; `whole` when none was left out on purpose."""
+    """The selected jobs of an environment, and the others; `whole` if none was left out."""
 
     environment: str
     jobs: tuple[JobFile, ...]
@@ -67,7 +67,7 @@ def select(
 def environments(
     patterns: tuple[str, ...], available: Mapping[str, tuple[JobFile, ...]], done: str
 ) -> tuple[str, ...]:
-    """The names of selected environments, where what is done is done to whole ones.
+    """Return the names of selected environments, for commands that work on whole ones only.
 
     Raises SelectionError for one of which only some jobs are selected.
     """

@@ -18,7 +18,7 @@ TABLE = Path(__file__).parents[1] / "upstream.yaml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """What a project does. `text` stands in a line of `path` at `tag` for as long as it is true.
+    """What another project does. While that is true, `text` is in a line of `path` at `tag`.
 
     Empty are `since` for what was always so, `until` for what still is, and `on_since` for a
     gate that is off by default. `value` is what rules read of it.
@@ -60,7 +60,7 @@ class Behaviour:
 
 @cache
 def numbers(version: str) -> tuple[int, ...]:
-    """Major and minor of a version, to compare; nothing when there is none."""
+    """Return the major and minor number of a version, for comparison; () if there is no version."""
     return tuple(int(part) for part in version.removeprefix("v").split(".")[:2] if part.isdigit())
 
 

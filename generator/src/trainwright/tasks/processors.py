@@ -63,7 +63,7 @@ def _blocked_interrupt() -> Iterator[None]:
 
 
 def exit_on_interrupt() -> None:
-    """In a worker: end without a word on Ctrl-C, which the process that started it answers.
+    """In a worker process, exit silently on Ctrl-C, which the parent process handles.
 
     By a handler, which other programs do not inherit, as they would the mask.
     """

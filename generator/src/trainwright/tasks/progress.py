@@ -24,7 +24,7 @@ def reported_to(listener: Listener) -> Iterator[None]:
 
 
 def counted(items: Iterable[_Item], total: int, what: str) -> Iterator[_Item]:
-    """The same items; each is reported as done when the next one is asked for."""
+    """Yield the same items, reporting each as done when the next one is requested."""
     listener = _listener.get()
     if listener is None:
         yield from items

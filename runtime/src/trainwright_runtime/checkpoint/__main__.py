@@ -17,7 +17,7 @@ from trainwright_runtime.checkpoint.errors import CheckpointError
 
 
 class _Group(click.Group):
-    """Turns what is wrong with a checkpoint into one line."""
+    """A command group that reports what is wrong with a checkpoint in one line."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -163,7 +163,7 @@ def _difference(left: Contents, right: Contents, name: str, rtol: float, atol: f
 
 
 def _values(name: str, left: tree.Json, right: tree.Json) -> Iterator[str]:
-    """What differs between two values of `state.json`, by its place."""
+    """Yield each difference between two values of `state.json`, after its path in there."""
     if isinstance(left, dict) and isinstance(right, dict) and left.keys() == right.keys():
         for key in left:
             below = name if key in ("dict", "tuple", "items", "tensor") else f"{name}/{key}"

@@ -94,7 +94,7 @@ class Buffers:
 
 
 def _memory_file(size: int) -> int | None:
-    """Memory that another process can map; None where there is none, or not as large as this.
+    """Return a descriptor of memory for other processes to map; None if there is none of this size.
 
     A limit of the size of files (RLIMIT_FSIZE) holds for it too.
     """

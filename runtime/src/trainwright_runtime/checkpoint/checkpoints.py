@@ -338,7 +338,7 @@ class Checkpoints:
         )
 
     def _writer_process(self) -> WriterProcess | None:
-        """The process that writes what lies in the buffers; None where a thread does."""
+        """Return the process that writes the buffers to the disk, or None if a thread does."""
         if self._buffers.descriptor is None or self._buffers.size < WORTH_IT:
             return None
         if self._writer is not None and not self._writer.maps(self._buffers):
@@ -420,7 +420,9 @@ class Checkpoints:
         return None
 
     def _newest_stored(self) -> int:
-        """0 where there is none, or none that can be reached: the copies are all there is then."""
+        """Return the step of the newest stored checkpoint; 0 if there is none or the storage cannot
+        be read, as only the copies in memory are left then.
+        """
         try:
             return self.latest() or 0
         except OSError as error:
@@ -430,7 +432,9 @@ class Checkpoints:
     def _load_stored(
         self, state: MutableMapping[str, object], ranks: Ranks, listed: deque[Listed]
     ) -> int | None:
-        """From the directory; `listed` are the copies that come before what is older than they."""
+        """Load from the directory and return the step. Each of the `listed` copies in memory is
+        tried before the checkpoints that are older than it.
+        """
         candidates = ranks.first(
             lambda: [(path, seal(path), own) for path, own in self._candidates()]
         )
@@ -615,7 +619,7 @@ class _Save:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one rank has written, and what the disk refused."""
+    """What one rank has written, and the error if the disk refused it."""
 
     values: dict[str, Json]
     digests: dict[str, str]
@@ -800,7 +804,7 @@ def _restore(source: _Source, state: MutableMapping[str, object], ranks: Ranks) 
 def _targets(
     key: str, value: object, saved: Json, stored: Mapping[str, object]
 ) -> dict[str, Tensor]:
-    """Where to read the tensors of one entry to: to where they are, and else to new ones.
+    """Return the tensors to read an entry into, by name: existing ones if they fit, else new.
 
     An optimizer that has made no step has no moments yet. They get the shape, the device and the
     sharding of their parameters, which is what optimizers give them.

@@ -31,7 +31,7 @@ FORMATS = (1, 2)
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Of a tensor: what is known of it without reading it."""
+    """The shape and type of a tensor, known without reading it."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype

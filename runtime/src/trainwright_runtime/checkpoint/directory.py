@@ -53,7 +53,7 @@ _log = logging.getLogger(__name__)
 
 
 def step_of(name: str) -> int | None:
-    """The step that a folder's name stands for; None for a name that is not a checkpoint's."""
+    """Return the step in a checkpoint folder's name, or None for any other name."""
     match = _STEP.fullmatch(name)
     return int(match[1]) if match else None
 
@@ -89,7 +89,7 @@ def sync_tree(folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Which checkpoints stay when another one is saved, which itself always does."""
+    """Which older checkpoints to keep when another one is saved; that one is always kept."""
 
     keep: int
     max_age: float | None = None
@@ -163,7 +163,7 @@ class Directory:
         """Each rank: bring files that it wrote in a folder from `begin` to where it is kept."""
 
     def publish(self, folder: Path, digests: Mapping[str, str], retention: Retention) -> Path:
-        """Make a folder from `begin` visible, all at once, then remove what is too old.
+        """Make a folder from `begin` visible atomically, then remove old checkpoints.
 
         `digests` are those of its files, which are synced already.
         """
@@ -186,7 +186,7 @@ class Directory:
         return target
 
     def abandon(self, folder: Path) -> None:
-        """Delete a folder from `begin` that came to nothing."""
+        """Delete a folder from `begin` that was not published."""
         shutil.rmtree(folder, ignore_errors=True)
 
     def close(self) -> None:
@@ -214,7 +214,9 @@ class Directory:
         return 0.0  # another writer removes it
 
     def _hide(self, checkpoint: Path) -> list[Path]:
-        """Take a checkpoint from sight, so that a kill leaves no half of one; where it is then."""
+        """Rename a checkpoint out of sight, so that a kill leaves no half of one; return its new
+        path, or nothing if it was gone already.
+        """
         assert self._writer is not None, "only writers remove"
         hidden = self._writer.hidden(f"removed-{secrets.token_hex(4)}")
         try:
@@ -224,7 +226,7 @@ class Directory:
         return [hidden]
 
     def _remove(self, hidden: Collection[Path]) -> None:
-        """Free the space of what is out of sight: who has saved does not wait for that."""
+        """Delete hidden folders in the background, so that saving does not wait for that."""
         if hidden:
             thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint removal")
             self._removal = thread.submit(_remove_trees, hidden)
@@ -328,7 +330,7 @@ def _sync(path: Path) -> None:
 
 
 def seal(checkpoint: Path | ObjectPath) -> tuple[int, int] | None:
-    """What differs between two checkpoints of one name; None for one that is not there.
+    """Return what tells two checkpoints of one name apart, or None if there is no checkpoint.
 
     The file and not its content: two writers of one state write the same digests.
     """
@@ -342,7 +344,7 @@ def seal(checkpoint: Path | ObjectPath) -> tuple[int, int] | None:
 
 
 def defect(checkpoint: Path | ObjectPath, share: int = 0, shares: int = 1) -> str | None:
-    """What is wrong with a checkpoint's files, in words; None when they are as they were written.
+    """Return in words what is wrong with a checkpoint's files, or None if they are as written.
 
     Digests are computed for every `shares`-th file only, so that ranks can divide the work.
     OSError where an object store cannot be read.
@@ -359,7 +361,7 @@ _DAMAGE = {
 
 
 def in_words(check: Callable[[], None], *, on_disk: bool = True) -> str | None:
-    """What a check of files has raised, as a sentence's end; None when it found nothing.
+    """Return what a check of files raised, as the end of a sentence, or None if it found nothing.
 
     What a disk cannot read is damaged. Whether a store or a server that refuses or is away keeps it
     whole is not known, nor is it for want of descriptors or memory: that OSError is raised.

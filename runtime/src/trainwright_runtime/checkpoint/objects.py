@@ -49,7 +49,7 @@ def store_of(location: str | os.PathLike[str]) -> Directory | Objects:
 
 
 def split(location: str | os.PathLike[str]) -> tuple[str, str]:
-    """What a location lies in, and its name."""
+    """Return what a location lies in ("." if it is a bare name), and its name in there."""
     parent, _, name = str(location).rstrip("/").rpartition("/")
     return parent or ".", name
 
@@ -155,7 +155,7 @@ class Objects:
                 self._fs.put_file(str(folder / name), target.path)
 
     def publish(self, folder: Path, digests: Mapping[str, str], retention: Retention) -> None:
-        """Make what all ranks have put visible, all at once, then remove what is too old."""
+        """Make what all ranks have uploaded visible, all at once, then remove what is too old."""
         name = folder.name
         present = {path.name for path in (self.path / name).iterdir()}
         self.collect(folder, [file for file in digests if file not in present])
@@ -166,7 +166,7 @@ class Objects:
             self._prune(name, retention)
 
     def abandon(self, folder: Path) -> None:
-        """Delete a local folder; what was put of one that came to nothing goes with the next."""
+        """Delete a local folder; what a failed attempt has uploaded goes with the next `begin`."""
         if self._disk is not None:
             self._disk.abandon(folder.parent)
 
@@ -186,7 +186,7 @@ class Objects:
             self._remove(name)
 
     def _remove(self, name: str) -> None:
-        """First from sight, so that a kill leaves no half of one."""
+        """Delete a checkpoint, what makes it visible first, so that a kill leaves no half of it."""
         files = [path.name for path in (self.path / name).iterdir()]
         with refused((self.path / name).url), suppress(FileNotFoundError):  # by another writer
             for digests in LISTS:

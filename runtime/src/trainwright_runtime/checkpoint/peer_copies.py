@@ -87,7 +87,7 @@ class Copy:
         return step_of(self.name) or 0
 
     def defect(self) -> str | None:
-        """What is lost of it, in words."""
+        """Return in words which of its files is lost, or None if the copy is complete."""
         lost = sorted(name for name in self.digests if not self.holders.get(name))
         return f"{lost[0]} is on none of the nodes, or damaged" if lost else None
 
@@ -135,7 +135,7 @@ class Copies:
         return folder
 
     def collect(self, folder: Path, names: Collection[str]) -> None:
-        """Send the files of this rank to the next node, and take those of the node before."""
+        """Send this rank's files to the next node, and receive those of the previous node."""
         mine = {name: (folder / name).stat().st_size for name in names if name not in _ON_ALL}
         transfers = [
             Transfer(name, size, rank, self._neighbour(rank))
@@ -153,7 +153,7 @@ class Copies:
         exchange(self._ranks, transfers, buffers)
 
     def _buffer(self, folder: Path, transfer: Transfer) -> Tensor | None:
-        """What this rank sends from or receives into; None where it does neither."""
+        """Return what this rank sends from or receives into, or None if it does neither."""
         if transfer.source == self._ranks.rank:
             return _mapped(folder / transfer.name)
         if transfer.target == self._ranks.rank:
@@ -264,7 +264,9 @@ class Copies:
         return delivered
 
     def reader(self, copy: Copy) -> tuple[CopyReader, str]:
-        """What reads its tensors, and its `state.json`. Collective, for a copy without a defect."""
+        """Return a reader of the copy's tensors, and the text of its `state.json`. Collective; the
+        copy must have no defect.
+        """
         metadata, state = (
             self._ranks.of(
                 self._members[copy.holders[name][0]][0],
@@ -278,7 +280,7 @@ class Copies:
         return self._node in copy.holders[name]
 
     def fetched(self, copy: Copy, names: Sequence[str]) -> Iterator[tuple[str, bytearray]]:
-        """Files of other nodes, one at a time, so that one of them is in memory.
+        """Yield other nodes' files one at a time, so that only one of them is in memory.
 
         Each rank may request other files, and begins with another one, so that not all requests
         reach the same node at the same moment.
@@ -332,7 +334,7 @@ class CopyReader(Reader):
         return unpickled_metadata(io.BytesIO(self._metadata), self._copy.name)
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
-        """Called on all ranks: none may leave before it has sent what the others need."""
+        """Read a plan. Collective: no rank may leave before it has sent what others need."""
         items: dict[str, list[ReadItem]] = {}
         for item in plan.items:
             items.setdefault(self.storage_data[item.storage_index].relative_path, []).append(item)
@@ -369,7 +371,7 @@ class _ReceivedReader(Reader):
 
 
 class _Received:
-    """What torch's reader opens files by: the one that was received."""
+    """The file system for torch's reader: any path is the one file that was received."""
 
     def __init__(self, content: bytearray) -> None:
         self._content = content

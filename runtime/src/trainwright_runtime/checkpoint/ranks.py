@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Ranks:
-    """Every process of the default process group; this one alone where there is none.
+    """The processes of the default process group, or this one alone if there is no group.
 
     It talks over a gloo group of its own: checkpoints are written by a thread, whose messages
     must not come between those of the training loop, and nccl carries no objects off the GPU.
@@ -32,7 +32,7 @@ class Ranks:
         return self.of(0, work)
 
     def of(self, rank: int, work: Callable[[], T]) -> T:
-        """What `work` gives or raises on one rank, on every rank."""
+        """Run `work` on one rank, and return or raise its outcome on every rank."""
         outcome: list[object] = [None, None]
         if self.rank == rank:
             try:
@@ -54,7 +54,8 @@ class Ranks:
         return values  # type: ignore[return-value]
 
     def each(self, work: Callable[[], T]) -> list[T]:
-        """What `work` gives on each rank, on every rank, or the OSError of the first that has one.
+        """Run `work` on every rank, and return all results on each, or raise the OSError of the
+        first rank that has one.
 
         Without it a rank that fails alone would leave the others waiting.
         """

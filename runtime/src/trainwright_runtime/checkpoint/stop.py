@@ -59,14 +59,14 @@ class StopSignal:
         return self._agreed
 
     def close(self) -> None:
-        """From here on SIGTERM does again what it did before, or what the script has set since."""
+        """Let SIGTERM do again what it did before this, or whatever the script has set since."""
         if self in _OPEN:
             _OPEN.remove(self)
         if signal.getsignal(signal.SIGTERM) == self._note:
             signal.signal(signal.SIGTERM, self._before() or signal.SIG_DFL)
 
     def _before(self) -> Handler:
-        """The handler before this one; those that were closed since are passed over."""
+        """Return the handler before this one, skipping those that were closed since."""
         previous = self._previous
         while isinstance(stop := getattr(previous, "__self__", None), StopSignal):
             if stop in _OPEN:

@@ -156,7 +156,7 @@ class Reader(filesystem.FileSystemReader):
 
 
 class LoadPlanner(DefaultLoadPlanner):
-    """Loads tensors alone: torch would unpickle anything else without restriction."""
+    """A load planner for tensors only: torch would unpickle anything else without restriction."""
 
     def load_bytes(self, read_item: ReadItem, _value: io.BytesIO) -> None:
         raise CheckpointError(f"{read_item.dest_index.fqn} is not a tensor in the checkpoint")

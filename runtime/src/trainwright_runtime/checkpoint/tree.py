@@ -107,7 +107,7 @@ _NOTHING = Tensor()
 
 
 def union(mine: Json, theirs: Json) -> Json:
-    """A tree with the members of both, so that a rank may hold something that no other does.
+    """Return a tree with the keys of both, since a rank may hold keys that no other rank has.
 
     Where both hold a value, mine stays.
     """

@@ -56,7 +56,8 @@ class Board:
         return total
 
     def _compare_set(self, group: str, message: Mapping[str, Any]) -> str:
-        """As TCPStore's: what is there now, `expected` where nothing was and that is not empty."""
+        """Like TCPStore's: set the key if it holds `expected`, and return what it holds then.
+        A missing key is set if `expected` is empty; otherwise `expected` is returned."""
         values, key = self._values(group), str(message["key"])
         expected, desired = str(message["expected"]), str(message["value"])
         if key not in values and expected:
@@ -73,7 +74,7 @@ class Board:
         return self._has(group, message["keys"])()
 
     def _get(self, group: str, message: Mapping[str, Any]) -> list[str] | None:
-        """The values of all keys, once they are there; None where they are not in time."""
+        """Return the values of all keys once they are set, or None if some are not in time."""
         keys = [str(key) for key in message["keys"]]
         if not self._changed.wait_for(self._has(group, keys), float(message["seconds"])):
             return None

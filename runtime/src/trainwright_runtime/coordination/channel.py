@@ -53,7 +53,8 @@ class Handshake:
     client: bytes
 
     def proof(self, side: bytes) -> bytes:
-        """Its lengths are fixed but for the label's, which no other begins with."""
+        """Return the MAC by which `side` proves that it knows the key.
+        Fields have fixed lengths except the label, and no label is a prefix of another."""
         return self.identity.mac(side, b" ", self.label, b" ", self.server, self.client)
 
 
@@ -71,8 +72,8 @@ class Channel:
         self._rest = bytearray()
 
     def keep_alive(self, *, idle: int, interval: int) -> None:
-        """End the connection once its machine has been gone without a word for so many seconds:
-        `idle` and three times `interval`, a minute if nothing else is set.
+        """Enable TCP keepalive: the connection ends once the peer's machine has not responded for
+        `idle` + 3 * `interval` seconds, which is a minute unless this is called again.
         """
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         seconds = {"TCP_KEEPIDLE": idle, "TCP_KEEPINTVL": interval, "TCP_KEEPCNT": _PROBES}
@@ -161,7 +162,7 @@ def connect(address: str, label: bytes, timeout: float) -> Channel:
 
 
 def connected(address: str, timeout: float) -> tuple[Channel, dict[str, Any]]:
-    """A channel to the coordinator, or to a candidate for it, and what it reports of itself."""
+    """Return a channel to the coordinator, or to a candidate for it, and its greeting."""
     channel = connect(address, COORDINATOR, timeout)
     try:
         return channel, channel.read()

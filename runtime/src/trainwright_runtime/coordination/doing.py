@@ -63,7 +63,7 @@ class Doing:
         return ", ".join([*shown[:SHOWN], *(["others"] if shown[SHOWN:] else [])])
 
     def those(self, names: Collection[str], among: Collection[str], *doing: str) -> str:
-        """Those of these names whose workers do one of this."""
+        """Return those of `names` with a worker in `among` that does one of `doing`: "a, b"."""
         called_names = (called(w) for each in doing for w in self._workers[each] if w in among)
         return ", ".join(sorted({*names} & {*called_names}))
 

@@ -157,7 +157,7 @@ class Door:
             self._selector.register(each, selectors.EVENT_READ)
 
     def _stop_listening(self, why: str) -> None:
-        """For a while: what waits to be accepted would keep this thread busy for nothing."""
+        """Pause accepting: pending connections would keep waking this thread for nothing."""
         if not self._full:
             log.error(
                 "no connection more than the %d that are served: %s. Raise the limit of open "
@@ -285,7 +285,8 @@ class Door:
         self._selector.unregister(resting.channel.connection)
 
     def _look_after_the_silent(self) -> None:
-        """One after the other: they have about the same patience."""
+        """Notify each service whose channel was silent for too long, those that fell silent first
+        before others: all have about the same patience."""
         now = time.monotonic()
         while (first := next(iter(self._timed), None)) is not None and first.until <= now:
             del self._timed[first]

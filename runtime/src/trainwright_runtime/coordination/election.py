@@ -62,7 +62,7 @@ class Election:
 
     @property
     def heard(self) -> float:
-        """When this candidate last gave its vote to another one; -inf once none needs it."""
+        """When (by `now`) this candidate last voted for another; -inf once none needs its vote."""
         with self._lock:
             return self._heard
 
@@ -143,7 +143,7 @@ class Election:
         return False
 
     def _expire(self) -> None:
-        """What this candidate knows as the coordinator is void once another one could be it."""
+        """Give up being the coordinator, and what it knows, once another candidate could be it."""
         if self._won and now() >= self._until():
             self._lost = True
 

@@ -37,7 +37,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """What a worker noted of one of its lives."""
+    """What a worker recorded about one of its lives: one run of its process."""
 
     stage: Stage = Stage.NONE
     step: int = -1
@@ -52,7 +52,7 @@ def entered() -> bool:
 
 
 def note(life: Life, environ: Mapping[str, str] = os.environ) -> None:
-    """Replace what was noted before."""
+    """Write `life` to the file in TRAINWRIGHT_LIFE_FILE, if set, replacing the last record."""
     global _noted  # noqa: PLW0603 - there is one program in a process
     _noted = True
     if path := environ.get(VARIABLE):
@@ -96,7 +96,7 @@ _callbacks: list[Callable[[], None]] = []
 
 
 def when_ended_well(callback: Callable[[], None]) -> None:
-    """Have it called once the program has ended without an error."""
+    """Call `callback` once the program has ended without an error."""
     if not _callbacks:
         atexit.register(_at_exit)
     _callbacks.append(callback)

@@ -37,7 +37,8 @@ def _require_elastic(*_: Any) -> None:
 
 
 def _watch_groups(groups: ModuleType) -> None:
-    """Of all nodes, that is: processes of one node have ranks, and so may those of the program."""
+    """Refuse a process group of all nodes: one without ranks, a store or an init_method.
+    Processes of one node have ranks, and those that the program starts may have them."""
     init = groups.init_process_group
 
     @functools.wraps(init)
@@ -51,7 +52,8 @@ def _watch_groups(groups: ModuleType) -> None:
 
 
 def _watch_accelerate(state: ModuleType) -> None:
-    """Without GPUs it misses the variables of a group before it requests one."""
+    """Refuse accelerate's process group: without GPUs it fails for lack of the group's variables
+    before it requests one."""
     init = state.PartialState.__init__
 
     @functools.wraps(init)

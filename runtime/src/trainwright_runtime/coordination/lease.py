@@ -34,7 +34,7 @@ class Vote:
 
 
 def started(now: float) -> Vote:
-    """The vote of a candidate that may have given it to any other, right before it started."""
+    """Return a starting candidate's vote: taken for `LENGTH`, as it may have voted just before."""
     return Vote(until=now + LENGTH)
 
 

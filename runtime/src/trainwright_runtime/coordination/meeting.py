@@ -22,7 +22,7 @@ _SLACK = 5.0  # seconds for an answer, besides what was waited for
 
 
 class Meeting(Store):
-    """The values of one group. What torch calls here may come from any of its threads.
+    """A torch `Store` with the values of one group, on a `board`. torch calls it from any thread.
 
     Where it was reached once and is no longer each call raises DistNetworkError, as torch's
     TCPStore does: its rendezvous knows no other error of a connection.
@@ -39,7 +39,7 @@ class Meeting(Store):
         label: bytes = COORDINATOR,
         life: str | None = None,
     ) -> None:
-        """`life` is the process in which the members were put together, if that matters.
+        """`life` identifies the coordinator process that formed the group; None if any will do.
 
         Raises OSError where there is none of this run, or another one by now.
         """
@@ -112,7 +112,7 @@ def _text(value: bytes | str) -> str:
 
 
 def bound_store(host: str) -> TCPStore:
-    """At the address by which the others find this node, and at no other one.
+    """Return a TCPStore that listens only at the address by which others find this node (`host`).
 
     It is torch's own, for programs: it requires nothing of its clients.
     """

@@ -76,7 +76,7 @@ def _require_texts(field: str, names: list[object]) -> None:
 
 
 def _require_lineage(lineage: str, phase: Phase = Phase.NEW) -> None:
-    """A worker that holds no state may name none."""
+    """Raise ValueError if the lineage is malformed; it may be empty for a worker without state."""
     absent = not lineage and phase in (Phase.NEW, Phase.STALE)
     if not absent and not _LINEAGE.fullmatch(lineage):
         raise ValueError(f"generation is {lineage!r:.100} of a worker in phase {phase}")

@@ -48,7 +48,8 @@ def members(
     now: float,
     patience: Patience,
 ) -> frozenset[str] | None:
-    """Who takes the next step, of those who have `requested` it then; None while it has to wait.
+    """Return the workers that take the next step, or None while it has to wait.
+    `requested` maps each worker that requests the step to when it did.
 
     `before` are those of the last one: all of them together wait for no other.
     """
@@ -85,7 +86,7 @@ class Quorums:
         probe: Callable[[str], object] = bool,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        """Workers that a step is to be taken without are passed to `go_on_without` before.
+        """`go_on_without` is called, before a step, with the workers that it is taken without.
 
         While a worker waits for the step each is heard of, or requested to `beat` by `probe`.
         Who has another clock than this machine's calls `tick`.
@@ -149,7 +150,7 @@ class Quorums:
             return self._reach().out
 
     def joining(self) -> str:
-        """A worker that waits for the next step, and took no part in the last one; empty if none.
+        """Return a worker that waits for the next step and was not in the last one; empty if none.
 
         The members of the last one do not request the next one unless there is.
         """
@@ -157,13 +158,14 @@ class Quorums:
             return next((name for name in self._requests if name not in self._before), "")
 
     def place(self) -> str:
-        """Where one of the members of the last step hands out its state, another one each time."""
+        """Return where a random live member of the last step serves its state; empty if none."""
         with self._changed:
             places = [at for name, at in self._view.places.items() if name in self._heard]
             return secrets.choice(places) if places else ""
 
     def refusal(self, worker: str) -> bytes | None:
-        """The answer to one that is not in the next step for that reason, or has none by it."""
+        """Return the JSON for a worker that gets no step because some cannot connect: it is one of
+        them, or too few are left without them. None if neither."""
         with self._changed:
             verdict = self._reach()
             few = len(self._heard.keys() - verdict.out) < self._patience.least
@@ -198,7 +200,7 @@ class Quorums:
             self.tick()
 
     def _probe_all(self) -> None:
-        """Request a sign of life of those who gave none for a moment.
+        """Request a sign of life from workers that gave none for a moment (`Patience.heartbeat`).
 
         Of those who wait for the step that is to be put together a shorter one.
         """

@@ -38,7 +38,8 @@ class Verdict:
 
 
 def decide(reports: Mapping[str, Report], before: Collection[str]) -> Verdict:
-    """Of the workers that are heard of. `before` are the members of the last quorum."""
+    """Decide which workers to leave out so that all others can connect with each other.
+    `before` are the members of the last quorum."""
     pairs = _pairs(reports)
     if not pairs:
         return Verdict()
@@ -61,7 +62,7 @@ def _pairs(reports: Mapping[str, Report]) -> Pairs:
 
 
 def _needed(reports: Mapping[str, Report], before: Collection[str]) -> frozenset[str]:
-    """Workers of which one has to stay, or committed steps would be lost.
+    """Return the workers of which at least one has to stay, or committed steps would be lost.
 
     Those of the last quorum may have committed a step that they have not reported yet.
     """
@@ -71,7 +72,8 @@ def _needed(reports: Mapping[str, Report], before: Collection[str]) -> frozenset
 
 
 def _fewest(pairs: Pairs, before: Collection[str], keep: str = "") -> frozenset[str]:
-    """Who leaves out one of each pair; of equals one that is new, then the last by name."""
+    """Return few workers with one of each pair among them, but not `keep`.
+    Greedily: those in most pairs first; of equals new ones, then the last by name."""
     left_out: list[str] = []
     while rest := [pair for pair in pairs if pair.isdisjoint(left_out)]:
         counts = Counter(worker for pair in rest for worker in pair - {keep})
@@ -80,7 +82,7 @@ def _fewest(pairs: Pairs, before: Collection[str], keep: str = "") -> frozenset[
 
 
 def _without_those_who_fit(pairs: Pairs, left_out: list[str]) -> frozenset[str]:
-    """One whose pairs are all of others that are left out as well may stay."""
+    """Return `found` without those that may stay: each of their pairs has another worker in it."""
     out = set(left_out)
     for worker in left_out:
         if all(pair & (out - {worker}) for pair in pairs if worker in pair):

@@ -56,8 +56,8 @@ class Registry:
         addresses: Iterable[str] = (),
         clock: Callable[[], float] | None = None,
     ) -> None:
-        """`most` is how many workers there can be, 0 if unknown; `addresses` are where it listens,
-        those of this machine by its name where there are none.
+        """`most` is the maximum number of workers, 0 if unknown; `addresses` are those to listen
+        at, by default those that this machine's name stands for.
 
         For `recovery` seconds no worker begins a training; one silent for `silence` seconds while
         connected is taken for lost; who is in a step for `stall` seconds while others wait hangs.
@@ -171,7 +171,7 @@ class Registry:
             return self._doing.does(worker, QUIET)
 
     def _is_missed(self) -> bool:
-        """Whether others wait for those who are quiet."""
+        """Whether other workers wait for the quiet ones (see `doing.QUIET`)."""
         joining = self.quorums.joining()
         with self._lock:
             run = self._run
@@ -286,8 +286,8 @@ class Registry:
             }
 
     def _others(self, worker: str, message: Mapping[str, Any]) -> dict[str, str]:
-        """Who waits for this worker, where it has been in one step for too long, and for whom it
-        waits: who is still in a step, or in what its program does between steps."""
+        """Return names of workers: "waiting" for this one, if it has been in one step for too long,
+        and "late", for which it waits: in a step, or in program code between steps."""
         doing, holders = message.get("doing", ""), self._run.holders
         seconds = self._doing.note(worker, doing, message.get("steps", 0))
         waiting = late = ""

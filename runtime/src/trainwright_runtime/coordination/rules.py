@@ -12,7 +12,7 @@ from enum import StrEnum
 
 
 class Phase(StrEnum):
-    """What a worker reports of itself."""
+    """The state that a worker reports to be in."""
 
     NEW = "new"
     """It holds no state of this training but what a checkpoint, or its program, gave it."""
@@ -80,7 +80,7 @@ class Run:
 def enter(
     run: Run, worker: str, lineage: str, phase: Phase, *, sure: bool = True
 ) -> tuple[Run, Phase]:
-    """A worker reports what it holds. Answers its phase, which is STALE for another lineage.
+    """Note what a worker reports to hold; return the run and its phase, STALE for another lineage.
 
     It is `sure` unless it was out of touch for so long that it may have been taken for lost, and
     another lineage begun: then it waits until those had the time to come back who would know.
@@ -155,7 +155,7 @@ def complete(
 
 
 def lead(run: Run, worker: str) -> Run:
-    """The leader has left behind what another one would need."""
+    """Note that the leader has saved what another worker would need to take its place."""
     return replace(run, leading=run.leading or run.leader == worker)
 
 
@@ -165,7 +165,8 @@ def finish(run: Run, worker: str) -> Run:
 
 
 def go_on_without(run: Run, workers: frozenset[str]) -> Run:
-    """Others take a step that these, who are there and hold the state, cannot take part in."""
+    """Turn holders of the state among `workers` into newcomers: others take a step without them.
+    They are connected with the coordinator, but cannot take part."""
     left = run.holders & workers
     return replace(
         run,

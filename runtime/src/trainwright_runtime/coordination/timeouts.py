@@ -52,7 +52,7 @@ class Timeouts:
 
     @property
     def operation(self) -> float:
-        """For so long a process of a node waits for the others in what depends on peers alone."""
+        """How long a process waits for its node's others in operations that need only peers."""
         return self.collective + self.stall
 
     @property

@@ -24,7 +24,7 @@ _compared = itemgetter(*COMPARED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """Of the members of one step. What has not changed is the same object in the next one."""
+    """What the members of a step know of each other. Unchanged fields stay the same objects."""
 
     number: int = 0
     """Of all that this coordinator has put together, from 1; 0 when nothing is known."""
@@ -45,7 +45,7 @@ class View:
 
 
 def of(members: Mapping[str, Fields], before: View) -> View:
-    """The view that follows that `before`, of at least one member."""
+    """Return the view that follows `before`, of `members` by name, at least one."""
     all_of_it = {name: _compared(member) for name, member in members.items()}
     (most, _), *_ = Counter(all_of_it.values()).most_common(1)
     otherwise = {
@@ -65,7 +65,7 @@ def of(members: Mapping[str, Fields], before: View) -> View:
 
 
 def news(known: View, now: View) -> dict[str, Any]:
-    """What makes `now` of a view that is `known`, as JSON. All of it where nothing is."""
+    """Return the changes from `known` to `now`, as JSON: all of `now` if nothing is known."""
     changes: dict[str, Any] = {
         "view": now.number,
         "since": known.number,
@@ -80,7 +80,7 @@ def news(known: View, now: View) -> dict[str, Any]:
 
 
 def updated(known: View, news: Mapping[str, Any]) -> View:
-    """The view that the news are of. Raises ValueError where they are none of what is `known`."""
+    """Return `known` with `news` applied. Raise ValueError if they are changes of another view."""
     if not news["since"]:
         known = View()  # all is sent to who was away for long
     elif news["since"] != known.number:

@@ -29,7 +29,7 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class AuditLog:
-    """Appends to `directory`; without one it does nothing.
+    """The audit log of one replica: appends to a file in `directory`; without one it does nothing.
 
     A share is on its way to the disk when `share` returns: others may commit it though this worker
     is killed. A commit may wait for the next share, since a worker that is killed before it takes
@@ -47,7 +47,7 @@ class AuditLog:
             self._file = self._path.open("ab", buffering=0)
 
     def start(self, datasets: Mapping[str, Mapping[str, Any]]) -> None:
-        """What the datasets are, by what their sources describe."""
+        """Log the datasets, each as its source describes it (see `Source.describe`)."""
         self._add({"kind": "start", "version": VERSION, "datasets": datasets})
         self.flush()
 
@@ -80,7 +80,7 @@ class AuditLog:
                 file.write(_encode(line).encode() + b"\n")
 
     def flush(self) -> None:
-        """One write, since a kill between two may leave half a line."""
+        """Write all waiting lines in a single write: a kill between two may leave half a line."""
         if self._file is not None:
             self._file.write(self._waiting)
             self._waiting = b""
@@ -96,7 +96,7 @@ class AuditLog:
 
 
 def descend(parent: str, step: int, members: Members, dataset: str, epoch: int) -> str:
-    """The lineage after a step: what was before it, and which quorum took it."""
+    """Return the lineage after a step: a digest of the one before and the quorum that took it."""
     text = f"{parent}:{step}:{members.quorum}:{members.world}:{dataset}:{epoch}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

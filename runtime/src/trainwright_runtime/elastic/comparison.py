@@ -41,7 +41,7 @@ _IN_A_ROW = 3  # comparisons in which a member is slow before it is named
 
 
 def digest(parameters: Iterable[torch.Tensor]) -> int:
-    """Return a number that any other bit in them changes; of shards, in those of this process."""
+    """Return a digest of all bits of the parameters; if sharded, of this process's shards."""
     hasher = xxh3_64()
     for parameter in parameters:
         shard = local(parameter).detach().cpu().contiguous().flatten()
@@ -51,7 +51,7 @@ def digest(parameters: Iterable[torch.Tensor]) -> int:
 
 
 def differing(digests: Sequence[int], processes: int = 1) -> set[int] | None:
-    """Return the ranks that hold something else than most do; None where no majority does.
+    """Return the ranks whose digests differ from the majority's, or None if there is no majority.
 
     Processes of a replica hold a shard each: those of the same local rank are compared.
     """
@@ -105,7 +105,7 @@ def _number(environ: Mapping[str, str], name: str, expected: str) -> int:
 
 
 class Comparison:
-    """What the members of a step know of each other, every so many steps."""
+    """A comparison of members' parameters and step times, every `policy.every` steps."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -114,14 +114,14 @@ class Comparison:
         self._replaced = 0
 
     def due(self, step: int, members: Members) -> bool:
-        """Return whether members compare what they hold after so many steps; alike in all."""
+        """Whether members compare themselves after `step` steps: the same answer in all of them."""
         every = self.policy.every
         return every > 0 and step % every == 0 and members.world > members.processes
 
     def sample(
         self, members: Members, parameters: Iterable[torch.Tensor], seconds: float
     ) -> list[float]:
-        """Return this member's numbers at its place among those of all, to be summed."""
+        """Return numbers of all members, 0 except for this one's, to be summed over the members."""
         if members.names != self._names:  # with other parts of a batch, and connected anew
             self._names, self._in_a_row = members.names, 0
         numbers = [0.0] * (_NUMBERS * members.world)
@@ -130,8 +130,9 @@ class Comparison:
         return numbers
 
     def judge(self, step: int, members: Members, sampled: Sequence[float]) -> Found:
-        """Raises DiffersFromAll in the one whose parameters are others than those of most,
-        NoMajority in all where it cannot be known whose are right, Slow in one that is to leave.
+        """Return which members are slow, and which leave. Raise DiffersFromAll in those whose
+        parameters differ from most members', NoMajority in all if no majority has the same ones,
+        Slow in one that has to leave.
         """
         digests, seconds, in_a_row, replaced = (sampled[n::_NUMBERS] for n in range(_NUMBERS))
         self._replaced = int(max(replaced))

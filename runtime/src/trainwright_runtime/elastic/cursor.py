@@ -135,7 +135,8 @@ class Cursor:
             yield replace(share, first=first), pieces
 
     def report(self, members: Members, share: Share) -> list[int]:
-        """For each rank where its records begin and end; nothing where all know it."""
+        """Return where each rank's records begin and end, 0 except for this rank's, to be summed.
+        Empty without local steps: all know it then."""
         if not self._local_steps:
             return []
         numbers = [0] * (2 * members.world)
@@ -209,7 +210,7 @@ class Cursor:
         return Span(self.name, epoch, step, cuts[0], cuts[1], end, number, most, spare)
 
     def following(self, span: Span, members: Members, batch: int) -> Span | None:
-        """What comes next in this dataset if no worker comes or goes."""
+        """Return the next span of this dataset if no worker comes or goes, or None at its end."""
         if span.number + 1 < self._steps(batch, span.step, span.end):
             return self.span(members, batch, span.epoch, span.step, span.end, span.number + 1)
         step = span.step + batch * max(1, self._local_steps)
@@ -219,11 +220,11 @@ class Cursor:
         return self.span(members, batch, span.epoch, *left[0]) if left else None
 
     def _steps(self, batch: int, begin: int, end: int) -> int:
-        """How many steps are taken before the next one is committed."""
+        """Return how many steps are taken before they are committed: 1 without local steps."""
         return max(1, min(self._local_steps, -(-(end - begin) // batch)))
 
     def _left(self) -> list[tuple[int, int]]:
-        """What is not committed; one span at least, which may be empty."""
+        """Return the uncommitted spans, (first, end) each: at least one, which may be empty."""
         rest = (self.position, len(self.order))
         return [*self.gaps, rest] if rest[0] < rest[1] or not self.gaps else self.gaps
 
@@ -336,7 +337,7 @@ def permutation(records: int, seed: int, epoch: int) -> torch.Tensor:
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Random numbers that are the same on every worker, and leave those of the training alone."""
+    """Seed Python, NumPy and torch alike on every worker; then restore the training's states."""
     python, numpy = random.getstate(), sys.modules.get("numpy")
     arrays = numpy.random.get_state() if numpy else None
     with torch.random.fork_rng(devices=[]):

@@ -46,7 +46,7 @@ class DeclaredOtherwise(errors.RuntimeFailure):
     exit_code = exit_codes.USAGE
 
     def __init__(self, other: str, own: str, differences: Iterable[tuple[str, str, str]]) -> None:
-        """`differences` are names, each with the value of the other worker and of this one."""
+        """`differences` are tuples: a name, the other worker's value and this worker's value."""
         parts = "; ".join(
             f"{name} is {a} on {other} and {b} on {own}" for name, a, b in differences
         )
@@ -75,7 +75,7 @@ class NodeAtFault(errors.RuntimeFailure):
 
 
 class DiffersFromAll(NodeAtFault):
-    """The parameters of this worker are others than those of most workers after the same steps."""
+    """This worker's parameters differ from those of most workers after the same steps."""
 
     def __init__(self, step: int, workers: Sequence[str]) -> None:
         super().__init__(
@@ -93,7 +93,7 @@ class Slow(NodeAtFault):
 
 
 class CutOff(NodeAtFault):
-    """Steps go on without this worker, which others cannot connect with."""
+    """Steps go on without this worker, since it and others cannot connect."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(
@@ -103,7 +103,7 @@ class CutOff(NodeAtFault):
 
 
 class NoMajority(errors.RuntimeFailure):
-    """Workers hold different parameters after the same steps, and none are those of most."""
+    """Workers hold different parameters after the same steps, and there is no majority."""
 
     exit_code = exit_codes.FAILED
 
@@ -117,7 +117,8 @@ class NoMajority(errors.RuntimeFailure):
 
 
 class Fenced(errors.RuntimeFailure):
-    """No other worker has the state that would replace this one's: only a new process can begin."""
+    """This worker's state does not count, and no other has one to replace it: only a new process
+    can begin."""
 
     exit_code = exit_codes.FENCED
 

@@ -76,7 +76,7 @@ class Followers:
                 self._changed.notify_all()
 
     def pass_on(self, update: Callable[[], State]) -> None:
-        """Copy what a step is learned from, before anything is changed by it."""
+        """Copy a step's update for all followers, before the update changes anything."""
         if followers := self._those(begun=True):
             parts = _copied(pack({UPDATE: update()}))
             with self._changed:
@@ -159,7 +159,7 @@ class Following:
         self._channel.write({"follow": declared})
 
     def advance(self) -> int:
-        """Take what comes next; how much more is known to be on its way."""
+        """Take the next copy or update, and return how many more are known to be on their way."""
         try:
             while "parts" not in (message := self._channel.read()):
                 self._progress()
@@ -177,7 +177,7 @@ class Following:
 
 
 def is_update(parts: Collection[str]) -> bool:
-    """Whether that is what to learn from, and not a copy of the state, which has other parts."""
+    """Whether these are the parts of a step's update, and not those of a copy of the state."""
     return {*parts} == {UPDATE}
 
 

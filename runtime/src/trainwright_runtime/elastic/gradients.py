@@ -51,11 +51,11 @@ class Gradients:
             bucket.clear()
 
     def send_when_ready(self) -> None:
-        """The next backward is the last of this step: what it completes may leave at once."""
+        """Send buckets as soon as the next backward, the last of this step, has completed them."""
         self._sending = True
 
     def finish(self) -> None:
-        """Send what has not left yet; wait until every bucket holds the sum over all replicas."""
+        """Send the remaining buckets; wait until every bucket holds the sum over all replicas."""
         for bucket in self._buckets[self._next :]:
             self._send(bucket)
         works, self._works = self._works, []  # they would keep connections open that failed
@@ -82,7 +82,7 @@ class Gradients:
         return [parameter in bucket.used for bucket in self._buckets for parameter in bucket.views]
 
     def forget_unused(self, used: Sequence[float]) -> None:
-        """Take the zeros from what no replica used: optimizers leave out what has no gradient.
+        """Set gradients from zeros to None where no replica used the parameter: optimizers skip it.
 
         With zeros they would go on with its momentum and its weight decay.
         """
@@ -136,7 +136,7 @@ class Averages:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """What is read meanwhile leaves them as they are."""
+        """Restore the averages after the block: the records that are read in it do not count."""
         before = self.copies()
         try:
             yield
@@ -177,14 +177,14 @@ class _Bucket:
         self.used: set[torch.nn.Parameter] = set()
 
     def clear(self) -> None:
-        """Without gradients the first backward makes new ones: cheaper than adding to zeros."""
+        """Drop all gradients: the first backward makes new ones, cheaper than adding to zeros."""
         self.missing = len(self.views)
         self.used.clear()
         for parameter in self.views:
             parameter.grad = None
 
     def take(self, parameter: torch.nn.Parameter) -> None:
-        """Move a gradient that lies elsewhere into the bucket; zeros if there is none."""
+        """Copy the parameter's gradient into the bucket unless it is there; zeros if it is None."""
         view = self.views[parameter]
         gradient = parameter.grad
         if gradient is not view:

@@ -43,7 +43,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learner:
-    """What is trained, by which rules, and what moves together with it."""
+    """The model, what trains it, and the other state that is replicated and saved with it."""
 
     model: torch.nn.Module
     optimizers: Mapping[str, torch.optim.Optimizer]
@@ -93,7 +93,7 @@ class Learner:
                 scheduler.step()
 
     def after_step(self) -> None:
-        """Let the program follow what all workers hold now."""
+        """Call the program's `on_step`, if any: all workers hold the same state now."""
         if self.on_step is not None:
             self.on_step()
 
@@ -127,7 +127,7 @@ class Learner:
         return bool(self.scaler.get_scale() >= before)
 
     def _stepped(self) -> list[torch.optim.Optimizer]:
-        """Those with a gradient: a scaler takes an optimizer without one for a mistake."""
+        """Return the optimizers with a gradient: a GradScaler raises an error for one without."""
         return [
             optimizer
             for optimizer in self.optimizers.values()
@@ -136,7 +136,7 @@ class Learner:
 
 
 def named(kind: str, given: T | Sequence[T] | Mapping[str, T] | None) -> dict[str, T]:
-    """Parts of one kind by the names that they have in a state: one, several, or by name."""
+    """Return parts by their names in a state: `kind`, or with several `kind.0` or `kind.name`."""
     if given is None:
         return {}
     if isinstance(given, Mapping):

@@ -51,7 +51,7 @@ class Shards:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """Records of a shard from `first` on, at most `wanted`; none before `kept` is wanted again."""
+    """At most `wanted` records of a shard from `first` on; none before `kept` is needed again."""
 
     epoch: int
     shard: str
@@ -62,7 +62,7 @@ class _Request:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What a request found."""
+    """The records that were read for a request, and whether the shard ended with them."""
 
     pieces: list[Piece]
     records: int
@@ -219,8 +219,8 @@ class Leases:
         self._leases = dict(state["leases"])
 
     def _assigned(self, members: Members) -> tuple[dict[str, str], list[str]]:
-        """Leases and waiting shards for these members: what gone workers held is taken back, who
-        has none gets the next one.
+        """Return leases (worker -> shard) and waiting shards for these members: leases of gone
+        workers are taken back, and members without one get the next shards.
 
         Computed from the committed ledger alone, and kept only by a commit: so all agree.
         """

@@ -65,7 +65,7 @@ class Synchronizer:
         self._pseudogradients: list[torch.Tensor] = []
 
     def begin(self) -> None:
-        """Local steps follow: what the model is now is what all workers hold."""
+        """Begin local steps: keep a copy of the model, which is now the same in all workers."""
         for tensor in chain(*self._groups, self._model.buffers()):
             held = self._start.get(tensor)
             if held is None:

@@ -21,7 +21,7 @@ _SKIPPED = "its update is left out"
 
 
 class Losses:
-    """Those of the step under way, on this worker, and in how many steps one was not finite."""
+    """This worker's losses in the current step, and in how many steps one was not finite."""
 
     def __init__(self, policy: NonFinite) -> None:
         if policy not in ("warn", "skip", "stop"):

@@ -56,13 +56,13 @@ class Membership(Protocol):
         """Start summing over the replicas, in place. A failure shows in `commit`."""
 
     def sum(self, tensor: torch.Tensor) -> None:
-        """Sum over all members, in place, those of the same replica too."""
+        """Sum over all members, in place, including the other processes of this replica."""
 
     def once(self, work: Callable[[], T]) -> T:
-        """What `work` gives in one process of this replica, in all of them."""
+        """Call `work` in one process of this replica, and return its result in all of them."""
 
     def local_step(self) -> None:
-        """This worker begins a step of its own, before it joins again."""
+        """Note that this worker begins a local step, before it joins again."""
 
     def commit(self) -> bool:
         """Whether everything reduced in this step arrived here, so that it counts."""
@@ -103,7 +103,7 @@ class Membership(Protocol):
         """Whether this worker runs the program's end as rank 0."""
 
     def lead(self) -> None:
-        """What the program's end needs is saved: no other worker has to stay for it."""
+        """Report that all the program's end needs is saved: no other worker has to stay for it."""
 
     def confirm(self, *, last: bool) -> bool:
         """Whether the steps of this worker count, as far as can be known.
@@ -126,7 +126,7 @@ class Membership(Protocol):
 
 
 class _Fixed:
-    """What is the same wherever no worker comes or goes."""
+    """The common part of memberships in which no worker comes or goes."""
 
     fixed_world = True
     processes = 1

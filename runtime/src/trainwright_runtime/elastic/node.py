@@ -56,7 +56,7 @@ class Node:
     """
 
     def __init__(self, environ: Mapping[str, str], apart: timedelta) -> None:
-        """`apart` is how long one of them may take longer for its program than another one."""
+        """`apart` is how much longer one process's program may take than another's."""
         self._apart = apart
         self.rank, self.processes = int(environ["LOCAL_RANK"]), int(environ["WORLD_SIZE"])
         host, port = environ["MASTER_ADDR"], int(environ["MASTER_PORT"])
@@ -175,13 +175,13 @@ def _lost() -> Iterator[None]:
 
 
 class NodePeers:
-    """Those of all processes of the node: what fails in one of them has failed in all.
+    """The `Peers` of all processes of the node: what fails in one of them has failed in all.
 
     Local rank 0 decides what is to be done, and the others `follow`.
     """
 
     def __init__(self, node: Node, own: ProcessPeers, within: timedelta) -> None:
-        """`within` is how long one of them may take longer than another one for what they do."""
+        """`within` is how much longer one process may take for an operation than another."""
         self._node, self._own, self._within = node, own, within
 
     def open(self, host: str) -> list[str]:
@@ -227,7 +227,7 @@ class NodePeers:
         self._own.close()
 
     def abandon(self) -> None:
-        """As `arrived` in a step that does not count, without waiting for the other processes."""
+        """Like `arrived` in a step that does not count, without waiting for other processes."""
         self._own.report(RuntimeError("the training loop left this step"))
         self._own.arrived()
 
@@ -349,7 +349,7 @@ class NodeMember:
         return self._replica.finish()
 
     def leave(self) -> None:
-        """By itself: it may be that this process alone is to end."""
+        """Leave without the node's other processes: this one alone may have to end."""
         if self._replica is not None:
             self._replica.leave()
         else:
@@ -364,7 +364,8 @@ class NodeMember:
         return answer
 
     def _decided(self, decide: Callable[[Replica], Any]) -> Any:
-        """What local rank 0 decides, in every process. Raises what ends its wait."""
+        """Return what local rank 0 decides, in every process. Raise StoppedWaiting or TrainingOver
+        if that ends its wait."""
         if self._replica is None:
             return self._peers.follow()
         try:

@@ -41,7 +41,7 @@ _PAUSE = 0.02  # seconds before the next look at whether the newcomers of a step
 
 
 class Peers(Protocol):
-    """The other replicas, for one process or for all of a node together.
+    """Exchange with the other replicas, for one process or for all processes of a node together.
 
     Whatever raises one of `FAILURES` may be tried again with another quorum.
     """
@@ -74,17 +74,17 @@ class Peers(Protocol):
         """Let the step under way not count."""
 
     def arrived(self) -> bool:
-        """Whether everything reduced in this step did; where not, no other waits for this one."""
+        """Whether all sums of this step arrived; if not, no other replica waits for this one."""
 
     def sever(self) -> None:
         """Let no other wait for this replica in a step that it gave up."""
 
     def close(self) -> None:
-        """End what this process alone has opened."""
+        """Close what this process has opened, without the other processes of its node."""
 
 
 class ProcessPeers:
-    """Those of one process."""
+    """The `Peers` of one process."""
 
     def __init__(  # noqa: PLR0913 - each by its name
         self,
@@ -100,7 +100,7 @@ class ProcessPeers:
         mesh: DeviceMesh | None = None,
         declared: str = "",
     ) -> None:
-        """`mesh` is what the model is sharded over, `local_rank` the place in it.
+        """`mesh` is what the model is sharded over, `local_rank` this process's place in it.
 
         `learn` makes the update of a step that others took; without it none can be followed.
         """
@@ -172,7 +172,7 @@ class ProcessPeers:
 
     @property
     def has_followed(self) -> bool:
-        """Whether this process holds what it learned from others, and no step of its own."""
+        """Whether this process's state comes from following others, with no step of its own."""
         return self._has_followed
 
     def follow(self, address: str) -> None:
@@ -205,7 +205,7 @@ class ProcessPeers:
         return False
 
     def pass_on(self, update: Callable[[], State]) -> None:
-        """Let those that follow learn from a step what this process is about to."""
+        """Send a step's update to the followers; this process is about to make the same one."""
         self._followers.pass_on(update)
 
     def updated(self) -> None:
@@ -277,7 +277,7 @@ class ProcessPeers:
             self._transport = None
 
     def _part(self) -> None:
-        """The members of the quorum leave each other nothing more."""
+        """Close the store by which the members of the quorum met."""
         if self._meeting is not None:
             self._meeting.close()
             self._meeting = None
@@ -324,7 +324,7 @@ class ProcessPeers:
 
 @contextmanager
 def _in_memory() -> Iterator[None]:
-    """What does not fit into this process's memory fails again, whatever the others do."""
+    """Raise NotLoaded if memory runs out: it would again, whatever the others do."""
     try:
         yield
     except (MemoryError, torch.OutOfMemoryError) as error:
@@ -401,7 +401,7 @@ class _Named(ProcessGroup):
 class _Gloo(_Named, ProcessGroupGloo):
     @property
     def lost(self) -> bool:
-        """gloo closes its side of a connection when the other one has ended."""
+        """Whether a connection is closed: gloo closes its side once the other side has ended."""
         return not sockets.open_still(self._sockets)
 
 

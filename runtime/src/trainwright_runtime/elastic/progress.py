@@ -38,7 +38,7 @@ class Progress:
 
     @property
     def position(self) -> str:
-        """What only those have in common whose next step is of the same records."""
+        """An identifier that is equal only in workers whose next step takes the same records."""
         return f"{self.lineage}/{self.quorum}"
 
     @property

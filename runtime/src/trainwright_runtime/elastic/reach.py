@@ -155,7 +155,8 @@ class Apart:
     def note(
         self, apart: Sequence[Mapping[str, Any]], members: Collection[str], *, few: bool
     ) -> None:
-        """`few` workers are left without those who are apart; `members` take the next step."""
+        """Log workers that are newly left out (`apart`), and those that are back among the next
+        step's `members`. `few`: too few workers are left without those apart."""
         for each in apart:
             if self._noted.get(each["worker"]) is not few:
                 self._noted[each["worker"]] = few

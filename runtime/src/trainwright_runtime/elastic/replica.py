@@ -141,7 +141,7 @@ class Replica:
         return "" if self._session.behind else self._session.lineage
 
     def resume(self, lineage: str) -> None:
-        """What this worker holds comes from a checkpoint of this lineage."""
+        """Note that this worker's state comes from a checkpoint of this lineage."""
         self._after = generation(lineage)
 
     def join(self) -> Members:
@@ -350,7 +350,7 @@ class Replica:
         return self._members
 
     def _goes_on(self) -> bool:
-        """Whether this worker takes the next step with those of the last one, without a request."""
+        """Whether the next step is taken with the last one's members, without a request for it."""
         if not self._token or not self._session.holds:
             return False
         return not self._session.uncertain or (self._admitted() and self._session.holds)
@@ -380,7 +380,7 @@ class Replica:
         return answer is not Answer.WAIT
 
     def _follow(self) -> None:
-        """Take over the state while those who hold it take steps; else they wait meanwhile."""
+        """Take over the state while its holders take steps, so that they need not wait for it."""
         # Who is heard of, and requests no step, is waited for where one is lost.
         if self._followed or self._own is None or self._links is not None:
             return
@@ -412,7 +412,7 @@ class Replica:
         }
 
     def _fits(self, members: View) -> bool:
-        """Whether all of them declare the same training as the first one that holds its state.
+        """Whether all members declare the same training as the first member that holds its state.
 
         Raises DeclaredOtherwise in those that do not, which leaves the others to themselves.
         """
@@ -469,7 +469,7 @@ class Replica:
         return True
 
     def _reach_all(self, members: View, group: str) -> bool:
-        """Whether each of them can connect with all others; none waits for one that cannot."""
+        """Whether all members can connect with each other; none waits for one that cannot."""
         others = {
             name: place.partition(" ")[0]
             for name, place in members.places.items()
@@ -484,7 +484,7 @@ class Replica:
             return agreed(meeting, len(members.names), fine=fine)
 
     def _heal(self, members: View) -> None:
-        """Give the state to members that are behind; take it from one that is ahead."""
+        """Serve the state to members that are behind, or fetch it from one that is ahead."""
         step = max(members.values("step"))
         ahead = [name for name in members.names if members[name]["step"] == step]
         # Two groups of a lineage may each have taken the step of this number: one of them counts.
@@ -668,7 +668,7 @@ def _own_address(peer: str) -> str:
 
 
 def _log_change(before: Sequence[str], after: Sequence[str]) -> None:
-    """One line per worker that joins or leaves."""
+    """Log, in one line, which workers joined and left."""
     joined = [called(name) for name in after if name not in before]
     left = [called(name) for name in before if name not in after]
     changes = [f"{' and '.join(joined)} joined"] if joined else []

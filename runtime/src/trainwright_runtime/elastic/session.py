@@ -35,7 +35,7 @@ _AFTER = {Answer.LEAD: Phase.LEADS, Answer.OVER: Phase.ENDING}
 
 
 class Session:
-    """Reports what this worker holds, again to each coordinator that comes back.
+    """A worker's session with the coordinator: reports its state, again to one that comes back.
 
     Every method that sends a request raises OSError while there is none.
     """
@@ -118,7 +118,7 @@ class Session:
             self._heard = max(self._heard, self._before - _RECENT)
 
     def request_step(self, after: int) -> Answer:
-        """What this worker may do; FOUND makes it the first that holds a lineage."""
+        """Request the next step; return what to do. FOUND makes this a lineage's first holder."""
         with self._lock:
             reply = self._request("step", after=after)
             answer = Answer(reply["answer"])
@@ -130,7 +130,7 @@ class Session:
             return answer
 
     def forget(self) -> None:
-        """This worker holds nothing that was trained."""
+        """Note that this worker holds no trained state."""
         with self._lock:
             self.lineage, self.phase = "", Phase.NEW
 
@@ -141,7 +141,7 @@ class Session:
             self._request("enter")
 
     def confirm(self) -> bool:
-        """Whether what this worker holds still counts."""
+        """Whether this worker's state still counts, by the coordinator's answer."""
         with self._lock:
             self._request("enter")
             return not self.behind
@@ -169,7 +169,7 @@ class Session:
         return self.phase is Phase.LEADS
 
     def lead(self) -> None:
-        """What another one would need to lead is left behind."""
+        """Report that what another worker would need to lead is saved."""
         with self._lock:
             self._request("lead")
 

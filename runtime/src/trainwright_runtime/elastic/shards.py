@@ -18,7 +18,7 @@ _RESTART = (
 
 
 def mesh_of(model: torch.nn.Module, processes: int | None) -> DeviceMesh | None:
-    """What the model is sharded over; None for a whole one.
+    """Return the mesh that the model is sharded over, or None if it is not sharded.
 
     `processes` is how many a replica has where it is a node, None where it is a process. Raises
     TypeError for a model that does not lie on one replica as it should.
@@ -70,7 +70,7 @@ def refuse(given: Mapping[str, bool]) -> None:
 
 
 def prepare(model: torch.nn.Module, processes: int) -> None:
-    """Let FSDP average gradients over the processes of the node, whatever was set before."""
+    """Let FSDP average gradients over the node's processes, whatever divide factor was set."""
     for module in _modules(model) if processes > 1 else ():
         module.set_gradient_divide_factor(float(processes))
 

@@ -16,7 +16,7 @@ _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 @dataclass(frozen=True, slots=True)
 class Socket:
-    """A connection: its descriptor, and the inode by which it is known to be the same one still."""
+    """A connection: its file descriptor, and the inode that shows if it is still the same one."""
 
     descriptor: int
     inode: int
@@ -43,7 +43,7 @@ def listening() -> frozenset[int]:
 def between(
     mine: Iterable[Socket], others: Iterable[Sequence[Sequence[object]]]
 ) -> frozenset[Socket]:
-    """Those of mine that lead to one whose `ends` are among the others'."""
+    """Return those of my sockets whose other side is in `others`: the `ends` of peers' sockets."""
     led = {(tuple(there), tuple(here)) for here, there in others}
     return frozenset(item for item in mine if item.ends in led)
 

@@ -18,7 +18,7 @@ Of no records it holds one that does not count: see `loading.Records`.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What one replica reads in one step: records `first` to `last` of `unit`."""
+    """What one replica reads in one step: records `first` to `last` (exclusive) of `unit`."""
 
     unit: str
     """A shard's name; empty where the unit is the order of the epoch."""
@@ -71,10 +71,10 @@ class Source(Protocol):
         """
 
     def report(self, members: Members, share: Share) -> list[int]:
-        """What the others must learn of the share: integers that are summed over all replicas."""
+        """Return what others must know of the share, as integers to be summed over all replicas."""
 
     def absent(self, members: Members) -> list[str]:
-        """Workers that are not members, and hold what the members would have nothing without."""
+        """Return non-members that hold data without which the members may have none to read."""
 
     def commit(self, members: Members, batch: int, reports: Sequence[int]) -> int:
         """Move the position past a committed step, given the sum of all reports.
@@ -86,7 +86,7 @@ class Source(Protocol):
         """Read no more."""
 
     def describe(self) -> dict[str, Any]:
-        """What an auditor must know to recompute what an epoch holds."""
+        """Return what an auditor must know to recompute the records of an epoch."""
 
     @property
     def trainwright_checkpoint_format(self) -> int:

@@ -303,7 +303,7 @@ class Training:
         resources.callback(self._audit.close)
 
     def _arguments(self, synchronize: LocalSGD | DiLoCo | None) -> dict[str, object]:
-        """What `training` was called with, as far as workers have to have it in common."""
+        """Return the arguments of `training` that have to be the same in all workers, by name."""
         steps, local = self._steps, synchronize
         return {
             "epochs": steps.epochs,
@@ -339,7 +339,7 @@ class Training:
         return self._last.world if self._last else self._group.processes
 
     def epochs(self) -> Iterator[int]:
-        """The epochs that are left. A worker that joins late begins with the one under way.
+        """Yield the epochs that are left. A worker that joins late begins with the current one.
 
         An epoch ends with the body of the loop: where a checkpoint was taken before that end, what
         follows the last batch runs once more. Datasets that the body left unread are left out; the
@@ -585,7 +585,8 @@ class Training:
         return True
 
     def _sample(self, members: Members, began: float) -> list[float]:
-        """What members compare after this step, if they do: before any of them waits for others."""
+        """Return this member's numbers to compare after this step; empty if no comparison is due.
+        They are taken before any member waits for others."""
         if not self._comparison.due(self.step, members):
             return []
         if torch.accelerator.is_available():
@@ -594,7 +595,7 @@ class Training:
         return self._comparison.sample(members, self._learner.model.parameters(), seconds)
 
     def _judge(self, members: Members, sampled: Sequence[float]) -> Sequence[str]:
-        """Who leaves after this step. Raises what ends one that does."""
+        """Return the members that leave after this step, or raise what ends this worker."""
         if not sampled:
             return []
         verdict = self._comparison.judge(self.step, members, sampled)
@@ -604,7 +605,7 @@ class Training:
 
     @property
     def _settled(self) -> bool:
-        """Whether the members of this step take the next one at once, as far as is known here.
+        """Whether the members of this step take the next one at once, as far as this worker knows.
 
         What the program does at the end of a dataset, and a checkpoint, may take one of them longer
         than others wait in a step. Who is to stop leaves after this one.
@@ -701,7 +702,7 @@ class Training:
         return True
 
     def _ended_well(self) -> None:
-        """The program is through: what it had to do is done, unless another one leads by now."""
+        """Record that training is over, now that the program ended well, unless another leads."""
         if not self._leads:
             return
         over, step = self._group.finish(), self._life.step
@@ -780,7 +781,7 @@ class Training:
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:
-        """Wait for others, and leave when there is nothing to wait for."""
+        """Wait for others in the block; exit if training is over or this worker is to stop."""
         try:
             yield
         except TrainingOver:
@@ -803,7 +804,7 @@ class Training:
         return finished and self._progress.epoch == self._epoch
 
     def _require_epoch(self) -> None:
-        """Leave where the others have finished the epoch that the program is in.
+        """Exit if the others have finished the epoch that the program is in.
 
         The rest of the loop's body would run with their model and report an epoch that it knows in
         part. Started again, this worker begins with the epoch that they are in.

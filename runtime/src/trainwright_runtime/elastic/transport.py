@@ -128,7 +128,7 @@ class Transport:
         self._offer.put(step, pack(state))
 
     def withdraw(self) -> None:
-        """Serve nothing any more, also to those that are reading.
+        """Stop serving the state, even to newcomers that are reading it.
 
         Raises TimeoutError where one of them may still be reading.
         """
@@ -252,7 +252,7 @@ def _bytes(tensor: torch.Tensor) -> memoryview:
 
 
 def _digests(parts: Mapping[str, Part], progress: Callable[[], object]) -> dict[str, list[str]]:
-    """For each part one of its values, and those of its tensors in their order."""
+    """Return for each part a digest of its values, followed by one of each tensor, in order."""
     return {
         name: [
             xxh3_128(json.dumps([part.values, part.shards]).encode()).hexdigest(),
@@ -272,7 +272,7 @@ def _digest(name: str, tensor: torch.Tensor, progress: Callable[[], object]) -> 
 def _unknown(
     parts: Mapping[str, Part], stored: Mapping[str, list[str]], progress: Callable[[], object]
 ) -> Mapping[str, Part]:
-    """Without the parts and the tensors that have the digests of those that are known."""
+    """Return `parts` without the parts and tensors whose digests are in `known`."""
     unknown = {}
     for name, part in parts.items():
         if name not in stored:
@@ -285,7 +285,7 @@ def _unknown(
 
 
 def _completed(parts: Mapping[str, Part], known: Mapping[str, Part]) -> Mapping[str, Part]:
-    """With the tensors that were not sent since they are known.
+    """Return the parts with the tensors that were not sent because they are known here.
 
     Copies: a part may change what it has before it reads what it is to take.
     """
@@ -354,7 +354,7 @@ class _Seldom:
 
 
 class Stream:
-    """What the sender's connection brings; none of it may be missing."""
+    """The bytes from a sender's connection; ConnectionError is raised if any are missing."""
 
     def __init__(
         self, address: str, channel: Channel, progress: Callable[[], object] = lambda: None
@@ -388,7 +388,7 @@ class _Offer:
 
     @property
     def interrupted(self) -> bool:
-        """Whether a reader of what is served did not get all of it."""
+        """Whether a reader did not get all of the state that is served."""
         return self._interrupted and self._parts is not None
 
     def put(self, step: int, parts: Mapping[str, Part]) -> None:

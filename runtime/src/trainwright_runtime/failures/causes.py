@@ -17,7 +17,7 @@ from trainwright_runtime.failures import exit_codes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What is known of how a process ended."""
+    """What is known about how a process ended."""
 
     error: str = ""  # its exception as "Type: message", or what it printed last
     signal: int | None = None  # that ended it
@@ -26,7 +26,7 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
-    """One row: what is recognised, and what follows."""
+    """One row of the table: how a cause of failure is recognised, and what follows from it."""
 
     name: str  # in the termination message and in metrics
     title: str

@@ -43,7 +43,7 @@ _FROM_A_WORKER = "Original Traceback (most recent call last)"  # torch's Excepti
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """Where a container stands among those of its job."""
+    """A container's place in its job: its node rank, and the name of its pod or machine."""
 
     rank: int | None  # None where nodes have no ranks
     name: str  # of the pod, or of the machine
@@ -73,7 +73,7 @@ class Record:
 
     @classmethod
     def decode(cls, line: bytes) -> Record | None:
-        """None for what is not a record: scripts may write to any descriptor."""
+        """Return the record, or None if there is none: scripts may write to any descriptor."""
         try:
             data = json.loads(line.partition(b"\n")[0])
             return cls(
@@ -96,7 +96,8 @@ def error_line(error: BaseException) -> str:
 
 
 def cause_of(error: BaseException, *, oom_killed: bool = False) -> Cause | None:
-    """Why it was raised: by its own words, else by those of what it was raised from."""
+    """Return the cause that an error's message shows, else the message of one that it was raised
+    from; None if unknown."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -110,7 +111,7 @@ def cause_of(error: BaseException, *, oom_killed: bool = False) -> Cause | None:
 
 
 def _essence(error: BaseException) -> str:
-    """Type and message, without frames; of a group, the first that it holds."""
+    """Return an error's type and message, without frames; of a group, its first error's."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     text = "".join(traceback.format_exception_only(error)).strip()
@@ -189,7 +190,7 @@ def report(failure: Failure, environ: Mapping[str, str]) -> int:
 
 
 def note(failure: Failure, environ: Mapping[str, str]) -> None:
-    """Leave it in the metrics alone: training goes on."""
+    """Record the failure in the metrics only, since training goes on."""
     _append(_public(failure, environ), environ)
 
 

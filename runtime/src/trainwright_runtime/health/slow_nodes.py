@@ -38,7 +38,8 @@ _ROUNDS = 6
 def check(
     layout: Layout, options: Options, environ: Mapping[str, str], factor: float | None
 ) -> None:
-    """Meet the other nodes where training will. Raises NodeUnfit on all nodes if one is slow."""
+    """Test all nodes together, at the address where training will meet.
+    Raise NodeUnfit on all nodes if one is slow."""
     where = layout.placement
     if where.elastic or where.node_rank is None or options.recovery == "live":
         _log.info("preflight: no collective, since nodes may come and go")

@@ -57,7 +57,8 @@ def _bytes(mount: Path, membership: Path, v2: str, v1: str) -> int | None:
 
 
 def _texts(mount: Path, membership: Path, v2: str, v1: str) -> Iterator[str]:
-    """The files of those names, the group's own before the root that a container sees of itself."""
+    """Yield the contents of the files `v2` or `v1`: those of this process's cgroup first,
+    then those of the cgroup root as a container sees it."""
     with suppress(OSError):
         for line in membership.read_text().splitlines():
             _, controllers, path = line.split(":", 2)

@@ -28,7 +28,7 @@ def failure_among(processes: Sequence[Process], first: Process, node: Node) -> F
 
 
 def failure_of(process: Process, node: Node) -> Failure:
-    """What is known of the end of one process."""
+    """Return what is known about how one process ended."""
     record = process.record
     if record is not None and record.cause:
         cause = causes.BY_NAME.get(record.cause)

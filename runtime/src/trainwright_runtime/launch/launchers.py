@@ -41,7 +41,7 @@ class Placement:
 
     @property
     def number(self) -> int | None:
-        """Which node this is, where that can be known before nodes meet."""
+        """The number of this node, or None if it cannot be known before nodes meet."""
         if self.node_rank is not None:
             return self.node_rank
         labels = [_label(name) for name in self.names]

@@ -61,7 +61,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the manifest requests of the entrypoint; None leaves the choice to the launcher."""
+    """The entrypoint's options from the manifest; None leaves the choice to the launcher."""
 
     backend: str
     nproc_per_node: int | str  # a number, or one of PROCS_WORDS
@@ -111,7 +111,8 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
 
 
 def _split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """What is ours and what is the script's: everything after the first `--`."""
+    """Return our arguments and, from after the first `--`, the script's.
+    Raise UsageError if there is neither `--` nor --help."""
     if "--" in argv:
         at = list(argv).index("--")
         return argv[:at], argv[at + 1 :]
@@ -133,7 +134,7 @@ def _program(argv: Sequence[str]) -> Program:
 
 
 def argument_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
-    """The parser of what stands before `--`; `environ` gives some defaults."""
+    """Return the parser of the arguments before `--`; `environ` gives some defaults."""
     parser = _Parser(
         prog="trainwright_runtime",
         usage="python -m trainwright_runtime [options] -- script.py|-m module [arguments]",

@@ -77,7 +77,7 @@ def main(argv: Sequence[str]) -> NoReturn:
 
 
 def _say_what_fits(limit: int) -> None:
-    """Of the other workers, with each of which this one is connected."""
+    """Warn if the limit of open files is low: this worker is connected with each other one."""
     if limit < _MANY:
         _log.warning(
             "the limit of %d open files is enough for %d workers at most: raise it (ulimit -n, "
@@ -86,7 +86,7 @@ def _say_what_fits(limit: int) -> None:
 
 
 def _tell_ranks(environ: Mapping[str, str]) -> None:
-    """Leave this process's ranks in a folder, for a rehearsal to hold against what it predicted."""
+    """Write this process's ranks to a folder, for a rehearsal to compare with its prediction."""
     if folder := environ.get("TRAINWRIGHT_REPORT_DIR"):
         ranks = {name: environ.get(variable) for name, variable in _RANKS.items()}
         report = {name: int(rank) for name, rank in ranks.items() if rank is not None}
@@ -108,7 +108,7 @@ def _run(argv: Sequence[str]) -> None:
 
 
 def _check(module: str) -> None:
-    """Refuse a module that is not there in one line; runpy's own words are a traceback."""
+    """Exit with one line if a module does not exist, where runpy would print a traceback."""
     try:
         module_spec = importlib.util.find_spec(module)
     except ModuleNotFoundError as error:
@@ -125,7 +125,7 @@ def _usage(message: str) -> int:
 
 
 def _exit_code(end: SystemExit) -> int:
-    """As Python reads sys.exit(): None is 0, a message goes to stderr and is 1."""
+    """Return the exit code as Python does: for None 0, for a message 1, which goes to stderr."""
     if end.code is None:
         return exit_codes.DONE
     if isinstance(end.code, int):
@@ -251,7 +251,7 @@ def _trimmed(trace: TracebackType | None) -> TracebackType | None:
 
 
 def _leave(code: int) -> NoReturn:
-    """What the interpreter would do at its end, without taking itself apart."""
+    """Exit, doing what the interpreter does at its end except for tearing itself down."""
     if ending := sys.modules.get("trainwright_runtime.coordination.ending"):
         ending.program_ended(code)
     if code == exit_codes.DONE:  # a failed script waits for no thread

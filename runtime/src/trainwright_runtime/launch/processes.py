@@ -116,7 +116,7 @@ class Process:
         events: Events,
         quiet: bool = False,
     ) -> None:
-        """`quiet` leaves its output out of ours."""
+        """If `quiet`, its output is not copied to ours."""
         self.label = label
         self.ended_at: float | None = None  # on the monotonic clock, before its output was drained
         self.done = threading.Event()
@@ -173,7 +173,7 @@ class Process:
         return " ".join(f"{key} {value}" for key, value in self.label.items())
 
     def send(self, number: int) -> None:
-        """Signal the process alone: it knows what its own children are to do."""
+        """Signal the process itself, not its group: it knows what its children are to do."""
         if self.ended_at is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
@@ -192,7 +192,7 @@ class Process:
 
     @property
     def record(self) -> Record | None:
-        """What it noted of its own failure, also while it still takes itself apart."""
+        """Its own record of its failure, if any, readable even while it is still exiting."""
         with self._reading:
             if self._record is None and self._records is not None:
                 with suppress(BlockingIOError):  # nothing yet
@@ -314,7 +314,7 @@ def stop(processes: Iterable[Process], number: int, grace: float) -> None:
 
 
 def first_failure(processes: Iterable[Process]) -> Process | None:
-    """The process whose failure caused the others', or None while all is well.
+    """Return the process whose failure caused the others', or None if none has failed.
 
     Known before the others are stopped. A rank that merely lost another one is the cause only if
     no other fails within a moment: the lost one may be on another node, or still be dying.
@@ -400,7 +400,7 @@ class _Relabel:
 
 
 class _RelabelAsJson:
-    """One JSON object a line; a line that already is one keeps its fields."""
+    """Turns each line into a JSON object; a line that already is one keeps its fields."""
 
     def __init__(self, label: logs.Label, stream: str) -> None:
         self._label = label
@@ -438,7 +438,7 @@ def _pump(
     relabel: _Relabel | _RelabelAsJson,
     tail: Tail | None,
 ) -> None:
-    """Copy whole lines until the end of the stream, and what is left without a line's end."""
+    """Copy whole lines until the end of the stream, then the rest that has no newline."""
     rest = b""
     while chunk := os.read(source.fileno(), _CHUNK):
         *lines, rest = (rest + chunk).split(b"\n")

@@ -46,7 +46,7 @@ def wait_for_one(places: Sequence[tuple[str, int]], timeout: float) -> None:
 
 
 def resolve(host: str, timeout: float) -> str | None:
-    """Wait until a name resolves; what is in the way after `timeout` seconds, or None."""
+    """Wait until a name resolves. Return None, or what is wrong after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while True:
         try:
@@ -64,7 +64,7 @@ def _unresolved(host: str, error: OSError) -> str:
 
 
 def _try(host: str, port: int) -> str | None:
-    """What is in the way, or None."""
+    """Try to connect: return None, or what is wrong if it fails."""
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:

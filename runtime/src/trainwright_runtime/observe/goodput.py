@@ -62,7 +62,7 @@ def _ratio(part: float, whole: float) -> float:
 
 
 def split(lives: Sequence[Life], submitted: float | None = None) -> Split:
-    """Where the time of one worker went, from the submission of its job where that is known."""
+    """Return where one worker's time went, from the submission of its job if that is known."""
     records = [record for life in lives for record in life]
     past = Past()
     for record in records:
@@ -86,7 +86,8 @@ def split(lives: Sequence[Life], submitted: float | None = None) -> Split:
 
 
 def _gaps(lives: Sequence[Life]) -> Iterator[tuple[float, float]]:
-    """Between two lives: seconds in which nothing ran, and those until the next batch."""
+    """Yield, for each life after the first, the seconds before it in which nothing ran, and those
+    from its launch to its first batch."""
     for before, life in pairwise(lives):
         ended, first = before[-1].time, _first_batch(life)
         launched = min(max(_launched(life), ended), first)
@@ -101,7 +102,7 @@ def _launched(life: Life) -> float:
 
 
 def _first_batch(life: Life) -> float:
-    """When the first step began to wait for its batch; the end of a life without one."""
+    """Return when the first step began to wait for its batch; without one, the life's end."""
     for record in life:
         if isinstance(record, Steps):
             begin = record.time - record.seconds - record.data_wait

@@ -33,7 +33,7 @@ Scalar = str | int | float | bool | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """Consecutive steps of one process: what one line holds.
+    """Consecutive steps of one process, as one line holds them.
 
     `step` is the number of the last one and `time` when it ended, in Unix seconds. `seconds` is
     their sum without `data_wait`, the time they waited for their batches; `slowest` the longest.
@@ -90,7 +90,7 @@ def encode(record: Record) -> bytes:
 
 
 def decode(line: bytes) -> Record | None:
-    """The record of a line, or None: a writer that was killed leaves half a line behind."""
+    """Return a line's record, or None if it holds none: a killed writer leaves half a line."""
     try:
         data = json.loads(line)
         if data.pop("v") != VERSION:
@@ -164,7 +164,7 @@ class Useful:
 
 @dataclass(slots=True, kw_only=True)
 class Past:
-    """What a file holds of the lives of this worker before this one."""
+    """A summary of this worker's earlier lives, from the records in its file."""
 
     started: float | None = None
     restarts: int = 0
@@ -186,7 +186,7 @@ class Past:
 
 
 class Lines:
-    """A file of JSON lines: one for each event, at once, and one a second for steps."""
+    """A file of JSON lines: one for each event, written at once, and one per second for steps."""
 
     def __init__(self, path: Path) -> None:
         """Append to `path`. OSError when it cannot be opened."""
@@ -201,7 +201,7 @@ class Lines:
         self._pending: list[tuple[int, float, float]] = []
 
     def past(self) -> Past:
-        """What the file holds of the lives before this one."""
+        """Return a summary of the earlier lives that the file holds."""
         past = Past()
         for record in read(self._path):
             if record is not None:

@@ -18,7 +18,7 @@ _SHORTEST = 6  # characters: shorter values would be found inside of ordinary wo
 
 
 def redact(text: str, environ: Mapping[str, str]) -> str:
-    """The text without values of variables that are secret by name, and without credentials."""
+    """Return the text with credentials and the values of variables with a secret's name hidden."""
     secrets = {
         line
         for name, value in environ.items()

@@ -149,7 +149,8 @@ def _done(run: _Run, program: Process) -> int:
 
 
 def _lost(events: Events) -> errors.RuntimeFailure | None:
-    """The node for want of which the program failed: its end may be known a moment later."""
+    """Return the error of the lost node that made the program fail, or None if there is none.
+    It may be known only a moment later."""
     deadline = time.monotonic() + _FOLLOWS
     while (event := _before(events, deadline)) is not None:
         if isinstance(event, Failed):
@@ -224,7 +225,7 @@ def _ended(ray: node.Running, me: failure.Node) -> errors.PeerLost:
 
 
 def _before(events: Events, deadline: float | None) -> Event | None:
-    """The next event; None where there is none by then."""
+    """Return the next event, or None if there is none before `deadline`; None waits for ever."""
     left = None if deadline is None else max(0.0, deadline - time.monotonic())
     try:
         return events.get(timeout=left)

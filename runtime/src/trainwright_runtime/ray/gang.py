@@ -37,7 +37,7 @@ _IDLE, _INTERVAL = 15, 5
 
 
 class Gang:
-    """Node 0's side: who is there, and what they are sent."""
+    """Node 0's side: which other nodes are connected, and the messages to them."""
 
     def __init__(self, where: Placement, nodes: int, events: Events) -> None:
         self._where, self._nodes, self._events = where, nodes, events
@@ -66,7 +66,7 @@ class Gang:
         return [self._where.node, *(self._members[node][0] for node in sorted(self._members))]
 
     def wait(self, timeout: float) -> None:
-        """Return once all nodes are there. Raises Unreachable with those that are not."""
+        """Wait for all nodes. Raise Unreachable, naming the missing ones, if not in time."""
         deadline = time.monotonic() + timeout
         with self._changed:
             while missing := self._missing():
@@ -81,7 +81,7 @@ class Gang:
             self._formed = True
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """All others, but those that are gone."""
+        """Send a message to all other nodes; those that are gone are left out."""
         with self._changed:
             for _, channel in self._members.values():
                 with suppress(OSError):

@@ -39,7 +39,8 @@ _OURS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token"}
 
 
 def check(options: Options) -> None:
-    """Refuse an image without Ray, and a node without room for it, before anything waits."""
+    """Raise UsageError if the image has no Ray, NodeUnfit if the node has no room for its objects,
+    before anything waits."""
     if importlib.util.find_spec("ray") is None:
         raise errors.UsageError(
             "--ray needs ray, which this image does not have: build it on one that does"
@@ -143,8 +144,8 @@ class Running:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def begins_again(self) -> bool:
-        """Start what has ended before it ran: a raylet gives its agents 15 s, which is little for
-        a node that is busy or has its image from afar.
+        """Whether Ray, having ended before it ran, was started again. A raylet gives its agents
+        15 s, which is short for a node that is busy or pulls its image from afar.
         """
         ran = any(Path(self._folder).glob("session_*/logs/ray_process_exit.log"))
         if ran or time.monotonic() > self._deadline:

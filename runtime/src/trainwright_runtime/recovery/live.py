@@ -139,7 +139,7 @@ class _Candidates:
 
 
 def _own(hosts: Sequence[str], where: Placement, environ: Mapping[str, str]) -> int | None:
-    """Which of the listed hosts is this node; None where it is none of them.
+    """Return the index of this node among the listed hosts, or None if it is not one of them.
 
     By its name. Its number counts among addresses only: as one of other names it would take over
     what another process is to all other nodes.
@@ -273,7 +273,7 @@ class _Meeting:
         self._store: TCPStore | None = None
 
     def again(self) -> dict[str, str]:
-        """The variables by which `init_process_group` finds a new one."""
+        """Open a new store, and return the variables by which `init_process_group` finds it."""
         from trainwright_runtime.coordination.meeting import bound_store
 
         self._store = bound_store("127.0.0.1")
@@ -406,13 +406,13 @@ class _Team:
                 return self._after_the_end()
 
     def end(self) -> None:
-        """Stop what still runs: workers first, so that they can leave the coordinator."""
+        """Stop what still runs: workers first, so that they can sign off from the coordinator."""
         stop(self._running(self.workers), signal.SIGTERM, self.options.grace_period)
         if self.coordinator is not None:
             stop(self._running([self.coordinator]), signal.SIGTERM, self.options.grace_period)
 
     def _next(self) -> Event | None:
-        """What happens next; None when it is time to start or to end a process."""
+        """Wait for the next event; return None when it is time to start or to end a process."""
         children = [*self.workers, *([self.coordinator] if self.coordinator else [])]
         moments = [child.due for child in children if child.due is not None]
         if self.finish_by is not None:
@@ -474,7 +474,7 @@ class _Team:
         return None
 
     def _node_lost(self, process: Process) -> int | None:
-        """One process of a node that is one replica has ended: the others cannot go on.
+        """Handle the end of a process of a node that is one replica: its others cannot go on.
 
         The exit code if training cannot go on, else None.
         """
@@ -557,7 +557,8 @@ class _Team:
                 child.schedule()
 
     def _after_the_end(self) -> int:
-        """Keep the coordinator while workers of other nodes need it, as it knows itself."""
+        """Keep the coordinator while workers of other nodes need it, which it decides itself.
+        Return the exit code."""
         if self.coordinator is None or not self.elastic:
             return exit_codes.DONE
         by = (

@@ -265,7 +265,7 @@ class StorePerAttempt(RendezvousHandler):
 
 
 class OneNode(RendezvousHandler):
-    """The rendezvous of a node without others: torch's c10d would sleep for up to 0.3 s first."""
+    """The rendezvous of a single node: torch's c10d one would sleep for up to 0.3 s first."""
 
     use_agent_store = True
 
@@ -343,7 +343,8 @@ def _opened(where: Placement, port: int) -> Door | None:
 
 
 def _met(endpoint: str, timeout: float, group: str) -> Meeting:
-    """What the nodes leave each other; an earlier run's node may still be at the address."""
+    """Connect to the store by which the nodes meet, again and again for `timeout` seconds: an
+    earlier run's node may still be at the address."""
     deadline = time.monotonic() + timeout
     refusal: OSError | None = None  # in our words: it shows more than an address that is gone
     while True:

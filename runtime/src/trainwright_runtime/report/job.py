@@ -36,7 +36,7 @@ class ReportError(Exception):
 
 @dataclass(frozen=True)
 class Attempt:
-    """What one process of a worker wrote, with what the entrypoint noted of its failure."""
+    """The records of one process of a worker, with the entrypoint's record of its failure."""
 
     records: tuple[Record, ...]  # never empty
     is_last: bool = field(kw_only=True)
@@ -82,7 +82,7 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True)
 class Worker:
-    """The content of one file, in its order; a life is what one process wrote. Never empty."""
+    """The records of one file, in order, never empty; a life is what one process wrote."""
 
     name: str
     lives: tuple[tuple[Record, ...], ...]
@@ -110,7 +110,7 @@ class Worker:
 
     @property
     def events(self) -> Iterator[Event]:
-        """The events, and `killed` where a life ended without a `stop` or `end` before the next.
+        """Yield the events, then `killed` for each life but the last that has no `stop` or `end`.
 
         No process can record its own SIGKILL; it came soon after the last line that was written.
         """
@@ -136,7 +136,7 @@ class Worker:
 
 
 def files_of(path: Path) -> list[Path]:
-    """A file itself; of a folder the metrics files in it, rank-2 before rank-10."""
+    """Return the file itself, or a folder's metrics files, by number: rank-2 before rank-10."""
     if not path.is_dir():
         return [path]
     try:
@@ -157,7 +157,7 @@ def _by_number(name: str) -> list[tuple[int, str]]:
 
 
 def load(path: Path) -> Worker:
-    """The worker that wrote a file. ReportError when it cannot be read or holds nothing."""
+    """Return the worker that wrote a file. Raise ReportError if no records can be read from it."""
     try:
         lines = list(read(path))
     except OSError as error:
@@ -227,7 +227,7 @@ class Job:
 
     @property
     def program_goodput(self) -> float | None:
-        """The ideal time of a step over the mean one, where the ideal one is known."""
+        """The ideal step time over the mean one, at most 1; None if the ideal one is unknown."""
         steps = sum(line.steps for line in self.steps)
         seconds = sum(line.seconds for line in self.steps)
         if self.ideal_step is None or not seconds:
@@ -256,7 +256,7 @@ class Job:
 
     @cached_property
     def slow(self) -> Mapping[str, int]:
-        """How often each worker was found to be slower than the others for long."""
+        """How often each worker, by name, was reported as slower than the others for long."""
         events = chain.from_iterable(worker.events for worker in self.workers)
         return Counter(str(e.fields.get("worker")) for e in events if e.name == "slow")
 

@@ -14,7 +14,7 @@ _HERE = "  # Those of each workload kind are added here.\n"
 
 
 def manifest(role: str) -> str:
-    """A role as YAML, with what says how it is bound."""
+    """Return a role as YAML, with comments that say how to bind it."""
     written = (files(__name__) / f"{role}.yaml").read_text(encoding="utf-8")
     if role not in _VERBS:
         return written

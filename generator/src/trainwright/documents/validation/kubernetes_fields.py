@@ -18,8 +18,8 @@ from trainwright.datatypes.pointer import Pointer
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The fields of a spec that say it, if any, and what there is to know. `patch` is whether a
-    podPatch may say it.
+    """The fields of a spec that stand for a Kubernetes field, if any, and an explanation. `patch`
+    is whether a podPatch may set it.
     """
 
     fields: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class Place:
 
     @property
     def at(self) -> Pointer:
-        """The first of the fields, as far as its keys are known; empty where there is none."""
+        """A pointer to the first field, up to a placeholder such as `<name>`; empty if none."""
         prefix = self.fields[0].partition(".<")[0] if self.fields else ""
         return Pointer.of(*filter(None, prefix.split(".")))
 
@@ -135,5 +135,5 @@ FIELDS: Mapping[str, Mapping[str, Place]] = {
 
 
 def of_job(name: str) -> Place | None:
-    """Where a job has a field of a pod or its container; None for any other name."""
+    """Return where a job spec has a field of a pod or its container, or None for other names."""
     return POD.get(name) or CONTAINER.get(name)

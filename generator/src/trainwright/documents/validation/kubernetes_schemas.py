@@ -47,7 +47,7 @@ def definitions(version: str) -> Mapping[str, Data]:
 
 
 def reachable(version: str, *names: str) -> Mapping[str, Data]:
-    """The definitions that some refer to, and those alone: the others take longer to compile."""
+    """Return the named definitions and those that they refer to: compiling all takes longer."""
     by_name = definitions(version)["$defs"]
     reached: dict[str, Data] = {}
     ahead = [name for name in names if name in by_name]
@@ -60,8 +60,8 @@ def reachable(version: str, *names: str) -> Mapping[str, Data]:
 
 
 def field(version: str, type_: str, name: str) -> Mapping[str, Data] | None:
-    """The schema of one field of a type of pods ("PodSpec", "Container"); None when a version has
-    no such field.
+    """Return the schema of one field of a pod's type ("PodSpec", "Container"), or None if the
+    Kubernetes version has no such field.
     """
     schema = _fields(version, f"{_CORE}{type_}").get(name)
     return None if schema is None else _absolute(schema)

@@ -26,7 +26,7 @@ _Path = tuple["_Path", str | int] | None  # the way above, and the last step
 
 @dataclass(slots=True)
 class _Node:
-    """What a schema says of a value, its references followed."""
+    """A schema with its references resolved, and how items of its list are identified."""
 
     schema: Mapping[str, Data]
     sort: str = ""  # map or set
@@ -56,7 +56,7 @@ class ListMaps:
     _nodes: dict[int, _Node] = field(default_factory=dict)
 
     def repeated(self, data: Data) -> tuple[Violation, ...]:
-        """Every item that has the keys of one before it, or is equal to one where it is a set."""
+        """Return a violation for each item with an earlier one's keys, or in a set its value."""
         violations: list[Violation] = []
         self._walk(self._node(self.root), data, None, violations)
         return tuple(violations)
@@ -87,7 +87,7 @@ class ListMaps:
         return node.below
 
     def _concerned(self, schema: Data) -> _Node | None:
-        """What a schema says, unless no list in a value can be a map or a set."""
+        """Return a schema's node, or None if no list in its values can be a map or a set."""
         return self._node(schema) if self._has_lists(schema, set()) else None
 
     def _has_lists(self, schema: Data, seen: set[int]) -> bool:
@@ -149,7 +149,7 @@ def _distinct(keys: Sequence[str], data: Sequence[Data]) -> bool:
 
 
 def _keys(item: Data, node: _Node) -> str:
-    """What an item is known by, as people read it; empty where it has none of its keys."""
+    """Return an item's identifying keys as text, or "" if it has none of them."""
     values = {key: item.get(key) for key in node.keys} if isinstance(item, dict) else {}
     if all(value is None for value in values.values()):
         return ""

@@ -309,7 +309,7 @@ def _option(entry: Fields) -> Iterable[tuple[str, Data]]:
 
 
 def arguments(value: Data) -> Fields | None:
-    """Arguments of the program: flags, or words that are none."""
+    """Return the fields for a program's arguments: flags, or else plain words; None if neither."""
     if as_flags := flags(value):
         return as_flags
     given = _words(value)
@@ -323,7 +323,7 @@ def _words(value: Data) -> list[Data]:
 
 
 def words(text: str) -> list[str]:
-    """A command line as a list; nothing of what is none, as with a quote that is not closed."""
+    """Split a command line into words; none if it is invalid, as with an unclosed quote."""
     try:
         return shlex.split(text)
     except ValueError:
@@ -553,7 +553,7 @@ def _capabilities(field: str, value: Data) -> Fields | None:
 
 
 def security(value: Data) -> Fields | None:
-    """What a securityContext sets, without the capabilities that it drops: all others are."""
+    """Return what a securityContext sets, without `drop`: capabilities not added are dropped."""
     settings = dict(mapping(value))
     if isinstance(added := mapping(settings.get("capabilities")).get("add"), list):
         settings["capabilities"] = added

@@ -73,12 +73,12 @@ def _plain(name: str) -> str:
 
 
 def of_job(key: str) -> OtherName | None:
-    """Return what a job spec has for a name, however it is spelled, or None."""
+    """Return a job spec's equivalent of another tool's name, in any spelling, or None."""
     return _by_name().get(("", _plain(key)))
 
 
 def of_mapping(pointer: Pointer, key: str) -> OtherName | None:
-    """Return what a mapping of a spec has for a name, or None; `*` is one of those by name."""
+    """Return a mapping's equivalent of another tool's name, or None; `*` is any item's name."""
     *above, last = ("environment", *pointer.parts)
     scopes = (f"{above[-1]}.*" if above else "", last)
     rows = (_by_name().get((within, _plain(key))) for within in scopes if within)

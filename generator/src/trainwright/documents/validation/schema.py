@@ -181,8 +181,8 @@ def kind(name: str, kubernetes_version: str) -> Schema:
 
 @cache
 def core_field(type_: str, name: str, key: str, depth: int, version: str) -> Schema | None:
-    """A field of a type of pods ("PodSpec", "dnsConfig") as one Kubernetes minor knows it, in a
-    mapping under a key, with `depth` further mappings around that; None when it does not know it.
+    """Return a schema for a field of a pod's type ("PodSpec", "dnsConfig") in a Kubernetes minor
+    version, as value of a key below `depth` mappings; None if the version lacks the field.
     """
     field_schema = kubernetes_schemas.field(version, type_, name)
     if field_schema is None:
@@ -195,7 +195,7 @@ def core_field(type_: str, name: str, key: str, depth: int, version: str) -> Sch
 
 @cache
 def pod_template(version: str) -> Schema:
-    """What a patch of pods may hold, as one Kubernetes minor knows them, under its own name."""
+    """Return the schema of a pod patch for a Kubernetes minor version, under the patch's key."""
     definition = {"$ref": f"{kubernetes_schemas.URI}#/$defs/{kubernetes_schemas.POD_TEMPLATE}"}
     return with_kubernetes({"properties": {PATCH: definition}}, version)
 

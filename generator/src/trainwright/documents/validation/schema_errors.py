@@ -27,7 +27,7 @@ Schemas = Mapping[str, Mapping[str, Data]]  # by their $id; the root also under 
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """A keyword that a value breaks: `wanted` is what it says, `schema` where it stands.
+    """A schema keyword that a value violates: `wanted` is the keyword's value in `schema`.
 
     `branches` are the failures below the alternatives of anyOf and oneOf, one after the other.
     """
@@ -46,7 +46,7 @@ class _Failure:
 
 @dataclass(frozen=True, slots=True)
 class SchemaInput:
-    """What a validator was given: data of which the first levels, `below` of them, are its own."""
+    """The data given to a validator; its first `below` levels were added for the validator."""
 
     data: Data
     schemas: Schemas
@@ -155,7 +155,7 @@ def _mapping_at(data: Data, path: tuple[str, ...]) -> Mapping[str, Data]:
 
 
 def _excluded(schemas: Schemas, path: tuple[str, ...]) -> frozenset[str]:
-    """Names that a mapping may not have, though the schema that it refers to knows them."""
+    """Return the keys that a mapping must not have although the schema it refers to has them."""
     root, excluded = schemas.get("", {}), frozenset[str]()
     nodes = list(_chain(root, root, schemas))
     for key in path:
@@ -190,7 +190,7 @@ _MOST_REFERENCES = 8  # one behind the other
 def _keyword(
     error: jsonschema_rs.ValidationError, schemas: Schemas
 ) -> tuple[Mapping[str, Data], str]:
-    """The schema that refuses, and by which keyword; `false` and lists of schemas have none."""
+    """Return the failing schema and its keyword; both empty for `false` and in lists of schemas."""
     schema: Any = schemas[(error.absolute_keyword_location or "").partition("#")[0]]
     *way, keyword = error.schema_path  # from where the document begins that the last $ref names
     for step in way:
@@ -215,7 +215,7 @@ def _name(pointer: Pointer) -> str:
 
 
 def _shown(pointer: Pointer, value: Data) -> str:
-    """A value as it was written, unless the name of its field says that it holds a credential."""
+    """Return a value as written, or hidden if its field's name says that it is a credential."""
     return credentials.HIDDEN if credentials.named(pointer.last, str(value)) else show(value)
 
 
@@ -285,7 +285,7 @@ def _type(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
 
 
 def _alone(pointer: Pointer, value: Data) -> str:
-    """How text is written that stands in a list of one, or in a mapping with a name."""
+    """Return how to write text that is in a list of one or a mapping with a name, else ""."""
     text = value
     if isinstance(value, list) and len(value) == 1:
         text = value[0]
@@ -415,7 +415,7 @@ def _misspelt(key: str, known: list[str]) -> str:
 
 
 def _meant(pointer: Pointer, value: Data, known: list[str]) -> str:
-    """What to write in place of an unknown key."""
+    """Return what to write in place of an unknown key."""
     key = pointer.last
     of_job = _OF_JOBS.issubset(known)
     if place := kubernetes_fields.of_job(key) if of_job else None:
@@ -509,7 +509,7 @@ def _enum(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
 
 
 def _one_of(value: str, allowed: list[str]) -> str:
-    """The value that was meant: of versions the same minor, and not the one that looks alike."""
+    """Return the allowed value that was meant, or "": of versions only the same minor."""
     if version := _VERSION.fullmatch(value):
         return version[1] if version[1] in allowed else ""
     other = _OTHER_VALUES.get(value, "")
@@ -594,7 +594,7 @@ def _best_branch(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
 
 
 def _no_alternative(failure: _Failure, pointer: Pointer, ways: list[list[str]]) -> Violation:
-    """None of several sets of keys is there; of one that is begun, what it lacks."""
+    """Return the violation of a value with none of several sets of keys, or part of one."""
     there = failure.instance if isinstance(failure.instance, dict) else {}
     begun = [way for way in ways if there.keys() & set(way)]
     if len(begun) == 1:
@@ -611,7 +611,7 @@ _MOST_KEYS = 8  # that one line names
 
 
 def _closest(failure: _Failure) -> _Failure:
-    """The deepest failure, or of those the one in an alternative for values of this type.
+    """Return the deepest failure; of several, one in an alternative for values of this type.
 
     Where two come equally close, what they are alternatives of.
     """
@@ -634,7 +634,7 @@ def _has_type(failure: _Failure) -> bool:
 
 
 def _one_too_many(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
-    """`oneOf` with more than one match, `maxProperties: 1`: keys that exclude each other."""
+    """Yield violations of `oneOf` by several matches, and of `maxProperties`: exclusive keys."""
     branches = failure.wanted if isinstance(failure.wanted, list) else []
     if types := _types(branches):  # a quantity is a string or a number; null would be both
         yield from _type(replace(failure, wanted=types), pointer)
@@ -655,7 +655,7 @@ def _one_too_many(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
 
 
 def _dependent(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
-    """Keys that mean nothing without another one."""
+    """Yield a violation for each key that has no meaning without another, missing one."""
     for key, needed in failure.wanted.items():
         missing = [name for name in needed if name not in failure.instance]
         if key in failure.instance and missing:
@@ -665,7 +665,7 @@ def _dependent(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
 
 
 def _types(branches: Iterable[Data]) -> list[str]:
-    """The types of alternatives that say nothing but a type; none where one says more."""
+    """Return the types of alternatives if each has nothing but a type, else an empty list."""
     types: list[str] = []
     for branch in branches:
         if not isinstance(branch, Mapping) or set(branch) != {"type"}:

@@ -54,7 +54,7 @@ def of_field(pointer: Pointer, value: Data, around: Fields) -> str:
 
 
 def _short_forms(pointer: Pointer, value: Data) -> Iterator[Fields]:
-    """A mapping of which only one value is written, or a list as one text."""
+    """Yield full fields for short forms: a mapping's only value, or a list as one text."""
     field = pointer.last
     if value is True and field == "emptyDir":
         yield {field: {}}
@@ -72,7 +72,7 @@ def _short_forms(pointer: Pointer, value: Data) -> Iterator[Fields]:
 
 
 def _of_text(field: str, value: str) -> Iterator[Fields]:
-    """What is a mapping or a list, written as one text."""
+    """Yield the fields for a mapping or a list that is written as one text."""
     if field in ("persistentVolumeClaim", "pvc"):
         yield {"claim": value}
     if field == "hostPath":
@@ -227,7 +227,7 @@ _OF_ARGO_CD = {"repoURL": "url", "targetRevision": "revision"}
 
 
 def of_manifest(file: str, data: Fields) -> str:
-    """Return what to do with a file that another tool reads, or "" for one that is a spec."""
+    """Return what to do with a file of another tool, such as a manifest, or "" for a job spec."""
     version, kind = data.get("apiVersion"), data.get("kind")
     of_kubernetes = version is not None and version != _API_VERSION and kind != _JOB_SPEC
     of_compose = kind is None and isinstance(data.get("services"), Mapping)
@@ -257,7 +257,7 @@ def _inline(value: Data) -> str:
 
 
 def _hidden(value: Data) -> Data:
-    """A value without what its names say are credentials; a mapping names where one is."""
+    """Return a value without its credentials, which the names of keys in its mappings tell."""
     if not isinstance(value, Mapping):
         return value
     hidden = {key for key, item in value.items() if _is_credential(key, item)}
@@ -269,7 +269,7 @@ def _is_credential(key: str, value: Data) -> bool:
 
 
 def _first_valid(candidates: Iterable[Fields | None]) -> Fields | None:
-    """The first fields that a job or an environment may have."""
+    """Return the first fields that are valid in a job or an environment, or None."""
     from trainwright.documents.validation import schema  # which words its errors by this
 
     job = {"apiVersion": _API_VERSION, "kind": _JOB_SPEC, "name": "job"}
@@ -304,7 +304,7 @@ def _fits(pointer: Pointer, fields: Fields, beside: Fields) -> bool:
 
 
 def suits(pointer: Pointer, value: Data) -> bool:
-    """Whether a field holds many values where many are written, and one where it is one."""
+    """Whether a field takes a mapping or list where one is written, and a scalar where one is."""
     many: tuple[Data, ...] = ({}, [])
     holds_many = any(_fits(pointer.parent, {pointer.last: example}, {}) for example in many)
     return holds_many == isinstance(value, dict | list)

@@ -50,7 +50,7 @@ class Holding:
 
     @cached_property
     def _records(self) -> Mapping[str, Record | None]:
-        """The record of each job that has one; None for one that is not as it was written."""
+        """The record of each job that has one; None for one that is malformed or was edited."""
         parts = ((path.partition("/"), raw) for path, raw in self.files.items())
         return {job: records.parse(raw) for (job, _, name), raw in parts if name == RECORD_FILE}
 
@@ -61,7 +61,7 @@ class Holding:
 
     @cached_property
     def _hashes(self) -> Mapping[str, str]:
-        """What the records say of each rendered file."""
+        """Return the recorded SHA-256 of each rendered file, by its path in the folder."""
         return {f"{job}/{n}": sha for job, files in self._runs.items() for n, sha in files.items()}
 
     def _is_ours(self, path: str) -> bool:
@@ -119,7 +119,7 @@ class Holding:
                 yield path
 
     def change(self, rendered: Changes) -> Change:
-        """What a rendering changes, from the top. What traces it back is no difference."""
+        """Return what a rendering changes, by path from the top; tracing files do not count."""
         return Change(
             files={self.full(path): text for path, text in rendered.written.items()},
             removed=tuple(self.full(p) for p in rendered.removed if p not in _TRACES),
@@ -133,7 +133,7 @@ class Holding:
 
     @property
     def rendered(self) -> Mapping[str, bytes]:
-        """The rendered files by path from the top: without what says where they are from."""
+        """The rendered files by path from the branch's top, except those that trace the source."""
         ours = (path for path in self.files if self._is_ours(path) and path not in _TRACES)
         return {self.full(path): self.files[path] for path in ours}
 

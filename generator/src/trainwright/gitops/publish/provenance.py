@@ -68,7 +68,8 @@ class Source:
 
 
 def _references(body: str) -> dict[str, Data]:
-    """The commit that led to the rendered one, as its trailers name it, and the body without them.
+    """Return the commit that the trailers of a commit message refer to, and the message body
+    without these trailers; empty if there are none.
 
     https://github.com/argoproj/argo-cd/blob/v3.5.1/util/git/client.go#L1071
     """
@@ -152,7 +153,7 @@ def is_newer(
 
 
 def url(repository: Repository) -> str:
-    """Where the specs are, without the credentials that a URL may hold."""
+    """Return the URL of the specs' repository without credentials; empty if it has no origin."""
     try:
         parts = urlsplit(repository.line("remote", "get-url", "origin"))
     except (GitError, ValueError):
@@ -162,5 +163,5 @@ def url(repository: Repository) -> str:
 
 
 def redacted(error: GitError) -> GitError:
-    """What git complains of, without credentials in URLs."""
+    """Return git's error without credentials in URLs."""
     return GitError(credentials.redact(str(error)))

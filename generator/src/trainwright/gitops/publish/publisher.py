@@ -62,7 +62,7 @@ class Publisher:
         self._head = self._repository.commit("HEAD")
 
     def survey(self) -> Mapping[str, tuple[JobFile, ...]]:
-        """The environments of HEAD, those too that a sparse checkout leaves out on disk."""
+        """Return HEAD's jobs by environment, including those that sparse checkout leaves out."""
         specs = self._repository.tree(self._head, self._inside, later=RENDERED)
         there = specs.kind(ENVIRONMENTS) == "folder"
         return load.discover(specs).jobs if there else {}
@@ -118,7 +118,7 @@ class Publisher:
             raise PublishError(f"uncommitted changes in {listed(tuple(dirty))}: commit them first")
 
     def rendered(self, commit: str, environment: str, holding: Holding) -> Changes:
-        """What an environment at a commit renders to, as changes of what a branch holds of it.
+        """Render an environment at a commit, and return the changes to what the branch holds.
 
         The runs that the branch holds are those that the cluster was given: they stay. So do those
         that were rendered beside the specs, until the branch has them.
@@ -146,7 +146,7 @@ class Publisher:
     # --- publishing ----------------------------------------------------------------------------
 
     def publish(self, branch: str, environments: tuple[str, ...]) -> Published:
-        """One commit with all the environments of a branch, pushed where that is asked for."""
+        """Publish all environments of a branch in one commit, and push it if the options say so."""
         if len({self._path(name) for name in environments}) < len(environments):
             raise PublishError(
                 f"{branch} would hold {' and '.join(environments)} in one place: put {{env}} into "
@@ -231,7 +231,7 @@ class Publisher:
         raise PublishError(f"{branch} here and at {remote} have each what the other lacks: pull")
 
     def _commit(self, branch: str, environments: tuple[str, ...], tip: str) -> Published:
-        """A commit on top of a tip, or none when that holds the same files, or newer ones."""
+        """Commit on top of `tip`, unless the tip already holds the same files, or newer ones."""
         here = tip and self._repository.contains(tip, self._head)
         source = tip if here else self._head  # specs that are on the branch: the newest count
         names = tuple(name for name in environments if here or self._is_due(tip, name, source))
@@ -263,7 +263,7 @@ class Publisher:
     def _traces(
         self, source: Source, sets: Mapping[str, Mapping[str, bytes]], base: str
     ) -> Iterator[tuple[str, str]]:
-        """The files that say where the others are from, by path from the top."""
+        """Yield path (from the top) and text of the files that trace the others to their source."""
         metadata = source.metadata(tuple(sets))
         for folder in ("", *map(self._path, sets)):
             yield f"{folder}/{provenance.METADATA}".lstrip("/"), metadata
@@ -274,7 +274,7 @@ class Publisher:
             yield f"{self._path(name)}/{STATEMENT}".lstrip("/"), statement.text(rendered)
 
     def _is_due(self, tip: str, environment: str, source: str) -> bool:
-        """Whether a branch lacks what the source says, or something older is on it."""
+        """Whether the branch has no rendering of the environment from a commit after `source`."""
         before = provenance.source_of(self._repository, tip, environment) if tip else ""
         specs = "origin" if self._options.elsewhere else self._options.remote
         return not provenance.is_newer(self._repository, specs, before, source, environment)
@@ -288,12 +288,12 @@ class Publisher:
 
     @cached_property
     def _specs(self) -> Workspace:
-        """The last commit, with what is rendered beside its specs."""
+        """The specs of HEAD, with the files rendered next to them."""
         return Workspace(self._repository.tree(self._head, self._inside, later=RENDERED))
 
     def _refuse_underived(self, environment: str) -> None:
-        """Raise an error when what is rendered beside the specs follows from no source: runs that
-        the branch lacks are taken from there.
+        """Raise PublishError if files rendered next to the specs derive from no source, since runs
+        that the branch lacks are taken from there.
         """
         proof = self._derivation
         forged = (
@@ -308,7 +308,7 @@ class Publisher:
             )
 
     def _is_discarded(self, proof: Derivation, underived: Underived) -> bool:
-        """Whether a file is replaced by what its record, which is believed, says that it was."""
+        """Whether --discard-edits restores a file, as its job's record is the trusted one."""
         if not (self._options.discard_edits and underived.job):
             return False
         file = JobFile(underived.environment, underived.job)
@@ -358,7 +358,7 @@ class Publisher:
             ) from error
 
     def _leave_out_again(self) -> None:
-        """Remove what a sparse checkout leaves out: it has just been restored."""
+        """Remove again what a sparse checkout leaves out, since it has just been restored."""
         if self._repository.line("config", "--type=bool", "--default=false", _SPARSE) == "true":
             self._repository.git("sparse-checkout", "reapply")
 

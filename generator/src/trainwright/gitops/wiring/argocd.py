@@ -225,7 +225,7 @@ def applications(
 
 
 def adoption(site: Site, job: str, kind: Kind, namespace: str, name: str) -> str:
-    """The command by which Argo CD takes the object of a run for one that it applied.
+    """Return the command that makes Argo CD treat a run's object as one that it applied.
 
     It fills its own mark in, for itself alone, from a label that our objects have, and so never
     writes it: https://github.com/argoproj/argo-cd/blob/v3.5.1/util/argo/resource_tracking.go#L262

@@ -60,7 +60,7 @@ def _place(chart: ChartSource) -> tuple[str, str, str]:
 
 
 def _default(now: ChartSource) -> str:
-    """The version or revision of what has none in its record.
+    """Return the template expression for the version or revision of a chart whose record has none.
 
     What began as rendered files was rendered with the chart of a version.
     """

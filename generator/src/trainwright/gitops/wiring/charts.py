@@ -40,13 +40,13 @@ def _located(chart: ChartSource, gitops: GitOps) -> ChartSource:
 
 
 def in_use(site: Site) -> tuple[ChartSource, ...]:
-    """The chart of new runs, and then each other one that a run began with."""
+    """Return the chart of new runs first, then every other chart that existing runs began with."""
     charts = (of_new_runs(site.gitops), *(run.chart for run in site.runs))
     return tuple(dict.fromkeys(charts))
 
 
 def unfit(site: Site) -> Iterator[InvalidSetting]:
-    """What is missing or contradicts itself."""
+    """Yield chart settings that are missing or contradict each other."""
     chart = site.gitops.chart
     if bool(chart.oci) == bool(chart.path):
         why = "the chart is in a registry and in a repository" if chart.oci else "there is none"

@@ -19,7 +19,7 @@ HELM_VALUES = "argocd-values.yaml"
 
 
 def settings(environments: Iterable[Environment]) -> dict[str, Data]:
-    """Keys and values of argocd-cm. What is ignored in diffs is for each Application to say."""
+    """Return the keys and values of argocd-cm; each Application has its own ignoreDifferences."""
     made = kinds.training(*environments)
     entries: dict[str, Data] = {}
     for kind in SERVED.values():

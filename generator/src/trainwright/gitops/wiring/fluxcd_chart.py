@@ -32,7 +32,7 @@ def _build(site: Site, namespace: str) -> Files:
 
 
 def _objects(site: Site, namespace: str) -> tuple[dict[str, Data], ...]:
-    """What applies the objects of one's own, which no release has: they are files in git."""
+    """Return what applies the user's own objects, which are files in git and part of no release."""
     name = bounded(f"{site.name}-objects")
     own = site.gitops.repository
     metadata = fluxcd.metadata(site, namespace, name)
@@ -80,7 +80,7 @@ def _source_name(site: Site, chart: ChartSource) -> str:
 
 
 def _release(site: Site, namespace: str, run: WiredRun) -> dict[str, Data]:
-    """A release of a run's own, so that a changed job is a new release beside the old one.
+    """Return a HelmRelease for one run: a changed job becomes a new release next to the old one.
 
     An upgrade of the same release would delete the old run.
     """
@@ -155,7 +155,7 @@ def _unfit(site: Site) -> Iterator[InvalidSetting]:
 
 
 def _requires(_site: Site) -> Iterator[Requirement]:
-    """What Flux has to know, of which 2.7 has helm-controller 1.4.
+    """Yield the required Flux versions, and what for. Flux 2.7 has helm-controller 1.4.
 
     https://github.com/fluxcd/helm-controller/blob/v1.6.3/CHANGELOG.md
     """

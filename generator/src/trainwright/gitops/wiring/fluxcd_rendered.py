@@ -95,7 +95,8 @@ def _in_order(
 
 
 def _no_manifests(site: Site) -> str:
-    """What lies beside the manifests, which Flux would take for some where nothing lists them.
+    """Return ignore patterns for the files next to the manifests: without a kustomization.yaml that
+    lists the manifests, Flux would take these for manifests as well.
 
     https://fluxcd.io/flux/components/kustomize/kustomizations/#generating-a-kustomizationyaml-file
     """
@@ -178,7 +179,9 @@ def _expressions(training: tuple[Kind, ...]) -> Iterator[dict[str, Data]]:
 
 
 def _ignored(site: Site, training: tuple[Kind, ...]) -> Iterator[dict[str, Data]]:
-    """What Kueue writes into what has a queue. Items that it adds to a TrainJob are its own."""
+    """Yield `spec.ignore` rules for fields that Kueue writes into queued objects. What it adds to a
+    TrainJob are list items of its own, which need no rule.
+    """
     if not site.queued:
         return
     for kind in training:
@@ -195,7 +198,7 @@ def _ignored(site: Site, training: tuple[Kind, ...]) -> Iterator[dict[str, Data]
 
 
 def _requires(site: Site) -> Iterator[Requirement]:
-    """What Flux has to know, of which 2.9 has kustomize-controller 1.9.
+    """Yield the required Flux versions, and what for. Flux 2.9 has kustomize-controller 1.9.
 
     https://github.com/fluxcd/kustomize-controller/blob/v1.9.4/CHANGELOG.md
     """

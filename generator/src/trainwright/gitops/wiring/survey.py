@@ -127,7 +127,7 @@ def _settings(loaded: LoadedEnvironment) -> Layered:
 
 
 def _earlier(folder: RenderedFolder, today: Environment) -> tuple[Environment, ...]:
-    """The environment as its recorded runs know it, once for all of which a wiring knows alike."""
+    """Return the environments that recorded runs began in, once for each distinct wiring."""
     by_wiring: dict[Data, Environment] = {}
     for record in folder.records.values():
         if record.files:
@@ -221,7 +221,7 @@ def _elsewhere(site: Site, settings: Layered, jobs: int) -> Iterator[Finding]:
 
 
 def _unpinned(site: Site, settings: Layered) -> Iterator[Finding]:
-    """Runs that take the chart of environment.yaml, since nothing says which was theirs."""
+    """Yield a finding if runs use environment.yaml's chart because theirs is not recorded."""
     jobs = [run.job for run in site.runs if not run.pinned]
     if jobs and charts.of_new_runs(site.gitops).pinned:
         path = Pointer("/chart")

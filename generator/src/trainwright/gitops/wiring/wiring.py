@@ -119,7 +119,7 @@ class Requirement:
     what: str
 
     def is_met(self, installed: str) -> bool:
-        """Whether a version has it; one that is not known is taken for new enough."""
+        """Whether an installed version is new enough; an unknown one (empty) counts as such."""
         return not installed or _numbers(installed) >= _numbers(self.version)
 
 
@@ -129,7 +129,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
-    """What one GitOps engine in one mode needs to know of an environment.
+    """How one GitOps engine, in one mode, is configured for an environment.
 
     `namespace` is where the engine usually is. `lists_runs` says whether the output changes with
     the jobs, by what is set, and `reads_values` whether with their values. `unfit` names settings

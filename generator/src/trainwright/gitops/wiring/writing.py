@@ -18,7 +18,7 @@ _MARK = "# Written by Trainwright from "
 
 
 def tree(surveyed: LoadedSites) -> dict[str, str]:
-    """Every file by path: a folder for each environment, and what an engine is told once."""
+    """Return all files by path: a folder per environment, and the files that Argo CD needs once."""
     files = {
         f"{site.environment.name}/{name}": _header(site) + _documents(objects)
         for site in surveyed.sites
@@ -61,7 +61,7 @@ def _header(site: Site) -> str:
 
 
 def _once(surveyed: LoadedSites) -> dict[str, str]:
-    """What an Argo CD is told once, from all environments that one applies."""
+    """Return the files that an Argo CD needs once, for all environments that it applies."""
     if not any(site.gitops.engine == "argocd" for site in surveyed.sites):
         return {}
     applied = (e for e in surveyed.environments if e.gitops.engine == "argocd")
@@ -85,7 +85,7 @@ def _once(surveyed: LoadedSites) -> dict[str, str]:
 
 
 def changes(folder: Path, surveyed: LoadedSites) -> Changes:
-    """What brings a folder up to date. Files there that are not ours are left alone.
+    """Return the changes that bring a folder up to date. Files in it that are not ours are kept.
 
     Only the folders of environments that were surveyed are looked at, so that one can be written
     without the others.

@@ -329,8 +329,8 @@ def _of_trackers(job: Job, name: str) -> dict[str, str]:
 
 
 def _resources(job: Job) -> dict[str, Data]:
-    """Accelerators need requests equal to limits; memory is limited so that a leak hurts only us,
-    unless the spec has it among the requests alone.
+    """Return a job's resources as chart values. Accelerators need requests equal to limits; memory
+    is limited so that a leak hurts only this job, unless the spec has it among the requests alone.
 
     The CPU has a limit only when the spec gives one: throttling a data loader starves the GPU.
     """
@@ -406,7 +406,7 @@ _LONGEST_KEY = 253
 
 
 def _config_keys(paths: Collection[str]) -> dict[str, str]:
-    """The key of each file: its name, unless another one has it, too.
+    """Return each file's ConfigMap key: its name, after a hash if it is too long or not unique.
 
     https://kubernetes.io/docs/concepts/configuration/configmap/#configmap-object
     """
@@ -431,7 +431,7 @@ def _metrics_ports(job: Job) -> list[Data]:
 
 
 def _supporting(job: Job) -> dict[str, Data]:
-    """What comes into being beside the job because the spec asks for it."""
+    """Return the values for the objects that the spec wants created next to the job."""
     external = {
         key: {
             "store": secret.external.store,

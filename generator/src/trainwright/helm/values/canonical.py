@@ -50,7 +50,7 @@ def _unless(text: str, default: str) -> str:
 
 
 def _with(value: V, fields: Mapping[str, Any]) -> V:
-    """A frozen value with other fields; itself where they are what they were."""
+    """Return a frozen value with the given fields; the same object if they are unchanged."""
     other = {name: new for name, new in fields.items() if new != getattr(value, name)}
     changed: V = replace(value, **other) if other else value  # type: ignore[type-var]
     return changed
@@ -75,7 +75,7 @@ def _options(job: Job) -> dict[str, Data]:
 
 
 def _option(takes: Takes, value: Data) -> Data:
-    """A number where one is taken, text where that is, if they come to the same word."""
+    """Return an option's value as the type it takes, if that prints the same; else unchanged."""
     if isinstance(takes, Whole) or takes == NUMBER:
         number = _number(value) if isinstance(value, str) else value
         return number if str(number) == str(value) else value
@@ -90,7 +90,7 @@ def _number(text: str) -> int | float | None:
 
 
 def _preflight(checks: Mapping[str, Data]) -> dict[str, Data]:
-    """Checks that are made, or not, otherwise than without a word."""
+    """Return the preflight checks that are switched on or off contrary to their default."""
     return {
         name: wanted
         for name, wanted in checks.items()
@@ -186,7 +186,7 @@ def _file(file: File) -> File:
 
 
 def _containers(job: Job) -> dict[str, tuple[Container, ...]]:
-    """Init containers and sidecars: what starts last, and goes on, is a sidecar."""
+    """Return init containers and sidecars; trailing init containers that go on are sidecars."""
     written = _each(_container, job.init_containers)
     last = tuple(takewhile(_goes_on, reversed(written)))[::-1]
     ending = written[: len(written) - len(last)]

@@ -11,7 +11,7 @@ from trainwright.helm.values import variables
 
 
 def init_containers(job: Job) -> list[dict[str, Data]]:
-    """What starts before the training, in order: init containers, then native sidecars.
+    """Return the containers that start before training: init containers, then native sidecars.
 
     https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/
     """
@@ -56,7 +56,7 @@ def place(mount: Mount) -> dict[str, Data]:
 
 
 def security(declared: Security) -> dict[str, Data]:
-    """What a container may do, and as whom: what it asks for, and nothing else."""
+    """Return a container's security context: its rights and user, nothing that is not asked for."""
     ids = {
         "runAsUser": declared.run_as_user,
         "runAsGroup": declared.run_as_group,
@@ -69,7 +69,7 @@ def security(declared: Security) -> dict[str, Data]:
 
 
 def rights(declared: Security) -> dict[str, Data]:
-    """What a container may do, of all that only containers say and no pod."""
+    """Return the fields of a container's security context that a pod's does not have."""
     added = list(declared.capabilities)
     # A privileged one has them all, and the API refuses one that may not gain rights.
     dropped = [] if declared.privileged else ["ALL"]

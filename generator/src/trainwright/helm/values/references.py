@@ -79,7 +79,7 @@ def resolved(job: Job, environment: Environment, name: str) -> Resolved:
 
 
 def facts_of(job: Job, environment: Environment, name: str) -> dict[str, RunFact]:
-    """What each reference stands for in a run of the job that is named `name`."""
+    """Return the value of every reference in a run of the job that is named `name`."""
     meeting = TARGETS[job.target].meeting(job, environment, name)
     facts: dict[str, RunFact] = {
         "run.name": name,
@@ -137,7 +137,7 @@ def _checkpoints(job: Job, name: str) -> RunFact:
 
 
 def meeting_place(job: Job, environment: Environment, name: str) -> MeetingPlace | None:
-    """Where the nodes meet, in words of a command line; None where the target cannot say it."""
+    """Return where nodes meet, in command-line words, or None if the target cannot tell all."""
     meeting = TARGETS[job.target].meeting(job, environment, name)
     words = [
         _written(fact)
@@ -198,7 +198,7 @@ def _unknown(at: Pointer, reference: str, shown: str, facts: Mapping[str, RunFac
 
 
 def _beyond(reference: str, shown: str, facts: Mapping[str, RunFact]) -> str:
-    """Return what is wrong with the number of a pod that a role has not; else nothing."""
+    """Return a message if a reference numbers a pod that its role does not have; else empty."""
     match = re.fullmatch(r"(roles\.[a-z0-9-]+\.hosts)\[[^\]]*\]", reference)
     of_role = [fact for fact in facts if match and fact.startswith(f"{match[1]}[")]
     if not of_role:
@@ -215,7 +215,7 @@ def _is_below(at: Pointer, places: tuple[str, ...]) -> bool:
 
 
 def _texts(job: Job) -> Iterator[tuple[Pointer, str]]:
-    """The texts that hold a reference, or what looks like one, by where they are written."""
+    """Yield the position and text of all that has a reference, or what looks like one."""
     texts: list[tuple[Pointer, str]] = []
 
     def visit(at: Pointer, text: str) -> str:
@@ -247,7 +247,7 @@ def _is_in(value: Data) -> bool:
 
 @cache
 def _fields(kind: type) -> tuple[str, ...]:
-    """The names of a dataclass's fields; none of any other type."""
+    """Return the names of a dataclass's fields; empty for any other type."""
     dataclass_fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
     return tuple(field.name for field in dataclass_fields)
 

@@ -25,7 +25,7 @@ _OF_THE_RUN = frozenset(
 def with_roles(
     decided: Mapping[str, Data], job: Job, build: Callable[[Job], Mapping[str, Data]]
 ) -> dict[str, Data]:
-    """The values of a job with those of its roles, and what comes into being for these as well."""
+    """Return a job's values, with those of its roles and of the objects that the roles need."""
     whole = dict(decided)
     of_roles = {}
     made: tuple[_Named, _Named] = _made(decided)
@@ -75,7 +75,7 @@ def _apart(
 
 
 def _renamed(mine: _Named, theirs: _Named, prefix: str) -> dict[str, str]:
-    """The keys to change: of what is something else than what others have by the same."""
+    """Return a new key for each of `mine` under whose key `theirs` has something else."""
     taken = {**theirs, **{name: value for name, value in mine.items() if name not in theirs}}
     changed = {}
     for name, value in mine.items():
@@ -89,7 +89,7 @@ def _renamed(mine: _Named, theirs: _Named, prefix: str) -> dict[str, str]:
 
 
 def _with_supporting(whole: Mapping[str, Data], values: Mapping[str, Data]) -> dict[str, Data]:
-    """What is made beside the run, with what is made for a role: each by its name once."""
+    """Return the job's values with a role's claims and external secrets added, each name once."""
     merged = dict(whole)
     claims = {
         claim["name"]: claim for claim in (*values.get("claims", ()), *whole.get("claims", ()))
@@ -103,7 +103,7 @@ def _with_supporting(whole: Mapping[str, Data], values: Mapping[str, Data]) -> d
 
 
 def _difference(job: Mapping[str, Data], role: Mapping[str, Data]) -> dict[str, Data]:
-    """What a role has otherwise than the job, each value whole: the chart merges none of them."""
+    """Return the values in which a role differs from its job, whole, as the chart merges none."""
     usual = _defaults()
     return {
         key: mine

@@ -20,7 +20,7 @@ def literals(variables: Mapping[str, Variable]) -> dict[str, str]:
 
 
 def sourced(variables: Mapping[str, Variable]) -> dict[str, dict[str, Data]]:
-    """The other variables, as the values of the chart that hold them."""
+    """Return the variables that have a source, grouped by the chart value they belong in."""
     by_source: dict[str, dict[str, Data]] = {}
     for name, value in sorted(variables.items()):
         if isinstance(value, ValueFrom):
@@ -41,7 +41,7 @@ def references(text: str) -> Iterator[str]:
 
 
 def first(values: Mapping[str, Data]) -> list[str]:
-    """The variables that have to stand before the others, since others refer to them.
+    """Return the variables that have to come first, since others refer to them.
 
     A reference to a variable that follows is not replaced:
     https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
@@ -53,7 +53,7 @@ def first(values: Mapping[str, Data]) -> list[str]:
 def entries(
     variables: Mapping[str, Variable], secrets: Mapping[str, SecretKey]
 ) -> list[dict[str, Data]]:
-    """The variables of a container other than the one that trains, as its `env` has them."""
+    """Return the variables of a container other than the one that trains, as its `env` list."""
     by_name: dict[str, dict[str, Data]] = {
         name: {"value": value} if isinstance(value, str) else {"valueFrom": dict(value.source)}
         for name, value in sorted(variables.items())
@@ -65,8 +65,8 @@ def entries(
 
 
 def _referred_to(values: Mapping[str, str], order: list[str]) -> list[str]:
-    """The variables that others refer to, behind those that they need themselves; none where the
-    order is fine as it is.
+    """Return the variables that others refer to, each after those that it refers to itself; empty
+    if `order` is fine as it is.
     """
     place = {name: index for index, name in enumerate(order)}
     needs = {
@@ -85,7 +85,7 @@ def _referred_to(values: Mapping[str, str], order: list[str]) -> list[str]:
 def _visit(
     name: str, needs: Mapping[str, list[str]], ordered: dict[str, None], above: tuple[str, ...]
 ) -> None:
-    """Put a variable behind those that it needs; of a circle one reference stays unmet."""
+    """Add a variable after those that it needs. In a cycle, one reference stays unresolved."""
     if name in ordered or name in above:
         return
     for other in needs.get(name, ()):

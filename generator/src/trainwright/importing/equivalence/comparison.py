@@ -71,7 +71,7 @@ def _sizes(*runs: NormalForm) -> Mapping[str | None, int]:
 
 
 def _together(differing: list[Difference], pods: Mapping[str | None, int]) -> Iterator[Difference]:
-    """What differs alike in all pods of a group, of which there are so many, is said once."""
+    """Yield the differences, with one in place of those that are alike in all pods of a group."""
     alike = Counter(map(_everywhere, differing))
     reported = set()
     for difference in differing:
@@ -95,7 +95,7 @@ def in_every_pod(path: Pointer) -> Pointer:
 
 
 def _canonical(annotation: str) -> str:
-    """An annotation as it is; of one that holds JSON, what it says and not how it is laid out."""
+    """Return an annotation unchanged, or if it holds JSON, independent of the JSON's layout."""
     if not annotation.startswith(("[", "{")):
         return annotation
     try:
@@ -127,7 +127,7 @@ def _take(values_by_path: dict[Pointer, Data], value: Data, path: Pointer) -> No
 
 
 def value_at(run: NormalForm, path: Pointer) -> Data:
-    """The value that `values` of a form has at a position; None where it has none."""
+    """Return the value that `values` has for a run at a position; None if it has none."""
     holder: Data = run
     at = Pointer()
     for part in path.parts:

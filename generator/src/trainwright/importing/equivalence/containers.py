@@ -47,7 +47,7 @@ def places(name: str) -> bool:
 
 
 def environment(pod: Pod) -> tuple[dict[str, str], dict[str, EnvVar]]:
-    """What the job itself sets: values that are known, and variables whose values are not.
+    """Return the variables that the job itself sets: those with known values, then the others.
 
     The pod's own name is none of the job's, even where its operator chooses it.
     """
@@ -91,7 +91,7 @@ def pull_policy(written: str, of: str) -> str:
 
 
 def amount(written: Data) -> str:
-    """A quantity in cores, bytes or pieces; other words as they are."""
+    """Return a quantity as a number of cores, bytes or pieces; any other text unchanged."""
     parsed = quantity.read(written)
     return str(written) if parsed is None else f"{parsed.normalize():f}"
 
@@ -109,7 +109,7 @@ def resources(written: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, s
 
 @lru_cache(maxsize=4096)  # many containers mount at the same few paths
 def normal(path: str, inside: str = "") -> str:
-    """A path, or one inside of it, without what means nothing in it."""
+    """Return a path, or one inside it, without redundant parts such as `.` or a final slash."""
     return str(PurePosixPath(path) / inside)
 
 
@@ -158,7 +158,7 @@ def shared(pod: Pod, volume: str, place: str) -> tuple[str, ...]:
 
 
 def place_in(container: Container, path: str) -> str:
-    """A path in a container beside the one that trains."""
+    """Return a path in a container other than the one that trains, after the container's name."""
     return f"{container.name}:{normal(path)}"
 
 
@@ -269,7 +269,7 @@ def _numbered(probe: Data, numbers: Mapping[str, int]) -> Data:
 
 
 def beyond_defaults(written: Mapping[str, Data]) -> dict[str, Data]:
-    """Fields without those that say what holds without them."""
+    """Return the fields without those that are set to their defaults."""
     return {k: _written_entry(k, value) for k, value in written.items() if value not in _absent(k)}
 
 
@@ -278,7 +278,7 @@ def _absent(key: str) -> tuple[Data, ...]:
 
 
 def _written_entry(key: str, value: Data) -> Data:
-    """False as a word where it is not what holds without it; a probe without its own defaults."""
+    """Return False as a word if True is the default, and a probe without its own defaults."""
     if key.endswith("Probe") and isinstance(value, Mapping):
         return _probe(value)
     return "false" if value is False and True in _DEFAULTS.get(key, ()) else value

@@ -42,7 +42,7 @@ class Restart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """What is under a path: `source` as a Kubernetes volume has it, sizes in bytes.
+    """What is mounted at a path. `source` is a Kubernetes volume source, with sizes in bytes.
 
     `shared` are the other places of a volume that is made for the pod.
     """
@@ -56,7 +56,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """One pod, whatever its operator calls it: the one with rank 0 is the first.
+    """One pod, under whatever name its operator gives it. The first pod is the one with rank 0.
 
     `secrets` and `fields` are variables whose values the cluster has, by where it takes them.
     `files` are those whose text is among the manifests, `modes` their permissions. `resources` are
@@ -159,7 +159,7 @@ def normal_form(
 def of_workload(
     workload: Workload, manifests: tuple[Manifest, ...], *, sampled: bool = False
 ) -> NormalForm:
-    """The normal form of a workload whose pods are known; only of a sample of them if asked for."""
+    """Return a workload's normal form, with all of its pods, or if `sampled` with a sample."""
     workload = _by_roles(workload)
     _, manifest = operators.find(manifests)
     configs = operators.configs(manifests)
@@ -243,7 +243,7 @@ def every(workload: Workload) -> tuple[int, ...]:
 
 
 def sample(workload: Workload) -> tuple[int, ...]:
-    """Pods that stand for all: those of one role have the same template, and differ by number."""
+    """Return the numbers of pods that stand for all: those of a role differ only in number."""
     numbers = every(workload)
     groups = workload.training.groups
     others = {group.role for group in groups[len(groups[0].names) == 1 :]}
@@ -251,7 +251,7 @@ def sample(workload: Workload) -> tuple[int, ...]:
 
 
 def _scheduler_queue(workload: Workload) -> str:
-    """The gang scheduler's queue, unless it is the one that Volcano takes by itself."""
+    """Return the gang scheduler's queue; empty for Volcano's default queue."""
     queue = workload.gang.queue if workload.gang else ""
     return "" if queue == "default" else queue
 
@@ -272,7 +272,7 @@ _OF_TEMPLATE = tuple(f.name for f in fields(OperatedPod) if f.name not in _BY_NU
 def _pods(
     pods: tuple[OperatedPod, ...], places: Mapping[str, tuple[Process, ...]], configs: Configs
 ) -> Iterator[Pod]:
-    """Each pod; those of one template share what does not depend on their number."""
+    """Yield each pod; those of one template share what does not depend on their number."""
     of_template: dict[tuple[int, ...], Pod] = {}
     for pod in pods:
         template = tuple(id(getattr(pod, name)) for name in _OF_TEMPLATE)
@@ -293,7 +293,7 @@ def _pods(
 
 
 def _environment(pod: OperatedPod) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    """The variables whose values are known, and where those of secrets and others come from."""
+    """Return the variables with known values, and the origins of secret ones and of others."""
     env, elsewhere = containers.environment(pod)
     secrets = {name: v.source for name, v in elsewhere.items() if containers.is_secret(v)}
     return env, secrets, {k: v.source for k, v in elsewhere.items() if k not in secrets}

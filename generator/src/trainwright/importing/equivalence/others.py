@@ -27,13 +27,13 @@ _SAID = frozenset(
 
 
 def init(pod: Pod) -> Iterator[dict[str, Data]]:
-    """What runs before, in order, with the sidecars that something after them may need."""
+    """Yield what runs before the training, in order, with sidecars that later ones may need."""
     for container in pod.init:
         yield {"name": container.name, **_container(container, pod)}
 
 
 def sidecars(pod: Pod) -> dict[str, Data]:
-    """What runs alongside and starts last, as the pod's other containers do, by name."""
+    """Return what runs alongside, by name: the last sidecars, and the pod's other containers."""
     return {container.name: _container(container, pod) for container in pod.sidecars}
 
 
@@ -57,7 +57,7 @@ def _container(written: Container, pod: Pod) -> dict[str, Data]:
 
 
 def _counts(entry: Mapping[str, Data]) -> bool:
-    """Whether a variable is the one by which a Job counts its pods."""
+    """Whether a variable is JOB_COMPLETION_INDEX with a number: the pod's index in its Job."""
     return entry.get("name") == "JOB_COMPLETION_INDEX" and text(entry.get("value")).isdigit()
 
 

@@ -16,7 +16,7 @@ from trainwright.objects.pods.pod import Pod
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """One training process. None stands for what the processes agree on only when they meet."""
+    """One training process. A value is None if the processes settle it only at the rendezvous."""
 
     rank: int | None
     local_rank: int
@@ -123,7 +123,7 @@ def _options(command: commands.Command, env: Mapping[str, str]) -> Iterator[tupl
 def processes(
     pods: Pods, shown: tuple[Pod, ...], *, elastic: bool
 ) -> dict[str, tuple[Process, ...]]:
-    """The places of the processes of some of the pods that train together, by the pod's name.
+    """Return the rank, world size and address of each process of the `shown` pods, by pod name.
 
     They are as a launcher will find them; of an elastic training all that is known is where.
     """
@@ -141,7 +141,7 @@ def processes(
 
 
 def _address(pod: Pod, pods: Pods) -> str:
-    """Where the processes look for the others: rank 0, if that is what the address leads to."""
+    """Return where processes look for others: "rank 0" if it leads there, else the address."""
     first = pods.hostnames[0]
     written = _written_address(pod)
     if len(pods) == 1 and written in _LOCAL:

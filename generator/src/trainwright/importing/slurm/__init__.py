@@ -76,7 +76,7 @@ def read(file: str, text: str, values: Mapping[str, str] | None = None) -> Sourc
 
 
 def _refuse_many(given: Mapping[str, Data], text: str, place: Location) -> None:
-    """Refuse an array, but for one whose jobs are the same training, one after the other."""
+    """Refuse a job array, unless its jobs are the same training, one after the other."""
     array = str(given.get("--array", ""))
     is_chain = _CHAIN.fullmatch(array) or array in ("0", "1", "0-0", "1-1")
     if array and (not is_chain or "SLURM_ARRAY" in text):

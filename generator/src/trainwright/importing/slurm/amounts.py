@@ -32,7 +32,7 @@ class NodeAmounts:
 
     @classmethod
     def of(cls, given: Mapping[str, Data], place: Location) -> NodeAmounts:
-        """Those of options. Raises ImportingError for a number that is none."""
+        """Return the amounts that options ask for. Raises ImportingError for an invalid number."""
 
         def number(name: str, otherwise: int = 0) -> int:
             return _whole(given, name, otherwise, place)
@@ -53,7 +53,7 @@ class NodeAmounts:
         )
 
     def variables(self, name: str) -> dict[str, str]:
-        """The variables of a running step that are known before it runs.
+        """Return the environment variables of a step that are known before it runs.
 
         https://slurm.schedmd.com/sbatch.html#SECTION_OUTPUT-ENVIRONMENT-VARIABLES
         """
@@ -128,7 +128,7 @@ def of_step(
     *,
     starts_others: bool,
 ) -> NodeAmounts:
-    """The amounts of a step: what srun says, or one process where the script itself starts it.
+    """Return a step's amounts: those of srun's options, or one process if the script starts it.
 
     Such a process is on the first node alone, unless it starts others.
     """

@@ -83,7 +83,7 @@ def unpacked(words: tuple[str, ...], place: Location) -> InContainer:
 
 
 def _left(given: Mapping[str, Data], place: Location) -> Iterator[NotImported]:
-    """What no pod has by them, and what a spec says otherwise."""
+    """Yield the options that a pod does not get, and those that a spec expresses in another way."""
     for name, why in _WHY.items():
         for value in _texts(given, name):
             yield NotImported(

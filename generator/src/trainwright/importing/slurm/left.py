@@ -88,7 +88,7 @@ def mounts(given: Mapping[str, Data], place: Location) -> Iterator[NotImported]:
 
 
 def commands(file: str, commands: Sequence[ShellCommand], step: Step) -> Iterator[NotImported]:
-    """What the script does beside the step."""
+    """Yield what the script does apart from the step."""
     at = commands.index(step.command)
     for index, command in enumerate(commands):
         place = Location(file, command.line, command.column)

@@ -48,7 +48,7 @@ def is_of_the_command(value: str, step: Step) -> bool:
 
 
 def environment(step: Step) -> dict[str, str]:
-    """What the script exports, but for what the launcher, the target and the image set."""
+    """Return what the script exports, except variables of the launcher, target and image."""
     variables = {k: v for k, v in step.environment.items() if not places(k)}
     variables = {
         name: value
@@ -116,7 +116,7 @@ def job(
 
 
 def service() -> dict[str, Data]:
-    """The Service by which the pods find each other."""
+    """Return the headless Service through which the pods find each other."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -126,7 +126,7 @@ def service() -> dict[str, Data]:
 
 
 def image_name(text: str) -> str:
-    """An image by which Kubernetes pulls it; nothing for a file that enroot unpacks."""
+    """Return the name by which Kubernetes pulls an image; empty for a file that enroot unpacks."""
     plain = text.removeprefix("docker://").replace("#", "/", 1)
     return "" if plain.endswith((".sqsh", ".sif")) or plain.startswith(("/", "$", ".")) else plain
 

@@ -81,7 +81,7 @@ def is_read(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmOptions:
-    """Options that were given, and the words behind them."""
+    """The options that a command line gives, by name, and the words that follow them."""
 
     given: Mapping[str, Data]
     words: tuple[str, ...]

@@ -35,7 +35,7 @@ _SHELL_OPTION = re.compile(r"-[abd-z]*c[a-z]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What a command of a script starts, without all that starts it.
+    """The program that a command of the script starts, without the wrappers in front of it.
 
     `given` are options of srun, pyxis and Apptainer in front of it, `inside` the other commands of
     the shell that srun starts, `runner` the manager of an environment, `unknown` words that stand
@@ -59,7 +59,7 @@ class Step:
 def step_of(
     command: ShellCommand, place: Location, variables: Mapping[str, str], output: SlurmOutput
 ) -> Step:
-    """Return what a command starts. Raises ImportingError for options that are not known."""
+    """Return what a command starts. Raise ImportingError for an unknown option."""
     words = without_wrappers(command.words)
     step = Step(command=command, words=words, environment=command.environment, given={})
     if words and PurePosixPath(words[0]).name == "srun":
@@ -78,7 +78,9 @@ def step_of(
 
 
 def _of_srun(step: Step, place: Location) -> Step:
-    """What srun starts: words without a value in front of it stand for more options."""
+    """Return the step with srun's own options read off its words. An unexpanded variable in front
+    of the program is taken for further options.
+    """
     read = options(place, "srun", step.words[1:])
     words, given = read.words, dict(read.given)
     unknown: list[str] = []
@@ -95,7 +97,7 @@ _NUMBERS = frozenset({"--nodes", "--ntasks", "--ntasks-per-node"})
 
 
 def _more(words: tuple[str, ...], place: Location) -> SlurmOptions | None:
-    """Further options behind a word that stands for some, if a program follows."""
+    """Return the srun options after an unexpanded variable, or None if no program follows them."""
     try:
         read = options(place, "srun", words)
     except ImportingError:
@@ -107,7 +109,9 @@ def _more(words: tuple[str, ...], place: Location) -> SlurmOptions | None:
 
 
 def training_step(steps: Sequence[Step], place: Location, file: str) -> Step:
-    """Return the step that trains: of those that are most likely to, the only one."""
+    """Return the step that trains. Raise ImportingError if no step, or more than one, is most
+    likely to train, or if it is in a loop.
+    """
     likely = _most_likely(steps)
     if not likely:
         raise ImportingError(f"{place}: the script starts neither srun nor a program of Python")
@@ -153,7 +157,7 @@ def asks_hostname(command: ShellCommand) -> bool:
 
 
 def _trains_nothing(step: Step) -> bool:
-    """Whether srun starts what trains nothing, such as `srun hostname` or `srun mkdir`."""
+    """Whether a step is not training but a helper, such as `srun hostname` or `srun mkdir`."""
     name = PurePosixPath(step.words[0]).name if step.words else ""
     is_known = name in HARMLESS or name in PREPARING
     is_known = is_known or starts_ray(step.words)
@@ -203,7 +207,9 @@ def _may_train(step: Step) -> bool:
 
 
 def _in_shell(step: Step, variables: Mapping[str, str], output: SlurmOutput) -> Step:
-    """What trains among the commands of the shell that a step starts, where that is one."""
+    """Return the step with the program that its `sh -c` script trains with, or unchanged if the
+    step starts no shell or the script has no single such program.
+    """
     at = next((i for i, word in enumerate(step.words) if _SHELL_OPTION.fullmatch(word)), 0)
     if not at or len(step.words) <= at + 1 or not _SHELL.fullmatch(step.words[0]):
         return step

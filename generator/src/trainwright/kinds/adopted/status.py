@@ -55,7 +55,7 @@ def _state_of(body: Mapping[str, Data]) -> State:
 
 
 def _words(status: Mapping[str, Data]) -> Iterator[str]:
-    """What is said of the whole in one word, the last word first."""
+    """Yield the one-word states of the whole object in lower case, the most conclusive first."""
     state = status.get("state")
     texts = (
         status.get("jobDeploymentStatus"),

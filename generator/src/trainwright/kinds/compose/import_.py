@@ -25,7 +25,9 @@ _ADDRESS = re.compile(r"(?<![\w.-])([\w.-]++):\d")
 
 
 def services(part: SourceObject) -> Iterator[tuple[str, SourceObject]]:
-    """The objects that stand for the jobs of a file: a service with those that it depends on."""
+    """Yield the name and the object of each job: a service on which no other depends, together with
+    the services that it depends on.
+    """
     written = mapping(part.body.get("services"))
     waits = {
         str(name): dependencies(mapping(service).get("depends_on"))
@@ -54,7 +56,7 @@ def services(part: SourceObject) -> Iterator[tuple[str, SourceObject]]:
 def _published(
     part: SourceObject, roles: Iterable[str], written: Mapping[str, Data]
 ) -> Iterator[NotImported]:
-    """Ports of the machine by which roles are found from outside."""
+    """Yield a note for each port that roles publish on the host, which is not imported."""
     for role in roles:
         for at, port in enumerate(sequence(mapping(written[role]).get("ports"))):
             pointer = Pointer.of("services", role, "ports", at)

@@ -56,7 +56,9 @@ def _pods(manifest: Manifest, _: Sequence[Manifest], __: int | None) -> Workload
 
 
 def _role(name: str, service: Mapping[str, Data]) -> str:
-    """The role of a service: of several that are one, each container by itself, a label says it."""
+    """Return the role of a service: its label's value where each container of a role is a service
+    of its own, else the service's name.
+    """
     return notation.pairs(service.get("labels")).get(ROLE_LABEL, name)
 
 
@@ -67,7 +69,7 @@ def _index(name: str, service: Mapping[str, Data], index: int) -> int:
 
 
 def _serving(services: Mapping[str, Mapping[str, Data]]) -> Iterator[tuple[str, Awaited]]:
-    """The roles on which others depend, and what these wait for."""
+    """Yield each role that other services depend on, and the state of it that they wait for."""
     for dependent in services.values():
         for name, condition in notation.dependencies(dependent.get("depends_on")).items():
             if name in services:
@@ -76,7 +78,7 @@ def _serving(services: Mapping[str, Mapping[str, Data]]) -> Iterator[tuple[str, 
 
 
 def _awaited(condition: str, *, probed: bool) -> Awaited:
-    """What a condition means: a container without a health check serves once it runs."""
+    """Return the state that a condition waits for. Without a health check, running is ready."""
     if condition == "service_completed_successfully":
         return "complete"
     return "ready" if condition == "service_healthy" or not probed else ""
@@ -122,7 +124,7 @@ def _pod(
 
 
 def _aliases(service: Mapping[str, Data]) -> Iterator[str]:
-    """The names beside its own by which others in its networks find a service.
+    """Yield the names besides its own by which a service is reached in its networks.
 
     https://github.com/moby/moby/blob/v28.0.0/daemon/container_operations.go
     """
@@ -133,7 +135,7 @@ def _aliases(service: Mapping[str, Data]) -> Iterator[str]:
 
 
 def _starts_image(service: Mapping[str, Data]) -> bool:
-    """Return whether a service says no program: what begins with an option are arguments."""
+    """Whether a service sets no program; a command that begins with an option is only arguments."""
     first = next(iter(_words(service.get("command"))), "-")
     return not service.get("entrypoint") and first.startswith("-")
 
@@ -162,7 +164,7 @@ def _host_aliases(written: Data) -> list[Data]:
 
 
 def _container(service: Mapping[str, Data]) -> dict[str, Data]:
-    """What a service says that a container has fields for."""
+    """Return the fields of a Kubernetes container that a service sets: `workingDir`, if any."""
     folder = service.get("working_dir")
     return {"workingDir": notation.plain(str(folder))} if folder else {}
 
@@ -232,7 +234,7 @@ def _words(written: Data) -> tuple[str, ...]:
 
 
 def _split(written: str) -> list[str]:
-    """The words of a command line; one with a quote that is not closed is one word."""
+    """Split a command line into words; one with an unclosed quote stays a single word."""
     try:
         return shlex.split(written)
     except ValueError:
@@ -285,7 +287,7 @@ def _mode(written: Data) -> dict[str, int]:
 
 
 def _configs(manifest: Manifest) -> dict[str, dict[str, str]]:
-    """Configs whose content the file itself holds."""
+    """Return the configs whose content is inline in the compose file, by name."""
     return {
         str(name): {"content": notation.plain(text(config["content"]))}
         for name, config in mapping(_file(manifest).get("configs")).items()

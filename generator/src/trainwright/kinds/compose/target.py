@@ -185,7 +185,7 @@ def _called(group: Job) -> str:
 
 
 def _meeting(job: Job, _environment: Environment, _name: str) -> Meeting:
-    """Where the one node that trains meets itself, and roles find it."""
+    """Return the rendezvous of the single training node: loopback, or its host name for a role."""
     if job.role is None:
         return Meeting("127.0.0.1", str(indexed.PORT), "0")
     own = NotKnown("all containers of a role have the same command here", "Set nodes: 1.")

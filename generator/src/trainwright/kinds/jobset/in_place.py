@@ -38,7 +38,7 @@ _PATIENCE = 2147483647
 
 
 def is_on(job: Job, environment: Environment) -> bool:
-    """Whether a run restarts in place: only one that restarts at all."""
+    """Whether a run restarts in place, which takes a restart agent and at least one retry."""
     return job.retries > 0 and bool(environment.targets[job.target].restart_agent)
 
 
@@ -155,7 +155,9 @@ def _account(options: TargetOptions) -> str:
 
 
 def _agents(job: Job, environment: Environment) -> Data:
-    """As environment.yaml has it, but for the account of a job that has one of its own."""
+    """Return the restart agent's image and, unless the job has an account of its own, the service
+    account that environment.yaml gives it; None if the run does not restart in place.
+    """
     if not is_on(job, environment):
         return None
     options = environment.targets[job.target]

@@ -88,7 +88,7 @@ def failure_policy_behind_gate(subject: Subject) -> Iterator[Hit]:
 
 
 def _closed(subject: Subject, row: Behaviour) -> Iterator[str]:
-    """Why the cluster's JobSet refuses what a feature gate opens, where that is known."""
+    """Yield why the cluster's JobSet lacks a gated feature; nothing if its version is not known."""
     options = subject.environment.targets.get(KIND.name)
     version = options.version if options else ""
     if options is None or not version:

@@ -33,7 +33,7 @@ def _state_of(body: Mapping[str, Data]) -> State:
 
 
 def _restarts(status: Mapping[str, Data]) -> int:
-    """Those of the whole set, and those in place: the highest attempt that a pod is in.
+    """Return the number of restarts: of the whole set, or in place (the highest attempt of a pod).
 
     `previousInPlaceRestartAttempt` is one less than that while pods restart.
     https://github.com/kubernetes-sigs/jobset/blob/v0.13.0/pkg/controllers/in_place_restart.go

@@ -36,7 +36,7 @@ def _role(difference: Difference) -> Data:
 
 
 def _never_again(difference: Difference) -> bool:
-    """Whether no pod is made after those that are there."""
+    """Whether the operator makes no more pods: not suspended, and restart policies all Never."""
     edit = difference.edit
     roles = [_role(difference)] if difference.path[1] == "pytorchReplicaSpecs" else []
     roles = roles or list(mapping(edit.new.get("pytorchReplicaSpecs")).values())

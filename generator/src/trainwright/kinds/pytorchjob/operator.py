@@ -85,7 +85,7 @@ class _Job:
 
     @property
     def world_size(self) -> int:
-        """Pods times processes if that is a number, else pods: the words count as one."""
+        """The number of pods times the processes per pod; `auto` and other words count as 1."""
         procs = self.procs or ""
         return sum(self.replicas.values()) * (int(procs) if procs.isdigit() else 1)
 
@@ -126,7 +126,7 @@ def _gang(job: _Job) -> Gang | None:
 
 
 def _of_role(job: _Job, role: str, count: int) -> PodGroup:
-    """The pods of a role, which have one template, of which little depends on the index."""
+    """Return the pods of a role: they share a template, and little depends on the index."""
     container = job.container(role)
     waits = role == _WORKER and _MASTER in job.replicas
     first = build.pod(

@@ -48,7 +48,7 @@ def _state_of(body: Mapping[str, Data]) -> State:
 
 
 def _size(body: Mapping[str, Data]) -> int | None:
-    """How many pods Lattice gives it at present, None as long as it gives none."""
+    """Return the number of pods that Lattice gives the job at present, or None if none yet."""
     return integer(status_of(body).get("currentSize")) or None
 
 

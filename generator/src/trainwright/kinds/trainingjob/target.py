@@ -51,7 +51,9 @@ def injects(job: Job) -> bool:
 
 
 def _rendezvous(job: Job, environment: Environment) -> dict[str, str]:
-    """Where the nodes of torchrun meet without the agent, if the environment says."""
+    """Return torchrun's rendezvous as environment.yaml sets it, for a job without the Lattice
+    agent; else an empty mapping.
+    """
     options = environment.targets[job.target]
     alone = job.launcher == "torchrun" and job.entrypoint.launched and not injects(job)
     if not (alone and options.rendezvous_endpoint):
@@ -154,7 +156,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
 
 
 def _apart(job: Job, rendezvous: str) -> Iterator[Unsupported]:
-    """What keeps the nodes from finding each other; `rendezvous` is the environment's own."""
+    """Yield what keeps the nodes from meeting; `rendezvous` is the one of environment.yaml."""
     many = _sizes(job)[1] > 1
     if many and not injects(job) and job.launcher == "torchrun" and not rendezvous:
         yield Unsupported(

@@ -31,7 +31,7 @@ _REFUSED_BELOW = "accepted, but JobSet's webhook refuses what Trainer makes of i
 
 
 def _since_2_2(difference: Difference) -> bool:
-    """Trainer made its fields immutable with 2.2; that is assumed where nothing is known."""
+    """Whether Trainer is 2.2 or newer, which made its fields immutable; True if unknown."""
     environment = difference.edit.environment
     minor = installed_minor(environment) if environment else None
     return minor is None or minor >= 2
@@ -63,7 +63,7 @@ _OF_2_1 = (
 
 
 def _places_only(difference: Difference) -> bool:
-    """Whether the entries that are not on both sides say nothing of pods but where they go."""
+    """Whether the pod patches that differ set nothing but where pods are placed."""
     old, new = sequence(difference.old), sequence(difference.new)
     entries = [entry for entry in (*old, *new) if entry not in old or entry not in new]
     pods = (mapping(pod.get("spec")) for _, _, pod in patches({difference.field[-1]: entries}))

@@ -69,7 +69,7 @@ def _ignored(runtime: str, job_set: Mapping[str, Data]) -> Iterator[Reason]:
 
 
 def _refuse_patched_roles(part: SourceObject) -> None:
-    """Patches of other groups of pods show that the runtime has several."""
+    """Raise ImportingError if patches target replicated jobs other than the trainer's."""
     patches = part.spec.get("runtimePatches")
     for at, patch in enumerate(patches if isinstance(patches, list) else ()):
         template = mapping(mapping(mapping(patch).get("trainingRuntimeSpec")).get("template"))

@@ -79,7 +79,7 @@ def _merged_list(below: Data, above: Data, identity: str) -> list[Data]:
 
 
 def trained(container: Mapping[str, Data], trainjob: Mapping[str, Data]) -> dict[str, Data]:
-    """A container of the runtime with what a TrainJob's trainer says of it."""
+    """Return a runtime's container with the `spec.trainer` of a TrainJob merged into it."""
     trainer = mapping(trainjob.get("trainer"))
     merged = dict(container)
     merged |= {key: trainer[key] for key in ("image", "command", "args") if key in trainer}
@@ -93,7 +93,7 @@ def trained(container: Mapping[str, Data], trainjob: Mapping[str, Data]) -> dict
 
 
 def upserted(entries: Iterable[Data], more: Iterable[Mapping[str, Data]]) -> list[Data]:
-    """Entries of the same name replaced where they stand, others appended."""
+    """Return the entries and `more`: those of the same name replaced in place, others appended."""
     by_name = {text(entry.get("name")): entry for entry in mappings(list(entries))}
     by_name |= {text(entry.get("name")): entry for entry in more}
     return list(by_name.values())

@@ -95,7 +95,7 @@ def _trained(
     template: Mapping[str, Data],
     nodes: int,
 ) -> Mapping[str, Data]:
-    """The pod with spec.trainer laid over the container `node`; without one nothing is added."""
+    """Return the pod template with spec.trainer, if any, merged into its container `node`."""
     trainer = mapping(train_job.get("trainer"))
     if not trainer:
         return template
@@ -129,7 +129,7 @@ def _torch_env(name: str, procs: str, nodes: int) -> Iterator[Mapping[str, Data]
 def _procs(
     trainer: Mapping[str, Data], torch: Mapping[str, Data], resources: Mapping[str, Data]
 ) -> str:
-    """A number, or `auto` for torchrun to count GPUs; without GPUs the CPUs that are asked for.
+    """Return a number, `auto` for torchrun to count GPUs or, if there are none, the requested CPUs.
 
     As of 2.1: pkg/runtime/framework/plugins/torch/torch.go, EnforceMLPolicy.
     """

@@ -37,7 +37,7 @@ def _runtime(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
 
 
 def _trainjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
-    """A runtime's pods with what the job runs in them, where the runtime is known.
+    """Yield the pod templates of a TrainJob: its runtime's, if known, with the job's own values.
 
     What the job says itself is in one place, so that is where all of it points; other groups of
     pods are where the runtime has them.
@@ -66,7 +66,7 @@ def _trainjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
 
 
 def _processes(runtime: Manifest | None) -> str:
-    """What Trainer sets PET_NPROC_PER_NODE to, unless the job says it."""
+    """Return the PET_NPROC_PER_NODE that Trainer sets by the runtime, unless the job says it."""
     torch = dig(runtime.spec, "mlPolicy", "torch") if runtime else None
     return "" if torch is None else str(mapping(torch).get("numProcPerNode", "auto"))
 

@@ -126,7 +126,7 @@ def missing_gang_scheduler(subject: Subject) -> Iterator[Hit]:
 
 @error("TW205")
 def unknown_runtime(subject: Subject) -> Iterator[Hit]:
-    """Only what is known counts: a runtime of the cluster may be in no file."""
+    """Yield a problem if runtimeRef must be wrong: the cluster may have runtimes in no file."""
     kind, name = runtime_of(subject.manifest)
     namespace = subject.manifest.namespace
     if not name:

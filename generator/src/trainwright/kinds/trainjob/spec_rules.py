@@ -28,7 +28,7 @@ _ALWAYS = frozenset({"runtimeRef", "initializer", "trainer", "suspend", "managed
 
 
 def installed_minor(environment: Environment) -> int | None:
-    """The y of the cluster's Kubeflow Trainer 2.y, or None when the environment does not say."""
+    """Return the y of the cluster's Kubeflow Trainer 2.y, or None if it is not given."""
     options = environment.targets.get(KIND.name)
     parts = options.version.split(".") if options else []
     return int(parts[1]) if len(parts) > 1 and parts[1].isdigit() else None

@@ -29,7 +29,7 @@ def _state_of(body: Mapping[str, Data]) -> State:
 
 
 def _made(body: Mapping[str, Data]) -> tuple[tuple[GroupKind, str], ...]:
-    """Its JobSet, and the Jobs of that, of which Trainer allows one of each name."""
+    """Return the TrainJob's JobSet and the Jobs of that: Trainer allows one per group."""
     name = body["metadata"]["name"]
     groups = [text(group.get("name")) for group in mappings(status_of(body).get("jobsStatus"))]
     return ((_SET, name), *((_JOB, f"{name}-{group}-0") for group in groups))

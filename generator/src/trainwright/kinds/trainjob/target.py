@@ -96,7 +96,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
 
 
 def _not_overridable(job: Job, environment: Environment, minor: int) -> Iterator[Unsupported]:
-    """What a job cannot say about the pods of a runtime that is not its own."""
+    """Yield each field that a job cannot set on the pods of a runtime that is not its own."""
     fields: dict[Pointer, object] = {
         Pointer("/entrypoint/image"): job.entrypoint.image,
         Pointer("/retries"): job.retries,

@@ -14,7 +14,7 @@ from trainwright.objects.pods.template import Container, PodTemplate
 
 
 def main_container(template: PodTemplate, name: str = "") -> Container:
-    """The container of that name; without a name the first. Raises ManifestError without one."""
+    """Return the container of that name (or the first). Raise ManifestError if there is none."""
     container = next((c for c in template.trains if not name or c.name == name), None)
     if container is None:
         wanted = f'container "{name}"' if name else "container"
@@ -33,7 +33,7 @@ def pod(
     fields: Mapping[str, str],
     injected: tuple[EnvVar, ...] = (),
 ) -> Pod:
-    """The pod of a template, reached by its name and without what its operator adds to it.
+    """Return the pod of a template, with its name as host name and nothing its operator adds.
 
     `fields` are values of the downward API that are known beforehand; `injected` follows the
     container's own env.
@@ -125,7 +125,7 @@ def _placement(spec: Mapping[str, Data]) -> Iterator[tuple[str, Data]]:
 
 
 def _rest(spec: Mapping[str, Data], container: Container) -> dict[str, dict[str, Data]]:
-    """The fields that nothing else here reads, so that no field of a template means nothing."""
+    """Return the pod and container fields that nothing else here reads, so that none is lost."""
     by_owner = {
         "pod": {key: value for key, value in spec.items() if key not in _POD_FIELDS},
         "container": {
@@ -137,7 +137,7 @@ def _rest(spec: Mapping[str, Data], container: Container) -> dict[str, dict[str,
 
 
 def _beyond_numbers(container: Container) -> Iterator[tuple[str, Data]]:
-    """What resources say beyond amounts, and ports beyond those of the pod."""
+    """Yield a container's resource claims, and its ports that have a hostPort, if any."""
     claims = mappings(mapping(container.body.get("resources")).get("claims"))
     if claims:
         yield "claims", claims
@@ -165,7 +165,7 @@ def variables(container: Container, fields: Mapping[str, str]) -> tuple[EnvVar, 
 def variables_with(
     declared: Sequence[EnvVar], container: Container, fields: Mapping[str, str]
 ) -> tuple[EnvVar, ...]:
-    """The entries of a container's env in a pod with these fields; others stay as known."""
+    """Return a container's env with downward-API values from `fields`, others as in `known`."""
     replaced = list(declared)
     for at, variable in enumerate(declared):
         if variable.origin and _field(variable) in fields:

@@ -31,7 +31,7 @@ def git_sync(job: Job, environment: Environment) -> str:
 
 
 def mounted(job: Job, environment: Environment) -> Job:
-    """The job with its code as a volume, and with the container that fetches it before the others.
+    """Return the job with its code as a volume, which for git a first init container fetches.
 
     What starts in the pods starts in the code, unless the job says where.
     """

@@ -143,7 +143,7 @@ def _accelerate(job: Job, place: MeetingPlace | None) -> Iterator[str]:
 
 
 def _deepspeed(job: Job, place: MeetingPlace) -> Iterator[str]:
-    """What `deepspeed --no_ssh` starts on each node, without the file of hosts that it reads."""
+    """Yield what `deepspeed --no_ssh` passes to its launcher on each node, without a hostfile."""
     yield f"--world_info={_world_info(job.nodes, job.procs_per_node)}"
     yield f"--node_rank={place.node_rank if job.nodes > 1 else '0'}"
     yield f"--master_addr={place.address}"
@@ -167,8 +167,8 @@ def _encoded(info: Mapping[str, list[int]]) -> str:
 
 
 def read_world_info(option: str) -> Mapping[str, Data]:
-    """The processes of each node, as DeepSpeed's launcher is told them; nothing where they are
-    not said.
+    """Return the processes of each node from the `--world_info` of DeepSpeed's launcher; empty if
+    it is invalid.
     """
     try:
         world = json.loads(base64.urlsafe_b64decode(option))
@@ -178,8 +178,8 @@ def read_world_info(option: str) -> Mapping[str, Data]:
 
 
 def without_devices(word: str) -> str:
-    """The same world, of which no process sees a device: DeepSpeed's launcher sets
-    CUDA_VISIBLE_DEVICES by it, and -1 is none.
+    """Return a `--world_info` word with the same world but no devices: DeepSpeed's launcher sets
+    CUDA_VISIBLE_DEVICES from it, and -1 means none. Other words are returned as they are.
     """
     name, equals, option = word.partition("=")
     info = read_world_info(option) if name == "--world_info" else {}
@@ -201,7 +201,7 @@ def _check(name: str, value: Data) -> str:
 
 
 def read_preflight(option: str) -> dict[str, Data]:
-    """What a job says of its checks that gets such an option; nothing for one that is not ours."""
+    """Return the preflight checks that this option stands for; empty if it is not ours."""
     if not option:
         return {}
     checks: dict[str, Data] = dict.fromkeys(UNASKED_CHECKS, False)
@@ -223,7 +223,9 @@ def starts_runtime(job: Job) -> bool:
 
 
 def restart_policy(job: Job) -> str:
-    """Our entrypoint says by its exit code whether a retry can help; other launchers do not."""
+    """Return the restart policy of a job's pods: ExitCode only for our entrypoint, whose exit code,
+    unlike that of other launchers, says whether a retry can help.
+    """
     if job.retries == 0:
         return "Never"
     return "ExitCode" if starts_runtime(job) else "OnFailure"
@@ -231,7 +233,7 @@ def restart_policy(job: Job) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """Who starts the program, by which options, and where in argv the program's name stands.
+    """The launcher of a program, its options, and where in argv the program's name stands.
 
     `program` is None when the words do not show it: a shell line, `python -c`. A `launcher` of
     "none" means that the container's process is the program itself, "tool" that it is one
@@ -282,7 +284,7 @@ def _module(argv: tuple[str, ...], at: int) -> Command:
 
 
 def _launcher(launcher: LauncherName, argv: tuple[str, ...], at: int) -> Command:
-    """Options up to the first word that is none, to `-m`, or to `--`; then the program."""
+    """Read a launcher's options from argv[at:]; the program follows them, `-m` or `--`."""
     options: dict[str, str] = {}
     is_module, started = False, argv[at - 1]
     while at < len(argv) and argv[at].startswith("-"):

@@ -44,7 +44,7 @@ def is_ambiguous(value: Data, style: FlagStyle) -> bool:
 
 
 def misplaced(name: str, value: Data, style: FlagStyle) -> str:
-    """What of a flag its form cannot say, or nothing."""
+    """Return why a flag cannot be written in this style; empty if it can."""
     form, items = _form(value, style)
     if style.form != PLAIN and _OVERRIDE.search(name):
         return "a name with +, ~, /, @ or : is an override of Hydra"
@@ -64,7 +64,7 @@ def _with_comma(form: str, items: Data, style: FlagStyle) -> str:
 
 
 def unfit_style(style: FlagStyle) -> str:
-    """Why booleans cannot be passed as the style says, or nothing."""
+    """Return why booleans cannot be passed as the style says; empty if they can."""
     if style.form != PLAIN or style.booleans in ("", "value"):
         return ""
     words = {"switch": "k", "negated": "k and no-k"}[style.booleans]
@@ -191,8 +191,9 @@ _EXACT = 25  # characters of a number that Decimal does not round
 
 
 def spelled_as(flags: Mapping[str, Data], others: Mapping[str, Data]) -> dict[str, Data]:
-    """Flags with each decimal number in its spelling among others that have the same number there:
-    1e-4 is 0.0001. Whole numbers stay words, since 1e3 is not an int to a program.
+    """Return the flags, with each decimal number spelled as in `others` where that is the same
+    number: 1e-4 for 0.0001. Whole numbers keep their spelling, since 1e3 is not an int to a
+    program.
     """
     return {name: _spelled_as(value, others.get(name)) for name, value in flags.items()}
 
@@ -232,7 +233,7 @@ def _decimal(value: Data) -> Decimal | None:
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """A program's arguments: words, and behind them flags by name with every mention of each.
+    """A program's arguments: words, then flags by name with the value of every mention.
 
     A name is written as its form is: `lr` for --lr, `-n` for -n, `lr=` for lr=0.1. Two lists of
     arguments with equal flags are the same to any parser that has such flags.
@@ -250,8 +251,8 @@ _NEGATIVE = re.compile(r"-\d.*|-\.\d.*")
 
 
 def parse_arguments(words: Sequence[str]) -> Arguments:
-    """Arguments taken apart; all of them words where a word stands behind flags that it is not
-    part of. `--lr 0.1` and `--lr=0.1` are the same to every parser that has such flags.
+    """Split arguments into words and flags; they are all words if one after the flags belongs to
+    none. `--lr 0.1` and `--lr=0.1` are the same to every parser that has such flags.
     """
     start = next((i for i, word in enumerate(words) if _is_flag(word)), len(words))
     flags: dict[str, tuple[Mention, ...]] = {}

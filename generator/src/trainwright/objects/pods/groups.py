@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PodGroup:
-    """Pods of one template, which differ by their numbers; each is made when it is asked for."""
+    """The pods of one template, which differ by their number; each is made on first access."""
 
     role: str
     names: tuple[str, ...]
@@ -35,7 +35,7 @@ class PodGroup:
 
 
 class Pods(Sequence["Pod"]):
-    """The pods of groups, one group after the other."""
+    """The pods of several groups as one sequence, group after group."""
 
     def __init__(self, groups: Iterable[PodGroup]) -> None:
         self.groups = tuple(group for group in groups if group.names)
@@ -81,7 +81,7 @@ class Pods(Sequence["Pod"]):
         return tuple(group.pod(0) for group in self.groups)
 
     def where(self, condition: Callable[[str], bool]) -> Pods:
-        """Those whose role is one of some."""
+        """Return the pods of those groups whose role satisfies the condition."""
         return Pods(group for group in self.groups if condition(group.role))
 
     def mapped(self, change: Callable[[Pod], Pod]) -> Pods:

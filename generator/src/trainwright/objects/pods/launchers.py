@@ -59,9 +59,9 @@ Takes: TypeAlias = str | tuple[str, ...] | Whole | Spelled
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launcher:
-    """A launcher of processes. `options` are what a job may set, by name with dashes, and what
-    each takes: a sort of value, or words of which it takes one. `decided` are those that follow
-    from fields of the job, which are named. `separator` is what stands between words of a name.
+    """A launcher of processes. `options` are those that a job may set, by name with dashes, and
+    what each takes: a type of value, or a choice of words. `decided` maps options that a job cannot
+    set to the job's fields that decide them. `separator` joins the words of an option's name.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Launcher:
                 yield f"--{written}"
 
     def problem(self, name: str, value: Data) -> tuple[str, str]:
-        """What is wrong with an option, and what to do; nothing where it is right."""
+        """Return what is wrong with an option, and the remedy; both empty if it is right."""
         option = plain(name)
         if option in self.decided:
             by = self.decided[option]
@@ -120,7 +120,7 @@ def _is_number(text: str) -> bool:
 
 
 def _words(words: str) -> Spelled:
-    """One of some words in either case, or its number from 1."""
+    """Return the format of one of several words, in upper or lower case, or its number from 1."""
     names = words.split()
     any_of = "|".join(names)
     return Spelled(

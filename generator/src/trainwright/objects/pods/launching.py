@@ -76,7 +76,7 @@ def _counted(given: dict[str, str]) -> dict[str, str]:
 
 @once
 def alone(container: Container) -> str:
-    """The launcher of a container that knows of no other node unless an option says so."""
+    """Return the container's launcher if it knows of other nodes only by options; else empty."""
     words = container.started
     scripts = [word for word in words if " " in word]
     matches = (_ALONE.search(text) for text in (" ".join(words), *scripts))
@@ -181,7 +181,7 @@ def _lost(script: str, separator: str, after: list[list[str]]) -> str:
 
 @lru_cache(maxsize=256)  # several rules ask, and masters and workers mostly have the same script
 def _steps(script: str) -> tuple[tuple[list[str], str], ...]:
-    """The words of each simple command with what stands behind it; of a line's end, nothing."""
+    """Return each simple command's words and the operator after it, empty at a line's end."""
     return tuple(_each_step(script))
 
 
@@ -197,13 +197,13 @@ def _each_step(script: str) -> Iterator[tuple[list[str], str]]:
 
 
 def training_is_followed(script: str) -> bool:
-    """Whether a script has commands behind the last one that trains."""
+    """Whether a script has commands after the last one that trains."""
     starts = [_starts(words) for words in _commands(script) if words]
     return True in starts and not starts[-1]
 
 
 def _commands(script: str) -> Iterator[list[str]]:
-    """The words of each simple command, without the variables that are set for it."""
+    """Yield the words of each simple command, without leading variable assignments."""
     return (words for words, _ in _steps(script))
 
 

@@ -139,13 +139,13 @@ class Pod:
 
     @property
     def init(self) -> tuple[Container, ...]:
-        """What runs before, in order, with the sidecars that something after them may need."""
+        """The init containers in order, with the sidecars that one after them may need."""
         ends = max((at for at, c in enumerate(self.before, 1) if not c.sidecar), default=0)
         return self.before[:ends]
 
     @property
     def sidecars(self) -> tuple[Container, ...]:
-        """What runs alongside and starts last, as the pod's other containers do."""
+        """Containers that run alongside and start last: sidecars, and the pod's others."""
         return (*self.before[len(self.init) :], *self.beside)
 
     @property
@@ -190,7 +190,7 @@ _REFERENCE = re.compile(r"\$(?:\$|\(([^)]{0,500}+)\))")
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:
-    """`$(VAR)` replaced where VAR is known and left alone where not; `$$` is a dollar sign."""
+    """Return a text with `$(VAR)` replaced if `env` has VAR, else left alone; `$$` becomes `$`."""
 
     def value(match: re.Match[str]) -> str:
         name = match.group(1)

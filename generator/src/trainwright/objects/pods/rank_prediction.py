@@ -16,7 +16,7 @@ _STATIC = ("", "static")  # rendezvous backends under which a node knows its ran
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """One training process as it is foreseen.
+    """One training process, as predicted from the manifests.
 
     None stands for what is unknown beforehand: ranks that a rendezvous hands out, and anything
     of a process that is told neither rank nor world size.
@@ -30,7 +30,7 @@ class Process:
 
 
 def predict(pods: Pods, shown: Iterable[Pod] | None = None) -> tuple[Process, ...]:
-    """The processes of all pods, pod by pod; only those of some if asked for."""
+    """Return the training processes of all pods, pod by pod, or only of those in `shown`."""
     of_command = cache(_trains)
     count = sum(len(g.names) for g in pods.groups if of_command(g.pod(0).command))
     training = [pod for pod in shown or pods if of_command(pod.command)]
@@ -38,7 +38,7 @@ def predict(pods: Pods, shown: Iterable[Pod] | None = None) -> tuple[Process, ..
 
 
 def _trains(command: tuple[str, ...]) -> bool:
-    """Whether a command is none of the entrypoint's tools, whose names hold no variables."""
+    """Whether a command is not one of the entrypoint's tools, whose names contain no variables."""
     return commands.parse(command).launcher != "tool"
 
 
@@ -55,7 +55,7 @@ def _of_pod(pod: Pod, pods: int) -> tuple[Process, ...]:
 
 
 def _process(pod: Pod, env: Mapping[str, str], node_rank: int | None) -> Process:
-    """A process that reads its place from its env and starts no others."""
+    """Return the process of a pod that reads its ranks from its env and starts no others."""
     return Process(
         pod=pod.name,
         local_rank=_number(env.get("LOCAL_RANK")) or 0,
@@ -115,7 +115,7 @@ def _group_of_torchrun(pod: Pod, command: Command, pods: int) -> _Group:
 
 
 def _group_of_accelerate(pod: Pod, command: Command, _pods: int) -> _Group:
-    """What `accelerate launch` is told: a configuration file of its own is not read here."""
+    """Return the group set by the options of `accelerate launch`; its config file is not read."""
     nodes = _number(command.options.get("num-machines")) or 1
     world = _number(command.options.get("num-processes")) or nodes * (_accelerators(pod) or 1)
     node_rank: int | None = None
@@ -125,7 +125,7 @@ def _group_of_accelerate(pod: Pod, command: Command, _pods: int) -> _Group:
 
 
 def _group_of_deepspeed(pod: Pod, command: Command, pods: int) -> _Group:
-    """What DeepSpeed's launcher is told; `deepspeed` by itself knows one node only."""
+    """Return the group set by DeepSpeed's options; plain `deepspeed` knows of one node only."""
     rank = _number(command.options.get("node-rank"))
     info = commands.read_world_info(command.options.get("world-info", ""))
     if info:
@@ -145,7 +145,7 @@ _GROUPS: Mapping[str, Callable[[Pod, Command, int], _Group]] = {
 
 
 def _node_rank(written: str, env: Mapping[str, str], *, own: bool) -> int | None:
-    """Our entrypoint also reads what operators set that know nothing of torchrun."""
+    """Return the node rank; our entrypoint also reads what operators unaware of torchrun set."""
     others = (env.get("RANK"), env.get("JOB_COMPLETION_INDEX")) if own else ()
     return next((n for n in map(_number, (written, *others)) if n is not None), None)
 
@@ -158,6 +158,6 @@ def _number(text: str | None) -> int | None:
 
 
 def _accelerators(pod: Pod) -> int:
-    """What `auto` counts on the node: the accelerators that the pod has for itself."""
+    """Return how many accelerators `auto` counts on the node: those of the pod's limits."""
     limits = pod.resources.get("limits", {})
     return sum(int(n) for name, n in limits.items() if name.endswith("gpu") and n.isdigit())

@@ -78,14 +78,14 @@ RunFact: TypeAlias = str | Variable | NotKnown
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One reference in a text: the name, or None where it has no end, and its offset."""
+    """One `${{ name }}` reference in a text, and its offset; `name` is None if unclosed."""
 
     name: str | None
     start: int
 
 
 def find(text: str) -> Iterator[Reference]:
-    """Every reference of a text. `$${{` is not one: it stands for `${{` itself."""
+    """Yield every reference in a text, but not `$${{`, which stands for `${{` itself."""
     for match in _REFERENCE.finditer(text) if "${{" in text else ():
         if not match["literal"]:
             name = match["name"]
@@ -104,7 +104,7 @@ def replace(text: str, facts: Mapping[str, str]) -> str:
 
 
 def nearest(name: str, of_roles: Iterable[str] = ()) -> str:
-    """The reference that was probably meant, of those of a job with roles too; or nothing."""
+    """Return the reference that was probably meant, `of_roles` included, or an empty string."""
     plain = {_plain(reference): reference for reference in (*REFERENCES, *of_roles)}
     matches = difflib.get_close_matches(_plain(name), (*plain, *_ALSO), n=1, cutoff=_NEAR)
     return {**plain, **_ALSO}[matches[0]] if matches else ""

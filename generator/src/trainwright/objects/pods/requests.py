@@ -19,8 +19,9 @@ _NONE = Decimal()
 
 
 def pod_requests(template: PodTemplate) -> dict[str, Decimal]:
-    """Those of containers and sidecars together, or of an init container beside the sidecars that
-    are started before it, whichever are more; or what is said of the pod as a whole.
+    """Return a pod's resource requests: the larger of containers plus sidecars and any init
+    container plus the sidecars started before it, or what the pod itself sets; with its overhead
+    added.
     """
     running: Amounts = {}  # sidecars so far
     peak: Amounts = {}

@@ -44,7 +44,7 @@ _COMMENT = re.compile(r"\s#")
 
 
 def _configured(container: Container) -> Iterator[Setting]:
-    """The keys that stand at the left of files of configuration, which training is told of."""
+    """Yield the unindented keys of the configuration files that the training is given."""
     for path, content in container.configuration:
         for key, value in _KEY.findall(content):
             setting = _COMMENT.split(value, 1)[0].rstrip()
@@ -86,7 +86,7 @@ def _setting(name: str, value: str, pointer: str, shown: str = "") -> Setting:
 
 @once
 def words(container: Container) -> tuple[str, ...]:
-    """The words of a command line, those in the scripts of shells one by one."""
+    """Return the words of a container's command line, with shell scripts split into their words."""
     return tuple(_words(container))
 
 
@@ -103,7 +103,7 @@ _SPECIAL = re.compile(r"[\"'\\#]")
 
 @lru_cache(maxsize=256)  # masters and workers mostly have the same script
 def _split(script: str) -> tuple[str, ...]:
-    """The words of a script. Where nothing is quoted they are what is between spaces: faster."""
+    """Split a script into words: at whitespace where nothing is quoted, as that is faster."""
     if not _SPECIAL.search(script):
         return tuple(script.split())
     try:
@@ -129,7 +129,7 @@ _OFF = frozenset({"no", "none", "false", "0", "off", "null"})
 
 @once
 def written(container: Container) -> str:
-    """What `settings` are found in, as one text."""
+    """Return all text that `settings` searches: env, command line, configuration files."""
     env = (text(entry.get(key)) for entry in container.env for key in ("name", "value"))
     configured = (content for _, content in container.configuration)
     return "\n".join((*env, *container.started, *configured))

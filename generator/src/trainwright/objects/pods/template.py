@@ -93,7 +93,7 @@ class Container:
 
     @cached_property
     def configuration(self) -> tuple[tuple[str, str], ...]:
-        """The files of YAML that what is started is told of, with their paths."""
+        """The YAML files that the container's command line names, as pairs of path and content."""
         named = named_in(" ".join(self.started), self.files)
         return tuple(item for item in named if item[0].endswith((".yaml", ".yml")))
 
@@ -178,7 +178,7 @@ class PodTemplate(ObjectBody):
     host: str = ""
 
     def alike(self, other: PodTemplate) -> bool:
-        """Whether the pods differ in nothing but what the object calls them and how many."""
+        """Whether the pods are the same apart from their number and what the object calls them."""
         return (
             self.body == other.body
             and (self.retried, self.partial, self.claimed)

@@ -29,7 +29,7 @@ def outcomes(
     namespaces: Mapping[str, str],
     scratch: Path,
 ) -> tuple[Outcome, Outcome]:
-    """The outcome with the tool's own chart and with another, and what is found in manifests.
+    """Return the outcomes with the tool's own chart and the other, with their manifests' findings.
 
     `made` is in the folder "before" of `scratch`; `namespaces` are those of the environments.
     """
@@ -88,7 +88,7 @@ def _write(copy: Path, job: str, files: Files) -> None:
 
 
 def _is_same(one: Files, other: Files) -> bool:
-    """Whether files say the same, whatever the comment on top of them."""
+    """Whether two sets of files are the same apart from their leading comments."""
     bodies = ({file: _TOP.sub("", text) for file, text in side.items()} for side in (one, other))
     return next(bodies) == next(bodies)
 

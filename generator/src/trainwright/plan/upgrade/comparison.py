@@ -37,7 +37,7 @@ class Environments:
 
 
 def compare(present: Jobs, before: Outcome, after: Outcome, environments: Environments) -> Upgrade:
-    """What the upgrade from one outcome to another does.
+    """Return what the upgrade from one outcome to the other changes.
 
     `present` are SHA-256 sums of the runs that there are, by job.
     """
@@ -177,7 +177,7 @@ def _findings(before: Iterable[Finding], after: Iterable[Finding]) -> list[Findi
 
 
 def _paired(old: list[Finding], new: list[Finding]) -> Iterator[FindingChange]:
-    """Changes among findings of one rule at one place: those of the same words belong together."""
+    """Yield the changes among findings of one rule at one place, paired by equal messages first."""
     new_messages = {finding.message for finding in new}
     old = sorted(old, key=lambda finding: (finding.message not in new_messages, finding.message))
     words = [finding.message for finding in old]

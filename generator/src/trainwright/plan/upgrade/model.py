@@ -15,7 +15,7 @@ Jobs = Mapping[str, Files]  # by "env/job"
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A version of the tool and the chart that it renders with; "" for what is not known."""
+    """A version of the tool and of the chart that it renders with; "" if unknown."""
 
     tool: str
     chart: str = ""
@@ -26,7 +26,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one version makes of a repository.
+    """What one version of the tool renders and finds in a repository.
 
     `runs` are SHA-256 sums of the files that it leaves of the runs that there are, `next_runs` the
     texts that it renders where there is none yet, values among them. `refused` says per environment

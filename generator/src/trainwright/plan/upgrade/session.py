@@ -18,7 +18,8 @@ from trainwright.specs.select import select
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeOptions:
-    """Two versions by path: None for `before` is the running one, None for `after` the old one.
+    """Two versions by path: None for `before` is the running one, None for `after` that of
+    `before`.
 
     `chart` is another chart, a folder or an archive, which the old version's values are given to.
     """

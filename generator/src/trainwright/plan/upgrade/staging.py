@@ -24,7 +24,7 @@ _AT_ONCE = 500  # jobs that one command line names
 
 
 def environment(scratch: Path, today: str) -> dict[str, str]:
-    """What processes are told, so that they leave nothing behind and both find the same."""
+    """Return the env in which processes leave no files behind and both find the same."""
     return {
         "GIT_CEILING_DIRECTORIES": str(scratch.resolve()),  # a copy is in no repository
         "NO_COLOR": "1",
@@ -38,7 +38,7 @@ def environment(scratch: Path, today: str) -> dict[str, str]:
 def outcome(
     installed: Installed, root: Path, selected: tuple[Selection, ...], copy: Path
 ) -> Outcome:
-    """What a version renders and finds, first beside the runs that there are, then without them.
+    """Return what a version renders and finds, first with the existing runs, then without them.
 
     `copy` is a folder that is made for that.
     """
@@ -65,8 +65,8 @@ def outcome(
 
 
 def copy_sources(root: Path, copy: Path) -> None:
-    """The folder of environments, links as they are, without what is neither file nor folder; and
-    the files of the repository that specs name, no link among them.
+    """Copy environments/, with links kept and special files left out, and the files of the
+    repository that specs name, without links.
     """
 
     def special(folder: str, names: list[str]) -> Iterable[str]:
@@ -128,7 +128,7 @@ def _specs(tree: Tree) -> Iterator[str]:
 
 
 def _partial_specs(data: Mapping[str, Data]) -> Iterator[Mapping[str, Data]]:
-    """What a file says about jobs: a job spec as a whole, defaults of any other file."""
+    """Yield a file's data, which may be a job spec, and the defaults in it and in its pools."""
     pools = data.get("pools")
     below = pools.values() if isinstance(pools, Mapping) else ()
     candidates = (data, *(lookup(holder, "/defaults") for holder in (data, *below)))
@@ -138,7 +138,7 @@ def _partial_specs(data: Mapping[str, Data]) -> Iterator[Mapping[str, Data]]:
 def _over_runs(
     installed: Installed, selected: tuple[Selection, ...], copy: Path
 ) -> Iterator[tuple[str, str]]:
-    """Render beside the runs that there are; why an environment is refused, where one is.
+    """Render next to the existing runs; yield each environment that is refused, and why.
 
     Nothing is written while there are errors: so each environment apart, if there are any.
     """
@@ -230,7 +230,7 @@ def rendered_sums(root: Path, environments: Iterable[str]) -> Jobs:
 def manifest_findings(
     installed: Installed, copy: Path, environments: Iterable[str]
 ) -> Iterator[Finding]:
-    """What a version finds in the manifests of a copy, whatever rendered them."""
+    """Yield a version's findings in the manifests of a copy, whatever rendered them."""
     for name in environments:
         rendered = folder_of(name)
         if (copy / rendered).is_dir():
@@ -252,7 +252,7 @@ def _path(job: str, file: str) -> str:
 
 
 def _chart(root: Path, environments: Iterable[str]) -> str:
-    """The version of the chart, as the records say that are of a format known here."""
+    """Return the chart's version by the first record in a format known here; empty without one."""
     for name in environments:
         for record in RenderedFolder(Folder(root), name).records.values():
             return record.chart

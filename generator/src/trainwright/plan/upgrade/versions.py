@@ -36,7 +36,7 @@ class UpgradeError(TrainwrightError):
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """How a verb ended: 0 or 1, as every version has it, and what it printed."""
+    """The exit code of a subcommand, 0 or 1 in every version, and what it printed."""
 
     code: int
     out: str
@@ -45,7 +45,7 @@ class CommandResult:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """An installed version: the command that starts it, and what its processes are told."""
+    """An installed version: the command that starts it, and extra env for its processes."""
 
     command: tuple[str, ...]
     version: str = ""
@@ -90,7 +90,7 @@ class Installed:
 
 
 def _excerpt(complaint: bytes) -> str:
-    """The errors in what was printed; without any its last lines, where a traceback's reason is."""
+    """Return the first error lines of stderr, or else its last lines (a traceback's reason)."""
     lines = complaint.decode(errors="replace").strip().splitlines()
     errors = [line for line in lines if line.startswith("error")]
     return "\n".join(errors[:_SHOWN] or lines[-_SHOWN:])
@@ -158,7 +158,7 @@ def _unpacked(wheel: Path, scratch: Path) -> Path:
 
 
 def _refuse_hazard(wheel: Path, member: zipfile.ZipInfo) -> None:
-    """Raise UpgradeError for what pip would not install: zipfile itself gives it another place."""
+    """Raise UpgradeError for a member that pip refuses, and zipfile would extract elsewhere."""
     kind = stat.S_IFMT(member.external_attr >> 16)  # 0 where it was packed without
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise UpgradeError(

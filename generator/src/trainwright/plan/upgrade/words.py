@@ -30,7 +30,7 @@ def runs(upgrade: Upgrade) -> str:
 
 
 def touched(upgrade: Upgrade) -> Iterator[tuple[str, Sequence[str]]]:
-    """The jobs whose runs do not stay as they are, by why."""
+    """Yield each reason for which runs do not stay as they are, with the jobs that it affects."""
     run_changes = upgrade.runs
     if run_changes.changed:
         yield (
@@ -46,7 +46,7 @@ def touched(upgrade: Upgrade) -> Iterator[tuple[str, Sequence[str]]]:
 
 
 def next_runs(upgrade: Upgrade) -> str:
-    """One line about what would be rendered if each job began a run."""
+    """Return one line that counts the jobs by how their next runs would be rendered."""
     differ = sum(len(difference.jobs) for difference in upgrade.differences)
     ways = plural(len(upgrade.differences), "way")
     counted = (
@@ -74,7 +74,7 @@ def severity(change: FindingChange) -> str:
 
 
 def verdict(upgrade: Upgrade) -> str:
-    """One line: what to do."""
+    """Return one line on what to do."""
     if upgrade.blocked:
         return "The upgrade breaks what works today: see above."
     if upgrade.differences:

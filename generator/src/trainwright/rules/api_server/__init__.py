@@ -32,7 +32,7 @@ _ELSEWHERE = {"PodSpec": ("containers", "initContainers", "ephemeralContainers")
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The version of Kubernetes, and whether its schemas say which words a field takes."""
+    """A Kubernetes version, and whether its schemas list the values that a field may have."""
 
     version: str
     worded: bool = False
@@ -168,7 +168,7 @@ def _words(definition: str, version: str) -> Mapping[str, tuple[Data, ...]]:
 
 
 def _among(words: Mapping[str, tuple[Data, ...]]) -> Check:
-    """One of the words of a field, where the schema of the object says text."""
+    """Return a check that fields have one of their values, where the schema allows any string."""
 
     @about(*words)
     def check(body: Mapping[str, Data]) -> Iterator[Problem]:

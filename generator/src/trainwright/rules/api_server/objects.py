@@ -155,7 +155,7 @@ def _job_of_a_schedule(body: Mapping[str, Data]) -> Iterator[Problem]:
 
 
 def _ports(body: Mapping[str, Data]) -> Iterator[Problem]:
-    """Ports of which there are several have names; those of nodes are of some types alone."""
+    """Yield unnamed ports among several, and node ports used twice or by the wrong Service type."""
     ports = mappings(body.get("ports"))
     seen = set()
     for index, port in enumerate(ports):
@@ -264,7 +264,7 @@ _TOKEN, _ACCOUNT = "kubernetes.io/service-account-token", "kubernetes.io/service
 
 
 def _secret(body: Mapping[str, Data]) -> Iterator[Problem]:
-    """The keys that a type needs; what they hold is not shown."""
+    """Yield missing or malformed keys of a Secret's type, and excess size; values are not shown."""
     data = {key: _decoded(value) for key, value in mapping(body.get("data")).items()}
     data |= {key: text(value).encode() for key, value in mapping(body.get("stringData")).items()}
     kind = text(body.get("type"))

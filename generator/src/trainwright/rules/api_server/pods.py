@@ -47,7 +47,7 @@ _ANNOTATIONS: Mapping[str, Form] = {
 
 
 def annotation_problems(template: PodTemplate) -> Iterator[Problem]:
-    """Annotations that hold what nothing reads, or are about containers that are not there."""
+    """Yield annotations with invalid values, or about containers that do not exist."""
     annotations = template.annotations
     named = (*template.containers, *template.ephemeral) if annotations else ()
     names = {container.name for container in named}
@@ -118,7 +118,7 @@ def _match_labels(body: Mapping[str, Data]) -> Iterator[Problem]:
 
 @about("matchLabelKeys")
 def _match_label_keys(body: Mapping[str, Data]) -> Iterator[Problem]:
-    """Keys whose values the server adds to a selector, as those of the pod itself."""
+    """Yield invalid label keys whose values the server takes from the pod into a selector."""
     selector = body.get("labelSelector")
     keys = sequence(body.get("matchLabelKeys"))
     other = sequence(body.get("mismatchLabelKeys"))
@@ -197,7 +197,7 @@ _MOUNTED_BY_PATH = "a volume that is a device is a claim (persistentVolumeClaim 
 
 
 def _every(body: Mapping[str, Data]) -> Iterator[tuple[Pointer, Mapping[str, Data], bool]]:
-    """Each container, where it is, and whether it ends before the others start."""
+    """Yield each container's position, its body, and whether it ends before the others start."""
     for field in ("containers", "initContainers"):
         for index, container in enumerate(mappings(body.get(field))):
             ends = field == "initContainers" and container.get("restartPolicy") != "Always"
@@ -232,7 +232,7 @@ def _resizing(body: Mapping[str, Data]) -> Iterator[Problem]:
 
 
 def _container_restarts(body: Mapping[str, Data]) -> Iterator[Problem]:
-    """Policies of containers before they had rules of their own: of sidecars alone."""
+    """Yield each restartPolicy that containers could not have before restart rules."""
     for at, container, _ in _every(body):
         policy, init = container.get("restartPolicy"), at.parts[0] == "initContainers"
         if policy is not None and not (init and policy == "Always"):

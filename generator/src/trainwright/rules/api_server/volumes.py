@@ -34,7 +34,7 @@ def _claims(body: Mapping[str, Data]) -> Iterator[Problem]:
 
 
 def _sources(body: Mapping[str, Data]) -> Iterator[Problem]:
-    """What a claim is filled with, which has two names: both say the same."""
+    """Yield a problem if dataSource and dataSourceRef, which both name a claim's source, differ."""
     old, new = body.get("dataSource"), body.get("dataSourceRef")
     if old is not None and new is not None and old != new:
         yield Pointer("/dataSource"), "dataSource and dataSourceRef differ"

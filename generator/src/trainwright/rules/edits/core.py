@@ -21,7 +21,7 @@ def _grows(difference: Difference) -> bool:
 
 
 def _unbound(difference: Difference) -> bool:
-    """Whether the claim as the cluster has it says that it has no volume; git does not know."""
+    """Whether the status of the claim in the cluster says it is unbound; git has no status."""
     return dig(difference.edit.before.body, "status", "phase") in ("Pending", "Lost")
 
 

@@ -105,7 +105,7 @@ def _label(name: str, why: str, when: Condition) -> tuple[EditRow, ...]:
 
 
 def _gate(difference: Difference) -> bool:
-    """Whether a gate is there that was not, of those that a comma separates."""
+    """Whether the edit adds a gate to the comma-separated list."""
     was, now = (str(text or "").split(",") for text in (difference.old, difference.new))
     return not {*map(str.strip, now)} <= {*map(str.strip, was), ""}
 

@@ -72,7 +72,7 @@ def _is_refused(outcomes: tuple[EditOutcome, ...]) -> bool:
 
 
 def _until_admitted(refused: EditOutcome) -> EditOutcome:
-    """What is refused of a job that runs, where its queue may still hold it back."""
+    """Return the outcome where the queue may hold the job back: refused only once it runs."""
     why = f"taken while the job waits in its queue, and no longer: {refused.why}"
     return replace(refused, rule=EDIT_RULES[rules.UNTIL_ADMITTED.id], why=why)
 

@@ -48,7 +48,7 @@ _LASTING = (*TRAINING, PERSISTENTVOLUMECLAIM)
 
 
 def _kept(manifest: Manifest, environment: Environment | None) -> str:
-    """Why an object stays in the cluster when it leaves git, or nothing."""
+    """Return why an object stays in the cluster when removed from git; empty if it does not."""
     if manifest.group_kind not in _LASTING:
         return ""
     end = stays_until(manifest, environment)

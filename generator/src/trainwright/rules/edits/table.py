@@ -43,5 +43,5 @@ def reported_by(rule: str) -> tuple[EditRow, ...]:
 
 
 def as_held(manifest: Manifest) -> Manifest:
-    """An object with what its server writes where nothing is said."""
+    """Return an object as its API server stores it, with defaults in unset fields."""
     return filled(manifest, _DEFAULTS.get(manifest.group_kind, ()))

@@ -27,8 +27,8 @@ _NO_BRANCH = re.compile(r"[0-9a-f]{40}|refs/tags/.+|HEAD")
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """The branches that a clone knows, the one that others are merged into, if it knows that, and
-    where the remote is. One that fetches some of them only, as CI does, is not `complete`.
+    """The branches that a clone knows, the default branch ("" if not known), and the remote's URL.
+    A clone that fetches only some branches, as CI does, is not `complete`.
     """
 
     names: frozenset[str]
@@ -55,7 +55,7 @@ class Branches:
         )
 
     def lacks(self, names: Iterable[str]) -> bool:
-        """Whether the repository is known to have none of them."""
+        """Whether the repository is known to have none of these branches."""
         return self.complete and bool(self.names) and self.names.isdisjoint(names)
 
 
@@ -64,7 +64,7 @@ def _short(reference: str) -> str:
 
 
 def followed(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
-    """Whether the branch that an engine follows is there, and is the one that is merged into."""
+    """Check that each branch an engine follows exists and is the one pull requests go into."""
     environments = Workspace(Folder(root)).environments.values()
     sites = [Site(environment=each) for each in environments if _follows(each.gitops)]
     diagnoses = list(_of_sites(sites, Branches.of(git.find(root)[0]))) if sites else []

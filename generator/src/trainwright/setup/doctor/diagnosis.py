@@ -19,7 +19,7 @@ class State(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """How it is with one thing. `remedy` and `effect` are empty when there is nothing to do."""
+    """A check's result for one thing; `remedy` and `effect` are empty if nothing is to be done."""
 
     about: str
     state: State

@@ -37,7 +37,7 @@ LIVE = {"kueue": compared_kueue, "sources": compared_sources}
 
 
 def examine(root: Path, options: BuildOptions, *, live: bool = False) -> tuple[Diagnosis, ...]:
-    """Every check; one that cannot be made says so, and stops no other."""
+    """Return what every check finds; one that cannot be made is an error, and stops no other."""
     diagnoses: list[Diagnosis] = []
     for about, check in {**CHECKS, **(LIVE if live else {})}.items():
         try:

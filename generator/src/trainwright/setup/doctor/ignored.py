@@ -104,8 +104,8 @@ def _needed(root: Path) -> dict[str, str]:
 def _asked(
     repository: git.Repository, paths: Collection[str]
 ) -> tuple[Mapping[str, _Line], Mapping[str, str]]:
-    """The lines by which git ignores these files and the folders around them, and by folder why it
-    could not be asked.
+    """Return the lines by which git ignores these files or the folders around them, by path, and by
+    folder why git could not tell.
     """
     around = (folder for path in paths for folder in _around(PurePosixPath(path)))
     every = sorted({*paths, *around}, key=lambda path: (_folder(path), path))
@@ -123,7 +123,9 @@ def _asked(
 
 
 def _around(path: Path | PurePosixPath) -> list[str]:
-    """The folders around a file, with the slash by which git takes what is not there for one."""
+    """Return the folders around a file, each with a slash at its end, so that git takes one that
+    does not exist for a folder.
+    """
     return [f"{folder.as_posix()}/" for folder in path.parents if folder.name]
 
 
@@ -149,7 +151,7 @@ def _lines(repository: git.Repository, paths: Iterable[str]) -> dict[str, _Line]
 
 
 def _of_folder(folder: str, inside: Path) -> str:
-    """The pattern of a folder of rendered files; empty for any other, which has others' files."""
+    """Return the pattern of a folder of rendered files, or "" for one that has other files too."""
     path = PurePosixPath(folder)
     at = inside / ENVIRONMENTS
     below = path.relative_to(at).parts[1:] if path.is_relative_to(at) else ()
@@ -157,8 +159,8 @@ def _of_folder(folder: str, inside: Path) -> str:
 
 
 def _remedy(line: _Line, patterns: list[str], top: Path, environments: Path) -> str:
-    """The removal of a line, or those that do without it in the same file, or in the first of the
-    repository's; a file further below has the last word.
+    """Return the advice: remove the line, or add patterns that undo it at the end of the same file,
+    or else of the .gitignore at the top of the repository. (A file further down has the last word.)
     """
     own = line.file.name == ".gitignore" and line.file.resolve().is_relative_to(top.resolve())
     file = line.file if own else top / ".gitignore"

@@ -35,7 +35,7 @@ def kueue(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
 
 
 def compared_kueue(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
-    """Compare each environment with its cluster: what cannot be read hides no other environment."""
+    """Compare each environment with its cluster; one that cannot be read hides no other."""
     workspace = Workspace(Folder(root))
     environments = _queueing(workspace)
     if not environments:
@@ -87,7 +87,7 @@ def _compared(workspace: Workspace, environment: Environment) -> Iterator[Diagno
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Difference:
-    """What is not as environment.yaml says: the line to write, and which rules go wrong by it."""
+    """A difference from environment.yaml: the line to write, and which rules it misleads."""
 
     key: str
     line: str
@@ -111,7 +111,7 @@ def _diagnosis(
 
 
 def _differences(declared: Kueue, live: Kueue) -> Iterator[_Difference]:
-    """Each field by itself: the others are taken to be as the cluster has them."""
+    """Yield each field that differs by itself: the others are taken to be as in the cluster."""
     if not live.version:
         live = replace(live, version=declared.version)
     yield from _version(declared, live)

@@ -42,7 +42,9 @@ def helm_engine(_root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
 
 
 def cluster(_root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
-    """Only the verbs that look at a cluster need one, and this is none of them."""
+    """Report the kubeconfig files, without contacting a cluster; a missing one is no error, since
+    only commands that read a cluster need it.
+    """
     configured = os.environ.get("KUBECONFIG", str(Path.home() / ".kube" / "config"))
     there = [path for path in configured.split(os.pathsep) if path and Path(path).is_file()]
     message = ", ".join(there) if there else "no kubeconfig: status and logs cannot reach a cluster"

@@ -74,7 +74,7 @@ def _index_files(root: Path) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Attribute:
-    """What .gitattributes has to say of a file of an environment; `wanted` are git's answers."""
+    """A git attribute that a file of an environment should have; `wanted`: git's answers if so."""
 
     path: str  # below environments/<env>/
     pattern: str

@@ -109,7 +109,7 @@ def _in_files(root: Path, runs: Sequence[_Run]) -> Iterator[Diagnosis]:
 
 
 def _entries(root: Path) -> Iterator[Path]:
-    """What lies in the repository beside the environments."""
+    """Yield the visible folders and YAML or JSON files beside environments/, but no links."""
     for entry in sorted(root.iterdir()):
         hidden = entry.name == ENVIRONMENTS or entry.name.startswith(".") or entry.is_symlink()
         if not hidden and (entry.is_dir() or entry.suffix in (".yaml", ".yml", ".json")):
@@ -117,7 +117,7 @@ def _entries(root: Path) -> Iterator[Path]:
 
 
 def _parts(root: Path, entry: Path, words: Sequence[bytes]) -> Iterator[SourceObject]:
-    """The objects of files that have one of the words."""
+    """Yield the objects of files that contain any of the words."""
     try:
         files = reading.gather((str(entry),))
     except SourceError:  # a folder without manifests

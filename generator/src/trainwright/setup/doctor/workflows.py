@@ -75,7 +75,7 @@ class _Use:
 
     @property
     def permissions(self) -> Data:
-        """What the job's token may do; None where the file does not say."""
+        """The permissions of the job's token, or None if the file does not set them."""
         of_job = lookup(self.document.data, f"{self.job}/permissions")
         return self.document.data.get("permissions") if of_job is None else of_job
 
@@ -133,7 +133,9 @@ def _complaints(use: _Use) -> Iterator[Diagnosis]:
 
 
 def _for_no_branch(uses: list[_Use], branches: Branches) -> Iterator[Diagnosis]:
-    """Reviews of pull requests into branches of which there is none; a pattern may be for any."""
+    """Yield a warning for each workflow that reviews pull requests only into branches that do not
+    exist. Patterns are not judged, as they may match any branch.
+    """
     for use in uses:
         event = "/on/pull_request/branches"
         wanted = lookup(use.document.data, event)

@@ -88,7 +88,7 @@ def _refuse_invalid(environment: str) -> None:
 
 
 def _places(path: str, answers: Answers) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Where a file of the template goes, and what its names stand for there."""
+    """Yield where a file of the template goes, with the values of its placeholders there."""
     each = answers.environments if _ENVIRONMENT in path else answers.environments[:1]
     for name in each[:1] if path.startswith(_EXAMPLE) else each:
         yield path.replace(_ENVIRONMENT, name), _values(answers, name)
@@ -141,7 +141,7 @@ def _security(target: str) -> str:
 
 
 def _options(target: str) -> str:
-    """What an environment says of a target: the version of its operator, where it has one."""
+    """Return a target's YAML in environment.yaml: its operator's version if it has one, or {}."""
     environment_schema = json.loads(
         (schema.FOLDER / "environment.schema.json").read_text(encoding="utf-8")
     )
@@ -151,7 +151,7 @@ def _options(target: str) -> str:
 
 
 def _off_cluster(target: str) -> bool:
-    """Whether what a target renders is no object of Kubernetes: nothing ends it after a time."""
+    """Whether a target renders no Kubernetes objects, so that nothing ends a run after a time."""
     return TARGETS[target].envelope is not None
 
 
@@ -184,7 +184,9 @@ def address(remote: str) -> str:
 
 
 def write(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write files below a folder, all or none: nothing that is there is touched."""
+    """Write new files below a folder. Raise InitError, before any is written, if one exists already
+    or lies below a symbolic link.
+    """
     for parent in sorted({parent for path in texts for parent in PurePosixPath(path).parents}):
         if parent != PurePosixPath() and (folder / parent).is_symlink():
             raise InitError(f"{folder / parent} is a symbolic link, which could lead elsewhere")
