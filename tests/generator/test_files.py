@@ -101,7 +101,7 @@ def test_a_script_in_the_spec_is_a_file_beside_the_others(repository: Repository
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_target_carries_text(target: str, repository: Repository) -> None:
-    from trainwright import equivalence
+    from trainwright.importing import equivalence
     from trainwright.render import objects
 
     version = ': {version: "1.9", restrictedInitContainer: true}' if target == "pytorchjob" else ""
