@@ -63,7 +63,7 @@ def _nodes(
         name = f"node-{node}-{rank}"
         start(
             name,
-            ["process.py", str(SCRIPT), *arguments],
+            ["launch/process.py", str(SCRIPT), *arguments],
             RANK=str(rank),
             LOCAL_RANK=str(rank),
             MASTER_PORT=str(stores[node].port),

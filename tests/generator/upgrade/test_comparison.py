@@ -107,7 +107,7 @@ def test_no_diff_shows_a_credential() -> None:
     after = {"prod/llm": {"job.yaml": "env:\n- name: HF_TOKEN\n  value: " + secret + "\n"}}
     found = upgrade(outcome(OLD, next_runs=before), outcome(NEW, next_runs=after))
     for name in FORMATS:
-        assert secret not in written("upgrade", name, found, STYLE)
+        assert secret not in written("plan.upgrade", name, found, STYLE)
 
 
 def test_runs_by_what_becomes_of_them() -> None:
@@ -175,7 +175,7 @@ def test_what_breaks_blocks(case: str) -> None:
     found = upgrade(outcome(OLD, **before), outcome(NEW, **after))
     assert found.blocked is blocked
     words = "breaks" if blocked else "No run changes"
-    assert words in written("upgrade", "text", found, STYLE)
+    assert words in written("plan.upgrade", "text", found, STYLE)
 
 
 def test_a_comment_fits_whatever_is_in_it() -> None:
@@ -185,7 +185,7 @@ def test_a_comment_fits_whatever_is_in_it() -> None:
     }
     before = {job: {"job.yaml": "a: b\n"} for job in jobs}
     found = upgrade(outcome(OLD, next_runs=before), outcome(NEW, next_runs=after))
-    comment = written("upgrade", "markdown", found, STYLE)
+    comment = written("plan.upgrade", "markdown", found, STYLE)
     assert len(comment) <= 65_536
     assert "Left out to fit a comment" in comment
     assert "\n`````diff\n" in comment
@@ -195,7 +195,7 @@ def test_a_comment_fits_whatever_is_in_it() -> None:
 def test_a_reason_of_several_lines_is_shown_as_lines(form: str) -> None:
     reason = "error[TW001]: first\nerror[TW002]: second \x1b[2J"
     found = upgrade(outcome(OLD), outcome(NEW, refused={"prod": reason}))
-    message = written("upgrade", form, found, STYLE)
+    message = written("plan.upgrade", form, found, STYLE)
     assert "x0a" not in message
     (first,) = (line for line in message.splitlines() if "TW001" in line)
     assert "not rendered: " in first
