@@ -425,10 +425,10 @@ def test_all_gpus_of_a_machine_need_a_pool_that_says_how_many(
     assert yaml.safe_load(again.stdout)["resources"] == {"gpu": 8}
     repository.environment("dev", "pools: {cpu: {}}\n")
     anyway = repository.run("import", "--env", "dev", *what, "--pool", "cpu", "--dry-run")
-    assert anyway.exit_code == 0
-    assert "left" in anyway.stderr
+    assert anyway.exit_code == 1
+    assert "cannot run" in anyway.stderr
     assert (
-        'resources.limits["nvidia.com/gpu"] is not there: name a pool that has it with --pool'
+        "its pods have no nvidia.com/gpu without a pool: write one into environment.yaml, such as"
         in anyway.stderr
     )
 

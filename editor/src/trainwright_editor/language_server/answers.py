@@ -40,7 +40,7 @@ class Answers:
         self._today = today
 
     def requests(self) -> tuple[tuple[str, Callable[..., object], object], ...]:
-        """Return each request's LSP method, handler, and options to tell the editor, if any."""
+        """Return each request's LSP method, handler, and registration options, if any."""
         completion = types.CompletionOptions(trigger_characters=[" ", "/", "{", "["])
         return (
             (types.TEXT_DOCUMENT_HOVER, self._hover, None),

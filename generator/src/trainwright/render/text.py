@@ -39,8 +39,8 @@ def _begun(environment: EnvironmentBuild) -> str:
 def outdated(build: Build) -> str:
     """The jobs whose runs keep old values, and what applies the changes; empty if there are none.
 
-    An edit of a base or of an environment changes no file that is rendered: whoever made it would
-    read "up to date" and no more.
+    An edit of a base or of an environment changes no rendered file, and "up to date" alone would
+    leave the impression that it had no effect.
     """
     started = {run.object for environment in build.environments for run in environment.begun}
     current = {(e.name, job): run.object for e in build.environments for job, run in e.runs.items()}

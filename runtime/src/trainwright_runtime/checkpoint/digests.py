@@ -38,7 +38,7 @@ def digest_of(content: bytes | bytearray) -> str:
 
 
 def difference(file: IO[bytes], digest: str) -> str | None:
-    """Return how to say that a file does not have a digest, or None if it has."""
+    """Return why a file does not have a digest, or None if it has."""
     kind, begin = _KINDS[len(digest)]
     if hashlib.file_digest(file, begin).hexdigest() == digest:  # type: ignore[arg-type]
         return None

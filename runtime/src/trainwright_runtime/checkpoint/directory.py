@@ -330,7 +330,7 @@ def _sync(path: Path) -> None:
 
 
 def seal(checkpoint: Path | ObjectPath) -> tuple[int, int] | None:
-    """Return what tells two checkpoints of one name apart, or None if there is no checkpoint.
+    """Return what differs between two checkpoints of one name, or None if there is no checkpoint.
 
     The file and not its content: two writers of one state write the same digests.
     """

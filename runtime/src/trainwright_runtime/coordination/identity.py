@@ -56,7 +56,7 @@ class Identity:
 
 
 def ensured(environ: Mapping[str, str], meets: str, *, alone: bool) -> dict[str, str]:
-    """Return the variables that tell the processes of this node which run they belong to.
+    """Return the variables that identify the run to the processes of this node.
 
     It is called by where its nodes meet, unless it has a name. Where they are all on this node,
     `alone`, they need no secret but one that is made here.

@@ -1,1 +1,1 @@
-"""What a training tells of itself, without secrets: log, journal, goodput, TrainJob status."""
+"""What a training reports, without secrets: log, journal, goodput, status of the TrainJob."""

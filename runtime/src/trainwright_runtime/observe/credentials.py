@@ -464,17 +464,17 @@ _PUBLIC = re.compile(
 def _of_words(text: str) -> Iterator[Found]:
     """Random words, and base64 of what is a credential, outside of what is public."""
     words = [
-        (*match.span(), inside)
+        (*match.span(), spans)
         for match in _WORD.finditer(text)
-        if (inside := tuple(_of_word(match.group(), match.start())))
+        if (spans := tuple(_of_word(match.group(), match.start())))
     ]
     public = [match.span() for match in _PUBLIC.finditer(text)] if words else []
     at = 0
-    for start, end, inside in words:
+    for start, end, spans in words:
         while at < len(public) and public[at][1] <= start:
             at += 1
         if at == len(public) or public[at][0] >= end:
-            yield from inside
+            yield from spans
 
 
 def _of_word(word: str, start: int) -> Iterator[Found]:
