@@ -1,7 +1,7 @@
-"""What serves editors and assistants: a language server, and a server of the protocol MCP.
+"""Servers for editors and assistants: a language server and an MCP server.
 
-Both give the answers of the distribution trainwright, whose command line has `trainwright editor`
-once this is installed.
+Both answer with what the distribution trainwright finds, whose command line has `trainwright
+editor` once this one is installed.
 """
 
 __version__ = "0.1.0"

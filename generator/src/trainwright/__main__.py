@@ -63,7 +63,7 @@ class _Ending:
         """Exit now, after other threads and exit handlers; on trouble, let the interpreter exit."""
         if not isinstance(self.status, int):
             return
-        with suppress(OSError, ValueError):  # of which the interpreter says more
+        with suppress(OSError, ValueError):  # the interpreter's own exit reports these
             for stream in filter(None, (sys.stdout, sys.stderr)):
                 stream.flush()
             os._exit(self.status)

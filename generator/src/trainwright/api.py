@@ -6,8 +6,8 @@
     for finding in repository.check("prod").findings:
         print(finding.place, finding.rule, finding.message)
 
-These names and their signatures change with a major version only; other modules of the package are
-the command's own. Whatever a user can cause is a `TrainwrightError`, whose text says what to do.
+Only a major version changes these names and their signatures; all other modules of the package are
+internal. Errors that a user can cause are `TrainwrightError`s, whose text says what to do.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What is wrong with some jobs, by position, and which jobs were looked at ("env/job")."""
+    """The findings about some jobs, by position, and the jobs that were checked ("env/job")."""
 
     findings: tuple[Finding, ...]
     jobs: tuple[str, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether there is no error; warnings and notes are none."""
+        """Whether there are no errors; warnings and notes do not count."""
         return not any(finding.severity is Severity.ERROR for finding in self.findings)
 
 
@@ -85,23 +85,24 @@ class Proposal:
 class Repository:
     """A folder with `environments/` in it, read anew by every call.
 
-    `today` is the date by which waivers expire, in ISO 8601; the current one in UTC if empty.
+    `today` is the date on which waivers are judged expired or not, in ISO 8601; if empty, the
+    current date in UTC.
     """
 
     def __init__(self, root: str | Path, *, today: str = ""):
-        """Take a folder for the repository. Raises ValueError for a `today` that is not a date."""
+        """Use a folder as the repository. Raise ValueError if `today` is not a date."""
         self.root: Path = Path(root).expanduser().absolute()
         self.today = date.fromisoformat(today).isoformat() if today else ""
 
     @classmethod
     def find(cls, start: str | Path = ".", *, today: str = "") -> Repository:
-        """The nearest repository at or above a folder. Raises TrainwrightError for none."""
+        """Return the nearest repository at or above a folder. Raise TrainwrightError if none is."""
         from trainwright.files.tree import find_root
 
         return cls(find_root(Path(start).expanduser().absolute()), today=today)
 
     def jobs(self) -> dict[str, JobRun]:
-        """The run of every job by "env/job": its object, its state, and what outdates it."""
+        """The run of every job by "env/job": its object, its state, and changes it lacks."""
         from trainwright.files.tree import Folder
         from trainwright.runs.workspace import Workspace
 
@@ -110,9 +111,9 @@ class Repository:
         return {str(file): workspace.run(file) for file in files}
 
     def check(self, *selections: str) -> Check:
-        """Findings about "env", "env/job" or globs of these; about everything without any.
+        """Return findings about "env", "env/job" or globs of these; by default about everything.
 
-        Raises SelectionError for what matches nothing.
+        Raise SelectionError if a selection matches nothing.
         """
         return _check(self.build(selections))
 
@@ -158,10 +159,10 @@ class Repository:
     ) -> Plan:
         """What merging `head`, by default the working tree, into `against` does to each job.
 
-        `crds` are CustomResourceDefinitions as files, whose rules about changes are asked as well;
-        `helm` is a binary that renders instead of the embedded engine; `edits` are texts of specs
-        of the working tree, by path from the root, as they would be written. Raises
-        TrainwrightError where git lacks a commit, or the two have none in common.
+        `crds` are CustomResourceDefinitions as files, whose rules about changes are checked too;
+        `helm` is a binary that renders instead of the embedded engine; `edits` are new texts of
+        specs in the working tree, by path from the root, planned as if they were written. Raise
+        TrainwrightError if git lacks a commit, or if the two have no common ancestor.
         """
         from trainwright.plan import session
         from trainwright.plan.comparison import PlanOptions
@@ -216,7 +217,7 @@ class Repository:
         options: BuildOptions | None = None,
         tree: Tree | None = None,
     ) -> Build:
-        """What the command's verbs print from; not part of the frozen API."""
+        """Return what the command's verbs print from; not part of the stable API."""
         from trainwright.render import build
 
         return build.build(
@@ -233,7 +234,7 @@ class Repository:
 
 
 def _of_spec(path: str) -> str:
-    """The path of a file that people write. Raises SelectionError for any other."""
+    """Return a path if it is of a file that people write. Raise SelectionError if it is not."""
     from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED
 
     parts = path.split("/")

@@ -1,4 +1,4 @@
-"""What runs inside the training image: one entrypoint for every launcher, and elastic training."""
+"""The code inside the training image: one entrypoint for every launcher, and elastic training."""
 
 __version__ = "0.1.0"
 

@@ -1,4 +1,4 @@
-"""Start training as this container's launcher meant it, or run one of the sub-commands."""
+"""Start training as this container's launcher expects, or run one of the sub-commands."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _recovery(layout: Layout, wanted: Options) -> str:
 
 
 def _ray(layout: Layout) -> str:
-    """Raises UsageError where node 0 is not known, or each process is a node."""
+    """Return "ray". Raise UsageError if node 0 is unknown or the launcher starts each process."""
     where = layout.placement
     if where.per_process or where.elastic:
         raise errors.UsageError(

@@ -1,4 +1,4 @@
-"""A Hugging Face Trainer that outlives SIGTERM: it saves, exits retryable, and goes on from there.
+"""A Hugging Face Trainer that survives SIGTERM: it saves, exits for a retry, and resumes there.
 
 trainer = Trainer(..., callbacks=[GracefulStop()])
 trainer.train(resume_from_checkpoint=last_checkpoint(arguments.output_dir))
@@ -84,10 +84,10 @@ class GracefulStop(TrainerCallback):
 
 
 def last_checkpoint(output_dir: str | os.PathLike[str]) -> str | None:
-    """The newest checkpoint of a Trainer that is whole, for `resume_from_checkpoint`; or None.
+    """Return a Trainer's newest complete checkpoint, for `resume_from_checkpoint`, or None.
 
-    `transformers.trainer_utils.get_last_checkpoint` takes the newest folder, and a Trainer that
-    was killed leaves it half written.
+    `transformers.trainer_utils.get_last_checkpoint` takes the newest folder, which a Trainer that
+    was killed may have left half written.
     """
     folder = Path(output_dir)
     by_step = {
@@ -133,7 +133,7 @@ def _safetensors_whole(path: Path) -> bool:
 
 
 def _archive_whole(path: Path) -> bool:
-    """What torch.save writes is a zip archive, with a checksum of each part."""
+    """Whether a file of torch.save is intact: a zip archive, with a checksum of each part."""
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.testzip() is None

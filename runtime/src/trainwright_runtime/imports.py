@@ -1,4 +1,4 @@
-"""What is done with a module of torch once the program imports it, if it ever does."""
+"""Callbacks for a module of torch, run once the program imports it, if it ever does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def after_import(name: str, callback: Callable[[ModuleType], None]) -> None:
 
 
 class _AfterImport(MetaPathFinder):
-    """Calls back once, when a module was imported."""
+    """An import hook that calls back once, after a module was imported."""
 
     def __init__(self, name: str, callback: Callable[[ModuleType], None]) -> None:
         self._name, self._callback = name, callback

@@ -1,4 +1,4 @@
-"""What a training process reports about itself: series for Prometheus and a file of JSON lines.
+"""What a training process reports about itself: Prometheus metrics and a file of JSON lines.
 
 Both are enabled by variables, `TRAINWRIGHT_METRICS_PORT` and `TRAINWRIGHT_METRICS_DIR`;
 without them every call here costs next to nothing. Metrics never stop a training: a busy port or a
@@ -32,7 +32,7 @@ Batch = TypeVar("Batch")
 
 
 class Sink(Protocol):
-    """Where a recorder writes. Arguments of `step` as those of `Metrics.step`."""
+    """What `Metrics` writes to. The arguments of `step` are those of `Metrics.step`."""
 
     def step(
         self, step: int, samples: int, seconds: float, data_wait: float, world_size: int
@@ -141,7 +141,7 @@ class Exporter:
 class Metrics:
     """Reports to the sinks what a training process does; without sinks it does nothing.
 
-    A context: leaving it by an exception records a `stop`, else an `end`. For one thread.
+    A context manager: leaving it by an exception records a `stop`, else an `end`. Not thread-safe.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class Metrics:
         launched: float | None = None,
         status: TrainJobStatus | None = None,
     ) -> None:
-        """`launched` is when the container was started, in Unix seconds; `status` one sink more."""
+        """`launched` is when the container started, in Unix seconds; `status` is a further sink."""
         past = past or Past()
         self._sinks = tuple(sinks) if status is None else (*sinks, status)
         self._status = status
@@ -209,7 +209,7 @@ class Metrics:
         data_wait: float = 0.0,
         world_size: int = 1,
     ) -> None:
-        """A step has ended: the one with this number, from 1 and rising, also over restarts.
+        """Record that a step has ended. Its number counts from 1, and goes on over restarts.
 
         `samples` are those of this process. `seconds` is the time from having the batch to the
         end of the step, `data_wait` the time before it that was spent on waiting for the batch.
@@ -273,7 +273,7 @@ class Metrics:
 
     @contextmanager
     def stall(self) -> Iterator[None]:
-        """Time what is done here as the stall of a checkpoint."""
+        """Record the time that the block takes as the stall of a checkpoint."""
         began = time.perf_counter()
         yield
         self.checkpoint(stall=time.perf_counter() - began)
@@ -315,7 +315,7 @@ def worker_name(rank: int | None, environ: Mapping[str, str]) -> str:
 
 
 def _samples(batch: object) -> int:
-    """The length of a batch: of a tensor, or of the first one in a tuple or mapping."""
+    """Return the length of a batch: of a tensor, or of the first one in a tuple or mapping."""
     if isinstance(batch, Mapping):
         batch = next(iter(batch.values()))
     elif isinstance(batch, tuple | list):

@@ -1,4 +1,4 @@
-"""Fields and rules by words of their names and descriptions."""
+"""Search for fields and rules by words of their names and descriptions."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def server(repository: Repository) -> MCPServer:
 
 
 def _tool(answer: Callable[..., Any], *, reads_cluster: bool) -> Tool:
-    """A tool that takes the arguments of its function, and no others."""
+    """Return a tool that takes the arguments of its function, and refuses others."""
     annotations = ToolAnnotations(
         read_only_hint=True,
         destructive_hint=False,
@@ -64,7 +64,7 @@ def _tool(answer: Callable[..., Any], *, reads_cluster: bool) -> Tool:
         @model_validator(mode="before")
         @classmethod
         def _named(cls, given: dict[str, Any]) -> dict[str, Any]:
-            """The arguments. Raises ValueError for a name that is none of theirs."""
+            """Return the arguments. Raise ValueError for a name that is none of the tool's."""
             unknown = [name for name in given if name not in argument_model.model_fields]
             if unknown:
                 takes = ", ".join(argument_model.model_fields) or "nothing"
@@ -79,7 +79,7 @@ def _tool(answer: Callable[..., Any], *, reads_cluster: bool) -> Tool:
 
 
 def _explained(tool: Callable[P, T]) -> Callable[P, T]:
-    """What a user can cause is an answer, and not a traceback."""
+    """Return the tool with errors that a user can cause as answers instead of tracebacks."""
 
     @wraps(tool)
     def called(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,4 +1,4 @@
-"""What assistants may call: a question about a repository or its clusters, answered as data."""
+"""The tools of assistants: each answers a question about a repository or its clusters as data."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Tools:
         )
 
     def of_clusters(self) -> tuple[Callable[..., Data], ...]:
-        """Those that read a cluster, by the kubeconfig of who started the server."""
+        """The tools that read a cluster, with the kubeconfig of the user who started the server."""
         return self.status, self.logs
 
     # --- files -----------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ class Tools:
 
 
 def _specs(tree: Folder, folder: str) -> Iterator[tuple[str, str]]:
-    """The files below a folder that people write, with what each of them is."""
+    """Yield the files below a folder that people write, each with its kind."""
     for entry in tree.entries(folder):
         path = f"{folder}/{entry.name}"
         if entry.kind == "folder":

@@ -1,5 +1,5 @@
-"""The language server: what the other verbs find, in an editor and while people type.
+"""The language server: what the other commands find, in an editor while people type.
 
-`server` speaks the protocol. Each feature is a module that makes an answer of a session and a
-position (`trainwright.authoring`), and knows nothing of it.
+`server` speaks the protocol. Each feature is a module that answers from a session and a position
+(`trainwright.authoring`), and knows nothing of the protocol.
 """

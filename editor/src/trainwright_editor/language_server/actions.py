@@ -1,6 +1,6 @@
-"""What an editor offers to do: the remedy of a finding, a waiver, the verbs of a job.
+"""Code actions: the remedy of a finding, a waiver, the verbs of a job (rerun, suspend and such).
 
-Each is an edit of texts that the person sees and saves: nothing is written here.
+Each is an edit of open texts, which the user sees and saves: nothing is written here.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _waiver(session: Session, finding: Finding, today: str) -> Iterator[Action]:
 
 
 def _verbs(session: Session, path: str, span: Span) -> Iterator[Action]:
-    """What a verb would make of the job whose name, run or state is pointed at."""
+    """Yield the edits of the verbs for the job whose name, run or state is in the span."""
     file, text = job_of(path), session.text(path)
     if not session.workspace.has(file) or file.path != path:
         return
@@ -100,6 +100,6 @@ def _splits(text: str, offset: int) -> bool:
 
 
 def _alike(first: str, second: str) -> int:
-    """How many characters two texts begin with alike."""
+    """Return the length of the common beginning of two texts."""
     pairs = enumerate(zip(first, second, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(first), len(second)))

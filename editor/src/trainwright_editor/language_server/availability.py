@@ -16,9 +16,10 @@ _MOST_JOBS = 300  # of an environment, whose requests are added up while an edit
 def availability(
     session: Session, environment: str, key: str, edited: JobFile | None = None
 ) -> Mapping[str, str]:
-    """The facts of each name that an environment declares under a key; empty for other keys.
+    """Return the facts of each pool or queue that an environment declares; empty for other keys.
 
-    What `edited` requests itself is free for it. Nothing is called free before all jobs are known.
+    What the job `edited` requests counts as free for it. Nothing is called free before the requests
+    of all jobs are known.
     """
     declared = session.workspace.sound(environment) if environment else None
     if declared is None or key not in ("pools", "queues"):
@@ -75,7 +76,7 @@ def _room(
     others: tuple[Asking, ...] | None,
     held: Callable[[Asking], Demand],
 ) -> Iterator[str]:
-    """How many there are, and how many nothing else may take at once."""
+    """Yield how many there are, and how many are free even if all other jobs run at once."""
     if has is None:
         return
     if others is None:

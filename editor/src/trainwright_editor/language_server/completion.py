@@ -1,4 +1,4 @@
-"""What may be written at the cursor, with what the schemas and the repository have about it."""
+"""What may be written at the cursor, with its documentation from the schemas and the repository."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trainwright.documents.validation.violation import show
 from trainwright.specs.fields import Field, field
 from trainwright_editor.language_server.availability import availability
 
-_MARK = "zzcursorzz"  # what is put where the cursor is, so that the parser has its place
+_MARK = "zzcursorzz"  # what is put where the cursor is, so that the parser finds its place
 _MOST = 200  # suggestions at once; more are left out until more is typed
 _PARTIAL = re.compile(r"(?:(?<=[\s,\[\]{}:#])|\A)[^\s,\[\]{}:#]*+\Z")
 _CLOSED_BY = {"{": "}", "[": "]"}
@@ -39,7 +39,7 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Everything that may be written, and the text that it takes the place of."""
+    """Everything that may be written, and the span of the text that it replaces."""
 
     suggestions: tuple[Suggestion, ...]
     span: Span
@@ -57,7 +57,7 @@ class _Cursor:
 
 
 def complete(place: Place) -> Completion:
-    """What may be written at a position, whether or not the file is whole."""
+    """Return what may be written at a position, also in a file that cannot be parsed yet."""
     line = place.text.line(place.at.line)[: place.at.column]
     match = _PARTIAL.search(line)
     start = match.start() if match else len(line)
@@ -80,7 +80,7 @@ def _is_comment(line: str) -> bool:
 
 
 def _cursor(place: Place, start: int) -> _Cursor | None:
-    """The cursor's place in the data, by a mark that the parser reads."""
+    """Return the cursor's place in the data: a mark is put there, and found by parsing."""
     head = place.text.line(place.at.line)[:start]
     tries = (f"{_MARK}: {_MARK}", _MARK) if _expects_key(head) else (_MARK, f"{_MARK}: {_MARK}")
     for written in tries:
@@ -130,7 +130,7 @@ def _closing(head: str) -> str:
 
 
 def _keys(place: Place, cursor: _Cursor, typed: str) -> Iterator[Suggestion]:
-    """The keys that are not there yet, and those that are called otherwise elsewhere."""
+    """Yield the keys that are not there yet, also for the names that other tools give them."""
     above = field(kind_of(place.path), cursor.pointer)
     for key, inner in above.keys.items():
         if key not in cursor.taken and key not in above.refused:
@@ -152,7 +152,7 @@ def _keys(place: Place, cursor: _Cursor, typed: str) -> Iterator[Suggestion]:
 
 
 def _other_names(place: Place, cursor: _Cursor, typed: str) -> Iterator[Suggestion]:
-    """What a field is called in Kubernetes, Helm, Slurm or Compose, written as it is here."""
+    """Yield fields by their names in Kubernetes, Helm, Slurm or Compose, to be written as here."""
     for row in (row for row in other_names() if not row.within):
         top, *inner = row.field.split(".")
         if not top or not row.name.lower().startswith(typed) or top in cursor.taken | {row.name}:

@@ -22,7 +22,7 @@ from trainwright_editor.language_server.diagnostics import To
 class Connection:
     """What an editor has open, as sessions and paths in them.
 
-    `opened` are URIs as the editor writes them, by root and path.
+    `opened` has each file's URI as the editor writes it, by root and path.
     """
 
     def __init__(self, protocol: LanguageServer):
@@ -31,13 +31,13 @@ class Connection:
         self.opened: dict[tuple[Path, str], str] = {}
 
     def session(self, root: Path) -> Session:
-        """The session of a repository, which begins with the first request for it."""
+        """Return the session of a repository; it begins with the first request for it."""
         if root not in self.sessions:
             self.sessions[root] = Session(root)
         return self.sessions[root]
 
     def find(self, uri: str) -> tuple[Session, str] | None:
-        """The session of a file and its path there; None for a file that is not of a repository."""
+        """Return the session of a file and its path there, or None if it is in no repository."""
         path = file_path(uri)
         if path is None:
             return None
@@ -76,7 +76,7 @@ class Connection:
         return opened or file_uri(session.root / path)
 
     def to(self, session: Session) -> To:
-        """Positions in characters as those of the editor, which mostly counts UTF-16 units."""
+        """Return a converter of positions in characters to the editor's, mostly UTF-16 units."""
         codec = self.protocol.workspace.position_codec
 
         def located(path: str, span: Span) -> types.Location:

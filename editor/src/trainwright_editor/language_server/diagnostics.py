@@ -1,4 +1,4 @@
-"""Findings as an editor shows them: a range, the other positions, where to read more."""
+"""Findings as LSP diagnostics: a range, the related positions, where to read more."""
 
 from __future__ import annotations
 
@@ -56,6 +56,6 @@ def _sentences(finding: Finding) -> list[str]:
 
 
 def located(session: Session, place: Location, to: To) -> types.Location:
-    """A position that a finding names, with what is written there."""
+    """Return the location of what is written at the position that a finding names."""
     span = session.text(place.file).token(Position(place.line - 1, place.column - 1))
     return to(place.file, span)

@@ -1,4 +1,4 @@
-"""What there is to know about a place: its value and who set it, its field, its findings."""
+"""What there is to know about a place: its value and what set it, its field, its findings."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def hover(place: Place, link: Link) -> Hover | None:
 
 
 def _effective(place: Place, link: Link) -> str:
-    """The effective value of a job's field, what set it, and what that overrode."""
+    """Return the effective value of a job's field, what set it, and what that overrode."""
     spec, pointer = job_at(place), place.pointer
     if spec is None or not pointer:
         return ""

@@ -1,4 +1,4 @@
-"""What happens to a job, beside its name; and how far a shared value reaches."""
+"""Code lenses: what happens to a job, above its name; and how many jobs a shared value reaches."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def lenses(session: Session, path: str) -> Iterator[Lens]:
 
 
 def _named(session: Session, path: str, key: str, name: str) -> str:
-    """Where a pool or queue is named, and what a change of it does."""
+    """Return how often a pool or queue is named, and what a change of it does."""
     environment, place = environment_of(session, path), Place(session, path, _START)
     lines = len(list(uses(place, environment, key, name)))
     jobs = list(naming(session, environment, key, name))

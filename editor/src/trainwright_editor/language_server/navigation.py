@@ -49,7 +49,7 @@ def _declared(place: Place, at: Pointer) -> Iterator[Target]:
 
 
 def _set_by(place: Place) -> Iterator[Target]:
-    """The line that set a value; where that is this one, the line whose value it overrides."""
+    """Yield the line that set a value, or if that is this one, the line that it overrides."""
     spec = job_at(place)
     if spec is None:
         return
@@ -72,9 +72,9 @@ def _origin(place: Place, spec: Layered, pointer: Pointer) -> Iterator[Target]:
 
 
 def references(place: Place, *, declared: bool) -> Iterator[Target]:
-    """Every line that names what is pointed at, and every job that a shared value reaches.
+    """Yield every line that names what is pointed at, and every job that a shared value reaches.
 
-    The line that declares it, or sets the value, is among them where `declared` is requested.
+    With `declared`, also the line that declares it or sets the value.
     """
     if place.entry is None:
         return
@@ -88,7 +88,7 @@ def references(place: Place, *, declared: bool) -> Iterator[Target]:
 
 
 def _own(place: Place) -> Target | None:
-    """The line that declares what is pointed at, or that sets it."""
+    """Return the line that declares what is pointed at, or that sets it."""
     pointer = place.pointer
     if named := declaration(place):
         return declaring(place, *named)
@@ -135,7 +135,7 @@ def uses(place: Place, environment: str, key: str, name: str) -> Iterator[Target
 
 
 def naming(session: Session, environment: str, key: str, name: str) -> Iterator[JobFile]:
-    """The jobs whose specs, in whatever layer, name something that an environment declares."""
+    """Yield the jobs whose specs, in any layer, name something that an environment declares."""
     for file in session.workspace.survey.jobs.get(environment, ()):
         spec = layered(session, file)
         if spec and any(_naming(spec.data, key, name)):
@@ -167,7 +167,7 @@ def extending(place: Place, path: str) -> Iterator[Target]:
 
 
 def every(place: Place) -> Iterator[JobFile]:
-    """Every spec that there is, those that are only extended too."""
+    """Yield every spec, including those that are only extended."""
     yield from names.only_bases(place.session)
     yield from place.session.jobs()
 
@@ -199,7 +199,7 @@ def _reached(place: Place) -> Iterator[Target]:
 
 
 def declaration(place: Place) -> tuple[str, str] | None:
-    """The key and the name of what an environment declares that is pointed at."""
+    """Return the key and name of what is pointed at, if an environment declares it."""
     pointer = place.pointer
     if place.kind == "environment" and len(pointer.parts) == 2:
         key, name = pointer.parts

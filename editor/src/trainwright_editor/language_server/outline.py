@@ -1,4 +1,4 @@
-"""The shape of a file: symbols, folding, and what it inherits in addition to what it writes."""
+"""The structure of a file: symbols, folding, and the values that it inherits."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _symbol(text: Text, entry: Entry, below: Mapping[Pointer, list[Entry]]) -> S
 
 
 def folds(text: Text) -> Iterator[tuple[int, int, bool]]:
-    """First and last line of what can be folded, and whether it is a comment."""
+    """Yield the first and last line of what can be folded, and whether it is a comment."""
     for entry in text.entries:
         start, end = entry.span.start.line, entry.span.end.line
         if entry.value.end.column == 0 and end > start:  # a literal block ends on the next line
@@ -145,7 +145,7 @@ def _long(spec: Layered, values: list[tuple[Pointer, Data]]) -> Iterator[str]:
 
 
 def describe(session: Session, path: str) -> str:
-    """What a file is, for a list of symbols."""
+    """Return what a file is, for a list of symbols."""
     document = session.text(path).document
     return (
         str(document.data.get("description") or "")

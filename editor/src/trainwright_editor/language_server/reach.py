@@ -1,4 +1,4 @@
-"""What a change of something that jobs share does to their runs: known without rendering a job."""
+"""What a change of a shared value does to the runs of its jobs: known without rendering any."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Reach:
         return f"a change {' and '.join(parts)}" if parts else ""
 
     def after(self, reached: str) -> str:
-        """A sentence on how far the value reaches, and then what a change of it does."""
+        """Return a sentence: how far the value reaches, and then what a change of it does."""
         return f"{reached}: {self.consequence}" if self.consequence else reached
 
 
 def reach(session: Session, files: Collection[JobFile]) -> Reach:
-    """What a change of something that some jobs share does to them."""
+    """Return what a change of a value that these jobs share does to their runs."""
     steps = Counter(_step(session, file) for file in files)
     return Reach(jobs=len(files), held=steps[Step.KEEP], started=steps[Step.BEGIN])
 

@@ -27,7 +27,7 @@ _RENAMED = ("pools", "queues")
 
 
 class CannotRename(TrainwrightError):
-    """What is pointed at has no name that can be changed here."""
+    """There is no name at the cursor that can be changed here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def span_of(place: Place) -> Span | None:
 
 
 def _subject(place: Place) -> tuple[str, str] | None:
-    """What kind of thing is pointed at, and its name."""
+    """Return what kind of thing is pointed at, and its name, or None if it cannot be renamed."""
     pointer, parts = place.pointer, place.pointer.parts
     declared = navigation.declaration(place)
     if declared and declared[0] in _RENAMED:
@@ -114,7 +114,7 @@ def _value_of(place: Place, occurrence: Target) -> Target:
 
 
 def _volume(place: Place, was: str, name: str) -> Iterator[Target]:
-    """A volume in every spec that the job is made of, or that is made of this one."""
+    """Yield where all specs that the job is made of, or that are made of it, name a volume."""
     session = place.session
     jobs = {job_of(place.path), *session.check.reached(place.path)}
     for file in sorted(jobs):

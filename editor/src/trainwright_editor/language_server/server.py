@@ -1,7 +1,7 @@
-"""The protocol: what an editor reports, the work that follows, and the findings that come of it.
+"""The protocol: what an editor reports, the work that follows, and the findings it results in.
 
-Everything runs in one thread, on one loop: a piece of background work is one job, so that a request
-waits a few milliseconds at most and no answer is about half an edit.
+Everything runs in one thread, on one event loop. Background work goes job by job, so that a request
+waits a few milliseconds at most, and no answer is based on half an edit.
 https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/
 """
 
@@ -31,10 +31,10 @@ from trainwright_editor.language_server.answers import Answers
 from trainwright_editor.language_server.connection import Connection, file_path
 from trainwright_editor.language_server.watch import Watch
 
-_SETTLE = 0.5  # seconds between two reports of what the background has found, at least
+_SETTLE = 0.5  # seconds between two reports of what background checks found, at least
 _SHARE = 10  # and this many times as long as the last report took
-_YIELDS = 4  # turns of the loop between two jobs: to read a message, to answer it, to write
-_LOOK = 1.0  # seconds between two looks at the disk, for editors that do not report files
+_YIELDS = 4  # turns of the event loop between two jobs: to read a message, to answer it, to write
+_LOOK = 1.0  # seconds between two polls of the disk, for editors that don't report changed files
 _LONGEST_HEADER = 1024 * 1024  # bytes in one line
 _WATCHED = "**/*"  # a job may name any file
 CHECKED = "trainwright/checked"  # a request that is answered when nothing is left to check
@@ -61,7 +61,7 @@ class Server:
         self.protocol.feature(CHECKED)(partial(self._checked))
 
     def run(self) -> None:
-        """Serve one editor over standard input and output, until it goes away."""
+        """Serve one editor over standard input and output, until it disconnects."""
         logging.basicConfig(level=logging.WARNING, format="trainwright: %(message)s")
         logging.getLogger("pygls.protocol.json_rpc").addFilter(_is_unexpected)
         asyncio.run(self._serve())
@@ -110,7 +110,7 @@ class Server:
         self._work()
 
     def _watch(self) -> bool:
-        """Request of the editor to report files that change; False for one that cannot."""
+        """Have the editor report files that change; return False if it cannot."""
         capabilities = self.protocol.client_capabilities.workspace
         watched = capabilities and capabilities.did_change_watched_files
         if not (watched and watched.dynamic_registration):
@@ -128,7 +128,7 @@ class Server:
         return True
 
     async def _look(self) -> None:
-        """Look for files that change, as long as the editor is there."""
+        """Poll for files that change, as long as the editor is there."""
         watches: dict[Path, Watch] = {}
         pause = 0.0
         while True:
@@ -180,7 +180,7 @@ class Server:
     # --- work ------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        """See to it that what is stale is checked."""
+        """Start the background checks of what is stale, unless they are running."""
         self._edited = True
         if self._working is None or self._working.done():
             self._working = asyncio.get_running_loop().create_task(self._check())
@@ -190,7 +190,7 @@ class Server:
             await asyncio.wait([self._working])
 
     async def _check(self) -> None:
-        await asyncio.sleep(0)  # whatever the editor has sent by now is one edit
+        await asyncio.sleep(0)  # whatever the editor has sent by now counts as one edit
         due, reaches = 0.0, False
         while True:
             if self._edited:
@@ -215,7 +215,7 @@ class Server:
                 await asyncio.sleep(0)
 
     def _refresh(self) -> None:
-        """Have the editor request the lenses of open files again: they are of other files, too."""
+        """Have the editor request open files' lenses again: they depend on other files, too."""
         capabilities = self.protocol.client_capabilities.workspace
         lens = capabilities and capabilities.code_lens
         if lens and lens.refresh_support:
@@ -256,5 +256,5 @@ class Server:
 
 
 def _is_unexpected(record: logging.LogRecord) -> bool:
-    """Whether a record is not of a refusal, which the editor shows itself."""
+    """Whether a log record is about anything but a refusal, which the editor shows itself."""
     return not (record.exc_info and isinstance(record.exc_info[1], JsonRpcInvalidParams))

@@ -1,4 +1,4 @@
-"""Files that something else changes, for editors that report none: git, a terminal, `render`."""
+"""Files changed from outside (git, a terminal, `render`), for editors that don't report them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Watch:
         self._seen: dict[str, _Stamp] | None = None
 
     def changed(self, others: Iterable[str]) -> set[str]:
-        """The files that have changed since, came or went: below environments/, and `others`, with
-        all that is in the folders among them.
+        """Return the files that were changed, added or removed since the last call: below
+        environments/, and `others`, with all that is in the folders among them.
         """
         now = dict(self._stamps(others))
         was, self._seen = self._seen, now

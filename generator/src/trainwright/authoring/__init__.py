@@ -1,6 +1,6 @@
 """Specs while they are written: a repository that stays checked, places in its texts, and the edits
-that take findings away.
+that fix findings.
 
-`check --fix` and `check --watch` work on it, and so does the language server of the distribution
-trainwright-editor. Nothing is written to disk.
+`check --fix` and `check --watch` are built on this, and so is the language server in the
+trainwright-editor distribution. Nothing is written to disk.
 """

@@ -1,4 +1,4 @@
-"""The mechanical remedies of a repository's findings, one after the other, without writing any."""
+"""Automatic fixes of a repository's findings, applied one after the other, in memory only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST = 10_000  # remedies of one call
 
 @dataclass(frozen=True, slots=True)
 class Fixes:
-    """New contents of files by path, with what they were, and the findings that are gone."""
+    """New contents of files by path, their contents before, and the findings that are fixed."""
 
     files: Mapping[str, bytes]
     before: Mapping[str, bytes]

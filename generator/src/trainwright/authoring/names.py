@@ -64,7 +64,7 @@ def declared_as(in_spec: Pointer | None) -> str:
 
 
 def possible(place: Place, pointer: Pointer, in_spec: Pointer | None) -> list[Name]:
-    """What may be named by a value at a pointer of the file."""
+    """Return the names that a value at a pointer of the file may refer to."""
     session = place.session
     if key := declared_as(in_spec):
         return list(declared(session, place.environment, key))
@@ -78,7 +78,7 @@ def possible(place: Place, pointer: Pointer, in_spec: Pointer | None) -> list[Na
 
 
 def possible_keys(parent: Pointer) -> list[Name]:
-    """What may be named by a key of a mapping that the schema lists no keys of."""
+    """Return the names that may be keys of a mapping whose keys the schema does not list."""
     return list(rules()) if parent in ("/waivers", "/severities") else []
 
 
@@ -108,11 +108,11 @@ def describe(key: str, name: str, value: Data) -> str:
 
 
 def _bases(session: Session, path: str) -> Iterator[Name]:
-    """Every spec that may be extended, those that are only that first."""
+    """Yield every spec that may be extended, those that are nothing but bases first."""
     for file in only_bases(session):
         if file.path != path:
             yield base(session, file)
-    for file in session.jobs():  # thousands, which are not read for this
+    for file in session.jobs():  # there may be thousands, so none is read
         if file.path != path:
             yield Name(str(file), "", file.path, Pointer("/name"))
 

@@ -1,4 +1,4 @@
-"""Where something is asked about: the file, the value, and the job specs that it is a part of."""
+"""The place that a query is about: its file, its value, and the job specs that it is part of."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Place:
 
     @property
     def value(self) -> Data:
-        """What the file has where it is pointed at."""
+        """The file's value at the pointer."""
         return self.lookup(self.pointer)
 
     def lookup(self, pointer: str) -> Data:
@@ -72,7 +72,7 @@ class Place:
 
     @property
     def environment(self) -> str:
-        """The environment that the file belongs to; empty for a base and for what all share."""
+        """The environment that the file belongs to; empty for a base and for shared files."""
         return environment_of(self.session, self.path)
 
     @cached_property
@@ -107,7 +107,7 @@ def spec_root(path: str, pointer: Pointer) -> Pointer | None:
 
 
 def environment_of(session: Session, path: str) -> str:
-    """The environment that a file belongs to; empty for a base and for what all share."""
+    """Return the environment that a file belongs to; empty for a base and for shared files."""
     name = path.removeprefix(f"{ENVIRONMENTS}/").partition("/")[0]
     return name if name in session.workspace.survey.jobs else ""
 
@@ -154,7 +154,7 @@ def environment_document(session: Session, environment: str) -> Document | None:
 
 
 def value_at(document: Document | None, *keys: str) -> Data:
-    """A value of a file, or None."""
+    """Return the value under nested keys of a file, or None."""
     value: Data = document.data if document else None
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None

@@ -1,4 +1,4 @@
-"""The remedies of findings that are mechanical: edits of texts, and nothing is written here."""
+"""Automatic fixes of findings, as edits of texts; nothing is written here."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class Action:
 
 
 def remedies(session: Session, finding: Finding) -> Iterator[Action]:
-    """What does away with a finding; preferred where it is beyond doubt."""
+    """Yield the actions that fix a finding, marked as preferred where the fix is beyond doubt."""
     for remedy in _REMEDIES:
         yield from remedy(session, finding)
 
 
 def _entry(session: Session, finding: Finding) -> Entry | None:
-    """What is written where a finding points."""
+    """Return the entry that starts where a finding points, or None."""
     at = Position(finding.place.line - 1, finding.place.column - 1)
     text = session.text(finding.place.file)
     entry = text.at(at) or next((e for e in text.entries if e.value.start == at), None)

@@ -56,7 +56,7 @@ class Session:
             self._edited({path})
 
     def close(self, path: str) -> None:
-        """Go on with what is on disk of a file."""
+        """Drop a file's unsaved text, and go on with what is on disk."""
         if self._unsaved.pop(path, None) is not None:
             self._edited({path})
 
@@ -74,7 +74,7 @@ class Session:
 
     @property
     def is_checked(self) -> bool:
-        """Whether everything is known of the files as they are."""
+        """Whether everything has been checked as the files are now."""
         return not self.check.stale
 
     def is_answered(self, path: str) -> bool:
@@ -102,8 +102,8 @@ class Session:
                 return
 
     def _prominence(self) -> Callable[[JobFile], tuple[bool, bool, bool]]:
-        """How much of a job an editor shows: what decides an open base, then the environments of
-        open files, then jobs about which there are findings.
+        """Return a sort key for how much of a job an editor shows: most of those that extend an
+        open base, then of those in the environments of open files, then of those with findings.
         """
         opened = {path.split("/")[1] for path in self._unsaved}
         bases = {path for path in self._unsaved if is_job(path)}
@@ -121,7 +121,7 @@ class Session:
     def _check(self, file: JobFile) -> None:
         try:
             self.check.check(file)
-        except TrainwrightError as error:  # what cannot be done, a file that cannot be read, say
+        except TrainwrightError as error:  # such as a file that cannot be read
             self.problem = str(error)
         except Exception:  # noqa: BLE001 - a bug in one job must not silence the others
             _LOG.exception("%s cannot be checked: please report the lines below", file)
@@ -137,7 +137,7 @@ class Session:
     # --- what is known ---------------------------------------------------------------------------
 
     def findings(self, path: str) -> tuple[Finding, ...]:
-        """What is wrong with a file."""
+        """Return the findings about a file."""
         return self.check.findings(path)
 
     def raw(self, path: str) -> bytes:

@@ -64,7 +64,7 @@ Shape = Literal["mapping", "sequence", "scalar", "alias"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A value that is written, and the key in front of it; items of a list have none."""
+    """A value in a file, and the key in front of it; items of a list have no key."""
 
     pointer: Pointer
     key: Span | None
@@ -100,7 +100,7 @@ class Text:
         return innermost
 
     def around(self, position: Position) -> Entry | None:
-        """The innermost entry that a position lies in."""
+        """Return the innermost entry around a position, or None."""
         innermost = None
         for entry in self.entries:
             if position in entry.span:
@@ -112,7 +112,7 @@ class Text:
         return self.line(span.start.line)[span.start.column : span.end.column]
 
     def token(self, at: Position) -> Span:
-        """What a position points at: a key or a value, up to the end of its line at most."""
+        """Return the span of the key or value at a position, cut at the end of its line."""
         line = self.line(at.line)
         entry = self.at(at)
         for span in (entry.key, entry.value) if entry else ():
@@ -135,7 +135,7 @@ def read(path: str, raw: bytes) -> Text:
         tries = [_without(kept, number) for number in _suspects(kept, parsed)]
         if not tries:
             break
-        # The one after which the parser comes farthest: it often stops behind what is wrong.
+        # Keep the attempt with which the parser gets farthest: it often stops after the mistake.
         outcomes = [(_parsed(path, attempt), attempt) for attempt in tries]
         parsed, kept = max(outcomes, key=lambda outcome: _reached(outcome[0]))
     return Text(path, lines, None)

@@ -1,7 +1,7 @@
 """The API server over HTTP, as plain data: lists, watches, logs and dry runs, and nothing else.
 
-The only module that knows the kubernetes library. Whatever goes wrong becomes a `ClusterError` of
-one line, but for the refusal of a dry run, which is an answer.
+The only module that uses the kubernetes library. Whatever goes wrong becomes a `ClusterError` of
+one line, except that a refused dry run is an answer, in the API server's words.
 """
 
 from __future__ import annotations
@@ -168,10 +168,10 @@ class Cluster:
     def log(
         self, namespace: str, pod: str, options: Mapping[str, str], *, follow: bool = False
     ) -> Iterator[tuple[str, str]]:
-        """The lines of one container, each after the time at which it was written.
+        """Yield the log lines of one container, each as the time when it was written and its text.
 
-        `options` are those of PodLogOptions: container, previous, sinceTime, tailLines. Raises
-        Waiting when the container has not started and Unreachable when the stream broke.
+        `options` are those of PodLogOptions: container, previous, sinceTime, tailLines. Raise
+        Waiting if the container has not started, and Unreachable if the stream breaks off.
         """
         query = [("timestamps", "true"), ("follow", str(follow).lower()), *options.items()]
         with self._explained(Answer("get", LOG, namespace)):
@@ -207,8 +207,8 @@ class Cluster:
     ) -> Data:
         """Return the object as a server-side apply would leave it, without applying it.
 
-        Conflicts with other managers are overruled, as GitOps engines do it. Raises Refused with
-        the API server's words when it would not be accepted.
+        Conflicts with other field managers are forced, as GitOps engines do. Raise Refused, with
+        the API server's words, if the object would not be accepted.
         """
         name = body["metadata"]["name"]
         return self._json(
@@ -240,7 +240,7 @@ class Cluster:
     def _lines(
         self, answer: Answer, path: str, *, deadline: float | None, **arguments: Data
     ) -> Iterator[str]:
-        """The lines of an answer as they come, the last of which may not have ended."""
+        """Yield the lines of an answer as they come; the last one may be incomplete."""
         response = self._opened(answer, "get", path, **arguments)
         with closing(response):
             rest = b""
@@ -255,7 +255,7 @@ class Cluster:
     def _chunks(
         self, response: HTTPResponse, answer: Answer, deadline: float | None, most: float = inf
     ) -> Iterator[bytes]:
-        """A body as it comes. A socket's own time-out begins anew with each byte."""
+        """Yield a body within a deadline: a socket's own timeout restarts with each byte."""
         end = inf if deadline is None else monotonic() + deadline
         size = 0
         while chunk := response.read1(_CHUNK, decode_content=True):
@@ -286,7 +286,7 @@ class Cluster:
         return [self._object(item) for item in items]
 
     def _object(self, data: Data) -> Data:
-        """What is an object; anything else is no Kubernetes API's."""
+        """Return data if it is an object. Raise ClusterError if not: this is no Kubernetes API."""
         if not is_object(data):
             raise ClusterError(self._foreign)
         return data
@@ -380,7 +380,7 @@ def _bounded(request: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Heard(logging.Handler):
-    """What the library only logs: that a credential plug-in failed, above all."""
+    """Errors that the library only logs, above all that a credential plug-in failed."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

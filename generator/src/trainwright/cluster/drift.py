@@ -1,4 +1,4 @@
-"""Where an object in the cluster is not what git says: values in git that it does not have."""
+"""Drift of an object in the cluster: values in git that it does not have."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from trainwright.datatypes import quantity
 from trainwright.datatypes.data import Data, dig
 from trainwright.datatypes.pointer import Pointer
 
-# What identifies the items of lists; others are compared by where they stand.
+# Keys that identify the items of a list; items without any are compared by index.
 _KEYS = ("name", "mountPath", "containerPort", "manager", "key")
 _AMOUNTS = ("requests", "limits")
 
@@ -50,7 +50,7 @@ def _items(git: list[Data], live: list[Data], pointer: Pointer) -> Iterator[Poin
 
 
 def _same_amount(git: Data, live: Data, pointer: Pointer) -> bool:
-    """Whether two resource amounts are one: the API server writes "1000m" as "1"."""
+    """Whether two resource amounts are equal: the API server writes "1000m" as "1"."""
     if not any(f"/{amounts}/" in pointer for amounts in _AMOUNTS):
         return False
     return quantity.read(git) is not None and quantity.read(git) == quantity.read(live)

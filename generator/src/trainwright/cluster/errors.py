@@ -1,10 +1,10 @@
-"""What can go wrong with a cluster, each as one line that names the remedy.
+"""What can go wrong with a cluster: errors of one line that names the remedy.
 
 ClusterError
 ├── Unknown          404: no such object
-│   └── NoKind       nor anything else of its kind
+│   └── NoKind       nor does the API server know its kind
 ├── Expired          410: the version is older than what the API server remembers
-├── Unreachable      no answer, or one that broke off: what runs for long tries again
+├── Unreachable      no answer, or one that broke off: long-running callers try again
 ├── Waiting          400: the container whose log is asked for has not started
 ├── NoLog            5xx: the kubelet that has the log does not answer
 └── Refused          the API server does not accept an object
@@ -36,7 +36,7 @@ class NoKind(Unknown):
 
 
 class Expired(ClusterError):
-    """The API server remembers nothing as old as this."""
+    """The API server no longer has the version that was asked for: it is too old."""
 
 
 class Unreachable(ClusterError):
@@ -53,7 +53,7 @@ class NoLog(ClusterError):
 
 @dataclass(slots=True)
 class Refused(ClusterError):
-    """The API server does not accept an object: its words, and fields that it names."""
+    """The API server does not accept an object: its message, and the fields that it names."""
 
     message: str
     fields: tuple[str, ...] = ()
@@ -132,7 +132,7 @@ def _status(body: object) -> dict[str, Data]:
 
 
 def unreachable(where: str, reason: object) -> Unreachable:
-    """No answer at all. The reason is the innermost words of a chain of exceptions."""
+    """Return the error for no answer, with the innermost message of a chain of exceptions."""
     text = str(reason)
     if "CERTIFICATE_VERIFY_FAILED" in text:
         return Unreachable(f"{where} has a certificate that is not trusted here: {_last(text)}")

@@ -1,4 +1,4 @@
-"""What git says of runs: the objects that are rendered, and the jobs that have none."""
+"""The runs that git asks for: the rendered objects, and the jobs that have none."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DesiredRun:
     """One job as git has it. `desired` is its run's state; if rendered, it is active or suspended.
 
     `manifest` is the object that an operator makes pods of, `beside` all that is rendered with it;
-    None and empty when nothing is. `held` is what the run is behind.
+    None and empty if nothing is rendered. `held` are changes of the spec that the run lacks.
     """
 
     job: JobFile
@@ -68,7 +68,7 @@ class DesiredState:
         return (own, *sorted({i.namespace for i in self.intents if i.namespace} - {own}))
 
     def within(self, namespace: str) -> DesiredState:
-        """The part of it that is in one of its namespaces."""
+        """Return the part of this state that is in one of its namespaces."""
         own = self.environment.namespace
         here = tuple(i for i in self.intents if (i.namespace or own) == namespace)
         there = {intent.job.name for intent in self.intents} - {intent.job.name for intent in here}
@@ -76,16 +76,16 @@ class DesiredState:
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """The kinds that runs can be of here: of declared targets, and of what is rendered."""
+        """The kinds that runs can have here: those of declared targets and of rendered objects."""
         declared = [kind for kind in SERVED.values() if kind.name in self.environment.targets]
         rendered = [intent.kind for intent in self.intents if intent.kind]
         return tuple(dict.fromkeys((*declared, *rendered)))
 
 
 def desired_states(root: Path, patterns: tuple[str, ...]) -> tuple[DesiredState, ...]:
-    """What git has of everything selected, environment by environment, from the rendered files.
+    """Return what git has of the selected jobs, by environment, from the rendered files.
 
-    Raises SourceError for an environment whose own file is broken.
+    Raise SourceError if an environment's own file is broken.
     """
     workspace = Workspace(Folder(root))
     available = workspace.survey.jobs
@@ -96,7 +96,7 @@ def desired_states(root: Path, patterns: tuple[str, ...]) -> tuple[DesiredState,
 
 
 def desired_run(root: Path, name: str) -> tuple[DesiredState, DesiredRun]:
-    """The one job of that name, with its environment."""
+    """Return the one job of that name, with its environment. Raise SelectionError if not one."""
     candidates = [(p, intent) for p in desired_states(root, (name,)) for intent in p.intents]
     if not candidates:
         raise SelectionError(f'"{name}" is not a job that a cluster runs')
@@ -124,7 +124,7 @@ def _intents(workspace: Workspace, selection: Selection) -> Iterator[DesiredRun]
         run = workspace.run(file)
         if recorded is None or not recorded.files.sums:
             yield DesiredRun(job=file, desired=run.state)
-        elif not TARGETS[recorded.target].envelope:  # what no cluster runs has no state in one
+        elif not TARGETS[recorded.target].envelope:  # else no cluster runs it, or has its state
             yield _rendered(file, recorded, run.held)
 
 

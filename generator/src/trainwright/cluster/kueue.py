@@ -1,4 +1,4 @@
-"""Why a run waits in a Kueue queue, from the Workload that Kueue keeps of it, in Kueue's words.
+"""Why a run waits in a Kueue queue, from its Workload, in Kueue's words.
 
 Facts: kubernetes-sigs/kueue v0.19.2, apis/kueue/v1beta2/workload_types.go and, for workloads that
 are alike, pkg/workload/workload.go and pkg/cache/queue/cluster_queue.go.
@@ -18,7 +18,7 @@ _VERSIONS = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
 
 
 def workloads(cluster: Cluster, namespace: str) -> list[Data]:
-    """Every Workload of a namespace; none where Kueue is not installed."""
+    """Return every Workload of a namespace; an empty list if Kueue is not installed."""
     for version in _VERSIONS:
         try:
             return cluster.all(Resource(api_version=version, plural="workloads"), namespace)
@@ -43,8 +43,8 @@ def reason(
 ) -> tuple[str, str]:
     """Return why a Workload is not admitted, as a word and a sentence; both empty when it is.
 
-    `all_` are the Workloads of its namespace: of those with one shape Kueue evaluates the first,
-    and leaves the others without a condition.
+    `all_` are the Workloads of its namespace: of several with the same shape, Kueue evaluates the
+    first only, and leaves the others without a condition.
     """
     if workload is None:
         return "NoWorkload", f"Kueue has taken no notice of it, in the queue {queue}"

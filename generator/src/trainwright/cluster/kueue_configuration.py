@@ -1,6 +1,6 @@
 """The configuration of a cluster's Kueue, as environment.yaml would say it.
 
-Facts: kubernetes-sigs/kueue v0.19.2, apis/config/v1beta2/defaults.go, which has what is not given,
+Facts: kubernetes-sigs/kueue v0.19.2, apis/config/v1beta2/defaults.go, which has the defaults,
 and apis/config/v1beta1/configuration_conversion.go.
 """
 
@@ -92,7 +92,7 @@ def _seconds(duration: Data) -> int | None:
 
 
 def _gates(written: Mapping[str, Data], arguments: Iterable[Data]) -> Iterator[tuple[str, bool]]:
-    """Gates of the configuration, and of --feature-gates: Kueue takes one of the two."""
+    """Yield gates of the configuration and of --feature-gates: Kueue takes only one of them."""
     for name, state in mapping(written.get("featureGates")).items():
         yield name, state is True
     for argument in map(text, arguments):

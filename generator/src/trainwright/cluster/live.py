@@ -77,7 +77,7 @@ def rendered(root: Path, planned: EnvironmentBuild) -> Iterator[tuple[JobFile, M
 
 
 def finding(job: JobFile, comparison: Comparison) -> Finding:
-    """What the API server refuses, at the job that it was rendered from."""
+    """Return a finding for an object that the API server refuses, at the job it comes from."""
     pointer = _pointer(comparison.fields[0]) if comparison.fields else ""
     return replace(
         REFUSED.at(Location(job.path), f"the API server refuses it: {comparison.refused}"),
@@ -106,7 +106,7 @@ def compare(cluster: Cluster, namespace: str, manifest: Manifest, manager: str) 
         return Comparison(
             manifest=manifest, before=None, after=None, refused=error.message, fields=error.fields
         )
-    if live is None:  # what defaults and webhooks would add is not what people want to read
+    if live is None:  # shown as in git: what defaults and webhooks add would only distract
         return Comparison(manifest=manifest, before=None, after=_text(body))
     before, after = _hidden(_stripped(live), _stripped(result))
     return Comparison(manifest=manifest, before=yamlio.dump(before), after=yamlio.dump(after))

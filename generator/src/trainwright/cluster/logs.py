@@ -72,7 +72,7 @@ def reports(pods: Sequence[LivePod]) -> Iterator[LogLine]:
 def read(
     cluster: Cluster, namespace: str, pods: Sequence[LivePod], wanted: LogOptions
 ) -> Iterator[LogLine]:
-    """What has been written so far, pod after pod."""
+    """Yield what has been written so far, pod after pod."""
     for pod in pods:
         try:
             for _, text in cluster.log(namespace, pod.name, wanted.options(pod.container)):
@@ -129,7 +129,7 @@ def follow(
 def _until_one_ends(
     lines: queue.Queue[LogLine | ClusterError | None], pause: float
 ) -> Generator[LogLine, None, bool]:
-    """Lines until a stream ends, which is the answer, or nothing is written for a while."""
+    """Yield lines until a stream ends or none comes for a while. Return whether a stream ended."""
     while True:
         try:
             line = lines.get(timeout=pause)
@@ -144,7 +144,7 @@ def _until_one_ends(
 
 @dataclass(slots=True)
 class _Position:
-    """Up to where a log has been read, and how many attempts in a row brought nothing."""
+    """How far a log has been read, and how many attempts in a row brought nothing."""
 
     last: str = ""
     lost: int = 0
@@ -153,7 +153,7 @@ class _Position:
 def _stream(
     cluster: Cluster, namespace: str, pod: LivePod, wanted: LogOptions, stop: threading.Event
 ) -> Iterator[LogLine]:
-    """One container's log to its end."""
+    """Yield one container's log to its end."""
     options, position, last = wanted.options(pod.container), _Position(), ""
     while not stop.is_set():
         try:

@@ -1,4 +1,4 @@
-"""One run of a job as it is: its own status, its pods and its queue, into one state."""
+"""The state that a run is in, from its own status, its pods and its queue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainwright.kinds.kind import Kind
 from trainwright.kinds.state import Phase, State
 from trainwright.objects.kueue import QUEUE_LABEL
 
-# What keeps a pod from starting, the most telling first: of several pods one is shown.
+# Reasons that keep a pod from starting, the most telling first: one of several pods is shown.
 _TELLING = (
     "CreateContainerConfigError",
     "CreateContainerError",
@@ -29,11 +29,11 @@ _TELLING = (
     "ContainerCreating",
     "PodInitializing",
 )
-# Stages that every pod goes through: why it is started again says more than these.
+# Stages that every pod goes through: the reason for a restart says more than these.
 _STARTING = ("Init", "ContainerCreating", "PodInitializing", "Pending", "NotReady", "Terminating")
-# Pods that were only told to stop are the consequence, not the cause.
+# Exit codes of pods that were told to stop: a consequence of the failure, not its cause.
 _STOPPED = (130, 143)
-POD_GROUP = "PodGroup"  # of a gang, which has the name of the run
+POD_GROUP = "PodGroup"  # of a gang; it is named after the run
 _NOT_MADE = "FailedCreate"  # of Jobs; the training operator says FailedCreatePod
 
 
@@ -137,7 +137,7 @@ def _restarting(seen: State, observation: Observation, broken: Sequence[LivePod]
 
 
 def _explained(state: State, why: Sequence[tuple[str, str]]) -> State:
-    """A state with several reasons: the word of the first, the sentences of all."""
+    """Return a state with its reasons added: the word of the first, the sentences of all."""
     if not why:
         return state
     return replace(state, reason=why[0][0], message="; ".join(m for _, m in why if m))
@@ -201,7 +201,7 @@ def _held_up(pods: Sequence[LivePod]) -> tuple[str, str]:
 
 
 def _with_the_failure(state: State, pods: Sequence[LivePod]) -> State:
-    """The rank that failed says more than "1 Master replica(s) failed"."""
+    """Return a state with the rank that failed: more telling than "1 Master replica(s) failed"."""
     failing = first_failure(pods)
     if failing is None:
         return state
@@ -212,7 +212,7 @@ def _with_the_failure(state: State, pods: Sequence[LivePod]) -> State:
 def first_failure(pods: Sequence[LivePod]) -> tuple[LivePod, Termination] | None:
     """Return the pod that failed first, and so made the others fail, and how it ended; or None."""
     now = [(pod, pod.ending) for pod in pods if pod.ending and pod.ending.failed]
-    # What a container ended with before it was started again is old news where one is down now.
+    # How a container ended before its restart no longer matters where one is down now.
     endings = now or [(pod, pod.before) for pod in pods if pod.before and pod.before.failed]
     return min(
         endings,

@@ -81,9 +81,9 @@ class Termination:
 class LivePod:
     """One pod. `reason` and `message` say what it waits for, `ending` how its container ended.
 
-    `before` is how the container ended that this one replaces; `attempt` counts how often a JobSet
-    has made all its pods anew. `origin` is the part of the name that a Job gives all pods of one
-    index. `role` is empty for those that train.
+    `before` is how the container that this one replaces ended; `attempt` counts how often a JobSet
+    has recreated all its pods. `origin` is the part of the name that a Job gives all pods of one
+    index. `role` is empty for pods that train.
     """
 
     name: str
@@ -127,9 +127,9 @@ class LivePod:
 def pod_slots(
     kind: Kind, body: Mapping[str, Data], beside: Sequence[Manifest]
 ) -> tuple[PodSlot, ...]:
-    """The pods that the operator makes of an object, in order.
+    """Return the pods that the operator makes of an object, in order; empty if that is unknown.
 
-    `beside` is what git has with it; a TrainJob needs its runtime. Empty when that is unknown.
+    `beside` are the objects that git has with it: a TrainJob needs its runtime.
     """
     own = Manifest(body=body)
     others = tuple(m for m in beside if m.identity[:2] != own.identity[:2])
@@ -192,7 +192,7 @@ def read(body: Mapping[str, Data], kind: Kind) -> LivePod:
 
 
 def _main_container(pod: PodTemplate, kind: Kind) -> str:
-    """The container that trains: the one that is marked, the kind's, or the first."""
+    """Return the name of the container that trains: the annotated one, the kind's, or the first."""
     marked = text(pod.annotations.get(_MAIN_CONTAINER))
     names = [container.name for container in pod.trains]
     return marked or (kind.container if kind.container in names else next(iter(names), ""))

@@ -1,4 +1,4 @@
-"""The verbs that look at one run for a while: its logs, and waiting for it."""
+"""The verbs that follow one run: showing its logs, and waiting for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.findings.visibility import visible
 from trainwright.kinds.state import Phase
 
-ALL = "all"  # instead of a role: those that train and all others
+ALL = "all"  # in place of a role: the pods that train and all others
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Session:
     def logs(
         self, wanted: LogOptions, *, role: str = "", rank: int | None, follow: bool
     ) -> Iterator[LogLine]:
-        """The lines of those that train or of a role; first why the run is broken."""
+        """Return the log lines of the pods that train or of a role, first why it is broken."""
         run = self._run()
         why = logs.reports(run.pods) if run.state.phase in BROKEN else ()
         if not run.pods and not follow:

@@ -1,4 +1,4 @@
-"""What an object of Kubernetes has to look like before anything is read from it."""
+"""The shape that a Kubernetes object must have before anything is read from it."""
 
 from __future__ import annotations
 

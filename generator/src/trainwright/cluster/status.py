@@ -1,4 +1,4 @@
-"""Git's intent beside the cluster's state, run by run."""
+"""What git asks for next to what the cluster has, run by run."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ class LiveObject:
 def run_statuses(cluster: Cluster, place: DesiredState, namespace: str) -> tuple[RunStatus, ...]:
     """Return the runs of an environment: one of each selected job, then older and orphaned ones.
 
-    One list of each kind, of pods and, where Kueue is used, of Workloads; events only where
-    nothing else says why a run has no pods.
+    It requests one list of each kind, of pods and, where Kueue is used, of Workloads; and events
+    only if nothing else says why a run has no pods.
     """
     selector = f"{_OURS}{place.environment.name}"
     live = {
@@ -140,7 +140,7 @@ def _left(intent: DesiredRun, live: Mapping[tuple[str, str], LiveObject]) -> tup
 def _strays(
     place: DesiredState, live: Mapping[tuple[str, str], LiveObject]
 ) -> Iterator[tuple[DesiredRun | None, LiveObject | None]]:
-    """What the cluster has and git does not: older runs, and runs of jobs that are gone."""
+    """Yield what the cluster has and git does not: older runs, and runs of jobs that are gone."""
     wanted = {(i.manifest.kind, i.manifest.name) for i in place.intents if i.manifest}
     current_jobs = {i.job.name for i in place.intents if not i.desired.is_over} | place.elsewhere
     for key, live_object in sorted(live.items(), key=lambda item: (item[1].job, item[0])):
@@ -152,7 +152,7 @@ def _strays(
 def find(
     cluster: Cluster, place: DesiredState, intent: DesiredRun, namespace: str, name: str
 ) -> LiveObject | None:
-    """One object by name: git's own by its kind, an older run by any that there are."""
+    """Return an object by name, or None: git's own by its kind, an older run by trying all."""
     is_wanted = intent.manifest is not None and intent.manifest.name == name
     for kind in (intent.kind,) if is_wanted and intent.kind else place.kinds:
         try:
@@ -196,7 +196,7 @@ def others(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastLines:
-    """What a rank wrote last, or why that cannot be read."""
+    """The last lines that a rank wrote, or why they cannot be read."""
 
     lines: tuple[str, ...] = ()
     missing: str = ""
@@ -206,9 +206,9 @@ def last_lines(cluster: Cluster, namespace: str, runs: Sequence[RunStatus]) -> L
     """Return the last lines of the rank that failed first in the first failed run; empty if the
     rank reported its failure itself.
 
-    A container whose terminationMessagePolicy falls back to its log has those lines as message,
-    which outlives the pod's log. That a log cannot be read is part of the answer, and hides
-    nothing else.
+    If a container's terminationMessagePolicy falls back to its log, its message has those lines,
+    and outlives the pod's log. A log that cannot be read is reported in the answer, so that the
+    rest is still shown.
     """
     failed = next((run for run in runs if run.state.phase in BROKEN), None)
     failure = observe.first_failure(failed.pods) if failed else None
@@ -246,7 +246,7 @@ def _objects(
             if kind in needed:
                 raise
             continue
-        # What another object made, a JobSet of a TrainJob say, is no run of its own.
+        # An object that another one made, such as a TrainJob's JobSet, is not a run of its own.
         yield from (LiveObject(kind, body) for body in bodies if not _controlled(body))
 
 
@@ -364,7 +364,7 @@ def _explained(
 
 
 def _is_of(reference: Mapping[str, Data], kind: GroupKind) -> bool:
-    """Whether an event is about an object of a kind, and not about one of the same name."""
+    """Whether an event is about an object of this kind, not its namesake in another API group."""
     written = str(reference.get("apiVersion", ""))
     return not written or kind.kind == POD_GROUP or GroupKind.of(written, kind.kind) == kind
 
@@ -376,7 +376,7 @@ def _is_unexplained(live_object: LiveObject, observation: Observation) -> bool:
 
 
 def _happened(event: Mapping[str, Data]) -> str:
-    """When an event was seen last; those of the newer API have another field for it."""
+    """Return when an event was last seen; events of the newer API have it in another field."""
     series = event.get("series") or {}
     times = (event.get("lastTimestamp"), series.get("lastObservedTime"), event.get("eventTime"))
     return next((time for time in times if time), "")

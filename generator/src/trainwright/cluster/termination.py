@@ -1,7 +1,7 @@
-"""The termination message of a training container: JSON of the runtime, or whatever else it is.
+"""The termination message of a training container: JSON from the runtime, or any other text.
 
-docs/failures.md describes the keys. Generator and image are of different versions, and any program
-may write the file: what does not fit is text.
+docs/failures.md describes the keys. The generator's version and the image's may differ, and any
+program may write the file, so whatever does not fit is taken as text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class RankFailure:
 
     message: str  # one sentence: rank, node, error, cause, what to do
     cause: str = ""
-    follows: bool = False  # from the failure of a rank on another node
+    follows: bool = False  # caused by the failure of a rank on another node
     time: str = ""
 
 

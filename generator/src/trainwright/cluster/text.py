@@ -19,7 +19,7 @@ HEADERS = ("job", "object", "git", "cluster", "ready", "restarts", "since", "why
 
 
 def table(runs: Sequence[RunStatus], *, color: bool) -> str:
-    """A run a line. Reasons are cut; `detail` has all of one."""
+    """Return a table with one run per line. Reasons are cut short; `detail` shows a run in full."""
     rows = [
         (
             str(run),

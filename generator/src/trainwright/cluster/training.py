@@ -1,4 +1,4 @@
-"""The training that a namespace has, whatever applied it: what `adopt` reads."""
+"""The training objects in a namespace, whatever applied them: what `adopt` reads."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from trainwright.kinds.kind import Kind
 
 
 def listed(cluster: Cluster, namespace: str) -> tuple[list[Data], list[str]]:
-    """All objects that train, with what they refer to; and the kinds that could not be read.
+    """Return all objects that train and those they refer to; and why kinds could not be read.
 
-    Raises ClusterError where a kind that jobs become cannot be read.
+    Raise ClusterError if a kind that jobs are rendered as cannot be read.
     """
     bodies: list[Data] = []
     problems: list[str] = []
@@ -49,7 +49,7 @@ def _all(cluster: Cluster, namespace: str, kind: Kind) -> list[Data]:
 
 
 def _runtimes() -> Iterator[Kind]:
-    """What TrainJobs are made of, as far as it is in the namespace."""
+    """Yield the kinds of namespaced runtimes that TrainJobs refer to."""
     for group_kind, kind in OWNERS.items():
         if group_kind in kind.runtimes and not group_kind.kind.startswith("Cluster"):
             yield replace(kind, kind=group_kind.kind, plural=f"{group_kind.kind.lower()}s")

@@ -18,7 +18,7 @@ _PAUSE = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What to wait for: `reached` tells whether a state is it."""
+    """What to wait for: `reached` tells whether a state meets it."""
 
     name: str
     summary: str

@@ -14,7 +14,8 @@ ACCELERATORS = ("gpu", "gaudi", "tpu", "neuron", "nvidia.com/mig")
 
 def mapping(value: Any) -> Mapping[str, Any]:
     """The value if it is a mapping, else an empty one."""
-    # What parsers build. Rules ask some hundred times an object, and the abstract class is slow.
+    # Parsers build dicts. Rules call this some hundred times per object, and isinstance with the
+    # abstract class is slow.
     return value if isinstance(value, dict) else {}
 
 
@@ -24,7 +25,7 @@ def sequence(value: Any) -> Sequence[Any]:
 
 
 def mappings(value: Any) -> list[Mapping[str, Any]]:
-    """The items of a list, each as a mapping, so that indexes stay what they are."""
+    """Return the items of a list, with an empty mapping for each that is none: indexes are kept."""
     return [mapping(item) for item in sequence(value)]
 
 
@@ -34,7 +35,7 @@ def text(value: Any) -> str:
 
 
 def texts(value: Any) -> dict[str, str]:
-    """A mapping of texts, as labels are, with other scalars as their text and no nulls."""
+    """Return a mapping of strings, as labels are: other scalars as strings, without nulls."""
     return {str(key): str(item) for key, item in mapping(value).items() if item is not None}
 
 

@@ -53,13 +53,13 @@ class TargetOptions:
     """What this environment's cluster has installed for one target."""
 
     version: str = ""
-    # jobset: those whose state is not their default
+    # jobset: the gates whose state is not their default
     feature_gates: Mapping[str, bool] = field(default_factory=dict, hash=False)
     restricted_init_container: bool = False  # operator's init-pytorch passes `restricted`
     # trainingjob without the agent: etcd-v2
     rendezvous_backend: str = field(default="", metadata=written("rendezvous", "backend"))
     rendezvous_endpoint: str = field(default="", metadata=written("rendezvous", "endpoint"))
-    # jobset: the agent by which pods restart in place, and the ServiceAccount that lets it
+    # jobset: the image of the agent that restarts pods in place, and the ServiceAccount for it
     restart_agent: str = field(default="", metadata=written("inPlaceRestart", "image"))
     restart_account: str = field(default="", metadata=written("inPlaceRestart", "serviceAccount"))
     runtime: str = ""  # trainjob: a ClusterTrainingRuntime; empty when a run brings its own
@@ -78,7 +78,7 @@ class Waiver:
 
 @dataclass(frozen=True, slots=True)
 class SeverityOverride:
-    """How much a rule counts in an environment, and where that was said."""
+    """The severity that an environment gives a rule, and where it says so."""
 
     severity: Severity
     place: Location
@@ -134,7 +134,7 @@ class ChartSource:
 
     @property
     def pinned(self) -> bool:
-        """Whether it is the same chart tomorrow: of a branch, each commit is another one."""
+        """Whether the chart stays the same: that of a branch changes with each commit."""
         return bool(self.version if self.oci else _PINNED.fullmatch(self.revision))
 
 
@@ -217,14 +217,14 @@ class Environment:
     require_digest: bool = field(default=False, metadata=written("images", "requireDigest"))
     # Allowed image prefixes; empty allows all.
     registries: tuple[str, ...] = field(default=(), metadata=written("images", "registries"))
-    # What fetches the code of jobs; empty: the one that `pods.code` knows.
+    # The image that fetches the code of jobs; if empty, the default in `pods.code`.
     git_sync: str = field(default="", metadata=written("images", "gitSync"))
     pools: Mapping[str, Pool] = field(default_factory=dict)
     queueing: Literal["kueue", "volcano", "coscheduling", "none"] = "none"
     kueue: Kueue = Kueue()
-    # Accelerators that each may hold.
+    # How many accelerators each queue may hold.
     queues: Mapping[str, int | None] = field(default_factory=dict, metadata=written(read=_quotas))
-    # Those whose workloads MultiKueue sends to other clusters.
+    # Queues whose workloads MultiKueue sends to other clusters.
     multi_kueue_queues: frozenset[str] = field(
         default=frozenset(), metadata=written("queues", read=_elsewhere)
     )

@@ -1,4 +1,4 @@
-"""Inability, as exceptions; wrong input is never one of these, it is a `Finding`.
+"""Exceptions for what cannot be done; wrong input raises none of them, but becomes a `Finding`.
 
 TrainwrightError        exit 2: one line, no traceback
 ├── SourceError         a file or folder cannot be read
@@ -7,7 +7,7 @@ TrainwrightError        exit 2: one line, no traceback
 ├── OutputError         rendered/ cannot be written
 │   └── gitops.publish.model.PublishError   rendered files cannot be published
 ├── specs.editing.EditError             a file cannot be edited in these lines alone
-├── specs.image_lock.ImageError         the digest of an image tag is not to be had
+├── specs.image_lock.ImageError         the digest of an image tag cannot be found out
 ├── cluster.errors.ClusterError         a cluster cannot be reached, or does not answer
 ├── objects.pods.pod.ManifestError      no operator makes pods of these manifests
 └── rehearsal.RehearsalError            a rendered job cannot be run on this machine

@@ -15,12 +15,12 @@ def written(
     container: str = "",
     ordered: bool = False,
 ) -> dict[str, Any]:
-    """The metadata of a field that is not simply written under its own name, as JSON spells it.
+    """Return the metadata of a field that is not simply written under its own JSON name.
 
-    `keys` lead to it, `whole` is all of the mapping around it, and `read` makes its value.
-    `derived` says whether two that are written may come to the same. `pod` names the field of a pod
-    spec that takes the value as it is, and `container` that of its container. `ordered` says
-    whether the order of a mapping's keys means something.
+    `keys` lead to it; with `whole` it is all of the mapping around it; and `read` makes its value.
+    `derived` says whether two written values may mean the same. `pod` names the field of a pod
+    spec that takes the value as it is, `container` that of its container. `ordered` says whether
+    the order of a mapping's keys matters.
     """
     how = {"keys": () if whole else keys or None, "read": read}
     marks = {"derived": derived, "ordered": ordered}
@@ -31,7 +31,7 @@ NOT_WRITTEN = {"unwritten": True}  # known by where the rest is written
 
 
 def spelled(name: str) -> str:
-    """The name of a field as JSON has it: `node_selector` is nodeSelector."""
+    """Return the JSON name of a field: nodeSelector for `node_selector`."""
     first, *rest = name.split("_")
     return first + "".join(p.upper() if p in _ACRONYMS else p.capitalize() for p in rest)
 

@@ -1,4 +1,4 @@
-"""What is wrong at a position of what people wrote."""
+"""Findings: what is wrong, at a position in the files that people wrote."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Location:
 
 
 class Severity(enum.StrEnum):
-    """How much a finding weighs; only `ERROR` fails a command unless `--fail-on` says otherwise."""
+    """How serious a finding is; only `ERROR` fails a command unless `--fail-on` says otherwise."""
 
     ERROR = "error"
     WARNING = "warning"

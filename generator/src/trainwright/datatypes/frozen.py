@@ -1,11 +1,11 @@
 """`dataclass` for frozen values, of which a command defines some hundred before it begins, and
-`cached_property` for what follows from their fields.
+`cached_property` for what is computed from their fields.
 
-The standard library compiles six methods of each class, half a millisecond of it: a fifth of a
-short command. Here `__init__` alone is compiled, when the first object is made, which most classes
-of a command never have; the other methods are the same for all. That no field is assigned later is
-held by mypy, which sees the decorator of the standard library, and not at run time: that would make
-each construction several times slower.
+The standard library compiles six methods for each class, which takes half a millisecond per class:
+a fifth of a short command. Here only `__init__` is compiled, when the first object is made, which
+most classes never have in one command; the other methods are shared by all. That no field is
+assigned later is enforced by mypy, which sees the standard library's decorator, and not at run
+time: that would make each construction several times slower.
 https://docs.python.org/3/library/dataclasses.html#frozen-instances
 
 Up to Python 3.11 the standard library takes a lock to compute a property. Rules read some forty of
@@ -108,7 +108,7 @@ def _comparisons(cls: type[Any]) -> Iterator[tuple[str, Callable[..., object]]]:
 
 
 def _compared(cls: type[Any]) -> Callable[[object], Any]:
-    """What decides whether two values are equal."""
+    """Return the function whose result decides whether two values are equal."""
     # With the class first, the key of a single field is a tuple as well.
     return attrgetter("__class__", *(it.name for it in dataclasses.fields(cls) if it.compare))
 

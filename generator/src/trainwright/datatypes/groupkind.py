@@ -1,7 +1,7 @@
 """The kinds of objects that Trainwright knows, each by its API group and its name.
 
-The name alone does not say what an object is: Volcano has a Job, SageMaker a TrainingJob. Those
-that train are in `kinds`.
+The name alone does not say what an object is: Volcano has a Job, SageMaker a TrainingJob. The kinds
+that train are in the package `kinds`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class GroupKind(NamedTuple):
         return cls(api_version.rpartition("/")[0], kind)
 
 
-# What training refers to, and what is beside it.
+# Kinds that training refers to, or that are deployed beside it.
 TRAININGRUNTIME = GroupKind("trainer.kubeflow.org", "TrainingRuntime")
 CLUSTERTRAININGRUNTIME = GroupKind("trainer.kubeflow.org", "ClusterTrainingRuntime")
 SERVICE = GroupKind("", "Service")

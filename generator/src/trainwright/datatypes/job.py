@@ -34,7 +34,7 @@ def _true(value: bool) -> bool | None:
 
 
 def _false(value: bool) -> bool | None:
-    """Of what is on unless it is turned off."""
+    """Return False, or None for true: the value of a field that is on unless it is turned off."""
     return None if value else False
 
 
@@ -62,8 +62,7 @@ class Entrypoint:
     """What the container runs: exactly one of module, script, argv, inline and image is set.
 
     `inline` is the text of a Python script, which reaches the pods in a ConfigMap; `image` stands
-    for what the image starts by itself. `args` are arguments that are no flags, which stand in
-    front of these.
+    for what the image starts by itself. `args` are positional arguments, placed before the flags.
     """
 
     module: str = ""
@@ -98,7 +97,7 @@ def _flag_style(value: Data) -> FlagStyle:
 class Elastic:
     min_nodes: int
     max_nodes: int
-    # Empty rather than restart, as absent fields leave names alone.
+    # Empty rather than "restart": an absent field does not change the names of runs.
     recovery: Literal["", "live"] = field(default="", metadata=written(read=_unless("restart")))
 
 
@@ -106,8 +105,8 @@ class Elastic:
 class Resources:
     """What one pod asks for, as Kubernetes quantities.
 
-    `memory` and `ephemeral_storage` are request and limit in one, `cpu` is a request alone; the
-    `request_` and `limit_` of each are that half of it, whatever is said of both.
+    `memory` and `ephemeral_storage` are both request and limit, `cpu` is a request only; the
+    `request_` and `limit_` fields set one of the two and take precedence.
     """
 
     cpu: str = ""
@@ -158,7 +157,7 @@ class DeviceClaim:
 
 @dataclass(frozen=True, slots=True)
 class ValueFrom:
-    """Where the cluster takes the value of a variable from, as an entry of `env` has it."""
+    """Where the cluster takes a variable's value from, as in an entry of `env`."""
 
     source: Mapping[str, Data]
 
@@ -238,7 +237,7 @@ class File:
 
 
 def file_digest(raw: bytes) -> str:
-    """What a spec and a record know bytes by."""
+    """Return the digest by which a spec and a record identify a file's bytes."""
     return f"sha256:{hashlib.sha256(raw).hexdigest()}"
 
 
@@ -275,8 +274,8 @@ class GitCode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
-    """The code that a run trains with, where its image does not have it: `git`, or an `image` whose
-    files are mounted.
+    """The code that a run trains with, if its image does not contain it: from `git`, or from an
+    `image` whose files are mounted.
     """
 
     git: GitCode | None = None
@@ -286,7 +285,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalSecret:
-    """A value that External Secrets fetches: `key` and `property` are the store's own words."""
+    """A value that External Secrets fetches: `key` and `property` are the store's names for it."""
 
     store: str
     key: str
@@ -300,7 +299,7 @@ class SecretKey:
 
     name: str = ""
     key: str = ""
-    # None rather than False: an absent field leaves names alone.
+    # None rather than False: an absent field does not change the names of runs.
     optional: bool | None = field(default=None, metadata=written(read=_true))
     external: ExternalSecret | None = None
 
@@ -460,7 +459,7 @@ class Ready:
 class Role:
     """The role of a job that serves another while it trains; `port` is where its pods listen.
 
-    `retries` and `grace_period` are what it says itself: those that it inherits are operation.
+    `retries` and `grace_period` are those that it sets itself; inherited ones count as operation.
     """
 
     name: str
@@ -474,7 +473,7 @@ class Role:
 class Job:
     """One training run, merged, resolved against its environment, and valid.
 
-    Its fields are those of a spec, in the order of the schema, after what says where that is.
+    Its fields are those of a spec, in the order of the schema, after those that say where it is.
     """
 
     environment: str = field(metadata=NOT_WRITTEN)
@@ -511,7 +510,7 @@ class Job:
     queue: str = ""
     queue_priority: str = ""
     topology: Topology | None = None
-    # None rather than False: an absent field leaves names alone.
+    # None rather than False: an absent field does not change the names of runs.
     gang: bool | None = field(default=None, metadata=written(read=_true, derived=True))
     priority_class: str = field(default="", metadata=written(pod="priorityClassName"))
     runtime_class: str = field(default="", metadata=written(pod="runtimeClassName"))
@@ -590,12 +589,12 @@ class Job:
         return (self, *(replace(role, roles=self.roles) for role in self.roles))
 
 
-# Fields that are made something else of than what is written, so that two values may come to the
-# same job. Every other value is another job.
+# Fields whose written value is transformed, so that two values may lead to the same job. A change
+# of any other field is a change of the job.
 DERIVED = frozenset(spelled(f.name) for f in fields(Job) if f.metadata.get("derived"))
-# Fields that reach a pod's spec as they are, with what they are called there.
+# Fields that reach a pod's spec as they are, with their names there.
 POD_FIELDS = {f.name: f.metadata["pod"] for f in fields(Job) if f.metadata.get("pod")}
-# Those that reach its container so.
+# Fields that reach its container as they are.
 CONTAINER_FIELDS = {
     f.name: f.metadata["container"] for f in fields(Job) if f.metadata.get("container")
 }

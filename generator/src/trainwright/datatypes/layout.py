@@ -11,8 +11,8 @@ NO_ENVIRONMENT = (
     "`trainwright init`"
 )
 RENDERED = "rendered"
-OBJECTS = "objects"  # of one's own, applied beside the runs
-ADOPTED = "adopted"  # objects that were in the cluster first
+OBJECTS = "objects"  # the user's own objects, applied beside the runs
+ADOPTED = "adopted"  # objects that were in the cluster before they were in git
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -11,9 +11,9 @@ from trainwright.datatypes.groupkind import GroupKind
 
 
 class ObjectBody:
-    """What has `spec` and `metadata`, as objects and pod templates do: reading never raises."""
+    """Base of what has `spec` and `metadata`: objects and pod templates. Reading never raises."""
 
-    if TYPE_CHECKING:  # a field of most, and computed by others
+    if TYPE_CHECKING:  # most subclasses have it as a field, others compute it
 
         @property
         def body(self) -> Mapping[str, Data]: ...

@@ -108,9 +108,9 @@ class Step(NamedTuple):
 
 
 def typed(path: str) -> Iterator[tuple[Step, ...]]:
-    """The ways to read a path that people type, the one that `Pointer.dotted` writes first.
+    """Yield the ways to read a path that people type, first as `Pointer.dotted` writes it.
 
-    Which keys the steps are is in the data alone: a.b.c may be three keys, or two.
+    Only the data tells which keys the steps are: a.b.c may be three keys, or two.
     """
     if path.startswith("/") and not _MALFORMED.search(path):
         yield tuple(Step(key, exact=True) for key in Pointer(path).parts)
@@ -155,7 +155,7 @@ def _in_brackets(match: re.Match[str]) -> str | None:
 def lookup(data: Any, pointer: str) -> Any:
     """The value under a JSON pointer, or None."""
     for key in Pointer(pointer).parts:
-        if isinstance(data, (dict, Mapping)):  # nearly all are of the first
+        if isinstance(data, (dict, Mapping)):  # nearly all are dicts, the faster check
             data = data.get(key)
         elif isinstance(data, list) and _INDEX.fullmatch(key) and int(key) < len(data):
             data = data[int(key)]

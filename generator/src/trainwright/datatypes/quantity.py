@@ -38,7 +38,7 @@ def read(value: object) -> Decimal | None:
 
 
 def count(value: object) -> int | None:
-    """A whole number written as one or as a string ("8"), as resource amounts may be."""
+    """Return a whole number, written as one or as a string ("8"), as amounts may be; or None."""
     if type(value) is int:
         return value
     return _whole(value) if isinstance(value, str) else None

@@ -1,14 +1,14 @@
-"""What "the same" means, of which there are three notions, and nothing else decides it.
+"""What "the same" means: there are three notions, and nothing else decides it.
 
-* **The same bytes**: `digest`. Of rendered files, whose line ends git converts, it is
-  `files.filetree.digest_of`; a file of a job is named by `model.file_digest`.
+* **The same bytes**: `digest`. For rendered files, whose line ends git converts, it is
+  `files.filetree.digest_of`; a job's file is identified by `model.file_digest`.
 * **The same data**: `identical`, whatever order keys stand in; `digest_of_data` hashes what was
   read, and `differences` tells where two values differ, by pointers.
-* **The same run**: `runs.same_spec`, two specs of which the same is rendered. `runs.identity` names
-  runs by it, and `runs.meaning` asks it of the lines of a job's own file that have changed.
+* **The same run**: `runs.same_spec`, two specs that render to the same. `runs.identity` names
+  runs by it, and `runs.meaning` applies it to the changed lines of a job's own file.
 
-What others compare is no further notion of it, but their own rule about two things that are not the
-same: what the API server does with an edit (`rule_model.edit`), what a cluster adds to an object
+Other comparisons are not further notions of it, but rules about two things that are not the same:
+what the API server does with an edit (`rule_model.edit`), what a cluster adds to an object
 (`cluster.drift`), and how two trainings differ that were written for different systems
 (`equivalence.comparison`).
 """

@@ -1,8 +1,8 @@
-"""One value of a YAML file that people write, changed where it stands: all other bytes stay.
+"""Edits of one value of a YAML file that people write, in place: all other bytes stay.
 
-ruamel.yaml's round trip aligns comments anew, evens out indentation and the spaces of flow
-mappings, and drops CRLF. So the text is cut at the positions that the parser notes, and what comes
-out is parsed again: it must say what was meant, or the file is not touched.
+ruamel.yaml's round trip realigns comments, normalizes indentation and the spaces of flow
+mappings, and drops CRLF. So the text is cut at the positions that the parser notes, and the result
+is parsed again: it must say what was meant, or the file is not touched.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class _Source:
         return next((e for e in self.entries(mapping) if e.key.value == key), None)
 
     def find(self, path: tuple[str, ...]) -> _Entry | None:
-        """The entry at a path, if all of the path is written in place."""
+        """Return the entry at a path, or None if it is absent or an alias leads to it."""
         mapping, entry = self.root, None
         for key in path:
             if entry is not None:
@@ -233,7 +233,7 @@ def _inserted(
         return
     assert mapping.start_mark is not None
     indent = " " * mapping.start_mark.column
-    for entry in reversed(entries):  # behind the last one, unless that is open to what follows it
+    for entry in reversed(entries):  # after the last one, or before if that takes in what follows
         shown = _block(source, entry.key, value) if _many_lines(value) else yamlio.inline(value)
         at = source.next_line(_stop(entry.key) if entry.elsewhere else entry.end)
         line = f"{indent}{name}: {shown}{behind}"
@@ -257,7 +257,7 @@ def _block(source: _Source, key: Node, value: str) -> str:
 
 
 def _styled(old: str, value: Data) -> str:
-    """A value in the quotes of the one it replaces."""
+    """Return a value as YAML, quoted like the one that it replaces."""
     if isinstance(value, str) and value.isprintable():
         if _DURATION.fullmatch(old) and _DURATION.fullmatch(value):
             return value
@@ -288,7 +288,7 @@ def _data(file: str, raw: bytes) -> Data:
 
 
 def _says(file: str, raw: bytes, wanted: Data) -> bool:
-    """Whether a text reads as what is wanted. Through JSON, where 1, 1.0 and true differ."""
+    """Whether a text parses to the wanted data. Compared as JSON, where 1, 1.0 and true differ."""
     document = yamlio.parse(file, raw)
     if not isinstance(document, Document):
         return False

@@ -1,8 +1,8 @@
-"""Documents that leave no room for doubt, read some ten times faster than libyaml can.
+"""A fast reader for unambiguous YAML documents, some ten times faster than libyaml.
 
 yaml-rs is a strict reader of YAML 1.2 that builds data without positions. Whatever YAML 1.1, the
-Go library or libyaml could take for something else is left to the careful reader: this module only
-says yes where both are known to agree, which tests hold over mutated documents.
+Go library or libyaml could read differently is left to the careful reader: this module only reads
+what both are known to agree on, which tests check with mutated documents.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ try:
 except ImportError:  # no wheel for this platform: everything is read carefully
     _loads = None
 
-# What plain ASCII text is made of. Tabs, carriage returns and the separators of Unicode are read
-# in more ways than one.
+# The characters of plain ASCII text. Readers disagree on tabs, carriage returns and Unicode's line
+# separators.
 _USUAL = bytes([0x0A, *range(0x20, 0x7F)])
 _UNUSUAL = re.compile("[^\n -~\u00a1-\u167f\u1681-\u1fff\u2070-\ud7ff\uf900-\ufefe\uff00-\uffef]")
 _MOST_BRACKETS = 400  # no deeper nesting than libyaml and our limit allow
@@ -72,7 +72,7 @@ def read(raw: bytes) -> tuple[Data] | None:
 
 
 def rendered(text: str) -> list[dict[str, Data]]:
-    """The objects of a file as Helm rendered it: mostly one that is certain."""
+    """Return the objects of a file that Helm rendered: mostly a single one, read fast."""
     single = read(text.encode())
     if single and isinstance(single[0], dict):
         return [single[0]]
@@ -106,7 +106,7 @@ def _certain(raw: bytes, text: str) -> bool:
     return all(map(_sure, lines)) and not _open_end(text, lines)
 
 
-# Most lines need one look only: a key or a dash, and a word that is nothing but a word.
+# Most lines match this at once: a key or a dash, and a word that can only be a string.
 _SIMPLE = re.compile(
     rf"""
     [ ]* (?:-[ ])?
@@ -124,7 +124,7 @@ _SIMPLE = re.compile(
 def _sure(line: str) -> bool:
     """Whether a line can be read in one way only, whatever its context.
 
-    What is in brackets has rules of its own, and has to end on the line on which it begins.
+    Text in brackets has rules of its own, and must end on the line where it begins.
     """
     if _SIMPLE.fullmatch(line) or line.lstrip().startswith("#"):
         return True

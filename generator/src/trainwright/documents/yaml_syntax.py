@@ -1,4 +1,4 @@
-"""What was probably meant where YAML cannot be read: libyaml names what it expected next."""
+"""What was probably meant where YAML cannot be read: libyaml only says what it expected next."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Where libyaml stopped, over which problem, and what it was reading since where.
+    """Where libyaml stopped and why, what it was reading then, and where that began.
 
-    Lines are counted on from `above`, which the file has before its `lines`.
+    Line numbers count on from `above`, the number of lines that the file has before `lines`.
     """
 
     lines: tuple[str, ...]
@@ -100,7 +100,7 @@ def _tab(fault: Fault) -> Explanation | None:
 
 
 def _space(fault: Fault) -> Explanation | None:
-    """`pool:h100` is a word; the error shows at a later line."""
+    """Explain a missing space: `pool:h100` is one word, and the error shows on a later line."""
     if not re.search("mapping values|expected ':'|expected key|document start", fault.problem):
         return None
     numbers = [fault.before, fault.at[0]] if fault.since is None else [fault.since[0], fault.before]
@@ -141,7 +141,7 @@ def _colon(fault: Fault) -> Explanation | None:
 
 
 def _bracket(fault: Fault) -> Explanation | None:
-    """What was opened and never closed; reported where it was opened."""
+    """Explain a bracket that is never closed, at the place where it was opened."""
     if "flow" not in fault.context or fault.since is None:
         return None
     line, column = fault.since
@@ -156,7 +156,7 @@ def _bracket(fault: Fault) -> Explanation | None:
 
 
 def _quote(fault: Fault) -> Explanation | None:
-    """A quote that is closed nowhere, or by one that was to open the next string."""
+    """Explain a quote that is never closed, or closed by one meant to open the next string."""
     if "quoted scalar" in fault.context and "end of stream" in fault.problem and fault.since:
         quote = fault.line(fault.since[0])[fault.since[1] : fault.since[1] + 1]
         return Explanation(

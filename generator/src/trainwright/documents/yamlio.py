@@ -39,9 +39,9 @@ class Document:
 
     `places` are where values start, `keys` where their keys do (list items have no key). `above`
     are the lines of the file before the text that was read, where that was only a part of it.
-    `written` are the texts of numbers, where they are not the only way to write them, `blocks` the
-    first characters of literal blocks, whose lines are those of the text. `unseen` are places of
-    characters, in comments too, that people do not see or take for others, with their lines.
+    `written` are the texts of numbers that could be written differently, `blocks` the first
+    characters of literal blocks, whose lines are those of the text. `unseen` are the places of
+    invisible or confusable characters, in comments too, with their lines.
     """
 
     file: str
@@ -120,7 +120,7 @@ class Dialect:
     into data.
 
     `key` turns a key that is no string into one; where it is None such a key is refused. So are
-    control characters that escapes bring into strings, unless there may be `controls`.
+    control characters that escapes bring into strings, unless `controls` allows them.
     """
 
     loader: type[yaml.CSafeLoader]
@@ -135,7 +135,7 @@ CORE = Dialect(loader=_Loader, scalars=_SCALARS)
 def parse(file: str, raw: bytes) -> Document | tuple[Finding, ...]:
     """Return the document in a YAML text, which must be one mapping, or findings if it is broken.
 
-    Aliases and merge keys are expanded; the positions of what they bring are those of the anchor.
+    Aliases and merge keys are expanded; values that they bring have the positions of the anchor.
     """
     try:
         text = _masked(_decode(raw, MAX_BYTES), breaks=True)
@@ -147,7 +147,7 @@ def parse(file: str, raw: bytes) -> Document | tuple[Finding, ...]:
 
 
 def unseen(file: str, raw: bytes) -> Unseen:
-    """The lines of a text with a character that people do not see or take for another."""
+    """Return the lines of a text that have an invisible or confusable character."""
     if raw.isascii() and raw.count(b"\r") == raw.count(b"\r\n"):  # YAML has no other controls
         return ()
     try:
@@ -167,8 +167,8 @@ def documents(
 ) -> Iterator[Document | tuple[Finding, ...]]:
     """Yield every document of a text, whatever its type, or the findings if it is broken.
 
-    The text begins after `above` lines of its file and may have `limit` bytes. Behind what is no
-    YAML nothing more can be read.
+    The text begins after `above` lines of its file and may have `limit` bytes. Nothing can be read
+    after text that is not YAML.
     """
     try:
         text = _masked(_decode(raw, limit).removeprefix("\ufeff"), breaks=False)
@@ -491,7 +491,7 @@ def _syntax_finding(file: str, error: yaml.MarkedYAMLError, raw: bytes, above: i
 
 
 def _reader_finding(file: str, error: yaml.YAMLError, raw: bytes, above: int) -> Finding:
-    """libyaml's reader knows no position: the first control character is what it refused."""
+    """Return a finding at the first control character: libyaml's reader gives no position."""
     text = raw.decode("utf-8", "replace")
     match = re.search(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", text)
     if match is None:
@@ -528,7 +528,7 @@ _WORDS = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null",
 
 
 def plain(data: Data) -> Data:
-    """Values whose texts are nothing but texts: a compiled schema takes no class made of `str`."""
+    """Return data with plain strings: a compiled schema accepts no subclass of `str`."""
     if isinstance(data, Mapping):
         return {str(key): plain(value) for key, value in data.items()}
     if isinstance(data, list | tuple):
@@ -537,7 +537,7 @@ def plain(data: Data) -> Data:
 
 
 class Block(str):
-    """Text of several lines that people read where it stands: written as a literal block."""
+    """Text of several lines that people read in place, so it is written as a literal block."""
 
 
 class _FlowMap(dict[str, Data]):
@@ -565,8 +565,8 @@ def dump(data: dict[str, Data], *, blocks: bool = False, flows: bool = False) ->
     return text
 
 
-# What a literal block would not give back as it is, as the chart's own helper has it. It takes 2 ms
-# to compile, and few specs have a text of several lines.
+# Text that a literal block would not preserve, by the same rule as in the chart's own helper. It
+# takes 2 ms to compile, and few specs have a text of several lines.
 _NOT_IN_BLOCKS = (
     r"(?m)\A[ \t\n]|\n\n\Z|^[ \t]+$|[^\t\n -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd"
     r"\U00010000-\U0010ffff]"
@@ -583,7 +583,7 @@ def _with_blocks(data: Data) -> Data:
 
 
 def _with_flows(data: Data, room: int) -> Data:
-    """The data with each collection that fits into so many columns as one that is written so."""
+    """Return data in which each collection that fits into `room` columns is written on one line."""
     if not isinstance(data, dict | list) or not data:
         return data
     if not _has_blocks(data) and len(inline(data)) <= room:

@@ -1,6 +1,6 @@
-"""Text as libyaml has to be given it: what that reads in another way than YAML 1.2 is masked.
+"""Text prepared for libyaml: whatever it reads differently from YAML 1.2 is masked.
 
-Every mask is as long as what it hides, so that the positions of all values stay those of the text.
+Every mask is as long as what it hides, so that all values keep their positions.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from trainwright.datatypes.frozen import dataclass
 # YAML 1.2 and JSON. https://yaml.org/spec/1.2.2/#54-line-break-characters
 _BREAKS = ("\x85", "\u2028", "\u2029")
 _BYTE_ORDER_MARK = "\ufeff"
-_PRIVATE = range(0xE000, 0xF900)  # characters that texts hardly have, to stand for others
+_PRIVATE = range(0xE000, 0xF900)  # characters that texts hardly ever have, to stand in for others
 
-# JSON escapes what lies beyond 16 bits in two halves, which libyaml refuses.
+# JSON escapes characters beyond 16 bits as surrogate pairs, which libyaml refuses.
 _HALF = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-_MASK = r"\\u0041"  # as a template: a backslash, and what makes it one character
+_MASK = r"\\u0041"  # as a template of `re`: an escape that is read as one character
 _ESCAPE = re.compile(
     r"\\u(?P<high>[dD][89abAB]..)\\u(?P<low>[dD][c-fC-F]..)|\\u(?P<half>[dD][89a-fA-F]..)|\\.",
     re.DOTALL,
@@ -85,7 +85,7 @@ def masked(text: str, *, breaks: bool) -> Masked:
 
 
 def _quoted(text: str) -> Iterator[tuple[int, int]]:
-    """Where scalars in double quotes begin and end: escapes are escapes there only."""
+    """Yield the start and end of each double-quoted scalar: only there do escapes count."""
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         if isinstance(event, yaml.ScalarEvent) and event.style == '"':
             assert event.start_mark is not None
@@ -94,7 +94,7 @@ def _quoted(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _joined(quoted: str, offset: int) -> str:
-    """A scalar in double quotes with one escape for each pair."""
+    """Return a double-quoted scalar with one escape for each surrogate pair."""
 
     def one(match: re.Match[str]) -> str:
         if match["half"]:

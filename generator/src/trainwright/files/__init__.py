@@ -1,1 +1,1 @@
-"""Folders, commits and what is remembered of them: files as they are read and written."""
+"""Reading and writing files: folders, commits and what is remembered of them."""

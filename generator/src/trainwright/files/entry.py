@@ -16,14 +16,14 @@ Kind = Literal["file", "folder", "link", "special", ""]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Entry:
-    """A name in a folder, and what it is, links not followed."""
+    """A name in a folder and its kind; links are not followed."""
 
     name: str
     kind: Kind
 
 
 def in_order(entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Entries by their names, of which a folder has each once."""
+    """Return entries sorted by name; a folder has each name once."""
     return tuple(sorted(entries, key=attrgetter("name")))
 
 

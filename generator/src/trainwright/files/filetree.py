@@ -19,7 +19,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-_HELD = "TRAINWRIGHT_HELD"  # the folder that a process above this one holds
+_HELD = "TRAINWRIGHT_HELD"  # the folder that an ancestor of this process has locked
 _WRITERS = 4  # fsync waits for the disk, not for the processor
 
 
@@ -82,7 +82,7 @@ def hashes(folder: Path, paths: tuple[str, ...]) -> dict[str, str]:
 
 
 def compare(wanted: Mapping[str, str], there: Mapping[str, str], keep: frozenset[str]) -> Changes:
-    """What turns `there` (hashes by path) into `wanted` (texts by path).
+    """Return the changes that turn `there` (hashes by path) into `wanted` (texts by path).
 
     Files in `keep` are left alone: they are known to be right, or were not asked about.
     """
@@ -98,7 +98,7 @@ def apply(folder: Path, changes: Changes) -> None:
     """Apply the changes; at every instant each file is either the old one or the new one.
 
     New contents are written and synced beside their place, then renamed into it in one pass,
-    lists after what they list; removals come last. Killed anywhere, the next run repairs it.
+    lists after what they list; removals come last. If it is killed, the next run repairs it.
     """
     with prepared(folder, changes) as finish:
         finish()
@@ -106,10 +106,10 @@ def apply(folder: Path, changes: Changes) -> None:
 
 @contextmanager
 def prepared(folder: Path, changes: Changes) -> Iterator[Callable[[], None]]:
-    """Everything of `apply` that can fail; what it yields makes the changes, and once.
+    """Do all of `apply` that can fail; yield a function that makes the changes, to call once.
 
-    Where that is not called, nothing is left behind. So what belongs together in several folders is
-    written in all of them, or in none.
+    If it is not called, nothing is left behind. So files that belong together in several folders
+    are written in all of them, or in none.
     """
     with writing(folder):
         _make_folder(folder, "")
@@ -127,7 +127,7 @@ def prepared(folder: Path, changes: Changes) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """What the system refuses to write there is an OutputError."""
+    """Raise OutputError if the system refuses to write there."""
     try:
         yield
     except OSError as error:
@@ -140,11 +140,10 @@ def writing(folder: Path) -> Iterator[None]:
 def write(root: Path, inside: str, files: Mapping[str, bytes], before: Mapping[str, bytes]) -> None:
     """Create or replace files; at every instant each is either the old one or the new one.
 
-    They are named from the root and lie in one folder of it, `inside`, which the caller holds (see
-    `exclusive`). `before` are those that there were when the new ones were thought out: when
-    one was changed since, nothing is written. Permissions stay. Killed anywhere, nothing is
-    left among them: new contents are staged in a folder that git ignores and the next writer
-    removes.
+    Their paths are from the root, all in one folder of it, `inside`, which the caller has locked
+    (see `exclusive`). `before` are the contents that the new ones were computed from: if one has
+    changed since, nothing is written. Permissions stay. If it is killed, nothing is left among the
+    files: new contents are staged in a folder that git ignores and the next writer removes.
     """
     with writing(root):
         _remove_staging(root / inside)
@@ -197,7 +196,7 @@ def _content(path: Path) -> bytes | None:
 def exclusive(folder: Path, waiting: Callable[[], object] = int) -> Iterator[None]:
     """Lock a folder, so that one process at a time changes it; the lock ends with the process.
 
-    `waiting` is called when another one has it.
+    `waiting` is called if another process holds the lock.
     """
     if fcntl is None:
         raise OutputError(
@@ -275,7 +274,7 @@ def _make_folder(folder: Path, parent: str) -> None:
 
 
 def _scratch(folder: Path) -> Path:
-    """A name that nothing has."""
+    """Return the path of a temporary file that does not exist yet."""
     return folder / f"{SCRATCH}{os.urandom(8).hex()}"
 
 

@@ -82,7 +82,7 @@ class Repository:
         try:
             return self.line("merge-base", "--end-of-options", one, other)
         except GitError as error:
-            for revision in (one, other):  # it says more of one that is not there
+            for revision in (one, other):  # its error says more if one is not there
                 self.commit(revision)
             if error.status == 1:
                 raise GitError(
@@ -139,8 +139,8 @@ class Repository:
     ) -> frozenset[str]:
         """Paths below a folder that differ between a commit and `head` (None: what is on disk).
 
-        Untracked files that are not ignored count as well. Paths are relative to the folder, and
-        those of `among` are all that is looked at, if there are any.
+        Untracked files that are not ignored count as well. Paths are relative to the folder; if
+        `among` names any, only those are looked at.
         """
         paths = self.differing(commit, folder, head, among=among)
         return paths if head else paths | self.untracked(folder, among=among)
@@ -161,7 +161,7 @@ class Repository:
     def tree(self, commit: str, folder: str = "", *, later: str = "") -> Commit:
         """The files of a commit below a folder of the repository.
 
-        Those in folders named `later` are read when they are asked for, all others at once.
+        Those in folders named `later` are read on demand, all others at once.
         """
         return _commit(self.folder, commit, folder, later)
 
@@ -186,16 +186,16 @@ class Repository:
         return frozenset(path[3:] for path in _paths(listed))
 
     def ignored(self, folder: str) -> frozenset[str]:
-        """Files below a folder that git is told not to look at, from the top."""
+        """Return files below a folder that git ignores, as paths from the top."""
         listing = ("--others", "--ignored", "--exclude-standard", "-z")
         return frozenset(
             _paths(self.git("ls-files", *listing, "--", folder or ".", extra=_LITERAL))
         )
 
     def record(self, paths: Iterable[str], message: str) -> str:
-        """Commit exactly these files as they are on disk, whatever else is staged; the hash.
+        """Commit only these files as on disk, whatever else is staged. Return the hash.
 
-        Raises GitError when git refuses: a hook, or no key to sign with.
+        Raise GitError if git refuses: because of a hook, or without a key to sign with.
         """
         listed = b"\0".join(os.fsencode(path) for path in sorted(paths))
         among = ("--pathspec-from-file=-", "--pathspec-file-nul")
@@ -381,7 +381,7 @@ def _mark(path: Path) -> _Mark:
 
 
 def at(folder: Path) -> Repository:
-    """The repository around a folder; outside of any, the folder as if it were to become one."""
+    """Return the repository around a folder; if there is none, the folder as if it were one."""
     return Repository(git_command.top(folder) or folder)
 
 
@@ -407,9 +407,9 @@ def _path_in(repository: Repository, folder: Path) -> str:
 
 
 def ignored(root: Path, folder: str) -> frozenset[str]:
-    """Files in a folder below a root that git is told not to look at, by path in the folder.
+    """Return files in a folder below a root that git ignores, by path in the folder.
 
-    None without git or a repository, nor in one that ignores the root itself: a home folder's.
+    Empty without git or a repository, or in one that ignores the root itself: a home folder's.
     """
     top = git_command.top(root / folder)
     if top is None:
@@ -420,7 +420,7 @@ def ignored(root: Path, folder: str) -> frozenset[str]:
         paths = _below(repository.ignored(inside), inside)
     except GitError:
         return frozenset()
-    with contextlib.suppress(GitError):  # it ends with 1 where git does look
+    with contextlib.suppress(GitError):  # git exits with 1 if it does not ignore it
         if paths:
             below, start = find(root)
             path = f"{start}/{ENVIRONMENTS}".lstrip("/")

@@ -40,8 +40,8 @@ _ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",
     "LC_ALL": "C",
 }
-# What a commit holds, and not what a fetched ref puts in its place. No transport: before
-# Git 2.45 nothing but this keeps a partial clone from fetching by a command that its remote names.
+# Read what a commit holds, not what a fetched ref replaces it with. Allow no transport: before Git
+# 2.45 only this keeps a partial clone from fetching by a command that its remote names.
 _READING = {
     "GIT_ALLOW_PROTOCOL": "none",
     "GIT_EDITOR": ":",
@@ -49,15 +49,15 @@ _READING = {
     "GIT_NO_REPLACE_OBJECTS": "1",
 }
 
-# Of the variables of git that the process was started with. A hook gets those of the repository
-# that it runs for, which need not be the one in question; others name commands, or files to write.
+# Git's variables that are passed on from this process. Others are not: a hook gets those of the
+# repository that it runs for, which may not be this one; and some name commands or files to write.
 _KEPT = re.compile("GIT_CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|PARAMETERS|COUNT|KEY_[0-9]+|VALUE_[0-9]+)")
 _KEPT_FOR_THE_USER = re.compile(
     "GIT_(ALLOW_PROTOCOL|ASKPASS|(AUTHOR|COMMITTER|CURL|HTTP|PROTOCOL|PROXY|SSL)_.+|SSH.*)"
 )
 
-# Settings that name a command or lead to one, https://git-scm.com/docs/git-config, as they are
-# where nothing is configured. What looks like a bare repository within the tree is none.
+# Settings that name a command or lead to one, https://git-scm.com/docs/git-config, set as if
+# nothing were configured. What looks like a bare repository within the tree is not used as one.
 _ALWAYS = ("core.fsmonitor=false", "core.alternateRefsCommand=", "protocol.ext.allow=never")
 _NO_COMMANDS = (
     f"core.hooksPath={os.devnull}",
@@ -82,7 +82,7 @@ _OPTIONS = {
     "show": (*_OF_DIFFERENCES, "--no-show-signature"),
     "status": ("--ignore-submodules=dirty",),
 }
-# Commands that hold files on disk against those of a commit, or put them there.
+# Commands that compare files on disk with those of a commit, or write them.
 _FILTERS = frozenset({"diff", "restore", "sparse-checkout", "status"})
 _NAMED = {
     re.compile(r"(?s)filter\.(.+)\.(?:clean|smudge|process|required)"): (
@@ -103,8 +103,8 @@ class GitError(SourceError):
 def top(folder: Path) -> Path | None:
     """Return the top of the working tree that a folder is in, or None.
 
-    By its `.git`, which no commit can hold; git itself would take any folder with the files of a
-    repository for one.
+    It is recognized by its `.git`, which no commit can contain; git itself would take any folder
+    with the files of a repository for one.
     """
     real = folder.resolve()
     return next((path for path in (real, *real.parents) if _is_top(path)), None)
@@ -133,7 +133,7 @@ def run(
     else:
         environment = _inherited(_KEPT) | _ENVIRONMENT | _READING
         settings = _reading(folder, arguments[0])
-    # Nothing above the top is looked for: where its .git is no repository, there is none.
+    # Git must not search above the top: if the .git there is not a repository, there is none.
     environment |= {"GIT_CEILING_DIRECTORIES": str(folder.absolute().parent), **extra}
     overrides = (word for setting in settings for word in ("-c", setting))
     command, *rest = arguments
@@ -142,7 +142,7 @@ def run(
 
 
 def _reading(folder: Path, command: str) -> Iterator[str]:
-    """The settings with which a command runs nothing but git."""
+    """Yield the settings that keep a command from running anything but git."""
     yield from _ALWAYS
     if command not in _PRINTS_SETTINGS:
         yield from _NO_COMMANDS
@@ -179,7 +179,7 @@ def _refuse_settings_of_the_tree(folder: Path, command: str) -> None:
 
 
 def _inherited(*kept: re.Pattern[str]) -> dict[str, str]:
-    """The variables of this process, and of those for git only some."""
+    """Return this process's environment variables, but of git's own only those to keep."""
     variables = {
         name: value
         for name, value in os.environ.items()
@@ -234,7 +234,7 @@ def _output(
 def _hold_interrupts() -> Callable[[], None]:
     """Hold SIGINT until the function that is returned is called, which delivers it.
 
-    An interrupt within Popen() raises there, when git may run and no variable has its process:
+    An interrupt inside Popen() raises there, when git may run but no variable holds its process:
     nothing would end it, and its locks would stay. A blocked signal would be blocked in git too.
     """
     handler = signal.getsignal(signal.SIGINT)
@@ -254,8 +254,8 @@ def _hold_interrupts() -> Callable[[], None]:
 def end_group(process: subprocess.Popen[bytes]) -> None:
     """End a process that leads a group, and then whatever it started.
 
-    Not all at once: git that begins to take back its locks because its hook was killed, and is
-    killed meanwhile, leaves one of them behind, once in 2,000 times with git 2.39.
+    Not all at once: if its hook is killed, git begins to remove its locks; killed meanwhile, it
+    leaves one of them behind, once in 2,000 times with git 2.39.
     """
     import subprocess
 

@@ -14,8 +14,8 @@ from trainwright.files.git import GitError, Repository
 # The branch that others are merged into, where nothing names it: the first of these that exists.
 _REMOTE = tuple(f"refs/remotes/origin/{name}" for name in ("HEAD", "main", "master"))
 _MAIN = (*_REMOTE, "refs/heads/main", "refs/heads/master")
-# What is being merged into HEAD right now. What is picked, reverted or rebased is of no use: the
-# commit that comes of it has not that one in its history.
+# What is being merged into HEAD right now. A commit being cherry-picked, reverted or rebased is of
+# no use: the resulting commit does not have it in its history.
 _MERGED = "MERGE_HEAD"
 _LITERAL = {"GIT_LITERAL_PATHSPECS": "1"}
 
@@ -28,7 +28,7 @@ class NoBase(GitError):
 class Lineage:
     """The commits of a branch.
 
-    `bases` are shared with the branch that it is merged into, the one where it began first; `tips`
+    `bases` are shared with the branch that it is merged into, first the one where it began; `tips`
     are the newest ones of its own: HEAD, and what is being merged into it. `inside` is the path of
     the root in the repository. One that is `whole` began with nothing: its runs began under what
     held then, and not under what a review of the last commit sees.
@@ -61,8 +61,8 @@ class Lineage:
 def find(root: Path, against: str = "", head: str = "HEAD") -> Lineage | None:
     """Return the branch whose tip is `head`, or None without a repository or a commit in it.
 
-    `against` is the branch that it is merged into: by default the one that a forge's job names,
-    or else the usual one. Raises NoBase where the clone lacks the history to say.
+    `against` is the branch that it is merged into: by default the one that a forge's CI job names,
+    or else the usual one. Raise NoBase if the clone lacks the history to tell.
     """
     commits = _named(root, (head, *_MAIN, _MERGED))
     if head not in commits:
@@ -98,7 +98,7 @@ def history(root: Path, revision: str, against: str = "") -> Lineage:
 
 
 def state(root: Path, against: str = "") -> Mapping[str, str]:
-    """What `find` follows from, quickly: the commits of all names that it looks at."""
+    """Return what `find` depends on, quickly: the commits of all names that it looks at."""
     forge = {name: os.environ.get(name, "") for name in _FORGE}
     onto = (against, f"refs/remotes/origin/{forge['GITHUB_BASE_REF']}")
     return {**_named(root, ("HEAD", *_MAIN, _MERGED, *onto)), **forge}
@@ -115,9 +115,9 @@ def _named(root: Path, names: tuple[str, ...]) -> dict[str, str]:
 def _usual(
     repository: Repository, commits: Mapping[str, str], tips: tuple[str, ...]
 ) -> Iterator[str]:
-    """The bases of tips where nothing names the branch that they are merged into.
+    """Yield the bases of tips if nothing names the branch that they are merged into.
 
-    HEAD itself is one on the only branch that there is.
+    If there is only one branch, HEAD itself is a base.
     """
     name = next((name for name in _MAIN if name in commits), "")
     if not name and repository.shallow:

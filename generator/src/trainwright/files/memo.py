@@ -1,15 +1,15 @@
-"""Why nothing is done again: a value holds while everything that it was made of is the same.
+"""Incremental computation: a value holds while everything that it was made of is the same.
 
 A value is made by a method that reads others: answers of a tree (`files.tracked`) and values. What
-it reads is noted while it is made, so that what it depends on is written nowhere. After an edit the
-tree is read again where the edited paths may have answered. An answer that is another one outdates
-the values that were made of it, and those that were made of these. One that is needed is then made
-current: so are the things that it read, in their order; while each of them is the same as before,
-so is the value, and at the first that is not it is made again. One that comes out as it was, by
-`same`, changes nothing for those that read it: an edit of a job ends where what it extends is
-compared, and the list of all jobs stays.
+it reads is recorded while it is made, so dependencies need not be declared. After an edit, the tree
+is read again wherever the edited paths may have contributed. An answer that has changed outdates
+the values that were made of it, and in turn those made of them. An outdated value is brought up to
+date when it is needed: first what it read, in the same order. While each of these is the same as
+before, so is the value; at the first that is not, it is made again. If the new value equals the
+old, by `same`, nothing changes for those that read it: an edit of a job ends where what it extends
+is compared, and the list of all jobs stays.
 A value is kept from one process to the next with the answers that it was made of (`files.memory`).
-These are the red and green of salsa, which rust-analyzer and ty are built on.
+This is the red-green algorithm of salsa, which rust-analyzer and ty are built on.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Same = Callable[[Any, Any], bool]
 
 
 class Memo:
-    """Values that are made of each other."""
+    """Values that are computed from each other."""
 
     def __init__(self) -> None:
         self.being_made: list[dict[Cell[Any], int]] = []  # what each of these has read so far
@@ -64,7 +64,7 @@ class Cell(Generic[_Value]):
         self._same = same
         self.value = value  # as it was last made
         self._version = 0  # counts the values that were not the same as the one before
-        # What it was made of, each with its version then; None where it has to be made.
+        # The cells it was computed from, each with its version then; None if it must be computed.
         self._read: tuple[tuple[Cell[Any], int], ...] | None = None if value is _MISSING else ()
         self.readers: set[Cell[Any]] = set()
         self.is_current = value is not _MISSING
@@ -85,7 +85,7 @@ class Cell(Generic[_Value]):
         return self.is_current
 
     def outdate(self) -> None:
-        """What was made of this may be another value now."""
+        """Mark this value, and all that were made of it, as possibly outdated."""
         outdated: list[Cell[Any]] = [self]
         while outdated:
             cell = outdated.pop()
@@ -94,7 +94,7 @@ class Cell(Generic[_Value]):
                 outdated += cell.readers
 
     def drop(self) -> None:
-        """Make the value again when it is needed, also where nothing that it read has changed."""
+        """Make the value again when it is needed, even if nothing that it read has changed."""
         self.outdate()
         self._read = None
 
@@ -112,14 +112,14 @@ class Cell(Generic[_Value]):
         self.value = _MISSING
 
     def put(self, value: _Value) -> None:
-        """Replace a value that is made of nothing that is read."""
+        """Replace the value of a cell that was computed from no other cell."""
         if self.value is _MISSING or not (self._same and self._same(self.value, value)):
             self.outdate()
             self._version += 1
             self.value, self._read, self.is_current = value, (), True
 
     def note(self) -> None:
-        """Have whatever is being made be made of this value, which is current."""
+        """Record this cell, which is current, as a dependency of whatever is being computed."""
         being_made = self._memo.being_made
         if being_made:
             being_made[-1][self] = self._version
@@ -190,9 +190,9 @@ _Method = Callable[Concatenate[_Owner, _Parameters], _Value]
 def tracked(
     same: _Same | None = None,
 ) -> Callable[[_Method[_Owner, _Parameters, _Value]], _Method[_Owner, _Parameters, _Value]]:
-    """A method that is not called again while what it has read is the same.
+    """Return a decorator: the method is not called again while what it has read is the same.
 
-    `same` compares two values where one that is made again may come out as it was.
+    `same` compares the new value with the old, if a value made again may equal the old one.
     """
 
     def decorate(

@@ -1,4 +1,4 @@
-"""What is remembered from one process to the next: where, and by which version.
+"""Values cached on disk from one process to the next: where, and for which version of the code.
 
 It lies outside the repository and may be deleted at any time.
 """
@@ -79,10 +79,10 @@ _UNUSABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, Recursion
 
 
 class Kept(Generic[_Value]):
-    """Values by name in a file, for the next process, each with what it was made of (see `memo`).
+    """Named values in a file for the next process, each with what it was made of (see `memo`).
 
-    `mark` stands for all else that they follow from. `read` makes a value of what it was made of
-    and of what `write` made of it. A file that cannot be used has none.
+    `mark` identifies everything else that they depend on. `write` turns a value into JSON data, and
+    `read` restores it from what it was made of and those data. An unusable file counts as empty.
     """
 
     def __init__(

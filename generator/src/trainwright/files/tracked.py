@@ -21,11 +21,11 @@ _OF_ALL_INSIDE: tuple[Question, ...] = ("ignored", "files")  # what an edit far 
 
 
 class Tracked:
-    """Another tree in which every path is looked at once: edits meanwhile change nothing.
+    """A tree that looks each path up in another tree only once: edits meanwhile change nothing.
 
-    What is hashed is then what was parsed, and what is shown of a file what was found in it. There
-    is nothing behind a link, as in a commit.
-    `whole` tells whether all questions are known: another process that has the tree has its own.
+    So the bytes that are hashed are those that were parsed, and the lines that are shown are those
+    in which something was found. As in a commit, there is nothing behind a symbolic link. `whole`
+    is false once the tree was sent to another process, whose questions are not known here.
     """
 
     def __init__(self, below: Tree, memo: Memo | None = None, answers: Answers | None = None):
@@ -33,7 +33,7 @@ class Tracked:
         self.memo = memo or Memo()
         self.whole = True
         self._cells: dict[Question, dict[str, Cell[object]]] = {it: {} for it in _QUESTIONS}
-        # What was answered, and no value has been made of yet.
+        # Answers that are known already, but that no value has been computed from yet.
         self._at_hand = {it: dict((answers or {}).get(it, {})) for it in _QUESTIONS}
         self._behind_links = {"": False}  # by folder, whether it is one or lies behind one
         self._inside: dict[str, set[str]] = {}  # paths that were read, by their folder
@@ -41,7 +41,7 @@ class Tracked:
 
     @classmethod
     def of(cls, tree: Tree, memo: Memo | None = None) -> Tracked:
-        """A tree as one that is tracked."""
+        """Return the tree itself if it is tracked, else a tracked tree on top of it."""
         return tree if isinstance(tree, Tracked) else cls(tree, memo)
 
     def __reduce__(self) -> tuple[type[Tracked], tuple[Tree]]:
@@ -73,7 +73,7 @@ class Tracked:
         return self._answer("digest", path)  # type: ignore[no-any-return]
 
     def files(self, folder: str) -> tuple[str, ...]:
-        """Every file below a folder, by its path in it; none where there is no folder."""
+        """Return the paths of all files below a folder, relative to it; none if it is missing."""
         return self._answer("files", folder)  # type: ignore[no-any-return]
 
     def _answer(self, question: Question, path: str) -> Any:
@@ -120,7 +120,7 @@ class Tracked:
     # --- edits -----------------------------------------------------------------------------------
 
     def edit(self, changed: Iterable[str], below: Tree | None = None) -> None:
-        """Read again what may be otherwise once these files and folders have changed."""
+        """Look up every answer again that a change of these files and folders may affect."""
         self.below = below or self.below
         self._sort_in()
         again: dict[tuple[Question, str], None] = {}
@@ -165,8 +165,8 @@ class Tracked:
 
     @property
     def seen(self) -> Seen:
-        """The answers that any value was made of, but for those that follow from another: a kind
-        from a listing of its folder, a digest from the bytes.
+        """The answers that any value was computed from, except those that follow from another
+        answer: a kind from the listing of its folder, a digest from the bytes.
         """
         answers = {
             question: {path: cell.value for path, cell in cells.items() if cell.readers}
@@ -193,7 +193,7 @@ class Tracked:
         }
 
     def is_as(self, seen: Seen) -> bool:
-        """Whether the tree gives the same answers as another one did."""
+        """Whether the tree gives the answers that were recorded from another one."""
         return all(
             self._is_as(question, answers)
             for question, answers in cast(Mapping[Question, Mapping[str, str]], seen).items()

@@ -17,8 +17,8 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ENVIRONMENTS
 from trainwright.files.entry import Entry, Kind, in_order
 
-SCRATCH = ".trainwright-"  # begins the names of what is being written, which no tree has
-MAX_BYTES = 64 * 1024 * 1024  # far above every file people write or that is rendered
+SCRATCH = ".trainwright-"  # prefix of files that are being written: no tree shows them
+MAX_BYTES = 64 * 1024 * 1024  # far larger than any file that people write or that is rendered
 
 
 def find_root(start: Path) -> Path:
@@ -33,7 +33,7 @@ def find_root(start: Path) -> Path:
 
 
 class Tree(Protocol):
-    """Files by path relative to a root, with slashes, without a leading one."""
+    """Files by their path relative to a root: slashes between folders, none in front."""
 
     def entries(self, folder: str) -> tuple[Entry, ...]:
         """Return a folder's entries, sorted by name. Raises SourceError if it cannot be listed."""
@@ -44,11 +44,11 @@ class Tree(Protocol):
         ...
 
     def read(self, path: str) -> bytes:
-        """A file's bytes. Raises OSError, FileNotFoundError among them."""
+        """Return a file's bytes. Raises OSError, such as FileNotFoundError."""
         ...
 
     def ignored(self, folder: str) -> frozenset[str]:
-        """Files in a folder that git ignores, by path in it; repositories among them end in /."""
+        """Return what git ignores in a folder, by path in it; nested repositories end in /."""
         ...
 
 
@@ -157,7 +157,7 @@ def too_large(path: str | os.PathLike[str]) -> OSError:
     return OSError(errno.EFBIG, f"Larger than {MAX_BYTES // 2**20} MiB", str(path))
 
 
-# Windows has the first alone, and no other system has it.
+# Of these flags Windows has only the first, and no other system has that one.
 _NAMED = [getattr(os, name, 0) for name in ("O_BINARY", "O_NONBLOCK", "O_NOCTTY")]
 _OPEN = reduce(or_, _NAMED, os.O_RDONLY)
 _NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)

@@ -1,1 +1,1 @@
-"""What is said about sources: diagnostics at a position, and what no report may show."""
+"""Findings about source files: diagnostics at a position, and what no report may show."""

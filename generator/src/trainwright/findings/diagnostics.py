@@ -1,7 +1,7 @@
 """Findings about what people wrote: files, schema, references, waivers.
 
-Rules about rendered objects live in `rules/`; these cannot be, since there is no object yet. Their
-words are data as well: diagnostics.json, which is read at once, in a tenth of a millisecond.
+Rules about rendered objects live in `rules/`; these cannot, since there is no object yet. Their
+texts are data too: diagnostics.json, which is read on import, in a tenth of a millisecond.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whole texts without what looks like a credential: some of them take several lines."""
+"""Redaction of credentials in whole texts, since some credentials take several lines."""
 
 from __future__ import annotations
 
@@ -127,8 +127,8 @@ def unified_diff(
 ) -> Iterator[str]:
     """A unified diff in which credentials are hidden, but still count as different.
 
-    A hunk alone does not say what its lines belong to, so whole files are redacted. Lines end as
-    those that were given do.
+    A hunk alone does not show which keys its lines belong to, so whole files are redacted. Lines
+    end with a newline if the given ones do.
     """
     end = "\n" if any(line.endswith("\n") for line in (*before, *after)) else ""
     shown: list[str] = []
@@ -147,7 +147,7 @@ def unified_diff(
         yield line if header else line[0] + _visible(shown[int(line[1:])])
 
 
-_LINES = 1 << 14  # lines that are remembered: what is rendered has the same ones again and again
+_LINES = 1 << 14  # cached lines: rendered files have the same ones again and again
 
 
 @lru_cache(_LINES)

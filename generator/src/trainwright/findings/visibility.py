@@ -1,4 +1,4 @@
-"""Text as it may be shown: what is invisible, reorders, obeys or only looks like another letter.
+"""Text that is safe to show: characters that hide, reorder, command or imitate are spelled out.
 
 https://www.unicode.org/reports/tr36/ and https://trojansource.codes
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-# Controls, invisible and direction characters, and what UTF-8 or XML cannot hold. Joiners stay:
-# Persian and emoji are written with them.
+# Control, invisible and direction characters, and those that UTF-8 or XML cannot encode. Joiners
+# are not among them: Persian and emoji are written with them.
 UNSEEN = (
     r"\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
     r"\u2060-\u206f\u2800\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff"

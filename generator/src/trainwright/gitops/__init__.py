@@ -1,1 +1,1 @@
-"""Between a repository and what syncs it: Argo CD, Flux, charts, published branches, comments."""
+"""GitOps: configuration of Argo CD and Flux, packaged charts, published branches, comments."""

@@ -30,7 +30,7 @@ _REMEDIES = {
 
 
 class CommentError(TrainwrightError):
-    """The comment could not be posted; the message has GitHub's own words."""
+    """The comment could not be posted; the message quotes GitHub's error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +51,9 @@ class Comment:
 
 
 def comment(access: Access, number: int, body: str, author: str) -> Comment:
-    """Post a body, in place of the author's earlier comment that starts with the same marker.
+    """Post a comment, or update the author's earlier one that starts with the same marker.
 
-    The marker is the body's first line, a comment of HTML. Comments of others are left alone, even
+    The marker is the body's first line, an HTML comment. Comments by others are left alone, even
     with that marker: another account may have put it there.
     """
     marker = body.partition("\n")[0].strip()

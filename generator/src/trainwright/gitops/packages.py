@@ -67,7 +67,7 @@ class Pushed:
 
 
 def package(folder: Path, destination: Path, key: Key | None = None) -> Archive:
-    """Package a chart's folder as Helm does, with nothing in it that depends on when or where.
+    """Package a chart's folder as Helm does, but independently of the time and the machine.
 
     The same folder gives the same bytes with the same version of Helm. With a key, the provenance
     file is written beside the archive.
@@ -87,7 +87,7 @@ def package(folder: Path, destination: Path, key: Key | None = None) -> Archive:
 
 
 def read(archive: Path) -> Archive:
-    """What an archive is, from its own Chart.yaml."""
+    """Return an archive's digest, and its name and version from its own Chart.yaml."""
     data = _bytes(archive)
     try:
         with sdk.load().Chart.load_archive(data) as chart:
@@ -100,7 +100,7 @@ def read(archive: Path) -> Archive:
 def push(archive: Path, remote: str, *, plain_http: bool) -> Pushed:
     """Push an archive, and the provenance file beside it, below `remote` (oci://host/path).
 
-    A version that is there already is left alone: it is either the same, or a ChartError.
+    A version that is already there is left alone. Raises ChartError if it has other contents.
     """
     if not remote.startswith(OCI):
         raise ChartError(f'"{remote}" is not an OCI registry: write {OCI}<host>/<path>')
@@ -166,7 +166,7 @@ def same(archive: Path, folder: Path) -> bool:
 
 
 def bump(folder: Path, against: str | None) -> tuple[Finding, ...]:
-    """Whether the chart changed and its version did not, since a commit or the last release.
+    """Return a finding if the chart, but not its version, changed since a commit or release.
 
     Without `against` it is compared with the newest tag, and with the one before when the newest
     is on this very commit. Outside of git, and before the first tag, there is nothing to compare.
@@ -238,7 +238,7 @@ def _check_out(tree: git.Commit, folder: str, destination: Path) -> None:
 
 
 def _contents(archive: Path) -> Mapping[str, Data]:
-    """SHA-256 by path of what is in an archive, below the chart's own folder."""
+    """Return the SHA-256 of each file in an archive, by its path in the chart's folder."""
     with tarfile.open(archive) as opened:
         return {
             member.name.partition("/")[2]: file_digest(file.read())

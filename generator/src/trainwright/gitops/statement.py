@@ -15,7 +15,8 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.same import digest
 from trainwright.helm import own_chart
 
-# Beside published files. GitOps engines take what ends in .json, .yaml or .yml for manifests.
+# The statement's name beside published files. It does not end in .json, .yaml or .yml, since GitOps
+# engines take such files for manifests.
 STATEMENT = "statement.intoto"
 PREDICATE_TYPE = "https://trainwright.io/attestations/rendered/v1"
 _TYPE = "https://in-toto.io/Statement/v1"
@@ -25,7 +26,7 @@ _TYPE = "https://in-toto.io/Statement/v1"
 class RenderedSet:
     """The files of an environment by path, and what they were rendered from.
 
-    `base` is the commit whose rendered files were taken as they were; empty for none.
+    `base` is the commit whose rendered files were taken over unchanged; empty if none were.
     """
 
     environment: str
@@ -55,7 +56,7 @@ def subjects(rendered: RenderedSet) -> list[Data]:
 
 
 def predicate(rendered: RenderedSet) -> dict[str, Data]:
-    """What is stated of the files."""
+    """Return what is stated about the files: their source commit, and the tool and its chart."""
     base = {"base": _commit(rendered.base)} if rendered.base else {}
     where = {"uri": rendered.url} if rendered.url else {}
     return {

@@ -1,4 +1,4 @@
-"""The rendered files of a commit, rendered again from its sources, and compared one by one."""
+"""Verification of a commit's rendered files: rendered again from source and compared one by one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from trainwright.runs.workspace import Workspace
 from trainwright.specs import engine_files
 from trainwright.specs.select import environments
 
-# What was rendered again and is not the same differs; unproved is what could not be rendered.
+# A file is "different" if rendering it again gave another result, and "unproved" if it could not be
+# rendered again.
 Verdict: TypeAlias = Literal["equal", "different", "unproved"]
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -50,7 +51,7 @@ class Compared:
 
     path: str
     verdict: Verdict = "equal"
-    sha256: str = ""  # nothing for what is missing
+    sha256: str = ""  # empty for a missing file
     why: str = ""
     line: int = 1
 
@@ -86,10 +87,9 @@ def verify(
 ) -> Verification:
     """Render again all that a commit holds, each run from the sources of the commit that added it.
 
-    A file beside these is different as well where an engine would change what it applies by it.
-    Nothing is believed but what the commit `against` holds, if there is one; of a commit that was
-    published, what the branch held before. Raises GitError where git lacks one of them, and
-    SelectionError.
+    Another file beside them counts as different too if it changes what an engine applies. Only
+    the commit `against`, if there is one, is trusted; for a published commit, what the branch held
+    before it. Raises GitError if git lacks one of these commits, and SelectionError.
     """
     history = lineage.history(root, revision, against)
     commit, repository = history.tips[0], history.repository
@@ -134,7 +134,7 @@ def verify(
 def _compared(
     folder: str, files: State, underived: tuple[Underived, ...], limits: str
 ) -> Iterator[Compared]:
-    """Every file that is there or missing, by path."""
+    """Yield the verdict on every file that is present or missing, by path."""
     named = {it.path: it for it in underived}
     for it in underived:
         record = f"{folder}/{it.job}/{RECORD_FILE}"

@@ -1,6 +1,6 @@
-"""Archives of charts, in memory: what one holds is never written to a disk, so no name leads out.
+"""Chart archives in memory: their files are never written to disk, so no name can escape a folder.
 
-`tarfile` unpacks safely on some of the Pythons that this runs on.
+`tarfile` unpacks safely only on some of the Python versions that this runs on.
 https://docs.python.org/3/library/tarfile.html#extraction-filters
 """
 
@@ -44,7 +44,7 @@ def files(content: bytes) -> dict[str, bytes]:
 
 
 def leads_out(name: str) -> bool:
-    """Whether a file's name in an archive is of a place outside of the folder it belongs to."""
+    """Whether a file's name in an archive leads out of the folder that it belongs in."""
     path = PureWindowsPath(name)  # takes both / and \\ for separators, and knows drives
     return bool(path.anchor) or ".." in path.parts
 

@@ -1,8 +1,9 @@
 """Engines: values in, rendered templates out.
 
 Two implementations of one small protocol, chosen by `engine()`: Helm's Go SDK as a shared library
-in this process (a fraction of a millisecond a job), or a `helm` binary (a process a job, some 50).
-Both render the same bytes. https://pypi.org/project/helm-python-sdk/ is young, hence the border.
+in this process (a fraction of a millisecond per job), or a `helm` binary (one process per job, some
+50 ms). Both render the same bytes. The protocol is there because
+https://pypi.org/project/helm-python-sdk/ is young.
 """
 
 from __future__ import annotations
@@ -56,9 +57,9 @@ class Embedded:
     """Helm's own Go SDK, loaded into this process on first use.
 
     Helm compiles values.schema.json anew at each render, which takes five times as long as the
-    rendering. So the schema is asked in its compiled form first, and the chart renders without
-    it; only values that are refused go through the whole chart, for Helm's own words. It parses
-    all templates anew as well, so those of other targets are left out.
+    rendering. So values are first checked against a schema that is compiled once, and the chart
+    renders without it; only values that are refused go through the whole chart, for Helm's own
+    message. Helm parses all templates anew as well, so those of other targets are left out.
     """
 
     def __init__(self) -> None:
@@ -166,7 +167,7 @@ def _bare_archive(files: Mapping[str, bytes]) -> tuple[bytes, Chart]:
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    """What Helm's library raises, as errors of an engine."""
+    """Turn the errors that Helm's library raises into those of an engine."""
     helm_python = sdk.load()
     try:
         yield
@@ -177,7 +178,7 @@ def _failures() -> Iterator[None]:
 
 
 def _texts(rendered: Mapping[str, str]) -> dict[str, str]:
-    """Template file name to text, of those that are not empty."""
+    """Return the text of each template that is not empty, by its file name."""
     return {
         path.rpartition("/")[2]: text.strip() + "\n"
         for path, text in rendered.items()
@@ -186,7 +187,7 @@ def _texts(rendered: Mapping[str, str]) -> dict[str, str]:
 
 
 class Binary:
-    """`helm template`, one process a job."""
+    """`helm template`, one process per job."""
 
     def __init__(self, binary: str):
         self._binary = binary if Path(binary).name == binary else str(Path(binary).absolute())

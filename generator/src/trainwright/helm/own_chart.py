@@ -46,9 +46,9 @@ def dir_hash() -> str:
 
 
 def archive(folder: Path, target: str) -> bytes:
-    """What rendering for a target needs of a chart, as the .tgz that Helm reads from memory.
+    """Return what a target needs of a chart, as the .tgz that Helm reads from memory.
 
-    The templates of one target alone have its name up to the first dash: `job-service.yaml`.
+    Templates for one target only have its name in front of the first dash: `job-service.yaml`.
     """
     from trainwright.helm import archives
 

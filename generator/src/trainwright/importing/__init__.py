@@ -1,7 +1,7 @@
-"""Existing manifests and command lines into job specs, with an account of what is left behind.
+"""Import of existing manifests and command lines as job specs, with an account of what is lost.
 
-How objects of a kind are read is in `import_.py` of its folder; adding a command is its module and
-its line here.
+How objects of a kind are read is in `import_.py` of its folder; a new command needs a module and a
+line here.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _REPLACED = {
 class ImportInput:
     """The contents of files: workloads to import, objects next to them, and what cannot be read.
 
-    `values` are those of placeholders in manifests, by name. With `whole` an object that holds or
-    stands for others is none of a kind that is read.
+    `values` are the values of placeholders in manifests, by name. With `whole`, an object that
+    contains or stands for others is not unwrapped, and so its kind is not one that is read.
     """
 
     def __init__(self, values: Mapping[str, str] | None = None, *, whole: bool = False) -> None:

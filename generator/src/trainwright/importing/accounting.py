@@ -1,13 +1,13 @@
-"""What became of every single value of what was imported.
+"""What became of every single value of the imported input.
 
-There is no list of the fields that matter. Each value is taken away, and changed, and whether
-the normal form changes with it says whether it means anything: then the rendered run has to agree
-in just those places. What changes nothing at all is something that no operator model reads, and so
-it cannot be promised to have been carried.
+There is no list of the fields that matter. Each value is removed, and then changed. If the normal
+form changes with it, the value has a meaning, and the rendered run has to agree in just those
+places. A value that changes nothing at all is one that no operator model reads, so there is no
+promise that it was carried over.
 
-Most values are texts that come out as they are. Those of one field, such as all values of
-variables, are changed at once, each by a mark of its own, and only what cannot be told apart by its
-mark is changed alone.
+Most values are texts that come out unchanged. Those of one field, such as all values of variables,
+are changed at once, each with a mark of its own; only values whose marks cannot be told apart are
+changed one by one.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ Fate = Literal["carried", "default", "left"]
 class Account:
     """One value of the input and its fate.
 
-    `default` is said where the value changes nothing, since without it the same would hold.
-    `changed` are the paths of the normal form that speak of it and came out otherwise; a value
-    that is left without any is one that nothing here reads.
+    The fate is `default` if the value changes nothing, since the same would hold without it.
+    `changed` are the paths of the normal form that depend on it and came out differently; a value
+    that is `left` without any is one that nothing here reads.
     """
 
     part: int
@@ -50,7 +50,7 @@ class Account:
 
 
 def accounts(source: Source, of_all: NormalForm, rendered: NormalForm) -> tuple[Account, ...]:
-    """Every value of the input with its fate, by its normal form and that of what is rendered."""
+    """Return every value of the input with its fate, from the normal forms before and after."""
     manifests, workload = source.manifests(), source.workload()
     numbers = form.sample(workload)
     run = read(manifests, workload, sampled=True)
@@ -89,7 +89,7 @@ def accounts(source: Source, of_all: NormalForm, rendered: NormalForm) -> tuple[
 def _in_each(
     paths: tuple[Pointer, ...], numbers: tuple[int, ...], differing: frozenset[Pointer]
 ) -> Iterator[Pointer]:
-    """Paths of the sample in all pods that they stand for, where these came out otherwise."""
+    """Yield paths of the sample in all pods that they stand for, where these came out changed."""
     for path in paths:
         yield from (found for found in _in_all(path, numbers) if found in differing)
 
@@ -156,7 +156,7 @@ _IDENTITY = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """What is imported as it is: the normal form of a sample of its pods, and its values."""
+    """The unchanged input: the normal form of a sample of its pods, and the values in it."""
 
     source: Source
     workload: Workload
@@ -172,7 +172,7 @@ _MARK = re.compile(r"x(\d+)-mark")
 
 
 def _carried_together(whole: _Before, rendered: Mapping[Pointer, Data]) -> Iterator[_Place]:
-    """The texts of one field that come out as they are, changed all at once."""
+    """Yield the texts that come out unchanged, trying all those of one field at once."""
     fields: dict[tuple[int, str], list[_Place]] = {}
     for index, part in enumerate(whole.source.parts):
         for pointer, value in scalars(part.body):
@@ -201,7 +201,7 @@ def _marked(
         marks = {p: set(_MARK.findall(f"{p} {marked.get(p, '')}")) for p in paths}
         lost = [p for p in paths if whole.values.get(p) != rendered.get(p)]
         seen = set().union(*marks.values())
-        if not seen:  # names of volumes, say: nothing of them is told apart in any number
+        if not seen:  # such as names of volumes: no mark of theirs shows, however few are tried
             return
         if all(marks[path] for path in lost):
             seen.difference_update(*(marks[path] for path in lost))
@@ -215,7 +215,7 @@ def _marked(
 _TOO_FEW = 3  # to be worth it
 
 
-_Paths: TypeAlias = tuple[Pointer, ...] | None  # None where the object is none any more
+_Paths: TypeAlias = tuple[Pointer, ...] | None  # None if the object can no longer be read
 
 
 def _removals(
@@ -263,7 +263,7 @@ def _fate(
     removal: _Paths,
     rendered: Mapping[Pointer, Data],
 ) -> tuple[Fate, _Touched]:
-    """The fate of a value, and what of the normal form it touches when it is left."""
+    """Return a value's fate and, if it is left, the paths of the normal form that it affects."""
     before, body = whole.values, whole.source.parts[index].body
     value = lookup(body, pointer)
 
@@ -277,15 +277,15 @@ def _fate(
     touched = [without]
     for other in _others(value):
         paths = touched_of(_paths(whole, index, with_value(body, pointer, other)))
-        # One way to change it that only touches what comes out the same is enough.
+        # One change that affects only paths that come out the same is enough.
         if paths and _agree(paths, before, rendered):
             return ("default" if without == () else "carried"), ()
         touched.append(paths)
     effects = tuple(paths for paths in touched if paths)
     if effects:
         return "left", effects
-    # Without it the object is none: what it is part of says whether it was carried. An empty
-    # mapping that means nothing says nothing.
+    # A value is needed if the object cannot be read with any other: then the values around it show
+    # whether it was carried. An empty mapping without effect means nothing.
     needed = all(paths is None for paths in touched)
     return ("default" if value in ({}, []) else "carried" if needed else "left"), ()
 
@@ -352,7 +352,8 @@ def _is_like(
 
 def _changed(whole: _Before, after: NormalForm) -> tuple[Pointer, ...]:
     changed = comparison.changed(whole.run, after)
-    # With a number of pods all that they have comes and goes, which others are accountable for.
+    # When the number of pods changes, all paths of these pods come or go: other values account for
+    # those.
     if _SIZES & set(changed) or any(path.matches("/roles/*/nodes") for path in changed):
         changed = [path for path in changed if not _OF_A_POD.match(path)]
     return tuple(changed)
@@ -382,7 +383,7 @@ def _own(
 
 
 def _others(value: Data) -> tuple[Data, ...]:
-    """Values of the same type that would mean something else, wherever it stands."""
+    """Return values of the same type that would mean something else in any field."""
     if isinstance(value, bool):
         return (not value,)
     if isinstance(value, int | float):

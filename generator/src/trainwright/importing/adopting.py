@@ -1,7 +1,7 @@
-"""Objects of a cluster into jobs whose runs they are: nothing begins, changes or ends by it.
+"""Adoption of a cluster's objects as the runs of jobs: it starts, changes and ends nothing.
 
-What runs, waits or is suspended becomes the first run of its job, what has finished an entry of the
-ledger. The spec of the job says what its next run is to be.
+An object that runs, waits or is suspended becomes the first run of its job; one that has finished
+becomes an entry of the ledger. The spec of the job describes its next run.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _WIDTH = 96
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adoption:
-    """An object as the run of a job: its state in the cluster, and what the next run is to be.
+    """An object as the run of a job: its state in the cluster, and the spec of the next run.
 
-    `body` is as the cluster has it, `manifest` as it is to be applied.
+    `body` is the object as the cluster has it, `manifest` as it is to be applied.
     """
 
     file: JobFile
@@ -61,7 +61,7 @@ class Adoption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdoptionBatch:
-    """All that was adopted, why the rest was not, and what belongs to an object among them."""
+    """All that was adopted, why the rest was not, and the objects that another one controls."""
 
     adoptions: tuple[Adoption, ...]
     problems: tuple[str, ...]
@@ -169,7 +169,7 @@ def _adopted(source: Source, place: ImportContext, options: ImportOptions) -> Ad
 def _refusals(
     part: SourceObject, manifest: Manifest, environment: Environment
 ) -> Iterator[tuple[str, str]]:
-    """What speaks against an object as a run, each with its pointer."""
+    """Yield each reason why an object cannot be a run, after the pointer that it is about."""
     if part.metadata.get("deletionTimestamp"):
         yield "/metadata/deletionTimestamp", "it is being deleted"
     if mapping(part.metadata.get("labels")).get("app.kubernetes.io/managed-by") == "trainwright":
@@ -196,7 +196,7 @@ def _write(tree: Tree, environment: str, adoptions: list[Adoption]) -> None:
 
 
 def _object(adoption: Adoption) -> str:
-    """The object, below what its next run would not have of it."""
+    """Return the object as YAML, below a comment on what its next run would lack or change."""
     head = f"{adoption.manifest.title} as it was in the cluster. "
     head += f"The first run of {adoption.file.path} is "
     if adoption.imported.source.unsaid:

@@ -1,7 +1,7 @@
-"""Objects that no spec can say: several roles, and kinds of other operators.
+"""Objects that no spec can express: several roles, and kinds of other operators.
 
-Their job says what git has to know of them: how many accelerators they hold, in which pool and
-queue, and in which state. What they run stands in the object alone.
+Their job has what git needs to know about them: how many accelerators they hold, in which pool and
+queue, and in which state. What they run is only in the object itself.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def source(part: SourceObject, why: str) -> Source:
 
 
 def is_adoptable(part: SourceObject) -> bool:
-    """Whether an object of a kind that specs do not know trains: servers hold no accelerators."""
+    """Whether an object of a kind that specs lack trains: a server only if it has accelerators."""
     manifest = Manifest(body=part.body)
     templates = tuple(of_any_kind(manifest, Bundle()))
     if trains(manifest) is None or not templates:
@@ -105,7 +105,7 @@ def _accelerators(template: PodTemplate) -> int:
 
 
 def _size(templates: tuple[PodTemplate, ...], *, counted: bool) -> dict[str, Data]:
-    """As many nodes of equal size as hold all accelerators, where they are counted; or all pods."""
+    """Return the size as equal nodes that hold all accelerators; if uncounted, as all pods."""
     holding = [template for template in templates if _accelerators(template)]
     total = sum(map(_accelerators, holding))
     if not (total and counted):

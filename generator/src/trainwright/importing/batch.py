@@ -1,4 +1,4 @@
-"""Everything that was found, converted and written: the one place here that touches the disk."""
+"""Import of a whole input: everything is converted, then written. Only this module writes files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ImportBatch:
 
     @property
     def broken(self) -> tuple[tuple[Imported, str], ...]:
-        """Those whose runs cannot start, or train something else."""
+        """The imported workloads whose runs cannot start, or would train something else."""
         return tuple(done for done in self.imported if done[0].severity is Loss.CANNOT_RUN)
 
 
@@ -80,7 +80,7 @@ def run(root: Path, inputs: ImportInput, options: ImportOptions) -> ImportBatch:
 
 
 def _nothing(inputs: ImportInput) -> str:
-    """What there is instead of a training workload, if anything."""
+    """Return the message that there is no training workload, with what there is instead."""
     there = ", ".join(dict.fromkeys(f"{left.field} ({left.why})" for left in inputs.beside))
     return f"no training workload found in the input{f': it holds {there}' if there else ''}"
 

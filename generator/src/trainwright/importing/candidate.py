@@ -37,7 +37,7 @@ _OWN_LABELS = ("app.kubernetes.io/", "trainwright.io/", "helm.sh/")
 
 
 def spec(source: Source, run: NormalForm, place: ImportContext, choice: Choice) -> dict[str, Data]:
-    """Everything that a job spec can say of a run, keys in the order of the schema."""
+    """Return everything that a job spec can say about a run, with keys in the schema's order."""
     roles = {name: _role(source, name, run, place, choice) for name in run.roles}
     entries: dict[str, Data] = {
         **_API,
@@ -138,7 +138,7 @@ def _group(
 
 
 def complete(spec: Mapping[str, Data], place: ImportContext) -> dict[str, Data]:
-    """The spec with a null for everything that it would inherit and does not say."""
+    """Return the spec with a null for everything that it would inherit but does not set."""
     inherited = place.inherited_in(spec.get("pool") or "")
     completed = {**spec, **merge(dict(_nulls(spec, inherited)), _maps(spec))}
     roles = {name: _complete_role(name, completed, place) for name in spec.get("roles", {})}
@@ -146,7 +146,7 @@ def complete(spec: Mapping[str, Data], place: ImportContext) -> dict[str, Data]:
 
 
 def _complete_role(name: str, spec: Mapping[str, Data], place: ImportContext) -> dict[str, Data]:
-    """The same of a role, of what it would inherit of its job."""
+    """Return a role with a null for everything that it would inherit from its job."""
     said = spec["roles"][name]
     pool = {key: value for key, value in said.items() if key == "pool"}
     above = place.layered({**spec, "roles": {name: pool}})
@@ -205,7 +205,7 @@ def _literal(
     """
     target = _target(source, place) or place.inherited["target"]
     plain = text.replace("$$", "$") if TARGETS[target].envelope else text
-    # What looks like a reference of a spec was none.
+    # Text that looks like a reference of a spec was not meant as one.
     written = role_names.referring(plain.replace("${{", "$${{"), workload)
     return referring(written, names, TARGETS[target].numbered)
 
@@ -213,7 +213,7 @@ def _literal(
 def _files(
     source: Source, pod: Pod, run: NormalForm, literal: containers.Literal
 ) -> dict[str, Data]:
-    """The files of ConfigMaps, but for the script that the spec holds as its entrypoint."""
+    """Return the files of ConfigMaps, except the script that is the spec's entrypoint."""
     own = companions.started(pod) if companions.script(run) else ""
     by_path = companions.files(source.manifests(), pod, literal)
     return {path: file for path, file in by_path.items() if path != own}
@@ -319,7 +319,7 @@ def _typed(word: str) -> Data:
 
 
 def _processes(run: NormalForm) -> int:
-    """Processes a node: those that are started, or as many as the world has room for."""
+    """Return the processes per node: those that are started, or as many as fit the world size."""
     started = len(run.pods[0].processes)
     world = run.pods[0].processes[0].world_size if started == 1 else None
     return max(1, world // run.nodes) if world and not run.elastic else max(1, started)
@@ -356,11 +356,11 @@ def _resources(pod: Pod, pool: Pool | None) -> dict[str, Data]:
 
 _HUGEPAGES = "hugepages-"
 _SPELLED = {"cpu": "cpu", "memory": "memory", "ephemeral-storage": "ephemeralStorage"}
-_LIMITED = ("memory", "ephemeral-storage")  # by what is asked for, unless it is a request alone
+_LIMITED = ("memory", "ephemeral-storage")  # a spec's own field for it also sets the limit
 
 
 def _device_claims(pod: Pod) -> dict[str, Data]:
-    """What drivers allocate to the pod, by name, with the request that its container uses."""
+    """Return the pod's resource claims by name, with the request that its container uses."""
     of_container = mappings(pod.rest.get("container", {}).get("claims"))
     used = {text(claim.get("name")): claim for claim in of_container}
     claims = {}
@@ -391,7 +391,7 @@ def _waiting(run: NormalForm, pod: Pod, place: Environment) -> dict[str, Data]:
     }
 
 
-# What the API server gives a Job that does not say it.
+# The API server's default for a Job that does not set it.
 # https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-backoff-failure-policy
 _RETRIES = 6
 _MOST_RETRIES = 10_000  # of the schema
@@ -416,7 +416,7 @@ _GRACE = ("terminationGracePeriodSeconds", "stop_grace_period")
 
 
 def _says_grace_period(source: Source) -> bool:
-    """Whether people chose it; a spec's own default leaves more time for a checkpoint."""
+    """Whether people chose the grace period; a spec's default leaves more time for a checkpoint."""
     return TARGETS[source.target].envelope is not None or any(
         pointer.last in _GRACE for part in source.parts for pointer, _ in scalars(part.body)
     )
@@ -436,7 +436,7 @@ def duration(seconds: int | None) -> str | None:
 
 
 def _placement(pod: Pod, pool: Pool | None) -> dict[str, Data]:
-    """What the pod asks for beyond its pool."""
+    """Return the pod's selectors, tolerations and affinity that its pool does not provide."""
     selector = pod.placement.get("nodeSelector", {})
     tolerations = pod.placement.get("tolerations", [])
     if pool:
@@ -461,7 +461,7 @@ def _given(pod: Pod) -> dict[str, Data]:
     }
 
 
-# What the cluster writes into pods, or what a target decides.
+# Fields that the cluster writes into pods, or that a target decides.
 _NOT_PATCHED = frozenset({"ephemeralContainers", "hostname", "nodeName", "priority"})
 
 
@@ -480,7 +480,7 @@ def _patch(pod: Pod, target: str) -> dict[str, Data]:
     return {"spec": of_pod} if any(of_pod.values()) else {}
 
 
-# What is read of a container's resources, ports and volumes beside its own fields.
+# Fields read from a container's resources, ports and volumes, in addition to its own.
 _OF_RESOURCES = frozenset({"claims", "hostPorts", "volumeDevices"})
 
 
@@ -489,7 +489,7 @@ def _beyond(own: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]
 
 
 def _annotations(annotations: Mapping[str, str]) -> dict[str, str]:
-    """What people write; a topology has a field of its own."""
+    """Return the annotations that people write, except a topology, which has its own field."""
     topology = {_TOPOLOGY.format(kind) for kind in ("required", "preferred")}
     return {k: v for k, v in annotations.items() if k not in topology and not is_generated(k)}
 
@@ -511,7 +511,7 @@ def _security(run: NormalForm, pod: Pod) -> dict[str, Data]:
     security = {key: context.get(key) for key in ("runAsUser", "runAsGroup", "fsGroup")}
     added = sequence(dig(context, "capabilities", "add"))
     security["capabilities"] = [text(name).removeprefix("CAP_") for name in added] or None
-    # Only what is written: some of it is there otherwise too, and a spec has its own defaults.
+    # Only what is written: some of it would hold anyway, and a spec has defaults of its own.
     written = {**pod.security.get("pod", {}), **pod.security.get("container", {})}
     security |= {key: True for key in _SWITCHES if written.get(key) is True}
     security |= {key: written[key] for key in _PROFILES if written.get(key)}
@@ -520,7 +520,7 @@ def _security(run: NormalForm, pod: Pod) -> dict[str, Data]:
 
 
 def _without_credentials(data: Data, name: str = "") -> Data:
-    """No value that looks like a credential gets into a spec; in a list it leaves a gap."""
+    """Return data without values that look like credentials; in a list each leaves a gap."""
     if isinstance(data, Mapping):
         kept = {key: _without_credentials(value, key) for key, value in data.items()}
         return {key: value for key, value in kept.items() if value is not _GAP}

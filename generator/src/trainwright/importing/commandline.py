@@ -1,4 +1,4 @@
-"""Command lines as people have them in scripts: read by click, which knows options from words."""
+"""Command lines from scripts, parsed with click, which tells options from other words."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class CommandReader:
 
 
 def lines(file: str, text: str) -> Iterator[Line]:
-    """The commands of a text, one a line but for lines that end in a backslash.
+    """Yield the commands of a text: one per line, or per lines joined by a final backslash.
 
     Prompts, `sudo` and comments are left out. Raises ImportingError where quotes do not match.
     """
@@ -60,8 +60,8 @@ def parse(
 ) -> tuple[dict[str, Data], tuple[str, ...]]:
     """The values of the options that were given, and the words that no parameter takes.
 
-    Options end at the first word that is none. With `strict` an option that is not known is an
-    error: whether it takes a value is not known either, so the rest could not be read.
+    Options end at the first other word. With `strict`, an unknown option is an error: whether it
+    takes a value is unknown too, so the rest could not be read.
     """
     name = " ".join(line.words[:skip])
     words = click.Argument([_WORDS], nargs=-1, type=click.UNPROCESSED)
@@ -91,7 +91,7 @@ def parameter(declared: str, *, multiple: bool = False, is_flag: bool = False) -
 
 
 def taken_literally(line: Line, words: tuple[str, ...]) -> Iterator[NotImported]:
-    """Words that a shell would have replaced; no shell has."""
+    """Yield a loss for each word that a shell would have expanded: here none has."""
     for word in words:
         if _SHELL.search(word):
             yield NotImported(

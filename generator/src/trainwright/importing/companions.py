@@ -1,7 +1,7 @@
-"""What stands beside a workload and a spec has fields for: monitors, fetched secrets, a script.
+"""Objects beside a workload for which a spec has fields: monitors, fetched secrets, a script.
 
-A normal form has such objects whole, by their names. Here they are said as a spec says them, for
-the workload and for the rendered run alike, so that each of their values can be accounted for.
+A normal form has such objects as a whole, by their names. Here they take the form that a spec gives
+them, for the workload and the rendered run alike, so that each of their values is accounted for.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def belongs(body: Mapping[str, Data], workload: Manifest, pod: Pod) -> bool:
 def _makes_variables(body: Mapping[str, Data], pod: Pod) -> bool:
     """Whether an ExternalSecret fetches the values of variables, all of them, and nothing else.
 
-    A Secret that is used otherwise as well, or has other keys than those that are named, stays.
+    Not so if its Secret is also used otherwise, or if it does not fetch each of the keys by name.
     """
     secret = fetched.secret_of(body)
     keys = {v.secret for v in pod.declared if v.secret and v.secret[0] == secret}
@@ -98,7 +98,7 @@ def _named(pod: Pod) -> frozenset[str]:
 
 
 def _written(held: str | bytes, literal: Callable[[str], str]) -> dict[str, Data]:
-    """A file as a spec says it."""
+    """Return a file as a spec has it."""
     if isinstance(held, bytes):
         return {"binaryData": base64.b64encode(held).decode()}
     return {"content": literal(held)}
@@ -149,7 +149,7 @@ def script(run: NormalForm) -> str:
 
 
 def is_of_script(mount: Mount, pod: Pod) -> bool:
-    """Whether a mount is there for the script that a pod starts."""
+    """Whether a mount provides the script that a pod starts."""
     path = PurePosixPath(started(pod))
     return "configMap" in mount.source and PurePosixPath(mount.path) in (path, *path.parents)
 
@@ -176,7 +176,7 @@ def secret(reference: Mapping[str, Data]) -> dict[str, Data]:
 
 
 def _external(manifests: Sequence[Manifest]) -> dict[tuple[str, str] | None, Fetched]:
-    """What External Secrets fetches, by name and key of the Secret that it is put into."""
+    """Return what External Secrets fetches, by the name and key of the Secret that gets it."""
     bodies = (m.body for m in manifests if m.identity[:2] == _FETCHED)
     return {entry.secret: entry for body in bodies for entry in fetched.fetched(body)}
 

@@ -1,4 +1,4 @@
-"""Variables, volumes and the other containers of a pod, as a spec has them."""
+"""A pod's variables, volumes and containers other than the main one, as a spec has them."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def init(pod: Pod, literal: Literal) -> Iterator[tuple[str, Data]]:
 
 
 def sidecars(pod: Pod, literal: Literal) -> Iterator[tuple[str, Data]]:
-    """What runs alongside the training, and ends with it."""
+    """Yield the containers that run alongside the training and end with it."""
     for container in pod.sidecars:
         yield container.name, _container(container, pod, literal)
 

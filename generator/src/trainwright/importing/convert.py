@@ -1,4 +1,4 @@
-"""One workload into a job spec, with a full account of what the spec does not say."""
+"""Conversion of one workload into a job spec, with a full account of what the spec lacks."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from trainwright.kinds.target import Unsupported
 class Imported:
     """A workload as a spec.
 
-    `left` is what the spec does not carry, `added` what the run has beyond the workload or
-    otherwise, and `accounts` the fate of every single value.
+    `left` is what the spec does not carry, `added` what the run has in addition to the workload or
+    differently, and `accounts` the fate of every single value.
     """
 
     source: Source
@@ -261,6 +261,6 @@ _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
 
 def job_name(text: str) -> str:
-    """The name of a workload as one of a job: a DNS label that starts with a letter."""
+    """Turn the name of a workload into a job name: a DNS label that starts with a letter."""
     name = _NOT_IN_NAMES.sub("-", text.lower()).strip("-")
     return (name if name[:1].isalpha() else f"job-{name}".rstrip("-"))[:63].rstrip("-")

@@ -13,9 +13,9 @@ from trainwright.objects.pods.pod import Pod, Workload
 def described_pod(workload: Workload) -> Pod:
     """Return the pod of rank 0 with what other roles ask for beyond it.
 
-    Of each resource that is the largest amount; labels and fields of scheduling that rank 0 lacks
-    are those of the first role that has them. A master of few resources beside larger workers
-    would otherwise make all of them as small as itself.
+    For each resource, that is the largest amount; labels and scheduling fields that rank 0 lacks
+    are those of the first role that has them. Otherwise a small master beside larger workers would
+    make all of them as small as itself.
     """
     first = workload.training[0]
     of_roles = {pod.role: pod for pod in reversed(workload.training.first_of_each)}
@@ -32,7 +32,7 @@ def described_pod(workload: Workload) -> Pod:
 
 
 def _first_of(mappings: Sequence[Mapping[str, Data]]) -> dict[str, Data]:
-    """Return the keys of all, each with its value in the first that has one."""
+    """Merge mappings: each key has its value from the first mapping that has one."""
     merged: dict[str, Data] = {}
     for mapping in mappings:
         merged = {**{key: value for key, value in mapping.items() if value}, **merged}

@@ -1,4 +1,4 @@
-"""What the run of a spec has otherwise although no value of the input asks for it."""
+"""Differences in the run of a spec that no value of the input asks for."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ _SENTENCES = (
     _Sentence("/queue", added="it waits in the queue {after}", removed="it waits in no queue"),
 )
 
-# What every rendered run has, whatever it was before.
+# Differences that every rendered run has, whatever it was imported from.
 _ALWAYS = (
     *(
         Pointer.of(*holder, "labels", f"{domain}/*")
@@ -112,8 +112,8 @@ _ALWAYS = (
     Pointer.of("annotations", "kustomize.toolkit.fluxcd.io/*"),
 )
 
-# What is added without a change to what is trained, scheduled, restarted or observed: the ranks of
-# processes that were alone, and rights that a training does not use.
+# Additions that change nothing about what is trained, scheduled, restarted or observed: the ranks
+# of processes that were alone, and restrictions on rights that training does not use.
 _HOLDERS = ("", "init/*/", "sidecars/*/")
 _HARMLESS_ADDITIONS = (
     "/pods/*/processes/**",
@@ -132,15 +132,15 @@ _DEVICE = "/pods/*/resources/*/*~1*"  # extended resources have a domain in thei
 
 
 def devices_lost(differences: Iterable[Difference]) -> int:
-    """How many requests for GPUs, or other devices of a node, are not there any more."""
+    """Return how many requests for GPUs or other devices of a node are lost."""
     gone = (in_group(difference.path) for difference in differences if difference.right is None)
     return sum(path.matches(_DEVICE) for path in gone)
 
 
 def reported(added: Iterable[Difference]) -> Iterator[Differing]:
-    """The differences but for what every rendered run has.
+    """Yield the differences, except for what every rendered run has.
 
-    The ranks that are known now are one line of all pods, each of which has others.
+    Ranks that are known now are one difference for all pods, although each pod has its own.
     """
     shown = [
         difference

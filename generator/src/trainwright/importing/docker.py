@@ -48,7 +48,7 @@ _SERVICE = {
 _SERVICE_SWITCHES = {"--privileged": "privileged", "--read-only": "read_only"}
 _STRUCTURED = ("--gpus", "--mount", "--tmpfs", "--memory -m", "--cpus", "--stop-timeout", "--name")
 _REPEATED = {"--mount", "--tmpfs"}
-# All others, so that the image is known from the value of an option. Those with a value first.
+# All other options, so that the image is not taken for an option's value. First those with a value.
 _VALUED = """
 --attach,-a --blkio-weight --cgroup-parent --cgroupns --cidfile --cpu-period --cpu-quota
 --cpu-shares,-c --cpuset-cpus --cpuset-mems --detach-keys --device --device-cgroup-rule
@@ -121,7 +121,7 @@ def _read(line: Line) -> Source:
 
 
 def _escaped(data: Data) -> Data:
-    """In a compose file a dollar sign begins a variable of the shell; here the shell is done."""
+    """Escape dollar signs: the shell is done with them, but compose would read variables."""
     if isinstance(data, dict):
         return {key: _escaped(value) for key, value in data.items()}
     if isinstance(data, list):

@@ -1,7 +1,7 @@
-"""What an Application of Argo CD or a Kustomization of Flux applies: the objects to be adopted.
+"""The objects that an Argo CD Application or a Flux Kustomization applies, which are to be adopted.
 
-Either says what it has applied, where it was read from a cluster; or its path in a repository does,
-whose files are among what was given. Neither knows what runs, which only the cluster does.
+If it was read from a cluster, it lists what it has applied. Otherwise the objects are in the given
+files, below its path in a repository. It never shows what runs: only the cluster does.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ Identity = tuple[str, str, str, str]  # group, kind, namespace and name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSource:
-    """One of them: the objects that it has applied, or else the folders of its repository.
+    """An Application or Kustomization: the objects that it applied, or its repository's folders.
 
-    `holder` is how it is told to let go, `namespace` that of objects which name none.
+    `holder` identifies it in the steps by which it lets go of objects; `namespace` is that of
+    objects that name none.
     """
 
     title: str
@@ -52,8 +53,8 @@ def found(parts: Sequence[SourceObject]) -> tuple[EngineSource, ...]:
 def chosen(parts: Sequence[SourceObject]) -> tuple[list[SourceObject], list[str]]:
     """Return the objects to adopt, and a message for each source whose objects were not found.
 
-    All of it where no engine's source is among it; else what that applies, and what is no training
-    but may be referred to. An object that is given twice counts as the cluster has it.
+    Without an engine's source, those are all objects; else those that it applies, and those that do
+    not train but may be referred to. An object that is given twice counts as the cluster has it.
     """
     sources = found(parts)
     others = [part for part in parts if not any(part is source.part for source in sources)]
@@ -76,7 +77,7 @@ def chosen(parts: Sequence[SourceObject]) -> tuple[list[SourceObject], list[str]
 def as_in_cluster(
     parts: Sequence[SourceObject], look: Callable[[Manifest], Mapping[str, Data] | None]
 ) -> tuple[list[SourceObject], list[str]]:
-    """The objects as a cluster has them now, and those that it has not."""
+    """Return the objects as a cluster has them now, and a message for each that it lacks."""
     present: list[SourceObject] = []
     gone: list[str] = []
     for part in parts:
@@ -94,12 +95,12 @@ def as_in_cluster(
 
 
 def of_cluster(body: Mapping[str, Data], place: Location) -> SourceObject:
-    """An object that a cluster has given, for which no line of a file stands."""
+    """Return an object that a cluster returned, which has no line in a file."""
     return SourceObject(body=body, place=lambda _: place)
 
 
 def _as_seen(parts: Sequence[SourceObject]) -> dict[Identity, SourceObject]:
-    """Each object once, as the cluster has it where that is given."""
+    """Return each object once, as the cluster has it if that version was given."""
     by_identity: dict[Identity, SourceObject] = {}
     for number, part in enumerate(parts):
         identity = _identity(part, "")
@@ -166,7 +167,7 @@ def _holder(part: SourceObject, engine: str) -> Holder:
 
 
 def _entry(entry: Mapping[str, Data]) -> dict[str, Data]:
-    """What an entry of an inventory is about.
+    """Return the namespace, name, group and kind that an inventory entry refers to.
 
     https://github.com/fluxcd/kustomize-controller/blob/v1.9.4/api/v1/inventory_types.go
     """

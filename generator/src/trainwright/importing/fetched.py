@@ -1,4 +1,4 @@
-"""ExternalSecrets: which variables of a workload have their values from which store.
+"""ExternalSecrets: which variables of a workload get their values from which store.
 
 Defaults are those of the definition: https://external-secrets.io/latest/api/externalsecret/
 """
@@ -22,7 +22,7 @@ _DURATION = re.compile(r"(?:\d+h)?(?:\d+m)?(?:\d+s)?")
 class Fetched:
     """One key of the Secret that an ExternalSecret makes, and where its value comes from.
 
-    `how` is what a spec cannot say of that.
+    `how` has the details of that which a spec cannot express.
     """
 
     secret: tuple[str, str]  # name and key
@@ -37,7 +37,7 @@ class Fetched:
 
     @property
     def remote(self) -> str:
-        """What it is in its store."""
+        """The key in its store, with the property if there is one."""
         return f"{self.key}, property {self.part}" if self.part else self.key
 
     @property
@@ -55,7 +55,7 @@ def secret_of(body: Mapping[str, Data]) -> str:
 
 
 def is_templated(body: Mapping[str, Data]) -> bool:
-    """Whether the keys of the Secret are made from what is fetched, rather than being that."""
+    """Whether the Secret's keys are templated from fetched values, instead of being these."""
     template = mapping(mapping(mapping(body.get("spec")).get("target")).get("template"))
     return not {"data", "templateFrom"}.isdisjoint(template)
 

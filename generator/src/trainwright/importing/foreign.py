@@ -1,7 +1,7 @@
-"""Objects of other operators that hold training which a spec can say, as objects that are known.
+"""Objects of other operators that contain training, converted to objects of kinds that are read.
 
-Each keeps the positions that people wrote. What holds training otherwise is named with what is in
-it, and not imported.
+Each value keeps its position in the file. Other objects that contain training are not imported: an
+error names them and what is in them.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def unwrapped(part: SourceObject) -> tuple[SourceObject, ...]:
 
 
 def refuse(part: SourceObject, *, servers: bool = False) -> None:
-    """Raise ImportingError for an object of a kind that is not read and that makes pods; where it
-    serves, as nothing that a launcher starts does, only with `servers`.
+    """Raise ImportingError for an object that makes pods or contains a workload, and whose kind is
+    not read; for a server, whose pods no launcher starts, only with `servers`.
     """
     kind = Manifest(body=part.body).group_kind
     if kind in SERVED or kind.kind in _OF_RUNTIMES:
@@ -287,7 +287,7 @@ _OF_TASKS = {
 
 
 def _of_volcano(part: SourceObject) -> tuple[SourceObject, ...]:
-    """A Job of Volcano whose pytorch plugin gives its tasks what PyTorchJobs give replicas."""
+    """Return a Volcano Job with the pytorch plugin as the PyTorchJob that it is equivalent to."""
     spec = part.spec
     plugins, tasks = mapping(spec.get("plugins")), spec.get("tasks")
     known_tasks = tasks if isinstance(tasks, list) else []
@@ -334,7 +334,7 @@ def _of_volcano(part: SourceObject) -> tuple[SourceObject, ...]:
 
 
 def _pods(tasks: Sequence[Data]) -> int:
-    """How many pods there are, which is how many Volcano waits for unless it is told otherwise.
+    """Return the number of pods, which is how many Volcano waits for by default.
 
     https://volcano.sh/en/docs/vcjob/
     """
@@ -345,7 +345,7 @@ def _pods(tasks: Sequence[Data]) -> int:
 def _moved_of_pods(
     task_index: Mapping[str, int], scheduler: Mapping[str, Data]
 ) -> Iterator[tuple[str, str]]:
-    """Where the fields of pods are that a PyTorchJob has at its replicas, and the other way."""
+    """Yield the pointers in a PyTorchJob and in the Volcano Job of the fields that are moved."""
     for role, index in task_index.items():
         pod = f"/spec/tasks/{index}/template/spec"
         yield f"{_REPLICAS}/{role}/restartPolicy", f"{pod}/restartPolicy"
@@ -356,7 +356,7 @@ def _moved_of_pods(
 def _task(
     task: Mapping[str, Data], options: Mapping[str, str], scheduler: Mapping[str, Data]
 ) -> dict[str, Data]:
-    """A replica of a PyTorchJob, whose operator looks for one name of its container and port."""
+    """Return a PyTorchJob replica, whose operator requires certain names of container and port."""
     template = mapping(task.get("template"))
     spec = mapping(template.get("spec"))
     written = spec.get("containers")

@@ -1,7 +1,7 @@
-"""Labels and annotations that people do not write: those of controllers, and of what applies them.
+"""Labels and annotations that people do not write: those of controllers, and of GitOps engines.
 
-A mark of an engine says whose an object is, or what a sync does to it. Copied into another object
-it would hand that to an engine that does not have it in git, or have each sync delete it.
+An engine's mark says to which engine an object belongs, or what a sync does to it. Copied to
+another object, it would give that to an engine without it in git, or make each sync delete it.
 """
 
 from trainwright.kinds import KINDS
@@ -46,7 +46,7 @@ _ENGINES = {
 
 
 def is_generated(key: str) -> bool:
-    """Whether a label or an annotation is none of an author's: a cluster's, or an engine's."""
+    """Whether a label or an annotation is written by a cluster or an engine, not by people."""
     return key in _GENERATED or key.startswith(_BY) or bool(engine_of(key))
 
 

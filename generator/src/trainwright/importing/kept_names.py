@@ -1,4 +1,4 @@
-"""Names of pods and services that a rendered run calls otherwise, where nothing replaces them."""
+"""Names of pods and services that differ in a rendered run, where nothing replaces them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def staying(
 ) -> Iterator[NotImported]:
     """Texts that name pods or services of the workload in a way that nothing replaces.
 
-    Pods are `numbered` in the run of the spec as its target does it. With `bare`, a word that is
-    the name of a service of a compose file and nothing else counts.
+    `numbered` is how the spec's target numbers the pods of a run. With `bare`, a word that is just
+    the name of a compose file's service counts as well.
     """
     names, references_by_rank = Names.of(workload), references(numbered)
     beside = _beside(workload, names)

@@ -1,4 +1,4 @@
-"""How what applied an object until now lets go of it, in an order in which nothing is pruned."""
+"""How the tool that has applied an object lets go of it, in an order in which nothing is pruned."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def steps(objects: Iterable[tuple[Mapping[str, Data], Manifest]]) -> Iterator[st
 
 
 def after_merge(holder: Holder, manifests: Sequence[Manifest]) -> Iterator[str]:
-    """What is to be done yet where the merge was, and a holder has not let go."""
+    """Yield the steps that are left after the merge if a holder has not let go."""
     steps = _STEPS[holder.engine](holder, manifests)
     return (step for step in steps if not step.startswith(_MERGE))
 
@@ -118,7 +118,7 @@ def _flux_mark(manifest: Manifest) -> str:
 
 
 def _annotated(manifests: Sequence[Manifest], mark: Callable[[Manifest], str]) -> Iterator[str]:
-    """The commands that annotate objects, one for all that get the same, of each kind."""
+    """Yield the commands that annotate objects, one per namespace, kind and annotation."""
     names_by_group: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
     for manifest in manifests:
         if annotation := mark(manifest):

@@ -1,4 +1,4 @@
-"""Objects that a cluster has: a spec that is made of one begins another run of the same training.
+"""Objects that a cluster has: a spec that is made from one starts another run of that training.
 
 A new run has a name of its own, so that nothing in git or in the cluster connects it with the
 object: one that runs gets a twin, one that has finished is trained again.
@@ -39,7 +39,7 @@ def written_by_cluster(part: SourceObject) -> str:
 
 
 def _state(source: Source) -> str:
-    """The state of the object there, where its status shows one."""
+    """Return the object's phase in the cluster, in brackets, if its status shows one."""
     body = source.parts[0].body
     kind = trains(Manifest(body=body))
     if kind is None:

@@ -1,4 +1,4 @@
-"""Job specs from a target to another one, with what changes for the training."""
+"""Migration of job specs to another target, with what changes for the training."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ def missing_nodes(source: Source, run: NormalForm) -> Iterator[NotImported]:
     """Yield the loss of the nodes that are started elsewhere, by other command lines or objects.
 
     A line of `docker run … torchrun --nnodes=2 --node_rank=0` is one node of two: alone it waits
-    for the other until its rendezvous times out. What no launcher starts may itself start as many
-    processes as it has accelerators.
+    for the other until its rendezvous times out. A program without a launcher may itself start as
+    many processes as it has accelerators.
     """
     if run.nodes != 1 or run.elastic:
         return

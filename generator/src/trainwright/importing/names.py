@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 RANK0 = "${{ rank0.address }}"
 RUN = "${{ run.name }}"
-# Of the headless Service that its pods are found by, which has the name of the run.
+# The domain of the headless Service by which a run's pods are found, and which has its name.
 SERVICE = "${{ run.name }}.${{ namespace }}.svc.cluster.local"
-# In place of the number of a pod: the domain, what all their names begin with up to the number
-# (llm-trainer-0-), and up to that of their Job (llm-trainer-).
+# Used in place of a pod's number: for the domain, and for what all names begin with up to the pod's
+# number (llm-trainer-0-), and up to the number of its Job (llm-trainer-).
 OF_SERVICE, OF_PODS, OF_JOBS = -1, -2, -3
 _DOMAIN = r"(?:\.[a-z0-9-]+)?(?:\.svc(?:\.cluster\.local)?)?"
 
@@ -94,8 +94,8 @@ class Names:
     def replaced(self, text: str, by: Callable[[int], str]) -> str:
         """Return a text with `by(number)` for each name; a name stays if that is empty.
 
-        The domain of their Service has the number OF_SERVICE, and what their names begin with
-        OF_PODS or OF_JOBS.
+        The number is OF_SERVICE for the domain of the pods' Service, and OF_PODS or OF_JOBS for
+        what their names begin with.
         """
         if not self.may_be_in(text):
             return text
@@ -154,7 +154,7 @@ def anonymous(pod: form.Pod, names: Names) -> form.Pod:
         return names.replaced(text, lambda number: others.get(number, f"(pod {number})"))
 
     def anew(data: Data) -> Data:
-        """Most of a pod names none."""
+        """Replace the names in data; most of a pod's data has none."""
         return replaced(data) if names.may_be_in(repr(data)) else data
 
     def replaced(data: Data) -> Data:

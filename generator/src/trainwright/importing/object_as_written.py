@@ -1,7 +1,7 @@
 """An object of a cluster without what its API server, controllers and engines have added to it.
 
-What is left is what can be applied without a change of the object. So it keeps the node selectors
-and tolerations of Kueue: an engine that has applied others would take these out.
+The result can be applied without changing the object. So it keeps the node selectors and
+tolerations of Kueue: an engine that applies other ones would remove these.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _KUEUE = "kueue.x-k8s.io/manager"  # of an entry in the runtimePatches of a Trai
 
 
 def as_written(body: Mapping[str, Data], kind: Kind) -> dict[str, Data]:
-    """The object as it would be applied: all that it has but for what was added."""
+    """Return the object as it would be applied: without what was added to it in the cluster."""
     manifest = {key: _own(value) for key, value in body.items() if key != "status"}
     manifest["metadata"] = _metadata(mapping(body.get("metadata")))
     if kind.kind == "Job" and not lookup(manifest, "/spec/manualSelector"):

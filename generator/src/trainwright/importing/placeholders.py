@@ -54,7 +54,7 @@ def is_placeholder(value: Data) -> bool:
 def refuse_unfilled(source: Source) -> None:
     """Raise ImportingError for placeholders that nothing has filled in, all of them at once.
 
-    With nothing but variables it starts, and what the program makes of them is said.
+    If they are all in variables, the run starts: their effect on the program is reported instead.
     """
     placeholders = list(_unfilled(source))
     if all(placeholder.of_variable for placeholder in placeholders):

@@ -54,7 +54,7 @@ def _filled(source: Source, field: str, value: Data) -> Source:
 
 
 def with_beside(source: Source, others: Sequence[SourceObject]) -> Source:
-    """The workload with the objects that are there for it, as far as a spec can ask for them."""
+    """Return the workload with its companion objects, as far as a spec can ask for them."""
     try:
         with naming(source.title):
             _, workload = operators.find(source.manifests())

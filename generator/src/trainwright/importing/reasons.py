@@ -252,7 +252,7 @@ class Reasons:
         return bool(mapping(holder).get("completions", account.value) != account.value)
 
     def _emptied(self, changed: tuple[Pointer, ...]) -> Iterator[Reason]:
-        """Volumes that a container found again, and that are empty in a new pod."""
+        """Yield a reason if a container kept volumes on restart that are empty in a new pod."""
         kept = [path for path in changed if "/restart/keeps" in path]
         if kept and not any(value_at(self.rendered, path) for path in kept):
             why = (
@@ -272,7 +272,7 @@ class Reasons:
             yield Reason("", why, Loss.COSMETIC)
 
     def _severity(self, changed: tuple[Pointer, ...]) -> Loss:
-        """What it means that these parts of the normal form came out otherwise."""
+        """Return how severe it is that these parts of the normal form came out differently."""
         if changed and all(map(self._meets, changed)):
             return Loss.COSMETIC
         needed = any(NEEDED.match(in_group(path)) and not self._found(path) for path in changed)
@@ -284,7 +284,7 @@ class Reasons:
         return counts and value_at(self.rendered, path) is None
 
     def _found(self, path: Pointer) -> bool:
-        """Whether a path is the folder of what an image starts, which is in the image's own."""
+        """Whether a path is the working directory of an image's own program: the image sets it."""
         program = Pointer(path.replace(_FOLDER, "/program/launcher"))
         return path.endswith(_FOLDER) and value_at(self.rendered, program) == "image"
 

@@ -46,7 +46,7 @@ def port_of(pod: Pod) -> int | None:
 def _references(role: str, pods: Pods) -> Iterator[tuple[re.Pattern[str], str]]:
     """Yield patterns for a role's hosts and URLs, longest first, and the reference for each."""
     if len({pod.hostname for pod in pods}) < len(pods):
-        return  # one name leads to all of them, to another one each time
+        return  # one name resolves to all of them, to a different one each time
     hosts, port = [*map(_host, pods)], port_of(pods[0])
     urls = [f"http://{host}:{port}(?!\\d)" for host in hosts]
     together = [(urls, "urls"), (hosts, "hosts")]

@@ -1,7 +1,7 @@
-"""Services of one's own that lead to the pods of a workload: a rendered run's pods have others.
+"""People's own Services that lead to the pods of a workload: a rendered run's pods have others.
 
-The name of one that leads to one pod alone, with rank 0 or of a role, is another name of that pod,
-and is read as its host name. Other names of such Services are found by `staying`.
+If one leads to a single pod, with rank 0 or of a role, its name is another name of that pod, and is
+read as its host name. The names of other such Services are found by `staying`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ _DOMAINS = tuple({domain for kind in KINDS.values() for domain in kind.domains})
 class Services:
     """Names of the Services that lead to the pods of a workload.
 
-    `hosts` has the host name of a pod for those that lead to it and to no other, so that it says
-    the same: of the pod with rank 0, or of one of a role. `domain` is the one in whose domain all
-    pods are found.
+    `hosts` maps those that lead to a single pod, with rank 0 or of a role, to its host name, which
+    means the same. `domain` is the Service in whose domain all pods are found.
     """
 
     leading: tuple[str, ...]
@@ -71,7 +70,7 @@ def _selector(service: Manifest) -> Mapping[str, Data]:
 
 
 def _leads(service: Manifest, pod: Pod) -> bool:
-    """Whether a Service selects a pod, as far as the labels are known that controllers add."""
+    """Whether a Service selects a pod, as far as the labels added by controllers are known."""
     labels = {**pod.labels, **pod.controller_labels}
     selector = {k: v for k, v in _selector(service).items() if not _is_unknown(k, labels)}
     return len(selector) > 0 and selector.items() <= labels.items()

@@ -1,8 +1,8 @@
-"""What a shell script starts, found without running it: tree-sitter reads it, and nothing is run.
+"""What a shell script starts, found without running it: tree-sitter parses it, and nothing is run.
 
-Variables have the values that the script itself gives them, one after the other. A variable that
-nothing gives a value is empty in tests and defaults, as where nothing else exports it. What only
-the running script can know stays as it is written, with its dollar sign.
+Variables have the values that the script itself assigns, in order. A variable that it never assigns
+is empty in tests and defaults, as if nothing exported it. What only the running script can know
+stays as it is written, with its dollar sign.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MISSING = (
 )
 _LOOPS = {"for_statement", "c_style_for_statement", "while_statement"}
 _BRANCHES = {"elif_clause", "else_clause"}
-_ARGUMENTS = {"$@", "$*", "${@}"}  # of the script, of which a job has none
+_ARGUMENTS = {"$@", "$*", "${@}"}  # of the script; a job has none
 _READING = {"read", "readarray", "mapfile", "getopts"}  # into variables
 # Variables that a login or Slurm sets, whatever the script does.
 _OF_LOGIN = re.compile(
@@ -44,8 +44,8 @@ Value: TypeAlias = str | tuple[str, ...]
 class ShellCommand:
     """One command that a script starts, its words expanded as far as they are known.
 
-    `environment` are the variables that the script exports by then, and those in front of the
-    command. `block` is what it stands in ("if", "a loop"), empty where it is sure to run once.
+    `environment` has the variables that the script has exported by then, and those in front of the
+    command. `block` is what encloses it ("if", "a loop"), empty if it is sure to run once.
     `writes` is the file that its output goes to. The script does not wait for a command in the
     `background`.
     """
@@ -81,7 +81,7 @@ class _Script:
         self._undecided: set[str] = set()  # variables whose value depends on what is not known
         self._exported: dict[str, None] = {}
         self._functions: dict[str, Node] = {}
-        self._written: dict[str, tuple[str, ...]] = {}  # files, by what has written them last
+        self._written: dict[str, tuple[str, ...]] = {}  # the last command that wrote each file
         self._arguments: tuple[str, ...] | None = None  # of the function that is called
         self._calls = 0
         self._substitute = substitute
@@ -218,7 +218,7 @@ class _Script:
         self._arguments = before
 
     def _read(self, node: Node, words: Sequence[str]) -> None:
-        """Take variables that are read, by what has written the file that they are read from."""
+        """Set the variables that a command reads from a file, if what wrote that file is known."""
         lines = self._lines(node)
         for word in filter(_NAME.fullmatch, words):
             self._variables.pop(word, None)
@@ -444,10 +444,10 @@ class _Script:
 
 
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
-# Words, of which a substitution that is not known is a part.
+# Words, which may contain a substitution whose value is not known.
 _WORDS = re.compile(r"(?:\$\([^()]*(?:\([^()]*\)[^()]*)*\)|`[^`]*`|\$\{[^{}]*\}|\S)+")
 _UNBRACED = re.compile(
-    # Quotes that nothing closes go to the end: looked for from each of them, that is quadratic.
+    # An unclosed quote runs to the end of the text: to look for each one's end would be quadratic.
     r"""("(?:\\.|[^"\\])*+\\?(?:"|\Z)|'[^']*(?:'|\Z)|(?<!\S)\#[^\n]*)|(?<=[\w,])\$([A-Za-z_]\w*)""",
     re.DOTALL,
 )
@@ -464,7 +464,7 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
 
 
 def number(text: str) -> str | None:
-    """The value of whole numbers that are added, multiplied or divided; None for anything else."""
+    """Evaluate whole numbers that are added, multiplied or divided; None for anything else."""
     try:
         return str(_evaluated(ast.parse(text.strip().replace("/", "//")[:200], mode="eval").body))
     except (SyntaxError, ValueError, ZeroDivisionError, RecursionError):
@@ -526,7 +526,7 @@ def _is_in_background(node: Node) -> bool:
 
 
 def _plain(raw: bytes, quoted: bool) -> str:
-    """Text between expansions: in quotes, a backslash is one only in front of few signs."""
+    """Return text between expansions: in quotes, a backslash escapes only a few characters."""
     text = raw.decode(errors="replace")
     return re.sub(r'\\(["\\$`\n])', lambda m: m[1].strip("\n"), text) if quoted else text
 

@@ -1,4 +1,4 @@
-"""Whether a test of a shell script holds, where its words are known: `[ -z "$X" ]`."""
+"""Tests in shell scripts, such as `[ -z "$X" ]`: whether they hold, where their words are known."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-# The text of a word, or None where only the running script knows it.
+# Returns the text of a word, or None where only the running script knows it.
 Expand: TypeAlias = "Callable[[Node], str | None]"
 _NUMBERS: dict[str, Callable[[int, int], bool]] = {
     "-eq": int.__eq__,

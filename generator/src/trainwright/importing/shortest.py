@@ -31,9 +31,10 @@ _BY_NAME = frozenset(
         "volumes",
     }
 )
-# What the API server, the launcher or the target often decides by itself just the same.
+# Often what the API server, the launcher or the target decides anyway.
 _OFTEN_DECIDED = frozenset({("image", "pullPolicy"), ("launcher",), ("procsPerNode",), ("shm",)})
-# Options of launchers that follow from others; what most of them do, the normal form does not see.
+# Launcher options that follow from other options. The effect of most of the others does not show in
+# the normal form.
 _FOLLOWS = frozenset({("launcherOptions", "rdzv-endpoint"), ("launcherOptions", "rdzv-id")})
 Render = Callable[[Mapping[str, Data]], NormalForm | Unsupported]
 _Path: TypeAlias = tuple[str, ...]
@@ -44,9 +45,9 @@ def shorten(
 ) -> dict[str, Data]:
     """Return the spec without all keys whose removal leaves the run unchanged.
 
-    `inherited` is what it has without saying it. What is likely to be superfluous goes at once, or
-    is halved until it does; everything else is tried key by key, again only where another key has
-    gone since. The same spec always gives the same result.
+    `inherited` are the values it has anyway. Keys that are likely to be superfluous are removed all
+    at once, or in ever smaller halves until that works; all others are tried one by one, and once
+    more only after another key was removed. The same spec always gives the same result.
     """
     done = render(spec)
     assert isinstance(done, NormalForm), "only a spec that renders is shortened"

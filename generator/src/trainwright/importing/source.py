@@ -1,4 +1,4 @@
-"""What is imported: a workload with the objects that it is made of, and where they were written."""
+"""The workload that is imported, with the objects it consists of and where they were written."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def _without_nulls(data: Data) -> Data:
 class Source:
     """One workload to import.
 
-    `kind` is what it is in people's words, `target` the one that is the same kind. `parts` are
-    the object itself and whatever its operator reads with it. `left` is what was found to be out
-    of reach already while reading; `assumed` are objects of the cluster that were not given.
+    `kind` is what people call it, `target` the target of the same kind. `parts` are the object
+    itself and whatever its operator reads with it. `left` is what could not be imported already
+    while reading; `assumed` are objects of the cluster that were not given.
     """
 
     kind: str
@@ -45,9 +45,9 @@ class Source:
     container: str = ""  # the name that its operator looks for
     services: tuple[str, ...] = ()  # that lead to its pods
     reasons: tuple[Reason, ...] = ()  # why a field is left
-    is_made: bool = False  # its objects are none that people wrote, but for what has another name
+    is_made: bool = False  # its objects are generated: people wrote only what has another name
     unsaid: str = ""  # why no spec can say it
-    pool: str = ""  # of nodes, where the input has a name for it and the environment a pool
+    pool: str = ""  # of nodes, as the input names it: used if the environment has such a pool
 
     @property
     def title(self) -> str:
@@ -105,7 +105,7 @@ class Source:
 
 @contextmanager
 def naming(title: str) -> Iterator[None]:
-    """Errors about a workload, with what it is called."""
+    """Put the workload's name in front of errors that are raised inside."""
     try:
         yield
     except TrainwrightError as error:

@@ -1,4 +1,4 @@
-"""What was imported, in words: the spec's file, and the account of what it leaves."""
+"""The import as text: the file of the spec, and the report of what was not imported."""
 
 from __future__ import annotations
 

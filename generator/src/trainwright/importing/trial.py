@@ -1,4 +1,4 @@
-"""A spec that is not on disk yet, rendered as if it were: the run it comes to, or what is wrong."""
+"""A spec that is not on disk yet, rendered as if it were: the resulting run, or what is wrong."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ _REFUSED = re.compile(r"at '/(\w+)")
 
 @dataclass(frozen=True)
 class ImportContext:
-    """The environment that is imported into, with everything that lies below its jobs."""
+    """The environment that is imported into, with everything that its jobs inherit."""
 
     tree: Tree
     name: str
-    runtimes: tuple[Manifest, ...] = field(default=())  # that the cluster has
+    runtimes: tuple[Manifest, ...] = field(default=())  # in the cluster
 
     @cached_property
     def workspace(self) -> Workspace:
@@ -95,11 +95,11 @@ class ImportContext:
             raise ImportingError(f"its spec would be refused: {why}")
 
     def run(self, spec: Mapping[str, Data], *, sampled: bool = False) -> NormalForm | Unsupported:
-        """The normal form of what a spec renders to, or the first thing that keeps it from that.
+        """Return the normal form of what a spec renders to, or the first reason why it cannot be.
 
-        It is of a sample of the pods where that is enough.
+        If `sampled`, only a sample of the pods is in it, where that is enough.
 
-        Rules are not asked: what is imported may be as careless as it was.
+        Rules are not checked: an imported workload may be as careless as it was.
         """
         return self.rendered(JobFile(self.name, spec["name"]), self.layered(spec), sampled=sampled)
 
@@ -133,7 +133,7 @@ class ImportContext:
         return trial.runs[sampled]
 
     def _trial(self, job: Job, name: str) -> _Trial:
-        """What is rendered of a job: once for all that lead to the same values. Helm takes long."""
+        """Return what a job renders to: once for all jobs with equal values, as Helm is slow."""
         decided = values.build(job, self.environment, name)
         key = json.dumps((name, job.namespace, decided))
         if key not in self._trials:

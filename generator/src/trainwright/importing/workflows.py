@@ -1,6 +1,6 @@
-"""Training that a step of an Argo Workflow starts: it is named with what to take out of it.
+"""Training that a step of an Argo Workflow starts: refused, with advice on what to take out of it.
 
-A step comes after others and fills in their results, which no manifest shows.
+A step runs after others and takes in their results, which no manifest shows.
 https://argo-workflows.readthedocs.io/en/latest/walk-through/kubernetes-resources/
 """
 
@@ -20,7 +20,7 @@ from trainwright.kinds.roles import roles
 from trainwright.objects.pods.launching import launches
 from trainwright.objects.pods.template import Container
 
-# What keeps pods running for others, and trains nothing.
+# Kinds that keep pods running as servers for others, and train nothing.
 SERVERS = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Pod"})
 # By kind, where its templates are.
 KINDS: Mapping[GroupKind, tuple[str, ...]] = {
@@ -73,7 +73,7 @@ _STARTS = ("create", "apply", "")
 
 
 def _held(manifest: str) -> Manifest:
-    """The object of a text in which references of the workflow may stand anywhere."""
+    """Return the object in a text that may have references (`{{…}}`) of the workflow anywhere."""
     try:
         body = yaml.safe_load(manifest.replace("{{", "").replace("}}", ""))
     except yaml.YAMLError:

@@ -1,4 +1,4 @@
-"""What the target of a job does of what the job requests, and what it cannot express."""
+"""What the target of a job does with the job's requests, and what it cannot express."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def left_to_flavor(job: Job, environment: Environment) -> tuple[str, ...]:
 
 
 def attempts(job: Job, environment: Environment) -> int:
-    """How often a run may take its longest duration: once, unless each attempt has it anew."""
+    """Return how often a run may take its maxDuration: once, unless each attempt has it anew."""
     deviations = TARGETS[job.target].deviations
     anew = any(
         deviation.covers(Pointer("/deadline_of")) and deviation.when(job, environment)
@@ -55,7 +55,7 @@ def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
 
 
 def _one_of(environment: Environment, able: Iterable[str]) -> str:
-    """The targets that can, as a remedy: those that an environment has, if it has any."""
+    """Return a remedy that names the targets that can: the environment's, if it has any of them."""
     names = tuple(able)
     installed = tuple(name for name in names if name in environment.targets)
     lacking = "" if installed else f" once it is among targets of {environment.name}"
@@ -63,7 +63,7 @@ def _one_of(environment: Environment, able: Iterable[str]) -> str:
 
 
 def without_roles(job: Job, environment: Environment) -> Iterator[Unsupported]:
-    """Refuses roles where the target has one group of pods."""
+    """Refuse roles if the target has only one group of pods."""
     target = TARGETS[job.target]
     if job.roles and target.serving is None:
         able = _one_of(environment, (t.name for t in TARGETS.values() if t.serving))

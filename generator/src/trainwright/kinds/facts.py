@@ -1,6 +1,6 @@
-"""Which facts of an environment decide the rendered bytes of a job: each kind names its own.
+"""Facts of an environment that decide a job's rendered bytes: each kind lists those it depends on.
 
-A value stands for all that render the same, so that no name depends on how a fact is spelled:
+Values that render the same count as one, so that no run's name depends on how a fact is spelled:
 `podSecurity: privileged` is `baseline`, version 2.3.1 is 2.3.
 """
 
@@ -27,7 +27,7 @@ def _tolerations(job: Job, _: Environment) -> Data:
 
 
 def _queueing(job: Job, environment: Environment) -> Data:
-    """What queues the job or starts its pods together, among the jobs that ask for either."""
+    """Return what queues the job or starts its pods together, or None if it asks for neither."""
     if queueing.in_kueue(job, environment) or queueing.gang_scheduler(job, environment):
         return environment.queueing
     return "none" if job.queue or job.gang else None

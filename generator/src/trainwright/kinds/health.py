@@ -1,4 +1,4 @@
-"""What the states of a kind mean to a GitOps engine: in Lua to Argo CD, in CEL to Flux.
+"""Health checks of a kind for GitOps engines: in Lua for Argo CD, in CEL for Flux.
 
 Facts: status of the kinds in kubeflow/trainer v1.9.4 and v2.3.0, kubernetes-sigs/jobset v0.12.0
 and lattice-io/lattice.
@@ -13,7 +13,7 @@ from trainwright.datatypes.frozen import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Expressions:
-    """Flux' reading of a kind, as CEL over the object's own fields, asked in this order.
+    """Flux' health checks of a kind: CEL over the object's own fields, evaluated in this order.
 
     https://fluxcd.io/flux/components/kustomize/kustomizations/#health-check-expressions
     A run is current once its operator has taken it on, so that a Kustomization is ready while runs
@@ -34,13 +34,13 @@ class Health:
 
 
 def script(module: str) -> str:
-    """The Lua beside a module, with the functions that all of them call."""
+    """Return the Lua script beside a module, after the functions that all such scripts call."""
     parts = (Path(__file__), Path(module))
     return "".join(part.with_suffix(".lua").read_text(encoding="utf-8") for part in parts)
 
 
 def holds(conditions: str, *types: str) -> str:
-    """CEL: whether a list of conditions has one of these types that is true."""
+    """CEL: whether a condition of one of these types is true in a list of conditions."""
     listed = ", ".join(f"'{kind}'" for kind in types)
     return (
         f"has({conditions}) && {conditions}.exists(c, c.type in [{listed}] && c.status == 'True')"
@@ -48,11 +48,11 @@ def holds(conditions: str, *types: str) -> str:
 
 
 def unseen(*fields: str) -> str:
-    """CEL: whether an operator has written none of these fields of the status.
+    """CEL: whether no operator has written any of these fields of the status.
 
-    The variables of an expression are the fields that the object has, so that any use of `status`
-    is an error where there is none: https://github.com/fluxcd/pkg/blob/main/runtime/cel. Who wrote
-    it can be read all the same.
+    The variables of an expression are the object's own fields, so that any use of `status` is an
+    error if the object has none: https://github.com/fluxcd/pkg/blob/main/runtime/cel. Whether
+    someone wrote it is therefore read from `metadata.managedFields`.
     """
     no_status = (
         "has(metadata.managedFields) && "

@@ -1,4 +1,4 @@
-"""What targets share whose pods are told apart by a completion index: Indexed Jobs underneath.
+"""What targets built on Indexed Jobs share: their pods are told apart by a completion index.
 
 No operator tells these pods where rank 0 is, so the manifest does. The index is an annotation of
 every pod: https://kubernetes.io/docs/concepts/workloads/controllers/job/#completion-mode
@@ -22,7 +22,7 @@ UNBUFFERED = {"PYTHONUNBUFFERED": "1"}  # as Kubeflow's PyTorchJob has it, for p
 PORT = 29500  # torchrun's default, and Kubeflow Trainer's
 # Launchers that have to be told which node they are on, whatever an operator sets.
 NUMBERED = ("accelerate", "deepspeed")
-ROLE = "node"  # of the one group of pods, in their names
+ROLE = "node"  # in the names of pods, if they are one group
 _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 
@@ -36,7 +36,7 @@ def first_pod(name: str) -> str:
 
 
 def hosts(role: Job, name: str) -> tuple[str, ...]:
-    """Where the pods of a role are found in the service of a JobSet of that name."""
+    """Return the host names of a role's pods in the Service of a JobSet of that name."""
     assert role.role is not None
     return tuple(f"{name}-{role.role.name}-0-{index}.{name}" for index in range(role.nodes))
 
@@ -59,7 +59,7 @@ _ALONE = {"JOB_COMPLETION_INDEX": "0", "TRAINWRIGHT_NNODES": "1"}
 
 
 def longest_suffix(job: Job) -> str:
-    """What a JobSet appends to its name: its webhook counts the five random characters too."""
+    """Return the longest suffix of a JobSet's pods; its webhook counts the random part too."""
     names = ((group.role.name if group.role else ROLE, group.nodes) for group in job.groups)
     return max((f"-{name}-0-{nodes - 1}-abcde" for name, nodes in names), key=len)
 
@@ -89,17 +89,17 @@ def unserved(job: Job, environment: Environment, dependencies: Behaviour) -> Ite
 
 
 def meeting(job: Job, address: str) -> Meeting:
-    """Where pods meet whose first one has this address."""
+    """Return how the pods meet if the first one has this address."""
     alone = job.role is not None and launch.starts_runtime(job)  # see _ALONE
     own = "ROLE_INDEX" if alone else "JOB_COMPLETION_INDEX"
     return Meeting(address, str(PORT), Variable(own, _INDEX))
 
 
 def variables(job: Job, address: str) -> dict[str, Data]:
-    """The `env` and `fieldEnv` that lead a container's processes to each other.
+    """Return the `env` and `fieldEnv` by which a container's processes find each other.
 
-    Our entrypoint and torchrun number the processes themselves. A command of the user's own finds
-    what Kubeflow's PyTorchJob would have given it.
+    Our entrypoint and torchrun number the processes themselves. A user's own command gets the
+    variables that Kubeflow's PyTorchJob would have set.
     """
     if launch.starts_runtime(job):
         return {

@@ -1,15 +1,15 @@
-"""Edits of replicated Jobs that do not depend on what holds them, a JobSet or a runtime."""
+"""Edits of replicated Jobs, the same whether a JobSet or a training runtime holds them."""
 
 from __future__ import annotations
 
 from trainwright.rule_model.defaults import Default, defaults
 
-# What the definition compares where it is there before and after, in a JobSet and in a runtime.
+# Fields of JobSets and runtimes that the CRD compares if they are there before and after an edit.
 FIXED = ("network", "successPolicy", "failurePolicy", "startupPolicy", "volumeClaimPolicies")
 
 
 def of_definition(above: str) -> tuple[Default, ...]:
-    """What the definition of a JobSet gives its fields, which runtimes have too."""
+    """Return the defaults that a JobSet's CRD gives its fields, which runtimes have too."""
     jobs = f"{above}/replicatedJobs/*"
     return defaults(
         {

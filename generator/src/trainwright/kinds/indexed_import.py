@@ -1,4 +1,4 @@
-"""What importing knows of groups of pods that several kinds have: roles, and gangs."""
+"""How groups of pods are imported that several kinds have: roles, and gangs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OF_GROUPS = (
 
 
 def check_groups(part: SourceObject, pointer: str, whole: str, job_set: Mapping[str, Data]) -> None:
-    """Raise ImportingError for groups of pods that are not one that trains and its roles."""
+    """Raise ImportingError unless the groups of pods are a single one that trains and its roles."""
     groups = job_set.get("replicatedJobs")
     if not isinstance(groups, list):
         return
@@ -60,8 +60,8 @@ def check_groups(part: SourceObject, pointer: str, whole: str, job_set: Mapping[
     for index, group in enumerate(groups):
         if (count := _replicas(group)) > 1:
             at = Pointer(pointer) / index / "replicas"
-            # Several Jobs of one group count their pods each for itself: as one they get other
-            # ranks, and other names.
+            # Each Job of a group numbers its own pods: as one Job they would get other ranks and
+            # other names.
             raise ImportingError(
                 f"{part.place(at)}: {whole} has {count} replicas of one "
                 f"role, each a Job that numbers its own pods, and a job spec is one group of equal "
@@ -123,7 +123,7 @@ def _asks_for_tpus(role: Role) -> bool:
 
 
 def pod_groups(part: SourceObject, others: Sequence[SourceObject]) -> tuple[SourceObject, ...]:
-    """Gangs that its pods say they belong to, by label or annotation."""
+    """Return the PodGroups that an object's pods name by label or annotation."""
     named = frozenset(_memberships(part.body))
     groups = ((other, Manifest(body=other.body)) for other in others)
     return tuple(o for o, group in groups if group.group_kind in PODGROUPS and group.name in named)

@@ -18,9 +18,9 @@ def completions(job: Mapping[str, Data]) -> int:
 
 @dataclass(frozen=True)
 class ReplicatedJob:
-    """A Job that a set makes `replicas` of; the replicas of its template are pods of all of them.
+    """A Job that a JobSet makes `replicas` of; its template's replicas are the pods of all.
 
-    `group` is what the set says of it, `spec` the specification of the Job.
+    `group` is its entry in the JobSet, `spec` the specification of the Job.
     """
 
     pointer: str  # of the specification

@@ -105,7 +105,7 @@ def job_restart(spec: Mapping[str, Data]) -> Restart:
 
 
 def _final_codes(spec: Mapping[str, Data]) -> Iterator[int]:
-    """Of the rules that speak of exit codes the first one that matches decides."""
+    """Yield the exit codes that fail the Job: the first rule that matches a code decides."""
     undecided = set(range(1, 256))
     for rule in mappings(dig(spec, "podFailurePolicy", "rules")):
         if "onExitCodes" not in rule:
@@ -119,14 +119,14 @@ def _final_codes(spec: Mapping[str, Data]) -> Iterator[int]:
 
 
 def replicated_workload(name: str, spec: Mapping[str, Data]) -> Workload:
-    """A JobSet's pods: those of each of its Jobs, in the order of the JobSet."""
+    """Return a JobSet's pods: those of each of its Jobs, in the order of the JobSet."""
     subdomain = text(dig(spec, "network", "subdomain")) or name
     jobs = tuple(replicated_jobs(spec, "/spec"))
     groups = {job.name: Pods(_group(name, spec, job, subdomain)) for job in jobs}
     policy = mapping(spec.get("successPolicy"))
     named = [text(target) for target in sequence(policy.get("targetReplicatedJobs"))]
     targets = [target for target in named if target in groups] or [*groups]
-    # Any of the Jobs, each of which needs all its pods.
+    # "Any" means any of the Jobs; each of them needs all its pods.
     several = sum(job.replicas for job in jobs if job.name in targets) > 1
     return Workload(
         pods=Pods(group for pods in groups.values() for group in pods.groups),
@@ -157,7 +157,10 @@ _AWAITED: Mapping[Data, Awaited] = {"Ready": "ready", "Complete": "complete"}
 
 
 def _attempt(spec: Mapping[str, Data], jobs: Sequence[ReplicatedJob]) -> Deadline | None:
-    """A JobSet makes its Jobs anew, and their deadlines with them, unless it restarts in place."""
+    """Return the earliest deadline of a JobSet's Jobs.
+
+    A restart makes the Jobs anew, and their deadlines with them, unless it restarts in place.
+    """
     anew = not _in_place(spec)
     deadlines = [build.deadline(job.spec, attempt=anew) for job in jobs]
     ends = [deadline for deadline in deadlines if deadline is not None]
@@ -169,7 +172,7 @@ POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"  # label of scheduler-plugins
 
 
 def pod_group(pods: Pods, together: Sequence[Manifest]) -> Gang | None:
-    """The PodGroup that the pods say they belong to, if it is among the manifests."""
+    """Return the PodGroup that the pods name, or None if it is not among the manifests."""
     named = {
         PODGROUP_OF_VOLCANO: [pod.annotations.get(GROUP_ANNOTATION) for pod in pods[:1]],
         PODGROUP_OF_PLUGINS: [pod.labels.get(POD_GROUP_LABEL) for pod in pods[:1]],

@@ -24,7 +24,7 @@ from trainwright.rule_model.subject import Hit, Subject
 class BatchJob:
     """The spec of a Job, its pointer in the object, and its pod template.
 
-    `owner` is the name of the object that holds it; it is `alone` where that is the Job itself.
+    `owner` is the name of the object that holds it; `alone` says that this is the Job itself.
     """
 
     pointer: str
@@ -32,7 +32,7 @@ class BatchJob:
     spec: Mapping[str, Data]
     template: PodTemplate
     owner: str
-    jobs: int = 1  # of which a set makes this many
+    jobs: int = 1  # how many a JobSet makes of it
     alone: bool = False
 
     @property
@@ -51,7 +51,7 @@ def jobs_of(job_set: Mapping[str, Data], above: str, owner: str) -> Iterator[Bat
 
 
 def about_jobs(kinds: Kinds, jobs: Jobs) -> tuple[Rule, ...]:
-    """The parts of the rules about Jobs, whatever makes them."""
+    """Return the parts of the rules about Jobs for these kinds, whatever makes the Jobs."""
     return (
         error("TW304", kinds=kinds)(_each(jobs, invalid_job_restart_policy)),
         warning("TW305", kinds=kinds, spec=Pointer("/retries"))(
@@ -97,7 +97,7 @@ def not_an_indexed_gang(job: BatchJob) -> Iterator[Hit]:
 
 
 def _counts_nodes(container: Container) -> bool:
-    """Whether a launcher waits for other nodes, however many pods there are at a time."""
+    """Whether the launcher waits for several nodes, however many pods run at a time."""
     nodes = options(container).get("nnodes", container.variables.get("PET_NNODES", ""))
     return nodes.isdigit() and int(nodes) > 1
 

@@ -30,7 +30,7 @@ def of_jobs(jobs: Sequence[Mapping[str, Data]] | None, *, restarts: int = 0) -> 
 def by_conditions(body: Mapping[str, Data], counted: State, *, succeeded: str, waits: str) -> State:
     """Return the failed, succeeded or suspended state that the object shows, else the counted one.
 
-    `succeeded` is the condition of success; `waits` says for what there are no counts yet.
+    `succeeded` is the condition of success; `waits` says why there are no counts yet, if so.
     """
     held = holding(status_of(body).get("conditions"))
     over = first(held, (("Failed", Phase.FAILED), (succeeded, Phase.SUCCEEDED)), counted)

@@ -1,4 +1,4 @@
-"""The kind type: everything that is known of one workload kind, by the folder that says it."""
+"""The kind type: everything that is known of one workload kind, whose folder defines it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Value = TypeVar("Value")
 
 
 class Part(Generic[Value]):
-    """What a module of a kind's package has; the module is named as it is, in small letters."""
+    """A constant of a kind's package, by default in the module of its name in lower case."""
 
     def __init__(self, name: str, module: str = "") -> None:
         self._module, self._name = module or name.lower(), name
@@ -51,20 +51,20 @@ class Reference:
 class Kind:
     """One workload kind: the short facts are here, the rest in the modules of its `package`.
 
-    `plural` is its name in the API, empty for what no API server serves; `aliases` are other
+    `plural` is its name in the API, empty if no API server serves it; `aliases` are other
     identities of its objects. `container` is the one that trains, empty for the first. Fields are
-    JSON pointers, with * for any index: `suspend` where Kueue suspends a run, empty for what Kueue
-    does not know, and `placed` the pod templates of a run of ours, into which it writes where they
-    go; `filled` what webhooks fill in; `expires` a time to live.
+    JSON pointers, with * for any index: `suspend` by which Kueue suspends a run, empty if Kueue
+    does not know the kind; `placed` the pod templates of our runs, into which Kueue writes where
+    the pods go; `filled` what webhooks fill in; `expires` a time to live.
 
     `written` and `written_by_kueue` are jq expressions of what others write into its lists.
-    `variables` begin the names that its controller declares in every container. `domains` are those
-    of labels and annotations that its controllers write; `name_labels` of its pods hold the name of
-    the object, `attempt_label` how often all pods were made anew. `carrier` is the label that names
-    the object on pods which may have none of git's labels: those of a runtime that is the
-    cluster's. `refers` names the objects without which it has no pods, `runtimes` are their kinds,
-    which the modules here are about as well. `section` is the part of a job spec that no other
-    target reads. `described` says whether schemas/kinds has every field of it,
+    `variables` are prefixes of the variables that its controller sets in every container, `domains`
+    those of the labels and annotations that its controllers write. Of its pods' labels,
+    `name_labels` hold the name of the object, `attempt_label` how often all pods were made anew.
+    `carrier` is the label that names the object on pods that may lack the labels in git, since
+    their runtime is the cluster's. `refers` names the objects without which it has no pods,
+    `runtimes` are their kinds, which the modules here are about as well. `section` is the part of a
+    job spec that no other target reads. `described` says whether schemas/kinds has all its fields,
     `own_name_rule` whether its own rules hold its names, `awaited` whether Argo CD and Flux know by
     themselves when it is done, and wait for that. `immutable_template` says whether its API keeps a
     running pod template as it is. `left_to_flavor` are the fields of its pods that are left to the
@@ -106,7 +106,7 @@ class Kind:
 
     @property
     def name(self) -> str:
-        """What it is called as a target."""
+        """The kind's name as a target."""
         return self.package.rpartition(".")[2]
 
     @property
@@ -128,8 +128,8 @@ class Kind:
     templates: ClassVar[Part[Mapping[GroupKind, Finder]]] = Part(
         "TEMPLATES", module="pod_templates"
     )
-    # The outcome of edits of those objects, what servers write where they say nothing, and the
-    # rules that report such edits.
+    # The outcome of edits of those objects, the defaults that servers fill in, and the rules that
+    # report such edits.
     edits: ClassVar[Part[tuple[EditRow, ...]]] = Part("EDITS")
     defaults: ClassVar[Part[Mapping[GroupKind, tuple[Default, ...]]]] = Part(
         "DEFAULTS", module="edits"
@@ -138,7 +138,7 @@ class Kind:
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
-        """Its own rules, which are about this kind where they name no other."""
+        """The kind's own rules, which are about this kind unless they name another."""
         own_rules: tuple[Rule, ...] = self.part("rules", "RULES")
         return tuple(replace(rule, kinds=rule.kinds or (self.group_kind,)) for rule in own_rules)
 

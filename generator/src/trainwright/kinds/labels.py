@@ -1,4 +1,4 @@
-"""Labels that the Job controller writes, and those of the sets of Jobs that others build on it."""
+"""Labels that the Job controller writes, and those of controllers that build on it."""
 
 DOMAIN = "batch.kubernetes.io/"
 SET_DOMAIN = "jobset.sigs.k8s.io/"

@@ -1,4 +1,4 @@
-"""What operators make of rendered objects, each written once: pods, and env to the last variable.
+"""What operators make of rendered objects, written once: pods with their whole environment.
 
 Which operator makes pods of a kind is in `pods.py` of its folder.
 """
@@ -20,9 +20,9 @@ OPERATORS: dict[tuple[str, str], Operator] = {
 
 
 def find(manifests: tuple[Manifest, ...]) -> tuple[Operator, Manifest]:
-    """The one object that becomes training pods, and the operator that makes them.
+    """Return the one object that becomes training pods, and the operator that makes them.
 
-    Raises ManifestError when there is none, or more than one.
+    Raise ManifestError if there is none, or more than one.
     """
     matches = [
         (OPERATORS[manifest.identity[:2]], manifest)
@@ -69,7 +69,7 @@ def pods(manifests: tuple[Manifest, ...], size: int | None = None) -> Pods:
 
 
 def configs(manifests: tuple[Manifest, ...]) -> Configs:
-    """The files that pods may mount of what was rendered, by ConfigMap and key."""
+    """Return the rendered files that pods may mount, by ConfigMap and key."""
     by_name = {m.name: _files(m) for m in manifests if m.group_kind == CONFIGMAP}
     operator, manifest = find(manifests)
     return {**by_name, **operator.configs(manifest)}

@@ -1,4 +1,4 @@
-"""Fields of rendered pods that an API server drops in silence, since the CRD has no such fields.
+"""Fields of rendered pods that an API server silently drops, since the CRD has no such fields.
 
 The data is generated from the CRDs: pruned.json in the folder of each kind that has one.
 https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#field-pruning
@@ -40,7 +40,7 @@ class Pruned:
 
 
 def are_versioned(manifest: Manifest) -> bool:
-    """Whether it depends on the version of an operator what is dropped."""
+    """Whether the dropped fields depend on the version of an operator."""
     kind = OWNERS.get(manifest.group_kind)
     return kind is not None and len(_table(kind).get(manifest.kind, {})) > 1
 
@@ -57,12 +57,12 @@ def pruned(manifest: Manifest, version: str) -> Iterator[Pruned]:
 
 @cache
 def _definition(kind: Kind, name: str, version: str) -> tuple[tuple[Patterns, Patterns], ...]:
-    """Where an object has the specs of pods, and what these do not have there."""
+    """Return where an object has pod specs, and the fields that these lack there."""
     by_version = _table(kind).get(name, {})
     versions = sorted(by_version, key=numbers)
     wanted = numbers(version or versions[-1]) if versions else ()
     if not versions or (versions[-1] and wanted > numbers(versions[-1])):
-        return ()  # of a definition that is newer than those of the table nothing is known
+        return ()  # nothing is known of a definition newer than those in the table
     used = next((v for v in reversed(versions) if numbers(v) <= wanted), versions[0])
     return tuple((_tree([pods]), _tree(fields)) for pods, fields in by_version[used].items())
 
@@ -83,7 +83,7 @@ def _tree(patterns: list[str]) -> Patterns:
 
 
 def _at(value: Data, patterns: Patterns, at: Pointer) -> Iterator[tuple[Pointer, Data]]:
-    """Every part of a value that one of the patterns is of, and where it is."""
+    """Yield every part of a value that matches a pattern, after its pointer."""
     if not patterns:
         yield at, value
         return

@@ -1,4 +1,4 @@
-"""What waits for what: the fields of Kueue and of gang schedulers that several targets share."""
+"""Queueing: the fields of Kueue and of gang schedulers that several targets share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trainwright.specs.upstream import upstream
 _SCHEDULERS = {"volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}
 _POD_GROUPS = {"volcano": PODGROUP_OF_VOLCANO, "coscheduling": PODGROUP_OF_PLUGINS}
 
-# Kueue places each pod set by itself, and two of one group in one domain of the topology.
+# Kueue places each pod set on its own, but sets of one group in one domain of the topology.
 # https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/
 ONE_GROUP = {GROUP: "ranks"}
 _GROUPS = upstream("kueue/podset-groups")
@@ -29,7 +29,7 @@ def in_kueue(job: Job, environment: Environment) -> bool:
 
 
 def gang_scheduler(job: Job, environment: Environment) -> str:
-    """The scheduler that starts all pods together or none; empty when Kubernetes' own does."""
+    """Return the scheduler that starts all pods together or none; empty for Kubernetes' own."""
     is_needed = job.gang or (job.queue and environment.queueing == "volcano")
     return _SCHEDULERS.get(environment.queueing, "") if is_needed else ""
 
@@ -52,7 +52,7 @@ def suspend(job: Job, environment: Environment) -> dict[str, Data]:
 
 
 def unsuspendable(job: Job, environment: Environment) -> Iterator[Unsupported]:
-    """Refuses to suspend from git what Kueue starts and stops."""
+    """Refuse to suspend a job from git if Kueue starts and stops it."""
     if job.state == "suspended" and in_kueue(job, environment):
         yield Unsupported(
             Pointer("/state"),
@@ -64,7 +64,7 @@ def unsuspendable(job: Job, environment: Environment) -> Iterator[Unsupported]:
 
 
 def ungroupable(job: Job, environment: Environment) -> Iterator[Unsupported]:
-    """Refuses a topology for two pod sets where Kueue cannot place them together."""
+    """Refuse a topology for two pod sets if Kueue cannot place them together."""
     version = environment.kueue.version if job.topology else ""
     if version and not _GROUPS.holds(version):
         yield Unsupported(
@@ -112,7 +112,7 @@ def unplaceable(job: Job, left: Collection[str]) -> Iterator[Unsupported]:
             )
 
 
-# What Kueue writes into the labels of pods; any other value is a conflict.
+# The pod labels that Kueue writes; any other value is a conflict.
 _WRITTEN = tuple(f"kueue.x-k8s.io/{name}" for name in upstream("kueue/writes-placement").value)
 
 

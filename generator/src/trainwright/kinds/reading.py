@@ -1,6 +1,6 @@
-"""What each kind says of its objects where they are imported: which others it needs, what is left.
+"""How objects of each kind are imported: which others they need, and what is not imported.
 
-Positions and names are those that people wrote.
+Positions and names are as people wrote them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Loss(StrEnum):
 class Reason(NamedTuple):
     """Why a value is left behind, by a pattern of JSON pointers.
 
-    `severity` is None where it follows from what the value changes.
+    `severity` is None if it follows from what the value changes.
     """
 
     pattern: str
@@ -68,7 +68,7 @@ class NotImported:
 
 
 def shown(name: str, value: Data) -> str:
-    """A value in a few words, with everything that looks like a credential hidden."""
+    """Return a value in a few words, with everything that looks like a credential hidden."""
     if value is None:
         return ""
     if isinstance(value, Mapping):
@@ -90,8 +90,8 @@ class SourceObject(ObjectBody):
     body: Mapping[str, Data]
     place: Callable[[str], Location]  # of a JSON pointer
     called: Callable[[str], str] = str  # what people call it: the pointer itself, or an option
-    beside: bool = False  # no part of the workload, and there for it
-    left: tuple[NotImported, ...] = ()  # of what it was taken out of
+    beside: bool = False  # not part of the workload, but there for it
+    left: tuple[NotImported, ...] = ()  # not imported from what it was taken out of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +117,8 @@ class Reader:
 
     `read` takes the object and all others that were given with it. `reasons` are patterns of JSON
     pointers and why what matches is left behind. `entrypoint` is the field of a container that
-    holds its command. Of a kind that no API server has, `is_file` knows a file of it, and `inside`
-    gives the objects that stand for its parts, each with the name of a job.
+    holds its command. For a kind that no API server has, `is_file` recognizes its files, and
+    `inside` returns the objects that stand for the parts of one, each with the name of a job.
     """
 
     read: Callable[[SourceObject, Sequence[SourceObject]], Read] = lambda part, _: Read(

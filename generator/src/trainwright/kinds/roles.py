@@ -1,4 +1,4 @@
-"""What is in an object that is more than one group of equal pods: its roles, in a few words."""
+"""The roles of an object with several groups of equal pods, in a few words."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def _roles(data: Data, name: str, pods: int, after: tuple[str, ...], at: Pointer
 
 
 def _count(data: Mapping[str, Data]) -> int:
-    """How many there are of what this part describes."""
+    """Return how many there are of what this part describes; 1 if it does not say."""
     counts = (data[key] for key in _COUNTS if isinstance(data.get(key), int))
     return next((number for number in counts if not isinstance(number, bool)), 1)
 
 
 def _after(data: Mapping[str, Data]) -> Iterator[str]:
-    """What a group of a JobSet waits for."""
+    """Yield what a group of a JobSet waits for."""
     dependencies = data.get("dependsOn")
     for other in dependencies if isinstance(dependencies, list) else ():
         status = str(mapping(other).get("status", "Ready")).lower()

@@ -1,4 +1,4 @@
-"""What JobSet's webhook refuses of a set of Jobs: its policies, names and claims."""
+"""What JobSet's webhook refuses in a set of Jobs: its policies, names and claims."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _MOST = 2**31 - 1  # pods of a replicated job
 
 
 def _repeated(job_set: Mapping[str, Data], above: str) -> Iterator[Hit]:
-    """Names that tell rules, or volumes, from each other."""
+    """Yield names of rules or of volumes that occur twice, though they have to be unique."""
     rules = mappings(dig(job_set, "failurePolicy", "rules"))
     policies = enumerate(mappings(job_set.get("volumeClaimPolicies")))
     named = [
@@ -166,7 +166,7 @@ def _targets(job_set: Mapping[str, Data], names: list[str], above: str) -> Itera
 
 
 def policies_agree(kinds: Kinds, sets: Sets) -> Rule:
-    """The part of the rule about the policies of JobSets, of those that an object has."""
+    """Return the part of TW308 for these kinds; `sets` finds the JobSets of an object."""
 
     @error("TW308", kinds=kinds)
     def conflicting_job_policies(subject: Subject) -> Iterator[Hit]:

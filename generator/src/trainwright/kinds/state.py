@@ -1,4 +1,4 @@
-"""The state type: what an object's own status says of a run, in words that all kinds share."""
+"""The state of a run, from its object's own status, in words that all kinds share."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Phase(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """A phase, why, and how many ranks of how many are ready; None where they are not counted.
+    """A phase, why, and how many of all ranks are ready; None if they are not counted.
 
-    `reason` is one word as Kubernetes writes them, `message` a sentence of the cluster's own.
+    `reason` is one word in Kubernetes' style, `message` a sentence from the cluster.
     `since` is when the phase began, in UTC as the cluster wrote it.
     """
 
@@ -59,10 +59,10 @@ def _nothing(_: Mapping[str, Data]) -> tuple[tuple[GroupKind, str], ...]:
 class Status:
     """How to read the status of the objects of one kind.
 
-    `state_of` is pure: an object as the API server gives it, into a state. `waits` says in words
-    what init containers of the operator's own wait for. `size` is how many pods an elastic object
-    has been given, None for what its spec asks for. `makes` are the objects that stand between
-    this one and its pods, by kind and name: warnings of theirs are its own.
+    `state_of` is pure: it turns an object, as the API server returns it, into a state. `waits` says
+    in words what the operator's own init containers wait for. `size` is how many pods an elastic
+    object has been given, None if that is what its spec asks for. `makes` are the objects between
+    this one and its pods, by kind and name: their warnings count as its own.
     """
 
     state_of: Callable[[Mapping[str, Data]], State]
@@ -89,7 +89,10 @@ def suspended(held: Mapping[str, Mapping[str, Data]], counted: State) -> State:
 def first(
     held: Mapping[str, Mapping[str, Data]], phases: Sequence[tuple[str, Phase]], counted: State
 ) -> State | None:
-    """The state of the first of these conditions that holds, with the numbers of `counted`."""
+    """Return the state of the first of these conditions that holds, or None if none does.
+
+    Its numbers are those of `counted`.
+    """
     for name, phase in phases:
         if name in held:
             return said(held[name], phase, counted)
@@ -97,7 +100,7 @@ def first(
 
 
 def said(condition: Mapping[str, Data], phase: Phase, counted: State) -> State:
-    """A phase in the words of the condition that shows it."""
+    """Return the state of a phase, in the words of the condition that shows it."""
     return State(
         phase=phase,
         reason=text(condition.get("reason")),

@@ -1,4 +1,4 @@
-"""Objects to be examined, with what their kinds know of them."""
+"""The subjects of rules: objects to be checked, with the pod templates that their kinds find."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def subject_of(
     job: Job | None = None,
     siblings: Sequence[Manifest] = (),
 ) -> Subject:
-    """An object of any kind; `siblings` are those that are read together with it."""
+    """Return an object of any kind as a subject; `siblings` are those that are read with it."""
     return Subject(manifest, environment, job, siblings, finder=_templates)
 
 
 def _templates(manifest: Manifest, around: Bundle) -> Iterable[PodTemplate]:
-    """Every pod template of an object, whatever its kind; `around` are the objects beside it."""
+    """Return all pod templates of an object of any kind; `around` are the objects beside it."""
     is_owner = manifest.group_kind in OWNERS
     return pod_templates(manifest, around) if is_owner else core_templates(manifest)
 
 
 def pod_templates(manifest: Manifest, around: Bundle) -> tuple[PodTemplate, ...]:
-    """Every pod template of an object of training; none of another kind."""
+    """Return all pod templates of an object of a training kind; none for any other kind."""
     kind = OWNERS.get(manifest.group_kind)
     return tuple(kind.templates[manifest.group_kind](manifest, around)) if kind else ()

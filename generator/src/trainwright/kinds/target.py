@@ -24,7 +24,7 @@ from trainwright.specs.upstream import Behaviour
 class Unsupported:
     """A field of the spec that a target cannot express, why, and what to do.
 
-    `within` is the line and column, from 0, of what is meant in a text.
+    `within` is the line and column, from 0, of the offending place if the value is a text.
     """
 
     path: Pointer
@@ -38,8 +38,8 @@ class Deviation:
     """Something that a target renders, but that behaves differently than on other targets.
 
     `fields` are the values of the normal form (`equivalence`) in which it shows, as patterns of
-    pointers; there are none for what happens outside of the pods. `when` says for which
-    jobs.
+    pointers; there are none for what happens outside of the pods. `when` says for which jobs it
+    holds.
     """
 
     about: str
@@ -70,7 +70,7 @@ def given(job: Job, without: Collection[str] = ()) -> dict[Pointer, bool]:
 
 
 def argument_words(job: Job) -> Iterator[tuple[Pointer, str]]:
-    """What follows the program in its command line, and options of the launcher, by field."""
+    """Yield each argument of the program and each launcher option, with the field it is from."""
     yield from ((Pointer("/entrypoint/args"), word) for word in job.entrypoint.args)
     yield from ((Pointer("/launcherOptions"), word) for word in own_options(job))
     for flag, value in job.flags.items():
@@ -78,7 +78,7 @@ def argument_words(job: Job) -> Iterator[tuple[Pointer, str]]:
 
 
 def one_process(job: Job) -> Iterator[Unsupported]:
-    """Refuses several processes a node where nothing would start them."""
+    """Refuse several processes per node if nothing would start them."""
     if job.launcher == "python" and job.procs_per_node > 1 and job.entrypoint.launched:
         yield Unsupported(
             Pointer("/launcher"),
@@ -88,7 +88,7 @@ def one_process(job: Job) -> Iterator[Unsupported]:
 
 
 def own_rendezvous(job: Job, why: str) -> Iterator[Unsupported]:
-    """Refuses a rendezvous of the job's own where there is one already."""
+    """Refuse a job's own rendezvous options if the target sets the rendezvous already."""
     for name in job.launcher_options:
         if plain(name).startswith("rdzv-") and plain(name) != "rdzv-conf":
             at = Pointer.of("launcherOptions", name)
@@ -145,8 +145,9 @@ class Fact:
     """A property of an environment that decides rendered bytes: its path in environment.yaml, and
     the value for a job. What is empty changes no byte of that job.
 
-    One that a later version adds has a value for every job that it is about, "none" if need be:
-    what a record lacks then is what the version that wrote it did not know, and holds nothing back.
+    A fact that a later version adds must have a value for every job that it is about, "none" if
+    need be. A record without it was then written by a version that did not know it, which is no
+    reason to hold anything back.
     """
 
     path: tuple[str, ...]
@@ -158,20 +159,20 @@ class Target:
     """One workload kind a job can become.
 
     `template` is the chart template that shapes it; `values` are the chart values in which it
-    differs from the others; `longest_suffix` is what the controller appends to the object's name
-    at most; `unsupported` names what it cannot express, `deviations` what it expresses otherwise
-    than the others. `facts` are those of an environment that change its rendered bytes, and so
-    are part of a run's name. `elastic` says whether nodes may come and go while it runs,
-    `resizing` what of the platform changes their number on a live object, which is not used;
-    `succeeds` are the kinds whose jobs `import --to` moves to it. `envelope` makes an object as
-    Kubernetes has them of what is rendered, for targets that are none themselves: no GitOps engine
-    applies those. `controller_labels` are what its controller writes into the labels of pods, over
-    those of the template or refusing them. `restricted_needs` is what its operator has to be given
-    before namespaces with the Pod Security level `restricted` admit its pods. `companions` are the
-    kinds of what it renders beside a run, other than what any target does. `meeting` is where the
-    nodes of a run of that name meet. `numbered` is what names of its pods have between the name of
-    the run and their number from 0, where that is all. `container` is what the container that
-    trains is called in its pods. `serving` is how it has roles, None where it has none.
+    differs from the others; `longest_suffix` is the most that the controller appends to the
+    object's name; `unsupported` yields what it cannot express, `deviations` are what it expresses
+    differently from the others. `facts` are those of an environment that change its rendered bytes,
+    and so are part of a run's name. `elastic` says whether nodes may come and go while it runs,
+    `resizing` which feature of the platform could change their number on a live object; it is not
+    used. `succeeds` are the kinds whose jobs `import --to` moves to it. `envelope` wraps what is
+    rendered into the form of a Kubernetes object, for targets that are none: no GitOps engine
+    applies those. `controller_labels` are the pod labels that its controller writes: it overrides
+    or refuses those of the template. `restricted_needs` is what its operator has to be given before
+    namespaces with the Pod Security level `restricted` admit its pods. `companions` are the kinds
+    of the objects that it alone renders beside a run. `meeting` is where the nodes of a run of that
+    name meet. `numbered` is what the names of its pods have between the name of the run and their
+    number from 0, if that is all. `container` is the name of the training container in its pods.
+    `serving` is how it renders roles, None if it has none.
     """
 
     of: Kind

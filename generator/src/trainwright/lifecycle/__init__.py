@@ -1,1 +1,1 @@
-"""Verbs that change what runs by changing what is written: each edits the lines that matter."""
+"""Verbs that change what runs by editing job files: each edits only the lines that matter."""

@@ -12,7 +12,7 @@ _FIELD = "/maxDuration"
 
 
 def extend(subject: Subject, by: str) -> Step:
-    """Raise maxDuration to a duration, or with a plus sign by one. The run keeps its name."""
+    """Raise maxDuration to a duration, or by one with a plus sign. The run keeps its name."""
     more = _seconds(by.removeprefix("+"))
     written = subject.value(_FIELD)
     if written is None:

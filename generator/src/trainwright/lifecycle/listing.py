@@ -1,4 +1,4 @@
-"""The registries and what lies under environments/, as rows for `trainwright list`."""
+"""The rows of `trainwright list`: the registries, and what is under environments/."""
 
 from __future__ import annotations
 

@@ -50,9 +50,9 @@ def given(text: str) -> Given:
 
 @dataclass(frozen=True, slots=True)
 class _Image:
-    """An image of a job, and where its digest goes: into a field of its own or the image's text.
+    """An image of a job, whose digest goes into a field of its own or into the image's text.
 
-    `at` is the container that has it, empty of the one that trains.
+    `at` is the container that has it, empty for the one that trains.
     """
 
     at: Pointer
@@ -75,7 +75,7 @@ _CONTAINERS = ("initContainers", "sidecars")
 
 
 def _images(subject: Subject) -> Iterator[_Image]:
-    """Those of the job, its own first."""
+    """Yield all images of the job, the training container's first."""
     yield _Image(Pointer(), *(subject.value(f"/image/{key}") for key in _KEYS))
     for field in _CONTAINERS:
         for name in subject.value(Pointer.of(field)) or {}:

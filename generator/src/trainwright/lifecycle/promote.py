@@ -1,4 +1,4 @@
-"""`promote`: what has proved itself in one environment, in another; what that one owns stays."""
+"""`promote`: move what works in one environment to another, which keeps what is its own."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from trainwright.specs.merge import BASE, merge
 class Part:
     """A mapping of a job of which some keys move, or all of them.
 
-    Of an `owned` one the environment may have items of its own, in its defaults or its pools, which
-    stay: what moves is what the job's file and its bases say.
+    If it is `owned`, the environment may have items of its own, in its defaults or its pools, which
+    stay: only what the job's file and its bases say moves.
     """
 
     at: Pointer
@@ -75,7 +75,7 @@ def promote(tree: Tree, file: JobFile, history: History, to: str, only: tuple[st
 
 
 def _begun(source: Subject, to: str) -> bytes:
-    """A first file for a job that the environment does not have: what both inherit."""
+    """Return the first file of a job that the environment lacks: it extends the base of both."""
     base = source.spec.layers[-1].data.get("extends", "")
     folder = base.partition("/")[0]
     if not base or source.tree.kind(environment_path(folder)):
@@ -149,7 +149,7 @@ def _own(subject: Subject, at: Pointer) -> Data:
 
 
 def _differences(source: Subject, target: Subject) -> Iterator[str]:
-    """What the environments have differently after the promotion, a line each."""
+    """Yield a line for each value that differs between the environments after the promotion."""
     here, there = source.file.environment, target.file.environment
     for path, source_value, target_value in sorted(differences(source.spec.data, target.spec.data)):
         about_values = not isinstance(source_value, dict) and not isinstance(target_value, dict)

@@ -23,14 +23,14 @@ class Removal:
     command: str = ""
 
     def note(self, name: str) -> tuple[str, ...]:
-        """The command to run once a run has left git; none where that is all."""
+        """Return a note with the command to run after the run has left git, if there is one."""
         return (f"{name} stays in the cluster until `{self.command}`",) if self.command else ()
 
 
 def removal_of(subject: Subject) -> Removal:
-    """How the run of a job ends when it leaves git: as it was rendered, by the engine of today."""
+    """Return how a job's run ends when it leaves git: as rendered, by the present engine."""
     if not subject.valid:
-        return Removal(leaving=Departure.PRUNED)  # nothing that a cluster holds
+        return Removal(leaving=Departure.PRUNED)  # so no cluster has it
     job, then = _as_begun(subject)
     environment, name = subject.environment, subject.object
     if TARGETS[job.target].envelope:
@@ -41,7 +41,7 @@ def removal_of(subject: Subject) -> Removal:
     else:
         decided = values.build(job, then, name)
         metadata = {key: decided.get(key) for key in ("annotations", "labels")}
-    # One engine does not read what was rendered for the other.
+    # One engine ignores the annotations that were rendered for the other.
     if then.gitops.engine != environment.gitops.engine and not subject.is_adopted:
         metadata = {"annotations": job.annotations, "labels": job.labels}
     how = leaving(metadata, environment.gitops)

@@ -1,4 +1,4 @@
-"""`rerun`: another run of the job, which has what was changed meanwhile."""
+"""`rerun`: another run of the job, with the changes made since."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Outcome:
 
     @property
     def files(self) -> Mapping[str, bytes]:
-        """The new contents of what people write, by path."""
+        """The new contents of the files that people write, by path."""
         return self.tree.files
 
     @cached_property
@@ -58,7 +58,7 @@ class Outcome:
 
     @property
     def for_the_run(self) -> Mapping[JobFile, str]:
-        """The jobs that are changed for the sake of what runs, and in which field."""
+        """The jobs whose change has to reach what runs, and the field that changed."""
         return {file: step.for_the_run for file, step in self.steps if step.files}
 
 
@@ -77,7 +77,7 @@ def work_out(root: Path, files: tuple[JobFile, ...], act: Act) -> Outcome:
 
 
 def rendered(root: Path, outcome: Outcome, options: plan.BuildOptions) -> Build:
-    """The edited jobs rendered, and compared with what is on disk."""
+    """Render the edited jobs, and compare them with what is on disk."""
     patterns = tuple(map(str, outcome.changed))
     return plan.build(root, patterns, replace(options, recover=True), specs=outcome.tree)
 

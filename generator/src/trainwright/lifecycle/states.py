@@ -16,7 +16,7 @@ NOTE = "set by trainwright"
 
 
 def suspend(subject: Subject) -> Step:
-    """Hold the pods back; the object stays."""
+    """Suspend the job: it has no pods, but the object stays."""
     state = subject.value(_STATE)
     if state == "suspended":
         return Step(message="is suspended already")
@@ -48,8 +48,8 @@ def resume(subject: Subject) -> Step:
 def cancel(subject: Subject, *, orphan: bool = False) -> Step:
     """Remove the run from the cluster; the spec stays.
 
-    Where the GitOps engine deletes nothing, what is not suspended would go on: that is refused,
-    unless `orphan` says that it may.
+    If the GitOps engine deletes nothing, an active run would go on: that is refused unless `orphan`
+    allows it.
     """
     if subject.value(_STATE) == "cancelled":
         return Step(message="is cancelled already")
@@ -72,7 +72,7 @@ def _would_go_on(subject: Subject, end: Removal) -> str:
 
 
 def in_state(subject: Subject, state: str) -> bytes:
-    """The job's file such that its effective state is the given one."""
+    """Return the job's file, edited so that its effective state is the given one."""
     path, raw = subject.file.path, subject.raw
     if subject.wrote(_STATE) and editing.note(raw, _STATE) == NOTE:
         without = editing.drop(path, raw, _STATE)

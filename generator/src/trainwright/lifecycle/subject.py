@@ -1,4 +1,4 @@
-"""A job as a verb finds it: the text of its file, what that comes to, and what has finished."""
+"""A job as a verb finds it: its file's text, the effective values, and which run has finished."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from trainwright.specs.merge import BASE, Layered
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The result of a verb for one job: its files as they should be, and a clause that says so.
+    """The result of a verb for one job: its files as they should be, and a message that says so.
 
-    There are no files when there is nothing to do; `refused` when the verb cannot do it. `notes`
-    are lines for the person who asked. `about` is the job whose rendering changes, where that is
-    another one than was asked for. `for_the_run` is the field that has to reach what runs, if any.
+    There are no files if there is nothing to do; `refused` says that the verb cannot do it. `notes`
+    are lines for the person who asked. `about` is the job whose rendering changes, if that is not
+    the one asked for. `for_the_run` is the field that has to reach what runs, if any.
     """
 
     message: str
@@ -46,8 +46,8 @@ class Step:
 class Subject:
     """One job: `raw` is the content of its own file, `spec` that merged with all it inherits.
 
-    `present` is the record of the run it has, `committed` that of the last commit: None when there
-    is none.
+    `present` is the record of its run, `committed` the one in the last commit: None if there is
+    none.
     """
 
     workspace: Workspace
@@ -74,7 +74,7 @@ class Subject:
         return lookup(self.spec.data, pointer)
 
     def wrote(self, pointer: str) -> bool:
-        """Whether the job's own file says something there."""
+        """Whether the job's own file has a value there."""
         return self.spec.layers[-1].wrote(pointer)
 
     def edited(self, raw: bytes) -> Subject:
@@ -138,9 +138,9 @@ class Subject:
 
 
 def load(tree: Tree, file: JobFile, history: History | None, *, begun: bool = False) -> Subject:
-    """A job of a tree. Raises SourceError for one that is not valid, unless it is only `begun`.
+    """Return a job of a tree. Raise SourceError if it is not valid, unless it is only `begun`.
 
-    A run that the tree does not have is looked for in `history`, as rendering does.
+    A run that the tree does not have is looked for in `history`, as when rendering.
     """
     workspace = Workspace(tree)
     below, ledger = workspace.loaded(file.environment), workspace.ledger(file.environment)

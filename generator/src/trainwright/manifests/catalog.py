@@ -17,7 +17,7 @@ from trainwright.kinds import SERVED
 from trainwright.manifests import structural
 from trainwright.manifests.crds import Crd
 
-# Kinds that schemas/kinds describes with every field they have; of others it knows what we render.
+# Kinds that schemas/kinds describes completely; of others it has only the fields that we render.
 _OWN = {
     **{(kind.api_version, kind.kind): kind.kind for kind in SERVED.values() if kind.described},
     ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime"): "TrainingRuntime",
@@ -41,7 +41,7 @@ class KnownKind:
             return ()
         if self.own and "status" in body:
             body = {key: value for key, value in body.items() if key != "status"}
-        if self.crd is not None:  # what is absent may have a default, and null may say nothing
+        if self.crd is not None:  # absent fields may have a default, and null may count as absent
             body = self.crd.prepared(body)
         problems = self.schema.explain(body)
         return tuple(schema.dated(each, self.schema.root, self.kubernetes) for each in problems)
@@ -66,7 +66,7 @@ def _of(crd: Crd) -> KnownKind:
 
 @dataclass(frozen=True)
 class Catalog:
-    """The schemas of a run. One is compiled when the first object of its kind is met."""
+    """The schemas of a run; each is compiled when the first object of its kind is checked."""
 
     kubernetes: str
     crds: tuple[Crd, ...] = ()
@@ -108,7 +108,7 @@ class Catalog:
         return any(served.rpartition("/")[0] == group for served, _ in self._served)
 
     def nearest(self, api_version: str, kind: str) -> str:
-        """The kind of an apiVersion whose name comes near; empty when none does."""
+        """Return the kind of an apiVersion with the most similar name; empty if none is similar."""
         kinds = [name for served, name in self._served if served == api_version]
         return next(iter(get_close_matches(kind, kinds, n=1, cutoff=0.75)), "")
 

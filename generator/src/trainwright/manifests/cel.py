@@ -1,8 +1,8 @@
 """`x-kubernetes-validations` of CRDs, evaluated by CEL's own implementation (cel-cpp).
 
 Kubernetes compiles a rule against the types of its schema; here `self` is dynamic, so a rule that
-could never be compiled there fails when it is evaluated. What the engine cannot evaluate is said,
-never counted as passed. https://kubernetes.io/docs/reference/using-api/cel/
+would not compile there fails only when it is evaluated. What the engine cannot evaluate is
+reported, never counted as passed. https://kubernetes.io/docs/reference/using-api/cel/
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def creation(crd: Crd, body: Mapping[str, Data]) -> tuple[Outcome, ...]:
 def transition(crd: Crd, old: Mapping[str, Data], new: Mapping[str, Data]) -> tuple[Outcome, ...]:
     """Evaluate a CRD's transition rules (those with `oldSelf`) on a change, and no other rules.
 
-    The server pairs fields by name and items of a list by its keys, where it is a map. Inside of
-    any other list there is nothing to compare with.
+    The server pairs fields by name, and the items of a list by its keys if it is of type map.
+    Inside any other list there is no old value to compare with.
     """
     if not _has_rules(crd.root):
         return ()
@@ -66,7 +66,7 @@ def transition(crd: Crd, old: Mapping[str, Data], new: Mapping[str, Data]) -> tu
 
 
 def compares(crd: Crd) -> bool:
-    """Whether any rule of a definition has something to say about a change."""
+    """Whether any rule of a CRD is about changes."""
     return _compares(crd.root)
 
 
@@ -86,10 +86,10 @@ _known: dict[int, tuple[Structural, bool]] = {}
 
 
 def _has_rules(schema: Structural) -> bool:
-    """Whether the schema or anything below it has rules; asked at every step, so remembered."""
+    """Whether the schema or anything below it has rules; cached, as it is asked at every step."""
     if id(schema) not in _known:
         any_below = any(map(_has_rules, _below(schema)))
-        # With the schema itself, whose id would otherwise be given to another one.
+        # Keeps the schema alive, whose id could otherwise be reused for another one.
         _known[id(schema)] = (schema, any_below or bool(schema.get(_RULES)))
     return _known[id(schema)][1]
 
@@ -102,7 +102,7 @@ def _below(schema: Structural) -> Iterator[Structural]:
 
 @dataclass(frozen=True)
 class _Walk:
-    """Goes along a value, its old self and its schema, asking every rule on the way."""
+    """Walks through a value, its old value and its schema, and evaluates every rule on the way."""
 
     changing: bool
 
@@ -194,7 +194,7 @@ def _message(rule: Mapping[str, Data], form: str, data: Mapping[str, Data]) -> s
 
 @cache
 def _compiled(text: str, form: str) -> Any:
-    """The program of an expression, or the reason why there is none.
+    """Return the compiled program of an expression, or the reason why it does not compile.
 
     An optional oldSelf is bound in CEL itself: Python has no such value.
     """

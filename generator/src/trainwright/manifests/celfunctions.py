@@ -1,8 +1,9 @@
-"""The functions that Kubernetes adds to CEL, for the engine that has the standard ones.
+"""The functions that Kubernetes adds to CEL, for an engine that has the standard ones.
 
-Engine: strings, lists, sets, math, optional values, bindings, comprehensions over two variables.
-Here: the rest of lists, regular expressions, URLs, IP addresses and networks, quantities, semantic
-versions. https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-cel-libraries
+The engine has strings, lists, sets, math, optional values, bindings, comprehensions over two
+variables. Here are the rest of lists, regular expressions, URLs, IP addresses and networks,
+quantities, and semantic versions.
+https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-cel-libraries
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _MISSING = (
     "(pip install './generator[cel]' in a clone), or leave out --crds"
 )
 
-# CEL has no type for what these functions make, so it travels as a mapping with one key.
+# The engine has no types for what these functions return, so each is a mapping with one key.
 Opaque = dict[str, str]
 
 
@@ -86,7 +87,8 @@ def _is_sorted(items: Sequence[Any]) -> bool:
     return all(a <= b for a, b in pairwise(items))
 
 
-# Groups, outside of escapes and classes. What is found is the whole, and not what they capture.
+# Groups outside of escapes and classes. They are made non-capturing, as `find` returns the whole
+# match and not what groups capture.
 _GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\]){0,500}\]|\((?:\?P?<\w{1,100}>|(?!\?))", re.DOTALL)
 
 
@@ -207,13 +209,13 @@ def _semver(text: str) -> Opaque:
 
 
 def _amount(value: Opaque | int) -> Any:
-    """What quantities and versions are compared by."""
+    """Return the key by which quantities and versions are compared."""
     if isinstance(value, int):
         return quantity.read(str(value))
     if "quantity" in value:
         return quantity.read(value["quantity"])
     major, minor, patch, before = _parts(value)
-    # https://semver.org/#spec-item-11: a release comes after what precedes it, numbers before words
+    # https://semver.org/#spec-item-11: pre-releases before the release, numbers before words
     words = [(0, int(w), "") if w.isdigit() else (1, 0, w) for w in before.split(".") if w]
     return (major, minor, patch, not before, words)
 

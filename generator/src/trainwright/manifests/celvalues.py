@@ -22,8 +22,8 @@ _NAMES = ("name", "generateName")  # all that rules may read of an object's own 
 
 
 def convert(value: Data, schema: Structural, *, root: bool, sort: bool) -> Data:
-    """A value for rules to read. Lists that are sets or maps are sorted where two are compared:
-    their order means nothing, and the server's `==` looks past it.
+    """Return a value as rules read it. With `sort`, for comparing two values, lists of type set or
+    map are sorted: their order means nothing, and the server's `==` ignores it.
     """
     if isinstance(value, Mapping):
         return _object(value, schema, root=root, sort=sort)

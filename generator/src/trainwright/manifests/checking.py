@@ -1,4 +1,4 @@
-"""One text of manifests to what is wrong with it: syntax, schema, CEL and every rule."""
+"""Checks of one text of manifests: syntax, schemas, CEL and every rule."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class _Remark:
 
 
 def check_text(chunk: Chunk, setting: CheckContext) -> CheckedText:
-    """What is wrong with a text. Only findings need the positions that are slow to read."""
+    """Check a text. Positions, which are slow to read, are read only if there are findings."""
     glanced = reading.glance(chunk)
     if glanced is None:
         return check_text_exactly(chunk, setting)
@@ -236,7 +236,7 @@ def _against(
 
 
 def _repeated(manifest: Manifest, definition: KnownKind, repeated: set[str]) -> Iterator[_Remark]:
-    """Items that are in a list twice, unless a rule says so of the list."""
+    """Yield items that occur twice in a list, unless a rule reports that for the list."""
     for violation in definition.repeated(manifest.body):
         if violation.pointer.parent not in repeated:
             yield _violation(manifest, violation)

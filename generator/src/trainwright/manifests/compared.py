@@ -1,4 +1,4 @@
-"""Findings about objects that are other than at a git revision: what happens to live ones."""
+"""Findings about objects that differ from a git revision: what the edit does to live ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def changed(
 ) -> Iterator[Finding]:
     """Yield what our rules and the CRDs say about each edited object that keeps its identity.
 
-    What could not be asked is added to what is unknown of the text.
+    Rules that could not be evaluated are added to the unknowns of the text.
     """
     for pair in earlier.pairs(since.paths, chunks, since.revision):
         if not all(crd_edits.is_valid(setting.catalog, m) for m in (pair.before, pair.after)):
@@ -40,7 +40,7 @@ def changed(
         yield from findings
         refused = tuple(f"{finding.pointer}/" for finding in findings)
         for outcome in outcomes.evaluate(pair.before, pair.after, setting.environment):
-            below = f"{outcome.pointer}/".startswith(refused)  # a definition refuses all around it
+            below = f"{outcome.pointer}/".startswith(refused)  # inside of what the CRD refuses
             if outcome.verdict is not Verdict.IN_PLACE and not below:
                 place = _place(pair, outcome.pointer, chunks)
                 yield _becomes(outcome, pair.after, place, since.revision)

@@ -38,8 +38,8 @@ class Refusal:
 def evaluate(catalog: Catalog, before: Manifest, after: Manifest) -> Iterator[Refusal | Skipped]:
     """Yield what the CRD of an object refuses about an edit of it, and what cannot be evaluated.
 
-    Without the definition it cannot be asked, which is said for all kinds that have one. What is
-    no valid object, before or after, is refused for that or has never been there.
+    For a kind with a CRD that was not given, one Skipped says so. An object that is not valid
+    before or after is not evaluated: it was never in the cluster, or is refused for that already.
     """
     definition = catalog.find(after.api_version, after.kind)
     if definition is None or definition.own:
@@ -56,7 +56,7 @@ def evaluate(catalog: Catalog, before: Manifest, after: Manifest) -> Iterator[Re
 def is_valid(catalog: Catalog, manifest: Manifest) -> bool:
     """Return whether an object is valid by its schema; True if its schema is not known.
 
-    What is not has never been there, or is refused for that alone.
+    One that is not was never in the cluster, or is refused for that alone.
     """
     definition = catalog.find(manifest.api_version, manifest.kind)
     return definition is None or not definition.violations(manifest.body)
@@ -66,7 +66,7 @@ def _asked(crd: Crd, before: Manifest, after: Manifest) -> Iterator[Refusal | Sk
     outcomes = cel.transition(crd, before.body, after.body)
     if not outcomes:
         return
-    # What is still broken when each side has what a webhook may have given it, is broken.
+    # A rule is certainly broken if it still is after each side got what a webhook may fill in.
     old = webhooks.completed(after.group_kind, before.body, after.body)
     new = webhooks.completed(after.group_kind, after.body, before.body)
     certain = {(o.pointer, o.rule) for o in cel.transition(crd, old, new) if isinstance(o, Broken)}

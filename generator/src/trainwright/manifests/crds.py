@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: read from a folder, and what one says about an object."""
+"""CustomResourceDefinitions: read from a folder, and what each demands of an object."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Crd:
 
     @cached_property
     def schema(self) -> Schema:
-        """What strict field validation accepts."""
+        """The JSON Schema of what strict field validation accepts."""
         root = dict(self.root)
         if self.with_status:
             fields = {k: v for k, v in root.get("properties", {}).items() if k != "status"}
@@ -68,10 +68,10 @@ class Crd:
 
 
 def load(folder: Path, kubernetes: str) -> tuple[tuple[Crd, ...], tuple[Finding, ...]]:
-    """Every served version of every CRD below a folder (or in a file), and what is wrong with it.
+    """Return every served version of all CRDs below a folder (or in a file), and what is wrong.
 
-    Where a version of a kind is defined twice, the file that sorts last counts, and one among the
-    templates of a chart only where no other file has it. A definition that the API server would
+    If a version of a kind is defined twice, the file that sorts last counts; one among the
+    templates of a chart counts only if no other file has it. A definition that the API server would
     refuse is left out.
     """
     valid = with_kubernetes({"$ref": f"{kubernetes_schemas.URI}#/$defs/{_DEFINITION}"}, kubernetes)
@@ -82,7 +82,7 @@ def load(folder: Path, kubernetes: str) -> tuple[tuple[Crd, ...], tuple[Finding,
     for source in (*gathered.parts, *gathered.manifests):  # of two definitions, the last counts
         for chunk in reading.split(source):
             bodies, wrong = _definitions(chunk, valid)
-            # A chart may have definitions as they are among its templates; the rest is Helm's.
+            # A chart's templates may contain plain CRDs; what is wrong there is left to Helm.
             findings += () if source.file in parts else wrong
             for crd in (crd for body in bodies for crd in _versions(body, kubernetes)):
                 by_kind[crd.api_version, crd.kind] = crd

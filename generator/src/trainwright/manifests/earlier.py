@@ -1,4 +1,4 @@
-"""What manifests were at a commit: each object that has changed since, beside what it is now."""
+"""Manifests at an earlier commit: each object that has changed since, with its present form."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Pair:
 
 
 def pairs(paths: tuple[str, ...], chunks: Sequence[Chunk], against: str) -> Iterator[Pair]:
-    """Every object that is other than it was at the newest commit shared with a revision.
+    """Yield every object that has changed since the newest commit shared with a revision.
 
-    An object is the same in the same file. One that left a file is the same as one that came into
-    another, if there is a single one of each. Raises GitError.
+    Objects with one identity are the same if they are in the same file. One that left a file is the
+    same as one that came into another, if there is only one of each. Raises GitError.
     """
     were = {file: raw for path in paths for file, raw in _differing(Path(path), against)}
     old: dict[_Key, Manifest] = {}
@@ -50,7 +50,7 @@ def pairs(paths: tuple[str, ...], chunks: Sequence[Chunk], against: str) -> Iter
 
 
 def _differing(path: Path, against: str) -> Iterator[tuple[Path, bytes]]:
-    """Each file at a path that differs from the commit, and what it held there if it was there."""
+    """Yield each file at a path that differs from the commit, and its content there, if any."""
     folder = path if path.is_dir() else path.parent
     repository, inside = git.find(folder)
     base = repository.merge_base(against, "HEAD")
@@ -88,7 +88,7 @@ def _matched(old: Iterable[_Key], new: Iterable[_Key]) -> Iterator[tuple[_Key, _
 
 
 def _by_identity(keys: Iterable[_Key], others: Container[_Key]) -> dict[_Identity, list[_Key]]:
-    """The keys that are not among others."""
+    """Return the keys that are not among others, by identity."""
     by_identity: dict[_Identity, list[_Key]] = {}
     for key in keys:
         if key not in others:

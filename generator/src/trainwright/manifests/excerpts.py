@@ -1,4 +1,4 @@
-"""The lines of manifests that findings point into, without what Secrets hold."""
+"""The lines of manifests that findings point at, without the values of Secrets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def lines(
 
 
 def _shown(source: Source, numbers: set[int]) -> list[str]:
-    """The lines of a file, all but those with these numbers empty."""
+    """Return the lines of a file, with all lines empty except those with these numbers."""
     shown = [""] * max(numbers)
     for number, raw in _written(source.raw, sorted(numbers)):  # what is between documents, too
         shown[number - 1] = redact(raw.decode("utf-8", "replace").removesuffix("\r"))
@@ -68,7 +68,7 @@ def unseen(source: Source) -> yamlio.Unseen:
 
 
 def _span(chunk: Chunk) -> tuple[int, int]:
-    """The number of the line above a text, and of its last one."""
+    """Return the number of the line above a text, and that of its last line."""
     length = chunk.raw.count(b"\n") + (not chunk.raw.endswith(b"\n"))
     return chunk.above, chunk.above + length
 

@@ -41,7 +41,7 @@ def undisturbed() -> Iterator[None]:
 
 
 def look_at_all(chunks: Sequence[Chunk], setting: CheckContext) -> Iterator[CheckedText]:
-    """What is wrong with each text."""
+    """Check all texts, in several processes if they are large, and yield the result of each."""
     processes = min(_MAX_PROCESSES, processors())
     size = sum(len(chunk.raw) for chunk in chunks)
     if processes == 1 or size < _WORTH_PROCESSES:
@@ -51,7 +51,7 @@ def look_at_all(chunks: Sequence[Chunk], setting: CheckContext) -> Iterator[Chec
     from concurrent.futures import ProcessPoolExecutor  # 20 ms, and only many manifests need it
     from multiprocessing import get_context
 
-    # The texts go to the processes once, with everything else; a fork has them without a copy.
+    # Each process gets the texts and everything else once, at its start; a fork needs no copy.
     catalog = setting.catalog
     shared = (setting.environment, catalog.kubernetes, catalog.crds, setting.around)
     context = get_context(START)
@@ -67,7 +67,7 @@ def look_at_all(chunks: Sequence[Chunk], setting: CheckContext) -> Iterator[Chec
 
 
 def _batches(chunks: Sequence[Chunk]) -> Iterator[tuple[int, int]]:
-    """Where batches begin and end, each of about the same size."""
+    """Yield where each batch begins and ends; all are of about the same size."""
     begin = size = 0
     for index, chunk in enumerate(chunks, 1):
         size += len(chunk.raw)

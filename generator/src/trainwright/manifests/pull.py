@@ -22,7 +22,7 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def changes(folder: Path, definitions: Iterable[Mapping[str, Data]]) -> Changes:
-    """What writes the definitions to <group>/<plural>.yaml. No file is ever removed."""
+    """Return the changes that write the CRDs to <group>/<plural>.yaml. No file is ever removed."""
     wanted = {_path(body): yamlio.dump(_kept(body)) for body in definitions}
     there = filetree.hashes(folder, filetree.listing(folder))
     return filetree.compare(wanted, there, keep=frozenset(there))
@@ -41,7 +41,7 @@ def _path(body: Mapping[str, Data]) -> str:
 def _kept(body: Mapping[str, Data]) -> dict[str, Data]:
     """Return the authored part of a CRD, sorted, without what the server adds or time changes.
 
-    The certificate of a conversion webhook goes too: it is renewed, and says nothing of the schema.
+    A conversion webhook's certificate is left out too: it is renewed, and not part of the schema.
     """
     metadata = body.get("metadata") or {}
     notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != _LAST_APPLIED}

@@ -26,7 +26,7 @@ KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file that was read: its name in findings, its bytes, and whether a folder brought it."""
+    """One file that was read: its name in findings, its bytes, and if it was found in a folder."""
 
     file: str
     raw: bytes
@@ -45,9 +45,9 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """One object of a document; the items of a List have their pointer in it as `prefix`.
+    """One object of a document; for an item of a List, `prefix` is its pointer in the List.
 
-    What should be an object may be anything.
+    `body` may be of any type, as nothing is checked yet.
     """
 
     body: Data
@@ -101,13 +101,14 @@ def _bytes(file: str) -> bytes:
 
 
 def _label(file: str) -> str:
-    """The path from here, so that the same tree gives the same report wherever it lies."""
+    """Return the path relative to here, so that a report is the same wherever the tree lies."""
     relative = os.path.relpath(file)
     return file if relative.startswith("..") else Path(relative).as_posix()
 
 
-# Only a line of its own ends a document, whatever stands around it: so one broken document leaves
-# the next ones readable. `...` and directives are so rare that such a file is read as one stream.
+# A document ends only at a marker on a line of its own, whatever is around it, so that one broken
+# document leaves the next ones readable. `...` and directives are so rare that a file with them is
+# read as one stream.
 _STREAM = (b"%", b"...")
 _MARKED = re.compile(rb"---[ ]*(?:#[^\n]*)?(?=\n)")  # a marker with nothing else on its line
 _NOTHING = re.compile(rb"(?:[ \t\r]*(?:#[^\n]*)?(?:\n|\Z))*\Z")
@@ -154,7 +155,7 @@ def _parts(chunk: Chunk) -> Iterator[Chunk]:
         while (at := at + len(text[at:]) - len(text[at:].lstrip())) < len(text):
             _, end = decoder.raw_decode(text, at)
             line_start = text.rfind("\n", 0, at) + 1
-            # What stands before it on its line becomes blank, so that columns stay true.
+            # What precedes it on its line is replaced by blanks, so that columns stay right.
             part = " " * (at - line_start) + _joined(text[at:end])
             above = chunk.above + text.count("\n", 0, line_start)
             parts.append(replace(chunk, above=above, raw=part.encode()))
@@ -208,7 +209,7 @@ def is_list(data: Mapping[str, Data]) -> bool:
 
 
 def name_of(body: Mapping[str, Data]) -> str:
-    """An object's name, or the beginning of those that it will get; empty when there is neither."""
+    """Return an object's name, or its generateName; empty if it has neither."""
     metadata = body.get("metadata")
     if not isinstance(metadata, Mapping):
         return ""

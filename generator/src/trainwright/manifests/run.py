@@ -1,4 +1,4 @@
-"""All manifests of a run, checked as one: schemas, CEL, rules, and what they are to each other."""
+"""All manifests of a run, checked together: schemas, CEL, rules, and how they relate."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from trainwright.rules.policy import JobFindings, apply_policy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestOptions:
-    """How to check: `environment` gives facts and severities where there is one.
+    """How to check: `environment` gives facts and severities, if there is one.
 
     `kubernetes` is a minor version; empty for that of the environment, else the newest. `against`
-    is a git revision: what differs from it is held against the rules that compare.
+    is a git revision: what differs from it is checked by the rules about changes.
     """
 
     today: str  # ISO date, for the expiry of waivers
@@ -117,7 +117,7 @@ def nowhere(kubernetes: str) -> Environment:
 
 
 def environment(root: Path, name: str) -> Environment:
-    """An environment of a repository. Raises SelectionError or SourceError for none."""
+    """Return an environment of a repository. Raise SelectionError or SourceError if unusable."""
     from trainwright.files.tree import Folder  # 60 ms, and most manifests belong to none
     from trainwright.runs.workspace import Workspace
 
@@ -130,9 +130,9 @@ def _definitions(
     return crds.load(folder, kubernetes) if folder else ((), ())
 
 
-# --- what manifests are to each other ------------------------------------------------------------
+# --- how manifests relate ------------------------------------------------------------------------
 
-# What trains by itself. Anything else may be what another object refers to.
+# Kinds that need no other object to train. Any other object may be one that others refer to.
 _LEAVES = "|".join(kind.kind for kind in SERVED.values() if not kind.refers)
 _LEAF = re.compile(rf"""^kind:[ ]*["']?(?:{_LEAVES})["']?[ ]*$""".encode(), re.MULTILINE)
 
@@ -150,7 +150,7 @@ def _context(chunks: Sequence[Chunk]) -> Iterator[Manifest]:
 def _duplicates(chunks: Sequence[Chunk], result: Sequence[CheckedText]) -> Iterator[Finding]:
     """Yield a finding at the second definition of an object that one application defines twice.
 
-    What lies in folders side by side is applied apart, as the environments of an overlay are.
+    Files in sibling folders are applied separately, like the overlays of several environments.
     """
     earlier: dict[tuple[str, str, str, str], list[tuple[Chunk, checking.ObjectLocation]]] = {}
     for chunk, checked in zip(chunks, result, strict=True):
@@ -187,7 +187,7 @@ def _name_of(chunk: Chunk, at: checking.ObjectLocation) -> Location:
 
 
 _VALUES_FILE = "values.yaml"  # of render, which takes 60 ms to import
-# What lies beside manifests and is none: what kustomize itself checks.
+# Files beside manifests that are none, and that kustomize checks itself.
 _BESIDE = frozenset(
     {
         ("kustomize.config.k8s.io", "Kustomization"),
@@ -201,7 +201,7 @@ def _group_kind(unknown: UnknownKind) -> tuple[str, str]:
 
 
 def _values(sources: Sequence[Source]) -> Iterator[str]:
-    """The files with the chart's values that the record of a run of ours lists beside it."""
+    """Yield the files of chart values that the record of one of our runs lists beside it."""
     for source in sources:
         path = Path(source.file)
         if source.found and path.name == _VALUES_FILE:

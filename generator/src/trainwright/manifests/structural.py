@@ -1,4 +1,4 @@
-"""Structural schemas of CRDs: as strict JSON Schema, and what the API server does before it looks.
+"""Structural schemas of CRDs: as strict JSON Schema, and how the API server prepares objects.
 
 https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
 """
@@ -20,7 +20,7 @@ _INT32 = {"minimum": -(2**31), "maximum": 2**31 - 1}
 
 
 def strict(schema: Structural, metadata: Mapping[str, Data]) -> dict[str, Data]:
-    """A CRD's schema as JSON Schema that refuses what `kubectl --validate=strict` would.
+    """Return a CRD's schema as JSON Schema that refuses what `kubectl --validate=strict` would.
 
     `metadata` is the schema of every object's metadata, which a CRD leaves to the server.
     """
@@ -83,7 +83,7 @@ def _checks(schema: Structural) -> dict[str, Data]:
     if schema.get("x-kubernetes-list-type") == "set":
         result["uniqueItems"] = True
     for key in ("allOf", "anyOf", "oneOf"):
-        # The alternatives of int-or-string say in OpenAPI what the type above says already.
+        # For int-or-string, the alternatives only repeat the type that is set above.
         if key in schema and not schema.get("x-kubernetes-int-or-string"):
             result[key] = [_inside(part) for part in schema[key]]
     if isinstance(schema.get("not"), Mapping):

@@ -1,4 +1,4 @@
-"""Placeholders of a file as one note, in place of what each of them is not."""
+"""Unfilled placeholders: one note per file, instead of a finding for each invalid value."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Whole:
     command: str
 
     def title(self) -> str:
-        """How it is named in one line, by its folder."""
+        """Return its name in one line, by its folder."""
         return f"{self.kind} `{_folder(self.file)}`"
 
     def remedy(self) -> str:

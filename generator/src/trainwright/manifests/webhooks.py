@@ -1,4 +1,4 @@
-"""Fields that a webhook fills in: what is missing there is no certain mistake.
+"""Fields that a webhook fills in: if one is missing, that is not certain to be a mistake.
 
 JobSet: kubernetes-sigs/jobset v0.12.0, pkg/webhooks/jobset_webhook.go. Kueue v0.19.2:
 pkg/controller/jobframework. Kubeflow Trainer v2.3.0: pkg/webhooks.
@@ -50,7 +50,7 @@ def names(kind: GroupKind) -> Iterator[str]:
 
 
 def awaited(kind: GroupKind, body: Mapping[str, Data], pointer: str, rule: str) -> bool:
-    """Whether a rule about what is at a pointer names a field that a webhook has yet to fill in."""
+    """Whether a rule for the value at a pointer names a field that a webhook has yet to fill in."""
     return any(
         re.search(rf"\b{re.escape(name)}\b", rule) and lookup(body, Pointer(pointer) / name) is None
         for name in names(kind)
@@ -58,7 +58,7 @@ def awaited(kind: GroupKind, body: Mapping[str, Data], pointer: str, rule: str) 
 
 
 def unless(finding: Finding) -> Finding:
-    """A finding that is not certain, since a webhook may have the last word: no error, then."""
+    """Return a finding as uncertain, since a webhook may fill the field in: no longer an error."""
     softer = Severity.WARNING if finding.severity is Severity.ERROR else finding.severity
     return replace(finding, severity=softer, message=f"{finding.message}, {UNLESS}")
 
@@ -66,7 +66,7 @@ def unless(finding: Finding) -> Finding:
 def completed(kind: GroupKind, body: Data, like: Data, pointer: Pointer = _ROOT) -> Data:
     """Return `body` with the fields that webhooks fill in, where only `like` has them.
 
-    Whatever differs between two bodies that complete each other, no webhook can make equal.
+    If two bodies that complete each other still differ, no webhook made that difference.
     """
     if isinstance(body, Mapping) and isinstance(like, Mapping):
         filled = {k: v for k, v in like.items() if fills(kind, pointer / str(k))}

@@ -26,7 +26,7 @@ class Bundle(tuple[Manifest, ...]):
 
     @cached_property
     def times(self) -> Counter[tuple[str, str, str, str]]:
-        """How often each identity is there."""
+        """Return how often each identity occurs."""
         return Counter(manifest.identity for manifest in self)
 
     @cached_property
@@ -41,7 +41,7 @@ class Bundle(tuple[Manifest, ...]):
         return {}
 
     def derived(self, compute: Callable[[Bundle], Value]) -> Value:
-        """What a function makes of all objects, computed once."""
+        """Return what a function computes from all objects; it is called once and cached."""
         if compute not in self._derived:
             self._derived[compute] = compute(self)
         return cast(Value, self._derived[compute])

@@ -1,4 +1,4 @@
-"""Forms of names, keys and values as the API server holds them to.
+"""Forms of names, keys and values that the API server requires.
 
 https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
 """

@@ -1,4 +1,4 @@
-"""Labels and annotations by which Kueue is asked for something."""
+"""Labels and annotations by which objects make requests to Kueue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that stay below a limit and still differ where the whole ones do."""
+"""Names that are cut to a limit and still differ wherever the full names do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def bounded(name: str, limit: int = LABEL) -> str:
 
 
 def wiring(environment: Environment) -> str:
-    """The name of what is made for an engine: unique in it if names of environments are."""
+    """Return the name of a GitOps engine's object: as unique in it as the environment's name."""
     return environment.gitops.name or bounded(f"training-{environment.name}")
 
 

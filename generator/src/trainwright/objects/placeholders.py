@@ -1,7 +1,7 @@
-"""What stands in a manifest for a value that a tool or a person fills in before it is applied.
+"""Placeholders in a manifest, for values that a tool or a person fills in before it is applied.
 
-`${NAME}` and `$NAME` are those of envsubst and of Flux's substitution, `<NAME>` and `V_NAME` those
-of instructions to edit a file by hand. In a shell's text the first two are variables of the shell.
+`${NAME}` and `$NAME` are for envsubst and Flux's substitution, `<NAME>` and `V_NAME` for people who
+edit a file by hand. In the text of a shell script the first two are variables of the shell.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def of_shell(placeholder: str) -> bool:
     return placeholder.startswith("$")
 
 
-# What tokenizers have between angles, which is a value like any other.
+# Special tokens of tokenizers, which are ordinary values in spite of their angle brackets.
 _OF_TOKENIZERS = frozenset("<bos> <cls> <eos> <image> <mask> <pad> <s> <sep> <unk>".split())
 
 

@@ -1,4 +1,4 @@
-"""What the annotations of an object ask of Argo CD."""
+"""The Argo CD sync options in an object's annotations."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ OPTIONS = "argocd.argoproj.io/sync-options"
 
 
 def sync_options(annotations: Mapping[str, Data]) -> frozenset[str]:
-    """What an object asks of Argo CD, as in Prune=false."""
+    """Return an object's sync options for Argo CD, such as Prune=false."""
     given = text(annotations.get(OPTIONS))
     return frozenset(option.strip() for option in given.split(",")) if given else frozenset()

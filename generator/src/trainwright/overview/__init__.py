@@ -1,1 +1,1 @@
-"""All environments and runs of a repository as they stand, and how they came to that."""
+"""The state of all environments and runs of a repository, and the history that led to it."""

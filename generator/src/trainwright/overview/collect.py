@@ -1,4 +1,4 @@
-"""A repository's report, out of its folder and git's history."""
+"""The report on a repository, collected from its folder and from git's history."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def overview(
     goodput: Sequence[RunGoodput] = (),
     unread: Sequence[Unread] = (),
 ) -> Overview:
-    """Everything that was built, with the clusters' own words and goodput where there are any."""
+    """Return the report on everything built, with live states and goodput where there are any."""
     seen = {(str(status), status.object): status for status in live}
     chosen = set(build.jobs)
     all_events = events(root)
@@ -84,7 +84,7 @@ def _job(
 
 
 def with_goodput(bare: Overview, reports: Sequence[RunGoodput]) -> Overview:
-    """Return the overview with each report at the one job that has had its run."""
+    """Return the overview with each goodput report assigned to the one job that had this run."""
     runs = {job.file: {job.run.object, *(run.object for run in job.finished)} for job in bare.jobs}
     for event in bare.events:
         runs[event.file].add(event.object)

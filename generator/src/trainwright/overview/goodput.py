@@ -27,7 +27,7 @@ PARTS = ("scheduling", "start", "recovery", "checkpoint", "stall", "training", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunGoodput:
-    """One report of one run; `environment` is empty where the report does not name it."""
+    """A goodput report on one run; `environment` is empty if the report does not name it."""
 
     file: str
     environment: str

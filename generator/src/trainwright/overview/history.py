@@ -1,4 +1,4 @@
-"""What happened to runs, by the commits that changed their records."""
+"""What happened to runs, according to the commits that changed their records."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ class Event:
 
 
 def events(root: Path) -> tuple[Event, ...]:
-    """The newest first; none outside of git, or where runs are kept on another branch.
+    """Return all events, newest first; none outside of git or if runs are on another branch.
 
-    Along first parents: when a change came to this branch counts, and not when it was written.
+    Only first parents are followed: what counts is when a change reached this branch, not when it
+    was written.
     """
     try:
         repository, inside = git.around(root)

@@ -20,9 +20,9 @@ from trainwright.specs.ledger import LedgerEntry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOverview:
-    """A job, the run it has, what that requests, and the runs that are finished.
+    """A job, its present run, what that requests, and its finished runs.
 
-    `job` is None where its spec has errors, `demand` nothing where nothing is active.
+    `job` is None if its spec has errors; `demand` is NOTHING if nothing is active.
     """
 
     file: JobFile
@@ -36,7 +36,7 @@ class JobOverview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentOverview:
-    """An environment with its jobs, and whether everything active fits what is finite there."""
+    """An environment with its jobs, and whether everything active fits its limited capacity."""
 
     name: str
     jobs: tuple[JobOverview, ...]

@@ -1,4 +1,4 @@
-"""The report as one file for a browser."""
+"""The report as a single HTML file."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _environment(environment: EnvironmentOverview, needing: Set[str]) -> Iterato
 
 
 def _cell(text: str, sort: Data, bars: Data = ()) -> Data:
-    """A text, or bars, with what its column is sorted by."""
+    """Return a table cell: a text or bars, and the value by which its column is sorted."""
     return {"text": text, "sort": sort, "bars": bars}
 
 
@@ -237,7 +237,7 @@ def _roles(job_overview: JobOverview) -> Iterator[Data]:
 
 
 def _team(job_overview: JobOverview) -> str:
-    """Whose job it is: as its label `team` has it, or else its queue."""
+    """Return the team that a job belongs to: its label `team`, or else its queue."""
     return (
         (job_overview.job.labels.get("team") or job_overview.job.queue or "")
         if job_overview.job

@@ -19,7 +19,7 @@ _WIDTH = 10  # of one in the picture
 
 
 def timeline(overview: Overview) -> Data:
-    """Bars up to the newest event, whatever day it is, with the ends of both axes."""
+    """Return bars up to the newest event (not up to today), with the ends of both axes."""
     happened = list(_happened(overview))
     if not happened:
         return {"bars": [], "label": "", "count": 0}
@@ -46,7 +46,7 @@ def timeline(overview: Overview) -> Data:
 
 
 def _label(shown: Sequence[tuple[date, str]]) -> str:
-    """How many runs began, and the days of the first and the last of what is shown."""
+    """Return how many runs began, with the days of the first and the last event shown."""
     first, last = min(day for day, _ in shown), max(day for day, _ in shown)
     began = sum(kind == "began" for _, kind in shown)
     when = f"on {first}" if first == last else f"between {first} and {last}"

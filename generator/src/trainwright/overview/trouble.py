@@ -1,4 +1,4 @@
-"""What needs attention, the worst first: failed jobs, jobs with errors, limits, and what waits."""
+"""What needs attention, worst first: failed jobs, jobs with errors, limits, waiting objects."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ def _short(overview: Overview) -> Iterator[Item]:
 
 
 def _waiting(overview: Overview) -> Iterator[Item]:
-    """Objects that git wants nothing of any more, and that a cluster still has."""
+    """Yield the objects of runs that are over according to git but still in a cluster."""
     for run in overview.left:
         if run.state.phase not in _GONE:
             yield Item(f"{run.environment}/{run.object}", run.state.phase.value)
 
 
 def _unread(overview: Overview) -> Iterator[Item]:
-    """Namespaces of which the page has no live state, though it was wanted."""
+    """Yield the namespaces whose live state was asked for but could not be read."""
     for unread in overview.unread:
         yield Item(f"{unread.environment}: namespace {unread.namespace}", str(unread.error))
 

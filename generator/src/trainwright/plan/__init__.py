@@ -4,5 +4,5 @@
                  ├─ revision ─ changes (actions, causes) ─ fits, blast radius ─ Review ─ formats
     head ────────┘
 
-Both sides are rendered with the same tool, the base out of the object store of git.
+Both sides are rendered by the same version of the tool; the base is read from git's objects.
 """

@@ -1,4 +1,4 @@
-"""What a merge does to one job, from its two renderings."""
+"""What a merge does to one job, judged by its renderings before and after."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ENDS = frozenset({Action.DELETED, Action.LEFT, Action.CANCELLED, Action.NEW_RUN
 def decide(
     before: PlannedRun | None, after: PlannedRun | None, environment: Environment | None = None
 ) -> PlannedAction:
-    """The action and, in one clause, why.
+    """Return the action and, in one clause, the reason for it.
 
     `after` is None when the spec is gone. The outcome of an edit depends on the versions that
     the environment has installed.
@@ -173,7 +173,7 @@ def documents(run: PlannedRun, name: str, text: str) -> Iterator[dict[str, Data]
 
 
 def _is_object(body: dict[str, Data]) -> bool:
-    """Whether something has what names an object."""
+    """Whether something has the fields that identify an object: apiVersion, kind and a name."""
     metadata = body.get("metadata")
     named = isinstance(metadata, dict) and isinstance(metadata.get("name"), str)
     return named and all(isinstance(body.get(key), str) for key in ("apiVersion", "kind"))

@@ -1,4 +1,4 @@
-"""Which jobs a merge touches at all: those that read a file which changed."""
+"""The jobs that a merge can affect: those that read a changed file."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ class _Deciding:
     def __init__(self, side: Revision, changed: frozenset[str]):
         self._side = side
         self._changed = changed
-        # How a spec that takes one of them from the repository names it, wherever YAML may break
-        # the line: at least by the end of its name, and by the folder of environments if it has it.
+        # What a spec that takes a changed file must contain of its path. YAML may break lines at
+        # spaces, so it is the last word, or the first of a path in the environments folder.
         paths = (path for path in changed if path.split() and not files.is_rendered(path))
         self._words = {os.fsencode(_shown(path)) for path in paths}
         self.is_shared = cache(self._is_shared)
 
     def readers(self, paths: Iterable[str]) -> frozenset[str]:
-        """The specs that may read a changed file: those that name it, or another that does."""
+        """Return the specs that may read a changed file, directly or through a spec they extend."""
         extending: defaultdict[str, list[str]] = defaultdict(list)
         specs, seen, ahead = set[str](), set[str](), list(paths)
         while ahead:
@@ -99,7 +99,7 @@ class _Deciding:
         )
 
     def _takes(self, text: SpecText) -> bool:
-        """Whether a file may name a changed one that it takes from the repository."""
+        """Whether a spec may name a changed file as one to take from the repository."""
         if text.is_spelt:
             return True
         return text.takes and any(word in text.raw for word in self._words)

@@ -1,4 +1,4 @@
-"""Jobs of an environment to which the same happens for the same reason, shown as one."""
+"""Jobs of an environment that change in the same way for the same reason, shown as one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Alike:
 
 
 def alike(changes: Sequence[JobChange]) -> tuple[Alike, ...]:
-    """The changes in their order, each with those that are like it."""
+    """Return the changes in order, grouped with those that differ in names alone."""
     by_effect: dict[object, list[JobChange]] = {}
     for change in changes:
         by_effect.setdefault(_what(change), []).append(change)

@@ -31,7 +31,7 @@ _META = frozenset({"/apiVersion", "/kind", "/extends"})
 
 
 def of_specs(before: Layered, after: Layered) -> Iterator[Cause]:
-    """Each leaf of the effective spec that differs, in the order of the new one."""
+    """Yield each value of the effective spec that differs, in the order of the new one."""
     reordered = []
     for path, was, now in differences(before.data, after.data, ORDERED):
         if path.last == ORDER:
@@ -53,14 +53,14 @@ def _reordered(before: Layered, after: Layered, key: str) -> Location:
 
 
 def of_record(record: Record, now: Layered) -> Iterator[Cause]:
-    """Each value with which a run began and that is another one now, whenever it changed."""
+    """Yield each value that differs now from the one a run began with, whenever it changed."""
     for path, was, value in meaning.held(record, now.data):
         at = path.parent if path.last == ORDER else path
         yield Cause(at, was, value, files.decided_by(now, at) or now.authored(at))
 
 
 def of_ledgers(before: Ledger, after: Ledger, job: str) -> Iterator[Cause]:
-    """Each finished run of a job that only one of two ledgers lists."""
+    """Yield each finished run of a job that only one of two ledgers lists."""
     for name in sorted({*before.runs} ^ {*after.runs}):
         entry = after.runs.get(name) or before.runs[name]
         if entry.job == job:

@@ -1,4 +1,4 @@
-"""Two sides of a merge compared: what each job of it comes to."""
+"""The comparison of the two sides of a merge: what happens to each job."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ from trainwright.specs.select import select
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
-    """What to compare: `against` is a revision, `head` another or, when None, what is on disk."""
+    """What to compare: `against` is a revision; `head` is another, or None for what is on disk."""
 
     against: str
     head: str | None
     today: str  # ISO date, for the expiry of waivers
     helm: str | None = None
-    crds: Path | None = None  # definitions whose rules about changes are asked, too
+    crds: Path | None = None  # CRDs whose validation rules for changes are evaluated too
     edits: Mapping[str, bytes] = field(default_factory=dict)  # of the working tree, not made yet
 
 
@@ -76,14 +76,14 @@ class Revisions:
 
 @dataclass(frozen=True, slots=True)
 class _Selected:
-    """The names of selected environments, those of them that are whole, and the selected jobs."""
+    """The selected environments, those of them with all their jobs selected, and the jobs."""
 
     names: tuple[str, ...]
     whole: frozenset[str]
     files: frozenset[JobFile]
 
 
-_name = attrgetter("name")  # by which jobs of one environment are sorted
+_name = attrgetter("name")  # the sort key of jobs within one environment
 
 
 def _are_same(first: tuple[object, ...], second: tuple[object, ...]) -> bool:
@@ -94,7 +94,7 @@ def _are_same(first: tuple[object, ...], second: tuple[object, ...]) -> bool:
 class Comparison(Owner):
     """Two sides of a merge; `proof` knows the files in which they differ.
 
-    Of the base nothing changes. What is found out of the other side is tracked (see `memo`).
+    The base never changes. What is computed from the other side is tracked (see `memo`).
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Comparison(Owner):
         self._options = options
         self._patterns = patterns
         self._was_rendered: dict[JobFile, Rendered] = {}
-        self._batch: dict[JobFile, Rendered] = {}  # what is rendered of the other side, at first
+        self._batch: dict[JobFile, Rendered] = {}  # new renderings of the head, until taken
         self._changed = Cell(self.memo, frozenset[str], eq, proof.changed)
         self._proof = Cell(self.memo, lambda: proof)
 
@@ -132,7 +132,7 @@ class Comparison(Owner):
             self._proof.put(self._proof.get().edited(self.after, changed))
 
     def plan(self, revisions: Revisions) -> Plan:
-        """Everything that is to be said of the merge of some commits."""
+        """Return the plan of the merge, with these commits as its base and head."""
         self._render()
         findings = tuple(map(redacted, self.findings))
         underived = tuple(redacted(derivation.finding(it)) for it in self.underived)
@@ -192,7 +192,7 @@ class Comparison(Owner):
     # --- changes -----------------------------------------------------------------------------
 
     def _render(self) -> None:
-        """Render together what is not rendered yet of both sides."""
+        """Render in one batch per side whatever is not rendered yet."""
         files = sorted(self._files())
         rendered = self._was_rendered
         old = [it for it in files if self.before.has(it) and self.before.applied(it) is None]
@@ -210,7 +210,7 @@ class Comparison(Owner):
 
     @tracked()
     def _rendered(self, file: JobFile) -> Rendered:
-        """What a job renders to after the merge: it follows from the job and its run."""
+        """Return what a job renders to after the merge; that depends on the job and its run."""
         self.after.unsettled(file)
         self.after.rendered(file)
         return self._batch.pop(file)
@@ -222,7 +222,7 @@ class Comparison(Owner):
 
     @property
     def changes(self) -> tuple[JobChange, ...]:
-        """What happens to each job to which anything happens."""
+        """Return the change of each job to which anything happens."""
         return self._crd_verdict().changes
 
     @tracked()
@@ -251,7 +251,7 @@ class Comparison(Owner):
 
     @tracked()
     def _change(self, file: JobFile) -> JobChange:
-        """What happens to a job."""
+        """Return what happens to a job."""
         now = self._now(file)
         if self._is_rendered(file):
             before = self.before.at_hand(file, believed=True)
@@ -319,7 +319,7 @@ class Comparison(Owner):
     def _applied(
         self, file: JobFile, before: PlannedRun | None, after: PlannedRun | None
     ) -> actions.PlannedAction:
-        """What happens by the files of a run, as they are on both sides."""
+        """Return what happens to a job, judged by its run's rendered files on both sides."""
         environment = self._environment_of(file.environment)
         planned = actions.decide(before, after, environment)
         gone = before and before.object and not (after and after.object)
@@ -467,14 +467,14 @@ class Comparison(Owner):
             yield Cause(held.path, held.before, held.after, held.place)
 
     def _untaken(self, file: JobFile) -> Iterator[str]:
-        """What a run could have taken of its own file's edits, and why it does not."""
+        """Yield each edit of a job's own file that its run could have taken, and why it waits."""
         new = self._settled(file)
         for held in new.held if new else ():
             if held.why:
                 yield f"{held.path.dotted} waits for the next run: {held.why}"
 
     def _settled(self, file: JobFile) -> Decision | None:
-        """What is decided of a job once it is rendered."""
+        """Return the decision about a job, which is known once it is rendered."""
         rendered = self._now(file)
         return rendered.decision if rendered else None
 
@@ -580,7 +580,7 @@ class Comparison(Owner):
 
     @tracked()
     def _objects(self, name: str) -> tuple[ObjectChange, ...]:
-        """The objects of one's own that change, where all of an environment is looked at."""
+        """Return the changed additional objects of an environment if all of it is selected."""
         if name not in self._selected().whole:
             return ()
         return tuple(object_changes.changes(self.before, self.after, name))
@@ -629,7 +629,7 @@ class Comparison(Owner):
             )
 
     def _shared(self, change: JobChange) -> frozenset[str]:
-        """The changed files that a job shares with others and that made it change."""
+        """Return the changed files that a job shares with others and that caused its change."""
         resolved = self.after.job(change.file) if self.after.has(change.file) else None
         read = resolved.loaded.files if resolved else ()
         own = {change.file.path, adopted.path(change.file)}
@@ -644,7 +644,7 @@ class Comparison(Owner):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What is wrong with the jobs that the merge touches, after severities and waivers."""
+        """Return the findings about jobs that the merge affects, after severities and waivers."""
         all_findings = (
             *self.after.findings,
             *(finding for name in self._selected().names for finding in self._findings_of(name)),
@@ -682,7 +682,7 @@ class Comparison(Owner):
         if self._objects(name):
             checked.append(JobFindings("", object_changes.findings(self.after, name), ()))
         findings = apply_policy(environment, checked, self._options.today, whole=False)
-        # What is held is said of its job.
+        # Held changes are reported with their job.
         findings = tuple(f for f in findings if (f.rule, f.severity) != (HELD.id, HELD.severity))
         return (*findings, *self.after.ledger(name).findings)
 
@@ -714,9 +714,9 @@ def _differ(before: PlannedRun | None, after: PlannedRun | None) -> bool:
 
 
 _BEGINS = frozenset({Action.STARTED, Action.NEW_RUN})
-# What needs no other files.
+# Actions that need no newly rendered files.
 _AS_RENDERED = frozenset({Action.UNCHANGED, Action.OUTDATED, Action.BROKEN})
-# Of an edit of an object that is there.
+# How the API server answers the edit of an existing object.
 _API_ANSWERS = {Action.REJECTED: "refused by the API", Action.IGNORED: "ignored"}
 
 

@@ -24,9 +24,9 @@ _DURATIONS = ("/maxDuration", "/gracePeriod")  # which are seconds in objects
 
 
 def ask(folder: Path, changes: Sequence[JobChange]) -> CrdVerdict:
-    """Hold every object that keeps its name against the rules that compare (`oldSelf`).
+    """Evaluate the transition rules (`oldSelf`) of CRDs for every object that keeps its name.
 
-    What they refuse is rejected as a whole. A rule that could not be asked is a note, once.
+    A change that they refuse is rejected as a whole. A rule that cannot be evaluated is noted once.
     """
     definitions, findings = crds.load(folder, kubernetes_schemas.NEWEST)
     catalog = Catalog(kubernetes_schemas.NEWEST, definitions)
@@ -86,8 +86,8 @@ def _finding(change: JobChange, was: Manifest, now: Manifest, refusal: Refusal) 
 def _authored(change: JobChange, was: Manifest, now: Manifest, pointer: str) -> Location:
     """Return the line that changed the value at a pointer, or the job's file if it may be several.
 
-    Where one line changed, it is that, whatever the target makes of its value. Of several it is
-    the one whose value is found there.
+    If only one line changed, it is that one, whatever the target makes of its value. Of several,
+    it is the one whose value is found at the pointer.
     """
     causes = change.causes
     if len(causes) > 1:
@@ -97,7 +97,7 @@ def _authored(change: JobChange, was: Manifest, now: Manifest, pointer: str) -> 
 
 
 def _values(data: Data) -> frozenset[str]:
-    """Every scalar of what is at a pointer, as text."""
+    """Return every scalar in a value, as text."""
     items = data.values() if isinstance(data, Mapping) else data if isinstance(data, list) else None
     if items is None:
         return frozenset((str(data),))
@@ -105,7 +105,7 @@ def _values(data: Data) -> frozenset[str]:
 
 
 def _readings(cause: Cause) -> Iterator[str]:
-    """What the new value of a spec may read like in an object."""
+    """Yield the texts that the new value of a spec may have in an object."""
     yield str(cause.after)
     if cause.pointer in _DURATIONS and cause.after is not None:
         yield str(seconds(cause.after))

@@ -10,7 +10,7 @@ from trainwright.files.git import Repository
 from trainwright.runs import record as records
 from trainwright.runs.folder import RenderedFolder
 
-# Of which job the lines that follow are, and an object in one of them.
+# The job to which the following lines of a diff belong, and an object in one of them.
 _OBJECT = re.compile(
     rb"^diff --git .*/([^/]+)/rendered/([^/]+)/run\.lock\"?$"
     rb'|^[-+]  "object": "([^"]+)"',
@@ -35,7 +35,7 @@ class Earlier:
         self._known: dict[JobFile, set[str]] = {}
 
     def objects(self, files: Iterable[JobFile]) -> Mapping[JobFile, Set[str]]:
-        """The objects of all runs that were ever recorded of some jobs, each asked about once."""
+        """Return the objects of all runs ever recorded for these jobs, asking git once per job."""
         wanted = tuple(files)
         self._ask([file for file in wanted if file not in self._known])
         return {file: self._known[file] for file in wanted}

@@ -1,4 +1,4 @@
-"""The first line of a review: what happens to how many jobs, and what that costs."""
+"""The first line of a review: how many jobs change in which way, and what that costs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainwright.specs.demand import NOTHING, Demand, total
 
 LIMIT = 100  # characters
 
-# What the change does, said of "2 jobs", or of "2" where jobs were named before.
+# What the change does, to be completed by "2 jobs", or by "2" if jobs were mentioned before.
 _VERBS = {
     Action.REJECTED: "cannot sync {}",
     Action.BROKEN: "cannot render {}",

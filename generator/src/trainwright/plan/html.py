@@ -1,4 +1,4 @@
-"""For a browser: one file with the verdict, each job's diff, capacity and findings, offline."""
+"""The HTML format: one offline file with the verdict, each job's diff, capacity and findings."""
 
 from __future__ import annotations
 

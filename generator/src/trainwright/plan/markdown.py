@@ -1,9 +1,10 @@
-"""For pull requests: the verdict, a table, findings, and diffs that fold away.
+"""The Markdown format, for pull requests: the verdict, a table, findings, and folded diffs.
 
-A comment holds so much and no more. What does not fit is dropped and said to be: diffs first, the
-least risky job's before all, then findings, then rows of the table. Jobs that start, stop or
-change what runs stay in it: each part has room of its own, each text in it an end, and what many
-bring is taken by turns. So nothing that one job brings pushes out another's.
+A comment has a size limit. What does not fit is dropped, and the comment says so: diffs first,
+beginning with the least risky job's, then findings, then rows of the table. Jobs that start, stop
+or change what runs always stay: each part has room of its own, each text in it is cut at a
+maximum length, and what many jobs contribute is taken from them in turn. So nothing from one job
+pushes out another's.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def render(review: Plan, style: Style) -> str:
     room -= used
     kept, used = fitting([_kept(review)], room)
     room -= used
-    # Diffs are made one by one: of thousands only the first ones fit.
+    # Diffs are formatted one by one, since only the first of thousands fit.
     folded: list[str] = []
     for group in groups:
         part = _details(group, style)
@@ -213,20 +214,20 @@ def _kept(review: Plan) -> str:
 
 
 def _forged(review: Plan) -> str:
-    """What no source renders, above all that may be cut, of each folder some."""
+    """Return a list of what no source renders, some of each folder; it precedes all that is cut."""
     turns = by_turns(review.underived, lambda finding: finding.place.file.rpartition("/")[0])
     lines = [f"- ⛔ {cell(words.forged(item), _TEXT)}\n" for item in turns]
     return _items(lines, _FORGED, rest="- ⛔ {}\n")
 
 
 def _otherwise(review: Plan) -> str:
-    """Runs that begin otherwise than the sources that reviewers read, as far as there is room."""
+    """Return a list of runs that begin with other values than the reviewed sources, if it fits."""
     lines = [f"- ⚠️ {cell(line, _TEXT)}\n" for line in words.otherwise(review)]
     return _items(lines, _FORGED, rest="- ⚠️ {}\n")
 
 
 def _objects(review: Plan, style: Style) -> str:
-    """Objects of one's own, of each kind some."""
+    """Return a list of changed additional objects, some of each kind."""
     lines = [
         f"- {_link(change.place, style, f'{change.object} is {change.action}')} in "
         f"{cell(change.environment, _NAME)}\n"
@@ -271,7 +272,7 @@ def _causes(causes: Sequence[Cause], most: int, style: Style) -> Iterator[str]:
 
 
 def _link(place: Location, style: Style, text: str) -> str:
-    """Text that leads to an authored line, where the address of the repository is known."""
+    """Return a link to an authored line, or plain text if the repository's address is not known."""
     path = _path(place.file)
     if not style.link or len(path) > _LINK:
         return f"{cell(text, _NAME)} ({cell(str(place), _NAME)})"

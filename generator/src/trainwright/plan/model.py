@@ -21,12 +21,12 @@ class Action(enum.StrEnum):
 
     REJECTED = "rejected"  # the API server refuses the change, and the whole sync fails
     BROKEN = "broken"  # errors: there is nothing to render
-    DELETED = "deleted"  # the object goes, without a word from its spec
-    LEFT = "left running"  # out of git, and nothing ends it in the cluster
-    MIXED = "mixed"  # accepted, and pods that restart run something else than their peers
-    IGNORED = "ignored"  # accepted, and nothing happens
+    DELETED = "deleted"  # the object is removed although its spec does not ask for it
+    LEFT = "left running"  # no longer in git, but nothing ends it in the cluster
+    MIXED = "mixed"  # accepted, but restarted pods will differ from their peers
+    IGNORED = "ignored"  # accepted, but without effect
     CANCELLED = "cancelled"
-    NEW_RUN = "new run"  # a new object; the one before goes
+    NEW_RUN = "new run"  # a new object replaces the one before
     STARTED = "starts"
     SUSPENDED = "suspends"
     RESUMED = "resumes"
@@ -63,9 +63,9 @@ class Cause:
 class PlannedRun:
     """A job on one side of a merge: the object that it is rendered to, and the resources requested.
 
-    `object` is empty and `files` are none for a job that leaves nothing to apply. Files that are
-    not `believed` may be anything: nothing rendered them. What was
-    `adopted` is in the cluster already.
+    `object` and `files` are empty for a job that leaves nothing to apply. Files that are not
+    `believed` may contain anything, since no sources render them. An `adopted` object is in the
+    cluster already.
     """
 
     object: str
@@ -94,8 +94,9 @@ class Ending:
 class JobChange:
     """What a merge does to one job; `before` is None for a new job, `after` for a removed one.
 
-    It is `unrendered` where what is rendered is kept beside the specs, and says nothing of it yet.
-    A run that begins `otherwise` than its sources are now was rendered in an earlier commit.
+    It is `unrendered` if rendered files are kept beside the specs and do not have the change yet.
+    `otherwise` lists the values in which a run that begins differs from its present sources: it
+    was rendered in an earlier commit.
     """
 
     file: JobFile
@@ -104,7 +105,7 @@ class JobChange:
     before: PlannedRun | None
     after: PlannedRun | None
     causes: tuple[Cause, ...] = ()
-    left: Demand = NOTHING  # of the run before, where it goes on although no spec asks for it
+    left: Demand = NOTHING  # of the old run, if it goes on although no spec asks for it
     unrendered: bool = False
     otherwise: tuple[Cause, ...] = ()
     ending: Ending | None = None
@@ -125,7 +126,7 @@ class JobChange:
 
     @property
     def asked(self) -> Demand:
-        """As `delta`, but a new run asks for all its hours again, used up or not by the old one."""
+        """Like `delta`, but a new run requests all its hours again, whatever the old one used."""
         if self.action is not Action.NEW_RUN or self.after is None:
             return self.delta
         return self.after.demand.holding(self.delta)
@@ -157,7 +158,7 @@ class ObjectChange:
 class Use:
     """What all active jobs request of a pool, a queue or a budget, before and after a merge.
 
-    `asked` is what the merge requests: a new run all of its hours again.
+    `asked` is what the merge requests; a new run requests all of its hours again.
     """
 
     what: str  # "pool h100", "queue team-nlp", "budget", as in a `CapacityCheck`
@@ -176,7 +177,7 @@ class EnvironmentPlan:
     changes: tuple[JobChange, ...]  # without those that change nothing
     before: Demand
     after: Demand
-    asked: Demand  # by the changes alone
+    asked: Demand  # requested by the changes alone
     fits: tuple[CapacityCheck, ...]
     objects: tuple[ObjectChange, ...] = ()  # of one's own
     uses: tuple[Use, ...] = ()  # of what the changes make a difference to
@@ -185,10 +186,10 @@ class EnvironmentPlan:
 
 @dataclass(frozen=True, slots=True)
 class SharedFileImpact:
-    """A shared file that changed, and the jobs that read it and that something happens to.
+    """A changed shared file, and the jobs that read it and are affected.
 
     `new_runs` counts those that get a new run, `held` those whose run stays as it is; `causes` are
-    the values in the file that these do not have yet, each once.
+    the values in the file that the latter do not have yet, each once.
     """
 
     file: str
@@ -200,15 +201,15 @@ class SharedFileImpact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything a merge will do. `head` is empty when the working tree was looked at.
+    """Everything a merge will do. `head` is empty if the plan is for the working tree.
 
-    `underived` are findings about rendered files that the sources do not lead to: what will run is
-    what they say, whatever the specs do.
+    `underived` are findings about rendered files that cannot be derived from the sources: they
+    decide what will run, whatever the specs say.
     """
 
     base: str  # hashes of commits
     head: str
-    behind: int  # commits that the reviewed branch lacks of the one it goes into
+    behind: int  # commits of the target branch that the reviewed branch lacks
     environments: tuple[EnvironmentPlan, ...]
     blast: tuple[SharedFileImpact, ...]
     findings: tuple[Finding, ...]
@@ -224,7 +225,7 @@ class Plan:
         return tuple(sorted(all_changes, key=lambda change: change.order))
 
     def currency(self, environment: str) -> str:
-        """What an environment's prices are in."""
+        """Return the currency of an environment's prices."""
         currencies = (it.currency for it in self.environments if it.name == environment)
         return next(currencies, "USD")
 
@@ -245,7 +246,7 @@ class Plan:
 
     @property
     def objects(self) -> tuple[ObjectChange, ...]:
-        """The changed objects of one's own, of all environments."""
+        """The changed additional objects of all environments."""
         return tuple(change for environment in self.environments for change in environment.objects)
 
     @property

@@ -1,4 +1,4 @@
-"""What a merge does to the objects of one's own of an environment."""
+"""What a merge does to the additional objects of an environment, those that users write."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def changes(before: Revision, after: Revision, environment: str) -> Iterator[Obj
 
 
 def findings(after: Revision, environment: str) -> tuple[Finding, ...]:
-    """What is wrong with the objects as they are to be."""
+    """Return the findings about the objects as they will be after the merge."""
     place = after.environments.get(environment)
     if place is None:
         return ()

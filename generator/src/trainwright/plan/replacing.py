@@ -1,4 +1,4 @@
-"""How a run ends, what of its progress is kept, and whether another run goes on from it."""
+"""How a run ends, what of its progress is kept, and whether a new run resumes from it."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _OF_A_POD = frozenset({"emptyDir", "ephemeral"})
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A folder or an address into which a run saves, and the volume that holds it."""
+    """A folder or an address to which a run saves, and the volume that holds it."""
 
     folder: str
     volume: str = ""  # "claim ckpt"
-    resumed: str = ""  # what checkpoint.resumeFrom of another run says to go on from there
+    resumed: str = ""  # the value of checkpoint.resumeFrom with which another run resumes from it
 
     @property
     def where(self) -> str:
@@ -86,7 +86,7 @@ def _start(
     old: tuple[Manifest, ...],
     new: tuple[Manifest, ...],
 ) -> str:
-    """Return where the new run begins, by the folders into which both save."""
+    """Return where the new run begins, judged by the folders that both runs save to or read."""
     kept = tuple(_saved(before, old))
     read = {
         setting.value for container in _training(after, new) for setting in read_from(container)
@@ -116,9 +116,9 @@ def progress_of(run: PlannedRun, objects: tuple[Manifest, ...]) -> str:
 def ending_of(
     run: PlannedRun, objects: tuple[Manifest, ...], environment: Environment | None, *, stays: bool
 ) -> Ending | None:
-    """Return how a training ends; None for a run that does not train.
+    """Return how a training ends, or None for a run that does not train.
 
-    One whose object leaves git, unless it `stays` there, may wait for a confirmation.
+    If its object is removed from git (does not `stay`), it may wait for a confirmation.
     """
     workload = next((m for m in objects if m.name == run.object and _trains(run, m)), None)
     if run.state != "active" or workload is None:

@@ -1,4 +1,4 @@
-"""One side of a merge: every job of it resolved, and those rendered that matter."""
+"""One side of a merge: all its jobs resolved, and those that matter rendered."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from trainwright.runs.workspace import ResolvedJob, Workspace
 from trainwright.specs.demand import NOTHING
 from trainwright.tasks import progress
 
-# What may be the name of a spec, <folder>/<job>, wherever it stands in a file.
+# What may be the name of a spec, <folder>/<job>, anywhere in a file.
 _NAMED = re.compile(rb"(?<![A-Za-z0-9-])([A-Za-z0-9-]++)/([A-Za-z0-9-]++)")
-_SPELT = re.compile(rb"[\\\xfe\xff]")  # escapes, and UTF-16, in which a name may look otherwise
+_SPELT = re.compile(rb"[\\\xfe\xff]")  # escapes and UTF-16 can hide a name
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Revision(Workspace):
     def render(
         self, files: Sequence[JobFile], helm: str | None, *, new_runs: bool = False
     ) -> dict[JobFile, Rendered]:
-        """Some jobs, rendered and checked; with `new_runs` those, too, that `render` refuses."""
+        """Render and check some jobs; with `new_runs` also those that `render` refuses."""
         items = [batch.Item(file, self.known(file), check_next_runs=True) for file in files]
         outcomes = batch.run(self, items, batch.BatchOptions(helm=helm, new_runs=new_runs))
         counted = progress.counted(outcomes, len(items), "jobs")
@@ -111,12 +111,12 @@ class Revision(Workspace):
         return job.target if job else DEFAULT
 
     def unsettled(self, file: JobFile) -> ResolvedJob:
-        """A job before it is rendered."""
+        """Return a job as it is before it is rendered."""
         return super().job(file)
 
     @tracked()
     def job(self, file: JobFile) -> ResolvedJob:
-        """A job, with what rendering it has held, where that was settled of it as it is."""
+        """Return a job, with the record and decision that `settle` was given for it, if it was."""
         unsettled = self.unsettled(file)
         settled = self._settled(file).get()
         if settled is None or settled[0] is not unsettled:
@@ -124,12 +124,12 @@ class Revision(Workspace):
         return replace(unsettled, record=settled[1].record, decision=settled[1].decision)
 
     def settle(self, file: JobFile, rendered: Rendered) -> None:
-        """Let what rendering a job has held be so for all that is read of it from now on."""
+        """If rendering a job has held changes back, let all later reads of the job see that."""
         held = rendered.record is not None and rendered.record.held
         self._settled(file).put((self.unsettled(file), rendered) if held else None)
 
     def _settled(self, file: JobFile) -> Cell[tuple[ResolvedJob, Rendered] | None]:
-        """What `settle` was given last."""
+        """Return the cell with what `settle` was given last for a job."""
         if file not in self._held:
             self._held[file] = Cell(self.memo, lambda: None, same=_is_same_pair)
         return self._held[file]
@@ -186,7 +186,7 @@ def _is_same_pair(first: tuple[object, ...] | None, second: tuple[object, ...] |
 
 
 def listed(folder: RenderedFolder) -> frozenset[str]:
-    """The files that a list of manifests names, one on each line."""
+    """Return the files that a folder's list of manifests names, one on each line."""
     return frozenset(line.strip(" ,-\"'") for line in folder.listed.splitlines())
 
 

@@ -1,4 +1,4 @@
-"""What the rendered files of a run start in a cluster, whatever its spec says."""
+"""What a run's rendered files start in a cluster, regardless of its spec."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _HOST = ("hostNetwork", "hostPID", "hostIPC")
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What reviewers of a run look at: of all of its pods, each thing once, in order.
+    """What reviewers look at in a run: everything its pods have, without duplicates, in order.
 
-    `objects` are those beside the workload itself, as "Kind/name".
+    `objects` are those other than the workload itself, as "Kind/name".
     """
 
     images: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Running:
     objects: tuple[str, ...] = ()
 
     def without(self, other: Running) -> Running:
-        """Return what this has and `other` has not."""
+        """Return what this has and `other` lacks."""
         return Running(
             *(_less(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
         )
@@ -47,7 +47,7 @@ NOTHING = Running()
 
 
 def running(run: PlannedRun | None) -> Running:
-    """What a run starts by its files."""
+    """Return what a run starts according to its files."""
     if run is None or not run.files:
         return NOTHING
     documents = [
@@ -99,7 +99,8 @@ def _pods(data: Data) -> Iterator[Mapping[str, Data]]:
 
 def _command(container: Mapping[str, Data]) -> str:
     words = (*sequence(container.get("command")), *sequence(container.get("args")))
-    # One by one: in the quotes of a shell, those of a word hide what is a credential in it.
+    # Words are redacted before they are quoted: a word's own quotes, escaped for the shell, would
+    # hide a credential in it.
     return shlex.join(redact(str(word)) for word in words)
 
 

@@ -1,6 +1,6 @@
-"""A plan that is kept up to date while files change: an edit costs what it reaches.
+"""A plan that is kept up to date while files change: an edit costs only what it affects.
 
-Each one is what a new session would find in the same files and commits.
+Each plan equals what a new session would find in the same files and commits.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from trainwright.render.history import History
 
 
 def plan(root: Path, patterns: tuple[str, ...], options: PlanOptions) -> Plan:
-    """What merging `head` into `against` will do to the selected jobs.
+    """Return what merging `head` into `against` will do to the selected jobs.
 
     The base is the newest commit that both share, so that what others merged meanwhile does not
-    show as undone; `behind` counts their commits.
+    appear to be undone; `behind` counts their commits.
     """
     return _Merge(root, patterns, options).plan()
 
 
 class PlanSession:
-    """The plan of one repository, again and again."""
+    """The plan of one repository, made again after each edit."""
 
     def __init__(self, root: Path, patterns: tuple[str, ...], options: PlanOptions):
         self._root = root
@@ -44,7 +44,7 @@ class PlanSession:
         self._settings: Settings
 
     def plan(self, edits: Collection[str] = (), today: str = "") -> Plan:
-        """The plan now that these files and folders have changed on disk, on a day."""
+        """Return the plan after these files and folders have changed on disk, as of a day."""
         self._edits.update(edits)
         options = replace(self._options, today=today or self._options.today)
         merge = self._merge
@@ -107,9 +107,9 @@ class _Merge:
         return self._commits == now and now.keys() == {*self._names}
 
     def edit(self, edits: Set[str]) -> None:
-        """Compare again, with what the edits of files on disk do not reach as it was."""
+        """Compare again, keeping whatever the edits of files on disk do not affect."""
         changed = self._changed(edits)
-        # What git ignores may have changed without an edit of a file that is ignored now.
+        # What git ignores may have changed without an edit to the files that are ignored now.
         self._compared.edit(edits | (changed ^ self._compared.changed), changed)
 
     def _changed(self, edits: Collection[str] = ()) -> frozenset[str]:

@@ -27,7 +27,7 @@ class Table:
 
 
 def table(review: Plan) -> Table:
-    """What a merge makes a difference to, in all environments."""
+    """Return a table of the pools, queues and budgets that a merge affects, in all environments."""
     used = [(environment, use) for environment in review.environments for use in environment.uses]
     heads, rows = columns(_HEADS, [tuple(_cells(environment, use)) for environment, use in used])
     return Table(heads, rows, tuple(any(map(_is_worse, use.fits)) for _, use in used))

@@ -1,4 +1,4 @@
-"""What a merge does to pools, queues and budgets: of each, what is requested before and after."""
+"""What a merge does to pools, queues and budgets: the requests for each, before and after."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def _parts(change: JobChange) -> Iterator[_Part]:
 
 
 def _split(delta: Demand, requested: Demand, queue: str) -> Iterator[_Part]:
-    """A demand for each of what it counts for, by the names that a `CapacityCheck` has for them."""
+    """Yield a demand's part of each pool, and of its queue and the budget, as `CapacityCheck` names
+    them.
+    """
     for pool in {**delta.pools, **requested.pools}:
         what = f"pool {pool}" if pool else NO_POOL
         yield _Part((what,), delta.of(pool), requested.of(pool))

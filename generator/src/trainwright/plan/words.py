@@ -36,7 +36,7 @@ def objects(review: Plan) -> str:
 
 
 def reach(blast: SharedFileImpact) -> str:
-    """What a shared file does to the jobs that read it: "outdates 12 runs, 0 start"."""
+    """Return what a shared file does to jobs that read it, as in "outdates 12 runs, 0 start"."""
     jobs = plural(len(blast.jobs), "job")
     if not blast.held:
         return f"reaches {jobs}, {blast.new_runs:,} of them with a new run"
@@ -46,7 +46,7 @@ def reach(blast: SharedFileImpact) -> str:
 
 
 def keeping(review: Plan, blast: SharedFileImpact) -> str:
-    """The jobs whose runs keep the old values of a shared file; empty where none does."""
+    """Return which jobs' runs keep the old values of a shared file, or "" if none does."""
     jobs = set(blast.jobs)
     names = [
         str(change.file)
@@ -106,7 +106,7 @@ def signed(demand: Demand, currency: str) -> str:
 
 
 def fitting(fit: CapacityCheck) -> str:
-    """Need, what there is, and how they compare."""
+    """Return the need, the capacity, and whether it fits."""
     need = span(Range(fit.need, fit.most))
     unknown = f" and {fit.unknown} of unknown length" if fit.unknown else ""
     message = f"{need} of {number(fit.has)} {fit.unit}{unknown}"
@@ -147,7 +147,7 @@ def cause(reason: Cause) -> str:
 
 
 def value(pointer: Pointer, data: Data) -> str:
-    """A value of a spec on one line, short, and hidden where it looks like a credential."""
+    """Return a value of a spec on one line, shortened, and hidden if it looks like a credential."""
     if data is None:
         return "(unset)"
     if named(pointer.last, str(data)):
@@ -157,7 +157,7 @@ def value(pointer: Pointer, data: Data) -> str:
 
 
 def image(change: JobChange) -> str:
-    """Which image a job moves from and to, by its rendered files; nothing when it stays."""
+    """Return a job's old and new image, by its rendered files, or "" if it stays the same."""
     before, after = (", ".join(map(_short, images(run))) for run in (change.before, change.after))
     if before == after or not after:
         return ""
@@ -215,7 +215,7 @@ def otherwise(review: Plan) -> Iterator[str]:
 
 
 def unrendered(review: Plan) -> Iterator[str]:
-    """That what follows from the specs is in no rendered file yet, where any are committed."""
+    """Yield a warning if rendered files are committed and do not have the specs' changes yet."""
     names = [str(change.file) for change in review.changes if change.unrendered]
     if names:
         yield (
@@ -225,9 +225,9 @@ def unrendered(review: Plan) -> Iterator[str]:
 
 
 def diff(change: JobChange) -> Iterator[str]:
-    """A unified diff of the rendered manifests, values files left out, credentials hidden.
+    """Yield a unified diff of the rendered manifests, without values files, credentials hidden.
 
-    Nothing for a job with errors: nothing of it would be written.
+    There is none for a job with errors, since nothing of it would be written.
     """
     for _, lines in diffs(change):
         yield from lines

@@ -1,14 +1,14 @@
 """Runs a rendered job on this machine: the same argv, the env its operator would inject.
 
-rendering   the job's spec, re-rendered for as many nodes and processes as are wanted here
-staging     the operator's pods into processes of this machine, and all that differs, as data
-processes   the processes themselves: started, watched, stopped to the last one
-reported    what they said about their ranks, against what was foreseen
-text        all of it in words
+rendering   re-renders the job's spec for as many nodes and processes as are wanted here
+staging     turns the operator's pods into local processes, and records every difference, as data
+processes   starts, watches and stops the processes, to the last one
+reported    compares the ranks that they reported with those that were predicted
+text        puts all of it into words
 """
 
 from trainwright.datatypes.errors import TrainwrightError
 
 
 class RehearsalError(TrainwrightError):
-    """A job cannot be rehearsed on this machine; the message says what to do about it."""
+    """Raised if a job cannot be rehearsed on this machine; the message says what to do about it."""

@@ -35,7 +35,7 @@ def folder(code: Code, root: Path, work: Path) -> Path:
 
 
 def _check_out(code: GitCode, root: Path, made: Path) -> None:
-    """Exactly this commit, with its submodules: from the repository at hand where that has it."""
+    """Check out exactly this commit with its submodules, from the local repository if it has it."""
     repository = git.Repository(made)
     source = str(root.resolve()) if git.at(root).has(code.commit) else code.url
     try:

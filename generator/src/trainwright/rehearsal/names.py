@@ -22,7 +22,7 @@ class Names:
     """The mapping of the pods' names and ports to free ports of this machine.
 
     On the cluster every pod has an address of its own, so all may use the same port. Here each
-    pair of pod and port gets a free one, when it is first asked for.
+    pair of pod and port gets a free port of its own when it is first needed.
     """
 
     def __init__(
@@ -68,8 +68,9 @@ class Names:
     def hostname(self, pod: Pod, env: Mapping[str, str]) -> str:
         """Return the hostname that the pod sees as its own.
 
-        Nodes that meet by a rendezvous tell each other these names, so they have to lead here:
-        this machine's own for the pod that is the host, a loopback address for each other one.
+        Nodes that meet in a rendezvous tell each other these names, so they have to resolve to this
+        machine: its own name for the pod that hosts the rendezvous, a loopback address for each
+        other pod.
         """
         host = env.get(_RENDEZVOUS, "").rpartition(":")[0]
         if host not in self._pods:
@@ -144,7 +145,7 @@ class Names:
         self._ports[pod.hostname, port] = port
 
     def port(self, host: str, port: int) -> int:
-        """The port of this machine that stands for a port of a pod."""
+        """Return the local port that stands for a port of a pod."""
         named = self._pods[host].hostname if host in self._pods else host
         if (named, port) not in self._ports:
             self._ports[named, port] = self._free_port()

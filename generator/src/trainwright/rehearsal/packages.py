@@ -1,4 +1,4 @@
-"""Where in a repository the code lies that its images hold."""
+"""Where in a repository the code is that its images contain."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def with_module(root: Path, module: str) -> tuple[Path, ...]:
 
 
 def with_file(root: Path, *paths: str) -> tuple[Path, ...]:
-    """The folders of a repository that hold one of the files, the nearest to the root first."""
+    """Return the folders of a repository with one of the files, those nearest to the root first."""
     folders = [
         folder for folder in _folders(root) if any((folder / path).is_file() for path in paths)
     ]
@@ -27,7 +27,7 @@ def with_file(root: Path, *paths: str) -> tuple[Path, ...]:
 
 
 def _folders(root: Path) -> Iterator[Path]:
-    """The root and what people keep code in: no hidden folder, virtual environment or link."""
+    """Yield the root and folders that may hold code: not hidden ones, venvs or links."""
     for current, names, files in os.walk(root):
         folder = Path(current)
         if "pyvenv.cfg" in files:

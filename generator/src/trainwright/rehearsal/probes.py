@@ -1,4 +1,4 @@
-"""The probe by which the kubelet knows that a pod serves, as an attempt on this machine."""
+"""The probe that tells the kubelet when a pod is ready, tried on this machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FAILURES = 3  # likewise
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """What is tried of a process until it succeeds: a command, an HTTP path or a connection.
+    """What is tried until a process is ready: a command, an HTTP request or a connection.
 
     `within` is how many seconds the first success may take.
     """
@@ -43,9 +43,9 @@ class Probe:
 def of(
     pod: Pod, port: Callable[[int], int], command: Callable[[tuple[str, ...]], tuple[str, ...]]
 ) -> Probe | None:
-    """What tells that a pod is ready, with its port and command as they are on this machine.
+    """Return the probe that tells when a pod is ready, with its local port and command.
 
-    None where nothing does but that its container runs.
+    None if the pod is ready as soon as its container runs.
     """
     container = pod.rest.get("container", {})
     started, ready = (
@@ -68,7 +68,7 @@ def of(
 
 
 def attempt(probe: Probe, env: Mapping[str, str], folder: Path) -> str:
-    """Why a process is not ready yet; nothing once it is."""
+    """Return why a process is not ready yet, or "" once it is."""
     if probe.command:
         return _command(probe.command, env, folder)
     try:
@@ -91,7 +91,10 @@ def _connection(probe: Probe) -> str:
 
 
 def _http(probe: Probe) -> str:
-    """The kubelet is content with a redirection, and follows none to another host."""
+    """Return why an HTTP probe fails, or "".
+
+    Like the kubelet, accept a redirection, which it does not follow to another host.
+    """
     connection = http.client.HTTPConnection(LOOPBACK, probe.port, timeout=_TIMEOUT)
     try:
         connection.request("GET", probe.path)

@@ -20,14 +20,14 @@ from trainwright.rehearsal import RehearsalError, probes
 from trainwright.rehearsal.probes import Probe
 from trainwright.rehearsal.staging import MARK, LocalProcess
 
-# Seconds that pods have for ending by themselves once the job has succeeded without them, since
-# ranks of one training end within moments of each other; and that a job has for ending once a role
-# that serves it has ended well, as one does that the job tells to.
+# Seconds for pods to end by themselves once the job has succeeded without them, since the ranks of
+# one training end within moments of each other; and for a job to end once a role that serves it has
+# ended successfully, as a role does when the job tells it to.
 _LINGER = 10.0
 _PROBE = 0.2  # seconds between two attempts of a probe
 # A process that is being killed still shows its env, and may have forked before: look again, but
-# not for ever, since one that waits for a dead disk cannot be killed. And one shows no env for the
-# moment in which it becomes another program: only several looks in a row say that none is left.
+# not for ever, since a process that waits for a dead disk cannot be killed. And during exec a
+# process shows no env for a moment, so only several looks in a row prove that none is left.
 _ROUNDS, _ROUND = 100, 0.02  # and seconds
 _LOOKS = 3
 _POLL = 0.05  # seconds, where a process cannot be waited for without reaping it
@@ -37,7 +37,7 @@ POSSIBLE = hasattr(os, "killpg")
 
 
 class Audience(Protocol):
-    """Who wants to know what happens, while it does."""
+    """A listener that is told what happens while it happens."""
 
     def line(self, label: str, text: str) -> None:
         """A process wrote a line."""
@@ -51,12 +51,12 @@ class Audience(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How it ended: exit codes of pods in the order in which they ended, and why it was stopped.
+    """How a rehearsal ended: the pods' exit codes, in the order they ended, and why it was stopped.
 
     A code is 128 + n after signal n, as a container runtime reports it. `failed` is the pod whose
-    end ended the rehearsal, `signal` what the user sent. `ready` are the pods that others could
-    start after; `late` is why the pod that failed was not one of them when its time was over.
-    `gone` are the pods of roles that had ended by themselves.
+    end ended the rehearsal, `signal` the signal that the user sent. `ready` are the pods that
+    became ready, so that others could start; `late` is why the failed pod did not in time. `gone`
+    are the pods of roles that had ended by themselves.
     """
 
     codes: Mapping[str, int] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Outcome:
 
     @property
     def code(self) -> int:
-        """The exit code of all of it."""
+        """The exit code of the whole rehearsal."""
         if self.succeeded:
             return 0
         if self.signal:
@@ -78,7 +78,7 @@ class Outcome:
 
 
 def run(processes: tuple[LocalProcess, ...], workload: Workload, audience: Audience) -> Outcome:
-    """Start everything and return when all of it, descendants included, has ended."""
+    """Start everything, and return when all processes and their descendants have ended."""
     stage = _Stage(processes, workload, audience)
     with _signals(stage.interrupt):
         try:
@@ -183,13 +183,13 @@ class _Stage:
         self._queue.put(number)
 
     def start(self) -> None:
-        """Start what waits for no role."""
+        """Start the pods that wait for no role."""
         for process in self._processes:
             self._left[process.pod] += 1
         self._start_due()
 
     def _start_due(self) -> None:
-        """Start the pods whose roles are ready, until nothing more follows from it."""
+        """Start the pods whose awaited roles are ready, until no more can start."""
         while due := [process for process in self._waiting if self._is_due(process.pod)]:
             for process in due:
                 self._waiting.remove(process)
@@ -204,7 +204,7 @@ class _Stage:
         )
 
     def _start(self, process: LocalProcess) -> None:
-        """Start a process, follow what it prints, and probe it where its pod is awaited."""
+        """Start a process, follow what it prints, and probe it if others wait for its pod."""
         try:
             started = _Child(process)
         except OSError as error:
@@ -232,7 +232,7 @@ class _Stage:
             started.ended.wait(_PROBE)
 
     def end_probes(self) -> None:
-        """Wait for the threads of probes, whose commands nothing else would end."""
+        """Wait for the threads of probes, since nothing else would end their commands."""
         for prober in self._probing:
             prober.join()
 
@@ -305,7 +305,7 @@ class _Stage:
             self._gone_well(event.process, what)
 
     def _ended_late(self, event: _Ended) -> None:
-        """Of two that failed the first one is the cause, whichever was reported first."""
+        """If two failed, blame the one that failed first, whichever was reported first."""
         if self._failed and event.code and event.at < self._failed_at:
             self._failed, self._failed_at, self._late = event.process.pod, event.at, ""
 
@@ -394,9 +394,9 @@ class _Stage:
 
 
 class _Child:
-    """A process in a session of its own, and what it starts.
+    """A process in a session of its own, and its descendants.
 
-    It is reaped last: until then its number, which is its group's too, cannot become another's.
+    It is reaped last: until then its PID, which is also its group's, cannot be reused.
     """
 
     def __init__(self, process: LocalProcess) -> None:
@@ -420,7 +420,7 @@ class _Child:
         return self._popen.stdout
 
     def wait(self) -> int:
-        """Its exit code, once all that it has left behind has ended, as a container's would."""
+        """Return its exit code after ending all that it left behind, as happens in a container."""
         if hasattr(os, "waitid"):
             os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOWAIT)
             self.ended_at = time.monotonic()
@@ -435,9 +435,9 @@ class _Child:
         return code
 
     def _polled(self) -> int:
-        """Its exit code where to wait is to reap, as on macOS before Python 3.13.
+        """Return its exit code where waiting also reaps, as on macOS before Python 3.13.
 
-        What is left of its group stays: the number is not known to be its own any more.
+        What is left of its group is not killed: its PID may have been reused by then.
         """
         while True:
             with self._reaping:
@@ -447,13 +447,13 @@ class _Child:
             time.sleep(_POLL)
 
     def terminate(self) -> None:
-        """SIGTERM to the first process alone, as the kubelet does."""
+        """Send SIGTERM to the first process alone, as the kubelet does."""
         with self._reaping:
             if self._popen.returncode is None:  # not poll(), which reaps
                 os.kill(self._popen.pid, signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL to it and to everything that it has started."""
+        """Send SIGKILL to it and to everything that it has started."""
         with self._reaping:
             if self._popen.returncode is None:
                 _kill_group(self._popen.pid)

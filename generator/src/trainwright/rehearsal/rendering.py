@@ -41,9 +41,10 @@ def render(
     nodes_of_roles: Mapping[str, int],
     procs: int | None,
 ) -> Rendering:
-    """Render a job that was found to be free of errors, under the name that git knows it by.
+    """Render a job that was found to be free of errors, under the name that it has in git.
 
-    Numbers change in the spec, never in the result, so that everything derived from them agrees.
+    Node and process counts are changed in the spec, never in the result, so that everything
+    derived from them is consistent.
     """
     sources = Workspace(Folder(root)).job(file).sources
     assert sources is not None
@@ -82,7 +83,7 @@ def _for_here(job: Job, *, nodes: int | None, procs: int | None) -> Job:
 
 
 def _roles_for_here(job: Job, nodes: Mapping[str, int]) -> tuple[Job, ...]:
-    """The roles of a job, with other numbers of nodes by their names."""
+    """Return the roles of a job, with the given numbers of nodes, by name of the role."""
     names = [role.role.name for role in job.roles if role.role]
     if unknown := sorted(nodes.keys() - set(names)):
         raise RehearsalError(

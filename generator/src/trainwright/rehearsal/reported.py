@@ -1,4 +1,4 @@
-"""What processes reported of their ranks, held against what was foreseen."""
+"""The comparison of the ranks that processes reported with those that were predicted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEYS = ("rank", "local_rank", "world_size", "node_rank")
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How many processes were foreseen and reported, and each way in which they disagree."""
+    """How many processes were predicted and reported, and each way in which they disagree."""
 
     foreseen: int
     reported: int

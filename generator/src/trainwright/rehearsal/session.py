@@ -1,4 +1,4 @@
-"""One rehearsal from the spec to the exit code: the only part that touches disk and sockets."""
+"""One rehearsal from spec to exit code: the only module here that touches disk and sockets."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from trainwright.rehearsal.reported import Comparison
 from trainwright.rehearsal.staging import Machine, Staging
 from trainwright.tasks.processors import processors
 
-# What processes get of the caller's env. Not the rest: a container has none of it, and what works
-# only by a variable of this shell would fail on the cluster.
+# What processes inherit of the caller's env. The rest is left out: a container has none of it, and
+# what works only because of a variable of this shell would fail on the cluster.
 _INHERITED = (
     "HOME",
     "LANG",
@@ -94,7 +94,7 @@ class Rehearsal:
     work: Path
 
     def processes_of(self, pod: Pod) -> tuple[Process, ...]:
-        """The processes that are foreseen in a pod."""
+        """Return the processes predicted in a pod."""
         return tuple(process for process in self.foreseen if process.pod == pod.name)
 
     def perform(self, audience: Audience) -> Outcome:
@@ -121,7 +121,7 @@ class Rehearsal:
 
 
 def only(files: tuple[JobFile, ...], pattern: str) -> JobFile:
-    """The one job that was selected."""
+    """Return the one job that was selected. Raises RehearsalError if there is not exactly one."""
     if len(files) != 1:
         raise RehearsalError(
             f'"{pattern}" selects {len(files)} jobs, and one is rehearsed at a time'
@@ -256,8 +256,8 @@ def _given(written: str) -> tuple[str, str]:
     return name, value if equals else os.environ[name]
 
 
-# Nothing holds a free port until the job does, and the system gives those above to any connection
-# that is opened meanwhile: /proc/sys/net/ipv4/ip_local_port_range begins at 32768.
+# Nothing reserves a free port until the job uses it, and the system may assign the ports above
+# these to any connection opened meanwhile: /proc/sys/net/ipv4/ip_local_port_range begins at 32768.
 # https://docs.kernel.org/networking/ip-sysctl.html
 _PORTS = range(10_000, 32_768)
 
@@ -308,7 +308,10 @@ def _missing_modules(staged: Staging, machine: Machine) -> tuple[str, ...]:
 
 
 def _packages(missing: tuple[str, ...], machine: Machine) -> Mapping[str, Path]:
-    """The folder of the repository that each module is in, where there is exactly one."""
+    """Return the folder of the repository that each module is in.
+
+    Raises RehearsalError unless there is exactly one for each.
+    """
     base = machine.code if machine.code_given else machine.root
     by_module = {module: packages.with_module(base, module) for module in missing}
     if nowhere := [module for module, folders in by_module.items() if not folders]:

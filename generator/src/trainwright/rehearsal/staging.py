@@ -1,4 +1,4 @@
-"""Pods of a cluster into processes of this machine, with every difference put into words."""
+"""Turns a cluster's pods into processes of this machine, and puts every difference into words."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What there is here instead of a cluster.
+    """This machine, which takes the place of a cluster.
 
-    `code` stands for the folder of the image that the code lies in. `mounted_code` has the folders
-    that stand for code that is mounted, by the role whose pods mount it. `packages` are folders of
-    the repository at `root` by the module that was found in them. `inherited` is the part of
-    the caller's env that processes get, `given` what the command line adds. `token` is unlike
-    that of any other rehearsal. `free_ports` finds the first of so many free ports in a row.
+    `code` stands for the image's folder with the code. `mounted_code` has the folders that stand
+    for mounted code, by the role whose pods mount it. `packages` are folders of the repository at
+    `root`, by the module that was found in them. `inherited` is the part of the caller's env that
+    processes get, `given` what the command line adds. `token` is unique to this rehearsal.
+    `free_ports` returns the first of so many consecutive free ports.
     """
 
     python: str
@@ -68,7 +68,7 @@ class Machine:
     mounted_code: Mapping[str, Path] = field(default_factory=dict)
 
     def of(self, role: str) -> Machine:
-        """The machine as it is for the pods of a role."""
+        """Return the machine with the code that the pods of a role have."""
         return replace(self, code=self.mounted_code.get(role, self.code))
 
 
@@ -76,7 +76,7 @@ class Machine:
 class LocalProcess:
     """One process to start in a folder, with a session of its own, for a pod.
 
-    `probe` tells when it serves, and is None where it does so at once.
+    `probe` tells when it is ready, and is None if it is ready at once.
     """
 
     pod: str
@@ -90,7 +90,7 @@ class LocalProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staging:
-    """Everything that has to be made and started, and what people should know about it."""
+    """Everything that has to be created and started, and what people should know about it."""
 
     processes: tuple[LocalProcess, ...]
     folders: tuple[Path, ...]
@@ -107,7 +107,7 @@ def stage(
     extra: tuple[str, ...] = (),
 ) -> Staging:
     """Translate all pods; `configs` are files by ConfigMap and key, `extra` is added to the argv of
-    those that train.
+    the pods that train.
 
     Raises RehearsalError for code that is not on this machine.
     """
@@ -117,7 +117,7 @@ def stage(
     names = Names(pods, machine.hostname, lambda: machine.free_ports(block), workload.serving)
     stand_ins = {(role, CODE): folder for role, folder in machine.mounted_code.items()}
     volumes = Volumes(machine.volumes, pods, configs, stand_ins, machine.work / "files")
-    # So many OpenMP threads that together the processes ask for no more than there is.
+    # OpenMP threads are limited so that all processes together use no more cores than there are.
     threads = max(1, machine.cores // max(1, len(foreseen)))
     shared = {
         "OMP_NUM_THREADS": str(threads),
@@ -184,7 +184,7 @@ def _distinct(items: Iterable[_Item]) -> tuple[_Item, ...]:
 
 
 def _secrets(pods: Sequence[Pod], given: Mapping[str, str]) -> Iterator[str]:
-    """Values from the command line that git does not hold, or that are named like credentials."""
+    """Yield values from the command line that git lacks or that have names like credentials."""
     private = {variable.name for pod in pods for variable in pod.unresolved}
     for name, value in given.items():
         if len(value) >= _SHORTEST_SECRET and (name in private or named(name, value)):
@@ -192,7 +192,7 @@ def _secrets(pods: Sequence[Pod], given: Mapping[str, str]) -> Iterator[str]:
 
 
 class _Staged:
-    """One pod on its way to processes."""
+    """One pod while it is turned into processes."""
 
     def __init__(
         self, pod: Pod, names: Names, volumes: Volumes, machine: Machine, extra: tuple[str, ...]
@@ -212,16 +212,16 @@ class _Staged:
         self._argv = self._localised((*argv, *extra))
 
     def _folder(self) -> Path:
-        """Where processes start: in the code, or below it where the pod says so."""
+        """The working directory of processes: the code, or a folder in it if the pod says so."""
         working_dir = str(self._pod.rest.get("container", {}).get("workingDir", ""))
         here = self._volumes.path(self._pod, working_dir)
         mounted = self._pod.role in self._machine.mounted_code
         return Path(here) if mounted and here != working_dir else self._machine.code
 
     def processes(self, shared: Mapping[str, str]) -> Iterator[LocalProcess]:
-        """The processes that start in the pod: one, or as many as the operator's agent starts.
+        """Yield the processes of the pod: one, or as many as the operator's agent starts.
 
-        `shared` is what the env of all processes of all pods has here.
+        `shared` are variables that the processes of all pods get here.
         """
         if not self._pod.agent:
             yield self._process(self._pod.name, {}, shared)

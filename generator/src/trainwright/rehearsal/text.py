@@ -28,7 +28,7 @@ _COLORS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red")
 
 
 def introduction(rehearsal: Rehearsal, *, color: bool) -> str:
-    """What is about to run, and everything in which it differs from the cluster."""
+    """Return what is about to run, and every way in which it differs from the cluster."""
     name, workload = rehearsal.rendering.object_name, rehearsal.workload
     rows = [_row(pod, rehearsal) for pod in workload.pods]
     lines = [
@@ -101,7 +101,7 @@ def _restarts(restart: Restart) -> str:
 
 
 def conclusion(rehearsal: Rehearsal, outcome: Outcome, comparison: Comparison) -> str:
-    """How it ended; the last line says with which code."""
+    """Return how it ended; the last line gives the exit code."""
     lines = [f"\n{_match(comparison)}", *(f"  {line}" for line in comparison.differences)]
     if not outcome.succeeded:
         ended = (f"{pod} {code}" for pod, code in outcome.codes.items())
@@ -153,7 +153,7 @@ def _of_role(pod: Pod, outcome: Outcome) -> str:
 
 
 def _code(code: int) -> str:
-    """An exit code, with the signal that it stands for."""
+    """Return an exit code in words, with the signal that it stands for."""
     names = {128 + number: number.name for number in signal.Signals}
     return f"exit code {code}{f' ({names[code]})' if code in names else ''}"
 
@@ -223,11 +223,11 @@ class Printer:
             self._files[label].write(f"{text}\n")
         name = f"{label:<{self._width}}"
         color = _COLORS[self._labels.index(label) % len(_COLORS)]
-        # rich's live line catches what goes to this stdout, if that is the same terminal.
+        # rich's live display intercepts what is printed here, if both are on one terminal.
         print(f"{self._paint(name, color)} | {text}", flush=True)  # noqa: T201
 
     def state(self, running: int, ended: int) -> None:
-        """How many pods run."""
+        """Show how many pods run."""
         if self._status is not None:
             self._status.update(f"{plural(running, 'pod')} running, {ended} ended")
 

@@ -23,13 +23,13 @@ class StagedFile:
 
 
 class Volumes:
-    """Which folder stands for which mount.
+    """The mapping of mounts to folders of this machine.
 
-    A claim is one folder for all pods, an emptyDir one for each, as on the cluster. Files of a
-    ConfigMap that is rendered along are written: those that are mounted one by one lie below a
-    folder that stands for the container's root, so that their own folders can be named as well.
-    The rest starts as the folder is found. `stand_ins` are folders for what the pods of a role
-    mount of a volume.
+    A claim is one folder for all pods, an emptyDir one for each pod, as on the cluster. Files of a
+    ConfigMap that is rendered with the job are written: those that are mounted one by one lie below
+    a folder that stands for the container's root, so that their own folders can be named as well.
+    Other volumes start with whatever their folder holds. `stand_ins` are the folders that replace a
+    volume for the pods of a role.
     """
 
     def __init__(
@@ -54,9 +54,9 @@ class Volumes:
             return text
         here = {path: self._local(pod, mount) for path, mount in mounts.items()}
         above = {path: folder for path, folder in self._above(pod) if path not in here}
-        # The longest first, since one volume may be mounted inside another; all in one go, since
-        # the folder here may begin like a mount. A folder around files stands for itself alone:
-        # the image may have more in it.
+        # The longest paths first, since one volume may be mounted inside another; all in one pass,
+        # since a local folder's path may begin like a mount. A folder that contains mounted files
+        # is replaced only where it is named itself: the image may have more in it.
         return re.sub(
             rf"(?<![\w./-])(?:({_any(here)})(?![\w.-])|({_any(above)})(?=/?(?![\w./-])))",
             lambda match: str(here[match[1]] if match[1] else above[match[2]]),
@@ -71,7 +71,7 @@ class Volumes:
                     yield str(folder), self._of_run / mount.volume / str(folder)[1:]
 
     def _is_file(self, mount: Mount) -> bool:
-        """Whether a mount is one file of a ConfigMap that is at hand."""
+        """Whether a mount is a single file of a ConfigMap that is available here."""
         return bool(mount.sub_path) and _config(mount).get("name", "") in self._configs
 
     def _local(self, pod: Pod, mount: Mount) -> Path:
@@ -117,7 +117,7 @@ class Volumes:
                         yield path, staged
 
     def _items(self, mount: Mount) -> Iterator[tuple[Mapping[str, Data], StagedFile]]:
-        """The files of a mounted ConfigMap, with where they lie in it."""
+        """Yield the files of a mounted ConfigMap, each with its `items` entry (key and path)."""
         source = _config(mount)
         data = self._configs.get(source.get("name", ""), {})
         for item in source.get("items") or [{"key": key, "path": key} for key in data]:
@@ -127,7 +127,7 @@ class Volumes:
                 yield item, StagedFile(raw, item.get("mode", source.get("defaultMode")))
 
     def notes(self) -> Iterator[str]:
-        """Which folder stands for which path; code that spells such a path will not find it."""
+        """Yield which folder stands for which path; code that hardcodes a path will miss it."""
         lines: dict[str, None] = {}
         for pod in self._pods:
             for mount in _mounts(pod):

@@ -1,1 +1,1 @@
-"""From a resolved job to the bytes of its manifests, and from a tree to what is written."""
+"""Renders a resolved job to the bytes of its manifests, and a tree of specs to files to write."""

@@ -86,7 +86,7 @@ class Renderer:
         self._engine = engines.engine(options.helm)
 
     def render(self, item: Item) -> Outcome:
-        """Render one job; return the states of all files that decided the outcome, by path, too."""
+        """Render one job; also return the states of all files that decided the outcome, by path."""
         file, workspace = item.file, self._workspace
         if workspace.sound(file.environment) is None:  # it broke since the plan began
             findings = workspace.loaded(file.environment).findings

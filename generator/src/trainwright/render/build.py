@@ -1,4 +1,4 @@
-"""Everything selected, rendered and compared with what is on disk: the one plan of every verb."""
+"""Renders everything selected and compares it with what is on disk, for every command."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 class BuildOptions:
     """How to plan: `helm` names a binary to use instead of the embedded engine.
 
-    With `proves` each rendered file that cannot be derived from those of the base is a finding,
-    and rendering does not go on from it; `against` names the branch that this one is merged into.
-    With `check_next_runs` the next run of every job is checked, without it only runs that begin.
-    With `recover` records that are missing are taken from git's history. `new_runs` lets runs begin
-    in place of those whose beginning is unknown. `writes` tells that what is built will be written.
+    With `proves`, each rendered file that cannot be derived from those of the base is a finding,
+    and is not used for rendering further; `against` names the branch that this one is merged into.
+    With `check_next_runs`, the next run of every job is checked, else only runs that begin. With
+    `recover`, missing records are taken from git's history. `new_runs` lets runs begin in place of
+    those whose beginning is unknown. `writes` says that the result will be written.
     """
 
     today: str  # ISO date, for the expiry of waivers
@@ -64,9 +64,10 @@ class BuildOptions:
 class EnvironmentBuild:
     """One environment: what rendered/ should hold, how it differs on disk, and the findings.
 
-    `changes` is None when errors leave nothing to write. `edited` are files that differ from what
-    was rendered: changed by hand. `underived` are findings about files that are not believed, which
-    rendering replaces. `begun` are the records of the runs that begin.
+    `changes` is None if errors leave nothing to write. `edited` are files that differ from what was
+    rendered, since they were changed by hand. `underived` are findings about files that cannot be
+    derived from the sources; rendering replaces these. `begun` are the records of the runs that
+    begin.
     """
 
     name: str
@@ -89,10 +90,10 @@ class Build:
 
     environments: tuple[EnvironmentBuild, ...]
     findings: tuple[Finding, ...]  # of all environments, and of what belongs to none
-    underived: tuple[Finding, ...]  # files that are not believed, where that was looked at
-    compared: bool  # whether that was looked at, and there is a commit to compare with
+    underived: tuple[Finding, ...]  # files that no sources lead to, if that was checked
+    compared: bool  # whether that was checked, against a commit
     sources: Mapping[str, tuple[str, ...]]  # lines of every file that a finding names
-    # In which all that was read, for what is asked next: two builds of the same files are equal.
+    # What was read, for later questions. It is not compared: builds of the same files are equal.
     workspace: Workspace = field(compare=False, repr=False)
 
     @property
@@ -114,14 +115,14 @@ def build(
 ) -> Build:
     """Load, merge, validate, render, check and compare whatever the patterns select.
 
-    `specs` are read instead of those on disk: a commit's, say, or edited ones. `rendered` is where
-    the runs are kept, if not on disk; `history` is what was kept there before, if not HEAD's.
+    `specs` are read instead of those on disk, such as a commit's or edited ones. `rendered` is the
+    tree with the runs, if not the one on disk; `history` is the history of that, if not HEAD's.
     """
     tree = Tracked.of(specs or Folder(root))
     kept = rendered or (Folder(root) if specs else None)
     workspace = Workspace(tree, rendered=kept, kubernetes=options.kubernetes)
     survey, reader = workspace.survey, workspace.reader
-    # Where there is nothing to select, findings may say why.
+    # If there is nothing to select, findings may say why.
     nothing = not survey.jobs and bool(workspace.findings)
     selected = () if nothing else select(patterns, survey.jobs)
     derivation, uncompared = _derivation(root, workspace, options)
@@ -172,7 +173,7 @@ def _derivation(
 
 
 def _render(workspace: Workspace, work: list[_Work], options: BuildOptions) -> None:
-    """Render what is pending, of all environments together."""
+    """Render the pending jobs of all environments in one batch."""
     pending = [(environment, item) for environment in work for item in environment.pending()]
     if not pending:
         return
@@ -192,7 +193,7 @@ def _files(findings: Iterable[Finding]) -> set[str]:
 
 
 class _Work:
-    """One environment on its way to an `EnvironmentBuild`."""
+    """One environment while its `EnvironmentBuild` is made."""
 
     def __init__(
         self,
@@ -219,7 +220,7 @@ class _Work:
         self._begun: list[Record] = []
 
     def pending(self) -> Iterator[batch.Item]:
-        """The jobs that take more than a look: another run or state, or findings not known yet."""
+        """Yield the jobs to render: their run or state changes, or findings are not known yet."""
         if self.environment is None:
             return
         if self._history is not None:
@@ -230,7 +231,7 @@ class _Work:
             checked = self._options.check_next_runs and file.name not in self._checked
             here = file.name in self._runs  # not only in git's history
             if checked or recorded is None or not (here and self._workspace.stays(file, recorded)):
-                from trainwright.render import batch  # 60 ms, of which an unchanged job needs none
+                from trainwright.render import batch  # takes 60 ms, not needed for unchanged jobs
 
                 yield batch.Item(file, recorded, check_next_runs=checked)
 
@@ -273,13 +274,13 @@ class _Work:
             self._texts |= {f"{file.name}/{name}": text for name, text in texts.items()}
 
     def _recalled(self, job: str) -> Remembered | None:
-        """What an earlier check came to of a job whose inputs are as they were."""
+        """Return the cached result of a job's earlier check, or None if its inputs have changed."""
         if not (self._options.use_cache and self._options.check_next_runs):
             return None
         return self._kept.recall(job, self._workspace.reader.is_as)
 
     def take(self, item: batch.Item, rendered: Rendered, inputs: Mapping[str, str]) -> None:
-        """Note what a job came to."""
+        """Store the result of rendering a job."""
         job = rendered.file.name
         outcome = Remembered(
             inputs=inputs,

@@ -1,6 +1,6 @@
-"""What the last run found out about each job, so that an unchanged job costs two hashes.
+"""The cache of what the last check found about each job: an unchanged job then costs two hashes.
 
-The cache lies outside the repository, is keyed by everything that decides a job's output, and may
+The cache is outside the repository, is keyed by everything that decides a job's output, and may
 be deleted at any time. It holds hashes and findings, never rendered text.
 """
 
@@ -29,7 +29,7 @@ class Remembered:
 
 
 def of(root: Path, environment: str, engine: str) -> Kept[Remembered]:
-    """What is remembered of the jobs of an environment, by name."""
+    """Return what is cached about the jobs of an environment, by name."""
     path = memory.location(root, environment)
     return Kept(path, memory.fingerprint(engine), _remembered, _plain)
 

@@ -1,8 +1,8 @@
-"""What of the rendered files can be derived: from those of a base, and the sources of a branch.
+"""Which rendered files can be derived from a base's rendered files and a branch's sources.
 
-A record in a repository proves nothing against who can write the repository. So a rendered folder
-is believed as far as it is the base's, or what a commit of the branch (or the working tree) renders
-of its sources and of a folder that is believed: docs/decisions/0011-derived-or-refused.md.
+A record in a repository proves nothing, since anyone who can write the repository can forge it. So a
+rendered folder is believed only if it is the base's, or what a commit of the branch (or the working
+tree) renders from its sources and a believed folder: docs/decisions/0011-derived-or-refused.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from trainwright.specs.own_objects import COPIES
 if TYPE_CHECKING:
     from trainwright.helm.engines import Engine
 
-# The files of a folder by path in it. Of what is no file, as a link, a null byte and what it is.
+# The files of a folder by path in it. For anything else, such as a link: a null byte and a reason.
 State: TypeAlias = Mapping[str, bytes]
 
 _EARLIER = 50  # commits before the base in which a run that comes back is looked for
@@ -50,8 +50,8 @@ _EARLIER = 50  # commits before the base in which a run that comes back is looke
 class Underived:
     """A file in a rendered folder, or missing there, that cannot be derived from any sources.
 
-    `job` is empty for what belongs to none; `path` is from the root, `line` the first that differs.
-    `by_another` says whether another version of the tool rendered the run.
+    `job` is empty for a file of no job; `path` is relative to the root, `line` is the first that
+    differs. `by_another` says whether another version of the tool rendered the run.
     """
 
     environment: str
@@ -64,15 +64,15 @@ class Underived:
 
 @dataclass(frozen=True, slots=True)
 class _Proof:
-    """Whether a folder is believed, and the last one of the branch that is.
+    """Whether a folder is believed, and the branch's last state of it that is.
 
-    `here` says that this machine alone believes it: no commit can have what it was rendered from.
-    `refusal` is why the environment takes no such run, although a commit rendered it.
+    `here` says that only this machine believes it: no commit may have what it was rendered from.
+    `refusal` is why the environment does not accept such a run, although a commit rendered it.
     """
 
     holds: bool
     believed: State
-    expected: State | None = None  # what the sources make of that
+    expected: State | None = None  # what the sources render from that
     here: bool = False
     refusal: str = ""
 
@@ -80,11 +80,11 @@ class _Proof:
 class Derivation(Owner):
     """The check of a workspace's rendered files against the base and the commits of its branch.
 
-    What is found of a job follows from the sources as they are (see `memo`). Once a rendered file,
-    or a commit, is another one, that takes another derivation: `detach` this one.
+    What is found about a job is kept up to date as sources change (see `memo`). Once a rendered
+    file or a commit changes, a new derivation is needed: `detach` this one.
 
     `on_disk` says whether the workspace is the working tree, and not the branch's last commit.
-    `changed` are the files that differ from the first base, where that is known.
+    `changed` are the files that differ from the first base, if that is known.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Derivation(Owner):
         self._objects: dict[JobFile, frozenset[str]] = {}  # of a job's runs in the bases
 
     def edited(self, workspace: Workspace, changed: frozenset[str]) -> Derivation:
-        """The same with another tree at hand, in which other files differ from the base."""
+        """Return the derivation for an edited tree, in which other files differ from the base."""
         derivation = Derivation(
             self._root,
             self._lineage,
@@ -129,7 +129,7 @@ class Derivation(Owner):
         return (*(it for file in jobs for it in self.of_job(file)), *self.beyond_jobs(environment))
 
     def of_job(self, file: JobFile) -> tuple[Underived, ...]:
-        """What is not believed of a job's own folder."""
+        """Return what cannot be derived in a job's own folder."""
         is_here = file.name in self.jobs(file.environment)
         if not is_here or self._is_no_folder(file.environment):
             return ()
@@ -158,7 +158,7 @@ class Derivation(Owner):
         return frozenset(job for job, proof in proofs.items() if proof.here or not proof.holds)
 
     def believed(self, file: JobFile) -> Recorded | None:
-        """The run of a job that is believed, where the recorded one is not: to go on from."""
+        """Return a job's believed run, to continue from if the recorded one is not believed."""
         state = self._proof(file).believed
         if RECORD_FILE not in state:
             return None
@@ -166,7 +166,7 @@ class Derivation(Owner):
         return recorded and Recorded(recorded.record, replace(recorded.files, here=False))
 
     def orphans(self) -> tuple[Underived, ...]:
-        """What is rendered in folders that are no environments any more, or never were."""
+        """Return rendered files in folders that are not environments, or not any more."""
         by_environment: dict[str, Underived] = {}
         for path in sorted(self.changed):
             top, _, inside = path.partition("/")
@@ -203,8 +203,8 @@ class Derivation(Owner):
 
     @cached_property
     def _uncommitted(self) -> Sequence[str]:
-        """The files on disk that are not as in HEAD, sorted: of the others git may have converted
-        the ends of lines.
+        """The files on disk that differ from HEAD, sorted; in the others, git may have converted
+        the line endings.
         """
         if not self._on_disk:
             return ()
@@ -247,7 +247,7 @@ class Derivation(Owner):
         return folder_of(environment) in self.changed or self._is_gone(environment)
 
     def _is_gone(self, environment: str) -> bool:
-        """Whether nothing is left of a rendered folder that the base has."""
+        """Whether the rendered folder of an environment that has jobs is missing."""
         if self._workspace.rendered_tree.kind(folder_of(environment)):
             return False
         return any(self._workspace.survey.jobs.get(environment, ()))
@@ -314,7 +314,7 @@ class Derivation(Owner):
         return permitted.refusal(record, texts, sources)
 
     def _is_new(self, file: JobFile, record: Record) -> bool:
-        """Whether a run has to be one that a review of the last commit lets through."""
+        """Whether a run is not in the bases, so that a review of the last commit must accept it."""
         return not self._lineage.whole and record.object not in self._of_bases(file)
 
     def _of_bases(self, file: JobFile) -> frozenset[str]:
@@ -330,7 +330,7 @@ class Derivation(Owner):
     ) -> bool:
         """Return whether a workspace's sources turn one of the believed states into `goal`.
 
-        What has ended may have begun in between: nothing of it is applied, before or after.
+        A run that has ended may have begun in between: none of it is applied, before or after.
         """
         record = _parsed(goal)
         ended: tuple[State, ...] = ({},) if record and record.state in ENDED else ()
@@ -349,7 +349,7 @@ class Derivation(Owner):
         return derived is not None and _is_same(file, goal, derived, before, workspace)
 
     def _is_adopted_still(self, workspace: Workspace, file: JobFile, record: Record | None) -> bool:
-        """Whether the object that a new run is of is the one that reviewers read now."""
+        """Whether the adopted object of a new run is the one that reviewers see now."""
         if record is None or not record.adopted or not self._is_new(file, record):
             return True
         both = [side.adopted(file) for side in (workspace, self._workspace)]
@@ -388,7 +388,7 @@ class Derivation(Owner):
         return {**texts, RECORD_FILE: records.text(file.path, rendered.record).encode()}
 
     def _replaced(self, workspace: Workspace, file: JobFile, record: Record | None) -> str | None:
-        """The object that a run has replaced by its record, where that may have been one."""
+        """Return the object that a run's record says it replaced, if it can be the job's."""
         if record is None:
             return None
         adopted = workspace.adopted(file)
@@ -420,7 +420,7 @@ class Derivation(Owner):
     def _was_written_here(self, file: JobFile, goal: State) -> bool:
         """Whether this machine rendered a folder that is in no commit.
 
-        What it was rendered from may be in none either, and edited since.
+        What it was rendered from may be in no commit either, and may have been edited since.
         """
         record = _parsed(goal) if self._on_disk else None
         path = f"{folder_of(file.environment)}/{file.name}"
@@ -474,7 +474,7 @@ class Derivation(Owner):
         return {job: record for job, record in by_job.items() if record is not None}
 
     def _of_copies(self, environment: str, inside: frozenset[str]) -> Iterator[Underived]:
-        """Copies of objects of one's own, each as its source is at hand, or was committed."""
+        """Yield copies of additional objects that match no source, present or committed."""
         changed = sorted(own_objects.copied(inside))
         if not changed:
             return
@@ -488,7 +488,7 @@ class Derivation(Owner):
                 yield Underived(environment=environment, job="", path=full, why=why, line=line)
 
     def _strays(self, environment: str, inside: frozenset[str]) -> Iterator[Underived]:
-        """Files at the top of a rendered folder that nothing renders."""
+        """Yield files at the top of a rendered folder that nothing renders."""
         folder = folder_of(environment)
         for path in sorted(inside):
             stray = "/" not in path and path != KUSTOMIZATION_FILE
@@ -603,7 +603,7 @@ class Derivation(Owner):
         return _content(tree, path) if tree.kind(path) else None
 
     def _state_here(self, folder: str) -> State:
-        """What is at hand in a folder, as git would keep it."""
+        """Return the present state of a folder, as git would store it."""
         if not self._on_disk:
             return _state(self._workspace.rendered_tree, folder)
         edited = frozenset(_inside(folder, self._uncommitted))
@@ -660,7 +660,7 @@ def _state(tree: Tree, folder: str, prefix: str = "") -> State:
 
 
 def _content(tree: Tree, path: str) -> bytes:
-    """The bytes of a file; of anything else a null byte and why it is none."""
+    """Return the bytes of a file; for anything else, a null byte and why it is not a file."""
     if tree.kind(path) != "file":
         return b"\0not a regular file"
     try:
@@ -696,8 +696,8 @@ def _is_same(
 ) -> bool:
     """Whether a folder is what was derived, byte for byte.
 
-    Of a record that holds also where it was last compared with another text of the job's own file
-    that says the same; and where another version of the tool, which it names, renders these bytes.
+    A record may still differ in two ways: it was last compared with another text of the job's own
+    file that means the same; or another version of the tool, which it names, renders these bytes.
     """
     if goal == derived:
         return True
@@ -717,7 +717,7 @@ def _manifests(state: State) -> State:
 
 
 def difference(present: bytes | None, expected: bytes | None) -> tuple[str, int]:
-    """How a file differs from what is derived, and the first line of it that does."""
+    """Return how a file differs from what is derived, and the first line that differs."""
     if expected is None:
         return _EXTRA, 1
     if present is None:

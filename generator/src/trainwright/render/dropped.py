@@ -1,4 +1,4 @@
-"""What an API server would drop of rendered pods, refused at the line that asks for it."""
+"""Refuses fields of rendered pods that an API server would drop, at the line that asks for them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _DROPPED = "the API server would drop it"
 _REMEDY = "Remove it, or use another target."
-# What is lost with some of them says more than the name of a field.
+# For some fields, what would be lost says more than the field's name.
 _WORDS: Mapping[str, tuple[str, str]] = {
     "/initContainers/*/restartPolicy": (
         "have no sidecars: the API server would drop restartPolicy, and the training would wait "
@@ -56,7 +56,7 @@ def refusals(
         whose = f"the pods of a {TARGETS[job.target].kind}"
         if version and are_versioned(manifest):
             whose += f" of operator {version}"
-        # A claim of the pod before what its containers say of it.
+        # A resource claim of the pod comes before its containers' references to it.
         for dropped in sorted(
             pruned(manifest, version), key=lambda dropped: len(dropped.field.parts)
         ):
@@ -102,7 +102,7 @@ def _written(
 
 
 def _mount(mount: Mapping[str, Data], job: Job) -> Pointer:
-    """Where a job has what its container mounts at a path."""
+    """Return the pointer to what a job mounts in its container at a path."""
     places = chain.from_iterable(volume.places for volume in job.volumes)
     matches = (at for at, place in places if place.mount_path == mount["mountPath"])
     return next(matches, Pointer.of("volumes", code.NAME))

@@ -1,7 +1,7 @@
-"""The runs that git remembers, where their records are missing from the files at hand.
+"""The runs in git's history whose records are missing from the present files.
 
-A rendered folder may be deleted, or a branch be without one. The jobs in it are not new: what they
-began with is in a commit, and rendering them anew would train them again.
+A rendered folder may have been deleted, or be missing from a branch. Its jobs are not new: what
+they began with is in a commit, and rendering them as new runs would train them again.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _JOINED = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REBASE_HEAD")
 class History:
     """The commits that lead to a working tree; none without a repository.
 
-    `beside` says whether these hold what is rendered, too, and no other branch does; `tip` is the
-    last of them.
+    `beside` says whether they also hold the rendered files, rather than another branch; `tip` is
+    the last of them.
     """
 
     def __init__(self, root: Path, *, beside: bool = True, tip: str = "HEAD"):
@@ -38,7 +38,7 @@ class History:
 
     @cached_property
     def _commits(self) -> dict[str, str]:
-        """The hashes of the tip, of what is being joined to it, and of revisions read, by name."""
+        """The hashes, by name, of the tip, of what is being merged, and of revisions read."""
         try:
             repository, _ = git.around(self._root)
         except GitError:
@@ -52,7 +52,7 @@ class History:
         return git.around(self._root)
 
     def is_cut_off(self, environment: str) -> bool:
-        """Whether an earlier rendering of an environment may lie beyond a shallow clone's end."""
+        """Whether a shallow clone may lack the commits with an environment's earlier rendering."""
         if not self.beside or self._found is None or not self._found[0].shallow:
             return False
         return self._at(self._tip).tree.kind(folder_of(environment)) != "folder"
@@ -81,16 +81,16 @@ class History:
         return {**recorded, **better, **merged}
 
     def lacks(self, file: JobFile, record: Record) -> bool:
-        """Whether the last commit has not the run that is recorded here.
+        """Whether the last commit lacks the run that is recorded here.
 
-        Who renders between two edits has not begun a run by that: what counts when another one is
-        asked for is the last commit's, to which the edits may have led back.
+        Rendering between two edits does not begin a run: what counts when another run is asked for
+        is the last commit's, to which later edits may have returned.
         """
         if not self.beside or self._found is None:
             return False
         head = self._at(self._tip)
         if head.tree.kind(folder_of(file.environment)) != "folder":
-            return False  # what is rendered may be kept out of git, and applied all the same
+            return False  # rendered files may be applied although they are kept out of git
         committed = head.folder(file.environment).record(file.name)
         unreadable = committed is None and head.tree.kind(path(file.environment, file.name))
         return committed != record and not unreadable
@@ -104,7 +104,7 @@ class History:
         return sources is not None and overtakes(sources, record) and self.lacks(file, record)
 
     def _committed(self, file: JobFile, run: Recorded) -> Recorded:
-        """A run whose files at hand were edited, with the last commit's if those are whole."""
+        """Return a run whose present files were edited, with the last commit's files if intact."""
         committed = self._at(self._tip).rendered(file) if self._found else None
         if (
             committed is None
@@ -121,7 +121,7 @@ class History:
         head = self._at(self._tip)
         runs = {file: run for file in files if (run := head.rendered(file))}
         missing = [file for file in files if file not in runs]
-        went: set[JobFile] = set()  # with their records; those that are there came again
+        went: set[JobFile] = set()  # specs deleted with their records, and added again since
         for file, commit in self._lost(missing):
             if file in runs or file in went or head.tree.kind(file.path) != "file":
                 continue
@@ -139,9 +139,8 @@ class History:
     ) -> Recorded | None:
         """Return the run of the side of a merge whose job file was kept and whose record was not.
 
-        `run` is what is recorded. None where the file is of neither side, where no merge has
-        decided between them, and where a commit holds a record that cannot be read: it has
-        to be decided by hand.
+        `run` is what is recorded. None if the file is neither side's, if no merge chose between
+        them, or if a commit has an unreadable record: that has to be decided by hand.
         """
         source = workspace.reader.source(file.path)
         if (run and run.record.source == source) or not (self.beside and (run or self._joined)):
@@ -156,7 +155,9 @@ class History:
         return None
 
     def _sides(self, file: JobFile, source: str) -> tuple[str, ...]:
-        """The commits that a merge at hand joins, or the one that last wrote a job and its run."""
+        """Return the commits joined by the merge in progress, or by the one that last wrote a job
+        and its run.
+        """
         if self._found is None:
             return ()
         if self._joined:
@@ -173,7 +174,7 @@ class History:
 
     @cached_property
     def _joined(self) -> tuple[str, ...]:
-        """What is being merged, picked or rebased onto HEAD right now."""
+        """The commits that are being merged, cherry-picked or rebased onto HEAD right now."""
         if self._found is None:
             return ()
         return tuple(self._commits[name] for name in _JOINED if name in self._commits)
@@ -190,7 +191,7 @@ class History:
         return self._workspaces[commit]
 
     def _lost(self, files: Collection[JobFile]) -> Iterator[tuple[JobFile, str]]:
-        """Each commit, newest first, that took the record of one of these jobs away."""
+        """Yield each commit, newest first, that removed the record of one of these jobs."""
         if not files:
             return
         assert self._found is not None

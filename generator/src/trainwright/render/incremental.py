@@ -1,8 +1,8 @@
-"""A check of a whole repository that is kept up to date: an edit costs what it reaches.
+"""A check of a whole repository that is kept up to date: an edit costs only what it affects.
 
-What it comes to is what `build` finds in the same files. What a job comes to, and what is found of
-each environment, are tracked values (see `memo`), but that an environment is judged by what its
-jobs last came to: `check` brings one of them up to date, and `refresh` all that follows.
+The result equals what `build` finds in the same files. The results of each job and of each
+environment are tracked values (see `memo`), except that an environment is judged by its jobs' last
+results: `check` brings one job up to date, and `refresh` everything that depends on jobs.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class Checked:
 
 
 class IncrementalCheck(Owner):
-    """The findings of every job of a workspace, and of what is about several.
+    """The findings about each job of a workspace, and about several jobs together.
 
-    `remembered` is the root whose cache may know jobs from an earlier check; it is only read.
+    `remembered` is the root whose cache may have results of an earlier check; it is only read.
     """
 
     def __init__(self, workspace: Workspace, *, remembered: Path | None = None):
@@ -59,7 +59,7 @@ class IncrementalCheck(Owner):
         self._engine = engines.engine()
         self._root = remembered
         self._kept: dict[str, Kept[Remembered]] = {}  # by environment
-        self._last: dict[JobFile, Cell[Checked | None]] = {}  # what each job last came to
+        self._last: dict[JobFile, Cell[Checked | None]] = {}  # each job's last result
         self._reached: defaultdict[str, set[JobFile]] = defaultdict(set)  # jobs, by input
         self._stale: dict[JobFile, None] = {}
         self._today = Cell(self.memo, str, same=eq)
@@ -80,7 +80,7 @@ class IncrementalCheck(Owner):
         self._take_note()
 
     def _take_note(self) -> None:
-        """Take note of the jobs that came and went, and of those that are outdated."""
+        """Register jobs that were added or removed, and those whose results are outdated."""
         jobs = {file for files in self.workspace.survey.jobs.values() for file in files}
         for file in self._last.keys() - jobs:
             self._stale.pop(file, None)
@@ -98,7 +98,7 @@ class IncrementalCheck(Owner):
 
     @property
     def stale(self) -> Collection[JobFile]:
-        """The jobs that are to be checked, those that have waited longest first."""
+        """The jobs that have to be checked, those that have waited longest first."""
         return self._stale.keys()
 
     def reached(self, path: str) -> Collection[JobFile]:
@@ -123,7 +123,7 @@ class IncrementalCheck(Owner):
         return (*paths, *(ignore_file(folder) for folder in ("", *folders)))
 
     def checked(self, file: JobFile) -> Checked | None:
-        """What a job came to when it was last checked."""
+        """Return the result of a job's last check."""
         return self._last_of(file).get()
 
     def check(self, file: JobFile) -> None:
@@ -198,7 +198,7 @@ class IncrementalCheck(Owner):
     # --- all of them together --------------------------------------------------------------------
 
     def refresh(self, today: str) -> set[str]:
-        """Find what is about several jobs anew; the files about which anything has changed."""
+        """Renew the findings about several jobs; return the files whose findings have changed."""
         self._today.put(today)
         findings = {_NOWHERE: self._of_none()}
         findings |= {name: self._of(name) for name in self.workspace.survey.jobs}
@@ -212,7 +212,7 @@ class IncrementalCheck(Owner):
 
     @tracked()
     def _of_none(self) -> tuple[Finding, ...]:
-        """The findings of what belongs to no environment."""
+        """Return the findings that belong to no environment."""
         findings = self.workspace.findings
         proof = self._proof.get()
         return (*findings, *map(derivation.finding, proof.orphans() if proof else ()))

@@ -1,4 +1,4 @@
-"""One job through the whole pipeline: merged spec to texts and findings. No clock, no disk."""
+"""One job's whole pipeline, from merged spec to texts and findings, without clock and disk."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ _MAX_OVERRIDDEN = 3  # positions of overridden values shown with a finding
 class Rendered:
     """One job rendered: the files to write by name, and every finding.
 
-    `usable` is false when findings prevent a decision. `files` are those of a new run, of one that
-    is changed in place, or of one whose files on disk are not what was rendered; else there are
-    none. `record` is what has to be recorded of the run. `inputs` are the files that decide it,
-    there or not.
+    `usable` is false if findings prevent a decision. There are `files` for a new run, for one that
+    is changed in place, and for one whose files on disk are not what was rendered. `record` is what
+    has to be recorded about the run. `inputs` are the files that decide it, whether they exist or
+    not.
     """
 
     file: JobFile
@@ -87,7 +87,7 @@ class Rendered:
 
     @property
     def is_checked(self) -> bool:
-        """Whether a check of the run that is recorded now has nothing to add to the findings."""
+        """Whether a check of the run as recorded now would add nothing to the findings."""
         step = self.decision.step if self.decision and self.usable else None
         return step in (Step.BEGIN, Step.END)
 
@@ -157,7 +157,7 @@ def _begun(done: Rendered, present: Recorded | None, context: Context) -> Render
 
 
 def _unasked(done: Rendered, present: Recorded | None) -> Finding | None:
-    """What speaks against a run that no line of the job's own file asks for."""
+    """Return a finding against a run that no line of the job's own file asks for, or None."""
     place, subject = Location(done.file.path), str(done.file)
     if present is None or done.decision is None or not done.decision.unasked:
         return None
@@ -174,7 +174,7 @@ def _unasked(done: Rendered, present: Recorded | None) -> Finding | None:
 
 
 def _checks_next_run(decision: Decision, context: Context) -> bool:
-    """Whether the next run is looked at: a new one always, that of a finished job never."""
+    """Whether to check the next run: always if it begins now, never that of a finished job."""
     return decision.step is Step.BEGIN or (
         context.check_next_runs and decision.step is not Step.END
     )
@@ -195,14 +195,14 @@ class _Work:
     source: str  # the digest of the job's own file
 
     def texts(self, job: Job, environment: Environment, name: str) -> dict[str, str]:
-        """A job as files by name. Raises ChartRefusal, and CannotAdjust for what was adopted."""
+        """Render a job to files by name. Raises ChartRefusal, or CannotAdjust if it is adopted."""
         if job.target == ADOPTED.name:
             return self._as_it_is(job)
         texts, top = objects.texts(job, environment, name, self.engine), header(self.file)
         return {path: top + text for path, text in texts.items()}
 
     def _as_it_is(self, job: Job) -> dict[str, str]:
-        """The object that the job was adopted with, in the state that the job has."""
+        """The adopted object as files, in the job's state. Raises CannotAdjust."""
         adopted, suspended = self.sources.adopted, job.state == "suspended"
         if adopted is None:
             raise CannotAdjust(f"{path_of_adopted(self.file)} is gone: `git checkout` it")
@@ -218,7 +218,7 @@ class _Work:
 
 
 def _next_run(done: Rendered, work: _Work) -> Rendered:
-    """The run that the sources describe now, rendered and checked."""
+    """Render and check the run that the sources describe now."""
     sources, file = work.sources, work.file
     job, environment = sources.job, sources.environment
     target = TARGETS[job.target]
@@ -268,7 +268,7 @@ def _patched(work: _Work, manifests: tuple[Manifest, ...], name: str) -> Patched
 def _dropped(
     work: _Work, manifests: tuple[Manifest, ...], patched: Patched | None
 ) -> Iterator[Finding]:
-    """What an API server would drop of the pods in silence."""
+    """Yield findings about fields of the pods that an API server would silently drop."""
     sources = work.sources
     job, environment, spec = sources.job, sources.environment, sources.spec
     for problem in dropped.refusals(manifests, job, environment, spec.data, patched):
@@ -288,7 +288,7 @@ def _record(work: _Work, texts: Mapping[str, str], manifests: tuple[Manifest, ..
 
 
 def _adopted(done: Rendered, work: _Work) -> Rendered:
-    """The object that the cluster has, as its file says it."""
+    """Render an adopted job: the object that the cluster has, as its file describes it."""
     sources, adopted = work.sources, work.sources.adopted
     assert adopted is not None
     findings = _about(work.file, tuple(_unadoptable(sources, adopted)))
@@ -319,7 +319,7 @@ def _adopted_texts(
 
 
 def _unadoptable(sources: Sources, adopted: Adopted) -> Iterator[Finding]:
-    """Where the job that is to go on with an object says otherwise than the object."""
+    """Yield a finding wherever a job contradicts the object that it is to adopt."""
     job = sources.job
     if not adopted.fits(job.target):
         message = f"target is {job.target}, and the adopted object is a {adopted.manifest.kind}"
@@ -332,7 +332,7 @@ def _unadoptable(sources: Sources, adopted: Adopted) -> Iterator[Finding]:
 
 
 def _in_adopted(manifest: Manifest, adopted: Adopted, sources: Sources) -> Iterator[Finding]:
-    """What no object may have; how it runs otherwise stays as it is."""
+    """Yield findings about what no object may have; everything else is left as it is."""
     findings = []
     for rule, hit in permitted.of_any_object(manifest, sources.environment, sources.job):
         finding = _finding(rule, hit, manifest, sources.spec)
@@ -378,7 +378,7 @@ def _attributed(
     """Return the record of a run that goes on, or has ended, with the present spec's values."""
     sources, decision, was = work.sources, work.decision, recorded.record
     job, inherited = meaning.attributed(was, sources.own, sources.spec.data, held)
-    # Another run may have finished with what the file says now: a base moved there and back.
+    # Another run may have finished with the present values, if a base was changed and changed back.
     if decision.state != "finished" and entries.finished(
         work.file.name, meaning.digest(job, was.run)
     ):
@@ -428,7 +428,7 @@ def _readopted(file: JobFile, adopted: Adopted, was: Record) -> Mapping[str, str
 
 
 def _adjusted(work: _Work, was: Record, texts: Mapping[str, str]) -> Adjusted:
-    """The recorded files in the state, and operated, as the sources say now."""
+    """Return the recorded files, adjusted to the state and operation that the sources ask for."""
     from trainwright.runs import adjust
 
     sources = work.sources
@@ -459,7 +459,7 @@ def _refused(spec: Layered, target: Target, kind: dx.Diagnostic, problem: Unsupp
 
 
 def _meant(spec: Layered, problem: Unsupported) -> tuple[Location, tuple[Related, ...]]:
-    """Where what a target cannot express is written, which may be a file that the spec names."""
+    """Return where a value that the target lacks is written: in the spec or a file it names."""
     at = problem.path
     if problem.within is None:
         return spec.authored(at), ()
@@ -485,7 +485,7 @@ def _left_out(spec: Layered, job: Job, environment: Environment) -> Iterator[Fin
 
 
 def _ambiguous(spec: Layered, job: Job) -> Iterator[Finding]:
-    """Lists whose flags do not say how they are passed."""
+    """Yield a finding for each list in `flags` that does not say how it is passed."""
     for name, value in job.flags.items():
         if is_ambiguous(value, job.flag_style):
             at = Pointer.of("flags", name)
@@ -523,8 +523,8 @@ def _check(
 def _found(
     manifests: Sequence[Manifest], spec: Layered, job: Job, environment: Environment
 ) -> Iterator[tuple[Manifest, Finding]]:
-    reported = set()  # masters, workers and what is beside them are rendered from the same line
-    groups = (None, *(role.role for role in job.roles))  # what is inherited is the job's
+    reported = set()  # masters, workers and other objects are rendered from the same line
+    groups = (None, *(role.role for role in job.roles))  # inherited values are the job's own
     for manifest in manifests:
         for finding in _against_schema(manifest, spec, environment):
             yield manifest, finding
@@ -541,7 +541,7 @@ def _found(
 
 
 def _group_of(pointer: str, job: Job) -> Role | None:
-    """Return the role whose pods a pointer is in, or None outside of the pods of any role."""
+    """Return the role whose pods contain a pointer, or None if no role's pods do."""
     serving = TARGETS[job.target].serving
     for index, role in enumerate(job.roles):
         if serving and any(
@@ -559,7 +559,7 @@ def _in_container(hit: Hit, manifests: Sequence[Manifest], spec: Layered) -> Poi
 
 
 def _in_text(spec: Layered) -> Iterator[Finding]:
-    """What is wrong with the text of a spec, whether or not an object shows it."""
+    """Yield findings about a spec's text, whether or not it ends up in an object."""
     yield from _credentials(spec)
     deceptive = tuple(_deceptive(spec))
     yield from deceptive
@@ -576,7 +576,7 @@ def _credentials(spec: Layered) -> Iterator[Finding]:
 
 
 def _deceptive(spec: Layered) -> Iterator[Finding]:
-    """Lines of a spec's files, comments too, with what people do not see."""
+    """Yield findings on hidden or misleading characters in a spec's files, comments too."""
     for document in {layer.document.file: layer.document for layer in spec.layers}.values():
         yield from deception.in_lines(document.unseen)
 
@@ -625,7 +625,7 @@ def _finding(
 
 
 def _sources(spec: Layered, pointers: tuple[Pointer, ...]) -> Iterator[Related]:
-    """Where the other values that a message speaks of were written."""
+    """Yield where the other values that a message mentions were written."""
     for pointer in pointers:
         value = lookup(spec.data, pointer)
         if value is not None and spec.setter(pointer).label != BUILT_IN:

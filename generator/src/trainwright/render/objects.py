@@ -1,4 +1,4 @@
-"""A job in memory into files and objects: nothing is read, recorded or held against a rule."""
+"""Renders a job in memory to files and objects. Nothing is read, recorded or checked by rules."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from trainwright.runs.record import VALUES_FILE
 def refusals(
     job: Job, environment: Environment, name: str
 ) -> Iterator[tuple[dx.Diagnostic, Unsupported]]:
-    """What keeps a job from being rendered under a name: the values that it would lose or break."""
+    """Yield what prevents rendering a job under a name: values that would be lost or broken."""
     target = TARGETS[job.target]
     broken = [(dx.UNSUPPORTED, problem) for problem in without_roles(job, environment)]
     for group in () if broken else job.groups:
@@ -36,7 +36,7 @@ def refusals(
     if broken:
         yield from broken
         return
-    messages = set()  # of what is inherited each role has the same
+    messages = set()  # inherited values give every role the same message
     for group in job.groups:
         for kind, problem in _refusals_of(group, environment, name):
             if problem.message not in messages:
@@ -68,7 +68,7 @@ def _refusals_of(
 
 
 def _in_role(problem: Unsupported, job: Job) -> Unsupported:
-    """A problem of a role where the spec of its job has it."""
+    """Return a problem of a role with its path in the job's spec."""
     if job.role is None:
         return problem
     return replace(problem, path=Pointer.of("roles", job.role.name, *problem.path.parts))

@@ -1,4 +1,4 @@
-"""What is wrong with the objects of one's own of an environment, each at its line."""
+"""Checks of the additional objects of an environment, with each finding at its line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from trainwright.runs.record import Record
 from trainwright.specs.own_objects import OwnObject, OwnObjects
 
 _NAMESPACE, _NAME = Pointer("/metadata/namespace"), Pointer("/metadata/name")
-# What is of no namespace, of Kubernetes and of what training needs.
+# Cluster-scoped kinds, of Kubernetes itself and of extensions that training needs.
 _OF_CLUSTERS = frozenset(
     {
         *("ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "DeviceClass"),
@@ -91,7 +91,7 @@ def _out_of_place(item: OwnObject, environment: Environment) -> Iterator[Finding
 
 
 def _refused(kind: GroupKind) -> tuple[str, str] | None:
-    """Why an object of a kind cannot be there, and what to do instead."""
+    """Return why an object of a kind is not allowed and what to do instead, or None if it is."""
     if kind == SECRET:
         return (
             "a Secret in git can be read by everybody who can read the repository",

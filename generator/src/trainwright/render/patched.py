@@ -1,7 +1,7 @@
-"""What a job's podPatch does to its pods: the result beside the pods as they are without it.
+"""What a job's podPatch does to its pods: a comparison of the pods with and without the patch.
 
 Plans, quotas, the lock of images and the target itself read fields of the spec. So a patch may not
-change what they read, and what a rule finds only with it is reported at its line.
+change what they read, and what a rule finds only with the patch is reported at the patch's line.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Patched:
             yield dx.PATCH_OF_FIELD.at(self.spec.key_origin(at), message, remedy=remedy, path=at)
 
     def at(self, manifest: Manifest, pointer: str) -> Pointer:
-        """Where in the patch a part of a rendered object is set."""
+        """Return the pointer in the patch that sets a part of a rendered object."""
         for template in pod_templates(manifest, Bundle(self.manifests)):
             for inside in _inside(template, Pointer(pointer)):
                 return self._setting(template, inside)
@@ -149,7 +149,7 @@ class Patched:
     # --- what an environment has to allow --------------------------------------------------------
 
     def _not_allowed(self, old: PodTemplate, new: PodTemplate) -> Iterator[Finding]:
-        """What the patched pods take of their node or their cluster, and the unpatched do not."""
+        """Yield what only the patched pods take of their node or cluster, if it is not allowed."""
         before = {name for name, _ in _taken(old)}
         for name, pointer in _taken(new):
             if name not in before:
@@ -223,7 +223,7 @@ class Patched:
 
 
 def _taken(template: PodTemplate) -> Iterator[tuple[str, Pointer]]:
-    """What pods take beyond their share, by its name in `allow`, and where in the template."""
+    """Yield each privilege that pods take, by its name in `allow`, and where in the template."""
     for name in ("hostNetwork", "hostIPC", "hostPID"):
         if template.spec.get(name) is True:
             yield name, Pointer.of("spec", name)
@@ -241,7 +241,7 @@ def _taken(template: PodTemplate) -> Iterator[tuple[str, Pointer]]:
 
 
 def _inside(template: PodTemplate, pointer: Pointer) -> Iterator[Pointer]:
-    """A position in an object as one in its pod template, where it is in that."""
+    """Yield a pointer into an object as one into its pod template, if it is in there."""
     for key in _CONTAINERS:
         for index, container in enumerate(
             c for c in template.containers if c.init is (key[0] == "i")
@@ -256,7 +256,7 @@ def _inside(template: PodTemplate, pointer: Pointer) -> Iterator[Pointer]:
 
 
 def _written_as(table: Mapping[str, Place], without: Collection[str]) -> dict[str, str]:
-    """The field of a job for each of a pod, but for those that are looked at by themselves."""
+    """Return the job's field for each field of a pod, without those that are checked separately."""
     named = {key: place.at.dotted for key, place in table.items() if place.fields}
     return {key: field for key, field in named.items() if key not in without}
 

@@ -1,6 +1,6 @@
-"""What an environment takes from no run that begins, whichever commit of a branch rendered it.
+"""What an environment refuses of any run that begins, whichever commit of a branch rendered it.
 
-One commit may allow what the next one forbids again: the run that was rendered in between stays.
+One commit may allow what the next one forbids again, and a run rendered in between would stay.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trainwright.runs.decision import Sources
 from trainwright.runs.record import Record
 from trainwright.specs import allowed
 
-# What must not come into git in any file, and what an environment takes from no object.
+# The rules of what must not be in git in any file, and of what an environment accepts in no object.
 _OF_ANY_OBJECT = frozenset(
     {
         secrets.CREDENTIAL,
@@ -40,7 +40,7 @@ _OF_ANY_OBJECT = frozenset(
 def of_any_object(
     manifest: Manifest, environment: Environment, job: Job
 ) -> Iterator[tuple[Rule, Hit]]:
-    """What no object may have, however it came to be."""
+    """Yield the hits of the rules that hold for every object, however it came to be."""
     subject = subject_of(manifest, environment, job)
     if manifest.group_kind not in SERVED:
         subject = replace(subject, finder=of_any_kind)

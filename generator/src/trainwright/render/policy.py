@@ -1,4 +1,4 @@
-"""What a check of an environment comes to, once each of its jobs was checked for itself."""
+"""The result of checking an environment, once each of its jobs has been checked by itself."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class EnvironmentCheck:
         return (*findings, *strange)
 
     def _unseen(self, workspace: Workspace) -> Iterator[tuple[Location, str]]:
-        """Lines with what people do not see, of files that are checked with no job."""
+        """Yield lines with invisible text, from files that are not checked along with a job."""
         yield from workspace.ledger(self.name).unseen
         for document in () if self.checked else _documents(workspace.loaded(self.name).layers):
             yield from document.unseen
@@ -81,10 +81,10 @@ def _documents(layers: Iterable[Layer]) -> Iterable[Document]:
 
 
 def has_unknown_run(folder: RenderedFolder, file: JobFile, begins: str) -> bool:
-    """Whether a job without a known run may have one nevertheless.
+    """Whether a job without a known run may have one all the same.
 
-    It has a record that cannot be read, or none and the files of another run than the one that
-    `begins`, which is empty where none does.
+    That is so if its record cannot be read, or if it has no record, but files of a run other than
+    the one that `begins` ("" if none does).
     """
     if folder.is_unreadable(file.name):
         return True

@@ -12,7 +12,7 @@ from trainwright.render.build import Build, EnvironmentBuild
 
 
 def summary(plan: Build, verb: str) -> str:
-    """A line per environment: how many jobs, and what happened to its files; and then its runs."""
+    """Return a line per environment, on its jobs and its changed files, and then its new runs."""
     width = max((len(e.name) for e in plan.environments), default=0)
     return "".join(
         f"{e.name:<{width}}  {plural(len(e.jobs), 'job'):>9}  {counts(e, verb)}\n{_begun(e)}"
@@ -37,7 +37,7 @@ def _begun(environment: EnvironmentBuild) -> str:
 
 
 def outdated(build: Build) -> str:
-    """The jobs whose runs keep old values, and what applies the changes; empty if there are none.
+    """Return which jobs have runs with old values, and what applies the changes; "" if none have.
 
     An edit of a base or of an environment changes no rendered file, and "up to date" alone would
     leave the impression that it had no effect.
@@ -80,7 +80,7 @@ def counts(environment: EnvironmentBuild, verb: str) -> str:
 
 
 def drift(environment: EnvironmentBuild) -> Iterator[str]:
-    """Each file that is not what it should be, and in which way."""
+    """Yield a line for each file that is not as it should be, and why."""
     changes = environment.changes or Changes({}, {}, ())
     for path in sorted({*changes.written, *changes.removed}):
         if path in environment.edited:

@@ -1,7 +1,8 @@
-"""Which records of runs were written on this machine: what is in no commit yet was rendered from
+"""Which run records were written on this machine: one that is not committed yet was rendered from
 sources that may have been edited since.
 
-It is kept in the user's cache, where nothing of a repository writes, and counts for no commit.
+This is kept in the user's cache, where no repository can write, and says nothing of what is
+committed.
 """
 
 from __future__ import annotations

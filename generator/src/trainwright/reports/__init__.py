@@ -1,4 +1,4 @@
-"""The formats of a report, in the order they are listed: one is its module and its line here."""
+"""The formats of a report, in the order they are listed. Each is a module and a line here."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def write(
 ) -> str:
     """Render findings in one of the formats, with what looks like a credential redacted.
 
-    `sources` are the lines of the files they are in; `checked` is what was looked at, and `noun`
-    what one of those is called.
+    `sources` are the lines of the files that the findings are in. `checked` is what was looked at,
+    and `noun` what one of those is called.
     """
     report = Report(
         findings=tuple(map(redacted, findings)),

@@ -1,4 +1,4 @@
-"""Comments on pull requests: how much fits, and what people's text must not do there."""
+"""Comments on pull requests: cutting text to what fits, and escaping what people wrote."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def shortened(text: str, most: int) -> str:
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~>-])")
 
 
-# Mentions, bare addresses, emoji by their names, and issues: these are found in what was escaped.
+# Mentions, bare URLs, emoji names and issue numbers, as they look in text that is already escaped.
 _LINKED = re.compile(
     r"@|:(?=//)|:(?=(?:[a-z+\\][a-z0-9_+\\-]{0,60}|100|1234):)|www(?=\.)|#(?=[0-9])|(?i:\bgh)(?=\\-[0-9])"
 )

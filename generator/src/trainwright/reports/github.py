@@ -8,7 +8,7 @@ from trainwright.datatypes.finding import Finding, Severity
 from trainwright.findings.visibility import visible
 from trainwright.reports.report import Format, Report, fairly
 
-# Annotations of one level that a step may have; the rest would be dropped without a word.
+# How many annotations of one level a step may have; GitHub silently drops the rest.
 # https://github.com/actions/toolkit/blob/main/docs/problem-matchers.md#limitations
 _MOST = 10
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}

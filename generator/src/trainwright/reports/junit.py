@@ -73,7 +73,7 @@ def _case(suite: ElementTree.Element, subject: str, findings: list[Finding]) -> 
 
 
 def _clean(text: str) -> str:
-    """XML 1.0 has no control characters, not even escaped ones."""
+    """Return text with visible control characters: XML 1.0 has none, not even escaped ones."""
     return visible(text)
 
 

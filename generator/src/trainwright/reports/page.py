@@ -1,4 +1,4 @@
-"""One HTML file of a template, its styles, its script and its data.
+"""A page as one HTML file: a template, its styles, its script and its data.
 
 The data travels compressed, as base64 in the page: text never becomes markup, and thousands of jobs
 with their diffs stay below a megabyte. The Content-Security-Policy allows the page's own script and
@@ -33,7 +33,7 @@ _ASSETS = files("trainwright.reports") / "assets"
 def document(name: str, title: str, data: Data, **shown: Data) -> str:
     """The page of a template.
 
-    `shown` is what the template itself writes, and `data` what its script makes the rest of.
+    The template itself writes the values in `shown`; its script builds the rest from `data`.
     """
     style = _asset("page.css")
     script = f'"use strict";\n{_asset("page.js")}\n{_asset(f"{name}.js")}'
@@ -119,7 +119,7 @@ class AuthoredLines:
 
 
 def placed(place: Location, lines: AuthoredLines) -> dict[str, Data]:
-    """A place for the script of a page, with its authored line."""
+    """Return a place as data for the script of a page, with its authored line."""
     return {"file": place.file, "line": place.line, "authored": lines.at(place)}
 
 

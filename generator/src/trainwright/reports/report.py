@@ -1,4 +1,4 @@
-"""What every format of a report is made from."""
+"""The report that every format renders, and what the formats share."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def cells(text: str) -> int:
 
 
 def dump(data: Data) -> str:
-    """JSON that people can read and that parses to the same text, but hides and commands nothing.
+    """Return readable JSON in which invisible characters and log commands are escaped.
 
     Half of a surrogate pair becomes U+FFFD: strict parsers refuse even its escape.
     """

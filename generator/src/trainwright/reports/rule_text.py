@@ -1,4 +1,4 @@
-"""A rule in the terminal: what its page has, without the page."""
+"""A rule in the terminal, with what its documentation page has."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _differing(word: str, other: str) -> int:
 
 
 def text(rule: AnyRule) -> str:
-    """The words of a rule, specs and manifests that fail and pass, and where it was read."""
+    """Return a rule's description, specs and manifests that fail and pass, and its source."""
     lines = [f"{rule.id}: {rule.name} ({rule.severity.value})", "", *_wrapped(rule.summary), ""]
     lines += [line for label, words in _facts(rule) for line in _labelled(label, words)]
     if sample := spec_sample(rule.id):
@@ -60,7 +60,7 @@ def text(rule: AnyRule) -> str:
 
 
 def item(rule: AnyRule) -> Data:
-    """The same words as data."""
+    """Return a rule's description and the samples of its spec as data."""
     fields = ("id", "name", "severity", "summary", "effect", "remedy", "by_hand", "source")
     words = {name: str(getattr(rule, name, "")) for name in fields}
     words["byHand"] = words.pop("by_hand")

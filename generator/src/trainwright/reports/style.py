@@ -16,10 +16,10 @@ from trainwright.reports.report import COLORS, dump
 class Style:
     """What a format needs besides the plan that it writes.
 
-    `command` gives the same again, and `against` is the branch as the user named it. `link` is an
-    address that a path and `#L<line>` are added to (empty: no links), and `marker` tells the
-    comment of this plan from those of others. `paint` colours words, `differing` a line of a diff,
-    and `files` has text show the diffs of rendered files, which other formats always do.
+    `command` prints the same plan again; `against` is the branch as the user named it. `link` is an
+    address to which a path and `#L<line>` are appended (empty: no links); `marker` tells the
+    comment of this plan from those of others. `paint` colours words, `differing` a line of a diff.
+    With `files`, the text format shows the diffs of rendered files, as other formats always do.
     """
 
     command: str

@@ -1,4 +1,4 @@
-"""Tables, what outdates runs, explanations: for a terminal, or as data for `-o json`."""
+"""Tables, values that outdate runs, and explanations, for a terminal or as data for `-o json`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def cell(value: str | Sequence[Held]) -> str:
-    """What a table shows of a value in a list."""
+    """Return a cell of a table: the text itself, or a summary of the values that outdate a run."""
     return value if isinstance(value, str) else outdated(value)
 
 
@@ -84,7 +84,7 @@ def outdated_items(held: Sequence[Held]) -> list[Data]:
 
 
 def explanation(explanations: Sequence[Explanation]) -> str:
-    """The effective spec, a value a line, each with where it was set and what it overrode."""
+    """Return the effective spec, one value per line, with where it was set and what it overrode."""
     lines = [
         (f"{e.pointer.dotted}: {_value(_hidden(e.pointer, e.value))}", e) for e in explanations
     ]

@@ -24,7 +24,7 @@ def render(report: Report) -> str:
 
 
 def _folded(findings: tuple[Finding, ...]) -> Iterator[tuple[Finding, list[str]]]:
-    """Findings that say the same of the same line for several jobs, once."""
+    """Yield findings, those that are the same for several jobs only once, with the other jobs."""
     groups: dict[tuple[object, ...], list[Finding]] = {}
     for finding in findings:
         key = (finding.place, finding.rule, finding.severity, finding.message, finding.pointer)

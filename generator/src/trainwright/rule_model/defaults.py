@@ -1,4 +1,4 @@
-"""What the API server and webhooks write where nothing is said: taking that out changes nothing."""
+"""Defaults that the API server and webhooks fill in: removing such a value changes nothing."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ class Verdict(enum.StrEnum):
 class Edit:
     """An object before and after an edit; `after` is None if it is removed.
 
-    `environment` says which versions are installed, where that is known. `waits` supposes that its
-    queue holds the object back, which it is then suspended for.
+    `environment` says which versions are installed, if that is known. With `waits`, the object is
+    assumed to be held back by its queue, and so to be suspended.
     """
 
     before: Manifest
@@ -105,7 +105,7 @@ def _is_map(value: Data) -> bool:
 
 
 def _grew(before: Data, after: Data) -> bool:
-    """Whether there is a mapping with something in it where there was nothing."""
+    """Whether a non-empty mapping has appeared where there was nothing."""
     return before is None and _is_map(after) and bool(after)
 
 
@@ -119,10 +119,10 @@ class EditSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditRule(Documented):
-    """One outcome of an edit; the table of edits has the fields.
+    """One outcome of an edit; the table of edits says for which fields.
 
-    `removal` has the objects whose removal has this outcome, and why. The passing sample gives
-    another verdict or none.
+    `removal` says why removing an object has this outcome, or "" if it has not. The passing sample
+    results in another verdict or none.
     """
 
     verdict: Verdict

@@ -54,7 +54,7 @@ def _at(body: Data, path: Path) -> Data:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """When a row counts; `text` goes on from "when"."""
+    """When a row applies; `text` continues a sentence after "when"."""
 
     text: str
     holds: Callable[[Difference], bool]
@@ -76,8 +76,8 @@ RUNNING = Condition(
 class EditRow:
     """A field of a kind, and the outcome of an edit of it under some conditions.
 
-    `path` are keys, * for any key or index, and stands for all that is below it. Of several rows
-    for a difference the first counts whose conditions all hold. `rule` is what reports it.
+    `path` is a sequence of keys (* is any key or index) and covers everything below it. Of several
+    rows for a difference, the first whose conditions all hold applies. `rule` is what reports it.
     """
 
     kinds: tuple[GroupKind, ...] = ()  # empty: any
@@ -90,7 +90,7 @@ class EditRow:
     source: str
 
     def covers(self, edit: Edit, path: Path) -> bool:
-        """Whether a difference is one of these."""
+        """Whether the row applies to the difference at a path."""
         if self.kinds and edit.before.group_kind not in self.kinds:
             return False
         if len(path) < len(self.path):

@@ -30,12 +30,12 @@ class Sample:
 class Rule(Documented):
     """One check over one rendered object.
 
-    `kinds` is empty for every kind, or in a kind's folder for that kind alone. `about` are keys,
-    texts or parts of them, however they are capitalized and with dashes or dots for underscores: an
-    object without any of them cannot break the rule, which does not run then. It is empty where
-    none tells. `spec` is the position in a job spec that usually decides it. A `per_pod` rule
-    says of each pod template what follows from the template itself, whatever its role, count and
-    neighbours are: of templates that are alike it says the same.
+    An empty `kinds` means every kind or, in a kind's folder, that kind alone. `about` are parts of
+    keys or texts, matched in any case and with dashes or dots for underscores: the rule only runs
+    on an object that has one of them, as no other can break it (empty: any object may). `spec` is
+    the position in a job spec that usually decides it. A `per_pod` rule depends on nothing but the
+    pod template itself, not on its role, its replicas or its neighbours, so that its findings are
+    the same for equal templates.
     """
 
     kinds: tuple[GroupKind, ...] = ()
@@ -65,7 +65,7 @@ class Rule(Documented):
 
     @property
     def near_misses(self) -> tuple[Sample, ...]:
-        """What resembles that which fails, and passes."""
+        """Samples that resemble the failing one, but pass."""
         return tuple(
             self._sample(sample, "fails_in") for sample in self.samples.get("near_misses", ())
         )
@@ -85,7 +85,7 @@ class _Fields(TypedDict, total=False):
 
 
 def error(key: str, **fields: Unpack[_Fields]) -> Callable[[Check], Rule]:
-    """A check as a rule of its name; `data/<key>.yaml` has its words and samples."""
+    """Make a check an error rule of the same name; `data/<key>.yaml` has its texts and samples."""
     return lambda check: _rule(key, check, Severity.ERROR, fields)
 
 
@@ -104,7 +104,7 @@ def defined_in(module: Mapping[str, object]) -> tuple[Rule, ...]:
 
 
 def united(rules: Iterable[Rule]) -> dict[str, Rule]:
-    """Return rules by their ids. The parts that one has in several kinds become a single rule."""
+    """Return rules by ID. The parts that a rule has for several kinds become a single rule."""
     parts: dict[str, list[Rule]] = {}
     for rule in rules:
         parts.setdefault(rule.id, []).append(rule)

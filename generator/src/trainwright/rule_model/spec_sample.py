@@ -1,8 +1,8 @@
-"""A rule in a job spec: lines that break it and lines that do not, as people write them.
+"""Samples of a rule in a job spec: lines that break it and lines that do not, as people write them.
 
-`specs/TW718.yaml` has those of a rule that users of specs meet, whether it looks at files, rendered
-objects or edits. They stand among the lines of an ordinary job, which
-`tests/generator/rules/test_spec_samples.py` has.
+A rule that users of specs can meet has a file such as `specs/TW718.yaml`, whether it looks at
+files, rendered objects or edits. Its lines belong in an ordinary job, the rest of which is in
+`tests/generator/rules/test_spec_samples.py`.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class Hit:
 
     `spec` is the position in the job spec that decides it ("/resources/gpu"), so that the finding
     can point at the authored line; the rule's own `spec` is used when it is empty. `also` are
-    further positions in it that the message speaks of.
+    further positions in the job spec that the message mentions.
     """
 
     pointer: str
@@ -95,9 +95,9 @@ class Subject(ObjectBody):
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """Every key and every text of the object, and of what its pods have from elsewhere.
+        """Every key and every text of the object, and of what its pods take from other objects.
 
-        A runtime has the pod templates of a TrainJob, for example, and a ConfigMap the script.
+        The pod templates of a TrainJob, for example, are in a runtime, and a script in a ConfigMap.
         """
         elsewhere = [
             template.body

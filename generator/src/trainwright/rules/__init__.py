@@ -1,1 +1,1 @@
-"""What is true of any Kubernetes object, one family of rules per file."""
+"""Rules for Kubernetes objects of any kind, one family per file."""

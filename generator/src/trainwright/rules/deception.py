@@ -1,4 +1,4 @@
-"""Text that says something else than people see."""
+"""Text that says something other than what people see."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def deceives(said: str) -> str:
 
 
 def in_lines(lines: Iterable[tuple[Location, str]], subject: str = "") -> Iterator[Finding]:
-    """Lines of a file, comments too, with what people do not see."""
+    """Yield a finding for each given line, comments too: all have text that people do not see."""
     rule = deceptive_text
     for place, line in lines:
         yield Finding(
@@ -61,7 +61,7 @@ def elsewhere(
 
 
 def in_spec(data: Mapping[str, Data]) -> Iterator[Hit]:
-    """What no object shows of a spec: its description, reasons of waivers, names of files."""
+    """Yield deceptive text in what is in no object: description, reasons of waivers, file names."""
     for pointer, value in scalars({key: data[key] for key in _UNRENDERED & data.keys()}):
         shown = pointer.parts[:1] != ("files",) or pointer.parts[-1] == "from"
         if shown and isinstance(value, str) and (message := deceives(value)):

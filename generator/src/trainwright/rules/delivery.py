@@ -1,7 +1,8 @@
-"""What applies training objects: Applications, Kustomizations and HelmReleases that let them run.
+"""GitOps objects that apply training, and have to let it run: Applications, Kustomizations and
+HelmReleases.
 
-These rules are about such objects only when they hold training: when training objects are beside
-them, or when they name what Trainwright renders.
+These rules only concern such an object if it is known to apply training: if training objects are
+beside it, or if it names what Trainwright renders.
 """
 
 from __future__ import annotations

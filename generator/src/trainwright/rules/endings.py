@@ -1,4 +1,4 @@
-"""How a run begins together and ends: gangs, containers that never end, disruptions, deadlines."""
+"""How runs start and end: gangs, containers that never end, disruptions, deadlines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The families of rules, and what they find in an object: those of its kind, and of any kind."""
+"""The families of rules, those for any kind and those for one, and what they find in an object."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def run(subject: Subject) -> Iterator[tuple[Rule, Hit]]:
     distinct = subject.distinct
     for rule in concerning(subject):
         if rule.per_pod and distinct is not subject:
-            # Masters and workers are mostly alike, and mostly there is nothing to say of them.
+            # Masters and workers are mostly alike and break no rule: one look is enough then.
             for _ in rule.run(distinct):
                 break
             else:

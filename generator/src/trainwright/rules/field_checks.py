@@ -1,4 +1,4 @@
-"""Kinds of checks of one mapping of an object: what its fields hold, and which exclude each other.
+"""Functions that make checks of a mapping: what its fields hold, and which exclude each other.
 
 A value of a wrong type, and a required field that is missing, are left to the schema.
 """
@@ -34,7 +34,7 @@ class FieldCheck:
 
 
 def about(*fields: str) -> Callable[[Check], Check]:
-    """Mark a check as one of some fields."""
+    """Mark a check as one that concerns only these fields."""
     return lambda check: FieldCheck(fields, check)
 
 
@@ -44,7 +44,7 @@ def is_about(check: Check, body: Mapping[str, Data]) -> bool:
 
 
 def unwrapped(check: Check) -> Check:
-    """A check as it is made where its fields are known to be there."""
+    """Return the bare check, for use where its fields are known to be there."""
     return check.check if isinstance(check, FieldCheck) else check
 
 
@@ -78,7 +78,7 @@ def each_between(field: str, low: int, high: int) -> Check:
 
 
 def formed(field: str, form: Form) -> Check:
-    """A text of a form; of an empty one, `filled` speaks."""
+    """Check that a text has a form; an empty one is left to `filled`."""
     return _each(field, form.problem)
 
 
@@ -126,7 +126,7 @@ def _words(words: str) -> str:
 
 
 def filled(*fields: str) -> Check:
-    """Fields that are not empty where they are there."""
+    """Check that fields are not empty if they are there."""
     empty = _with("is empty", lambda body, field: field in body and _is_empty(body[field]), fields)
     return about(*fields)(empty)
 
@@ -164,7 +164,7 @@ def exactly_one(*fields: str) -> Check:
 
 
 def at_most_one(*fields: str) -> Check:
-    """Fields that exclude each other."""
+    """Check that at most one of the fields is there."""
 
     @about(*fields)
     def check(body: Mapping[str, Data]) -> Iterator[Problem]:
@@ -179,7 +179,7 @@ def _there(body: Mapping[str, Data], fields: tuple[str, ...]) -> list[str]:
 
 
 def only_where(field: str, other: str, *values: Data, needed: bool = False) -> Check:
-    """A field that goes with some values of another, and is `needed` there."""
+    """Check that a field is there only with some values of another, and always if `needed`."""
     wanted = " or ".join(map(_shown, values))
 
     @about(field, other)
@@ -207,7 +207,7 @@ def relative(field: str) -> Check:
 
 
 def file_inside(field: str) -> Check:
-    """A relative path that does not begin as the folders of the kubelet do."""
+    """Check that a path is relative, and does not begin as the folders of the kubelet do."""
 
     def problem(path: str) -> str:
         if path.startswith("/"):
@@ -237,7 +237,7 @@ def _upwards(path: str) -> str:
 
 
 def addresses(field: str, *others: str) -> Callable[[int], Check]:
-    """An IP address, or each in a list, by the minor version: earlier ones take zeros in front."""
+    """Check IP addresses, one or a list, for a minor version: earlier ones accept leading zeros."""
 
     def check(minor: int) -> Check:
         def problem(value: str) -> str:
@@ -279,7 +279,7 @@ def at_most(field: str, longest: int) -> Check:
 
 
 def not_negative(field: str) -> Check:
-    """An amount that is at least nothing."""
+    """Check that an amount is not negative."""
 
     @about(field)
     def check(body: Mapping[str, Data]) -> Iterator[Problem]:
@@ -322,6 +322,6 @@ _MAKERS: Mapping[str, Callable[..., Check]] = {
 
 
 def made(row: Sequence[Data]) -> Check:
-    """The check that a row of data has: its kind, a field, and what that kind takes further."""
+    """Return the check of a row of data: the kind of check, a field, and further arguments."""
     kind, *arguments = row
     return _MAKERS[kind](*arguments)

@@ -18,7 +18,7 @@ _JOBS = tuple(kind.group_kind for kind in SERVED.values() if kind.immutable_temp
 
 
 def _closed(subject: Subject, row: Behaviour) -> Iterator[str]:
-    """Why a cluster does not have what a feature gate opens."""
+    """Yield why a cluster does not have what a feature gate enables."""
     environment = subject.environment
     version = environment.kubernetes_version
     if not row.is_on(version, environment.kubernetes_features):

@@ -1,4 +1,4 @@
-"""What GitOps engines make of a run-to-completion object: re-created, retrained, out of sync."""
+"""What GitOps engines do to run-to-completion objects: re-create, train again, show out of sync."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def leaving(metadata: Mapping[str, Data], gitops: GitOps | None = None) -> Depar
     """
     if gitops and gitops.engine != "none" and gitops.prune == "confirm":
         return Departure.KEPT  # no wiring of ours prunes then
-    engine = gitops.engine if gitops else "none"  # one does not read what is for the other
+    engine = gitops.engine if gitops else "none"  # neither reads what is meant for the other
     annotations, labels = mapping(metadata.get("annotations")), mapping(metadata.get("labels"))
     options = sync_options(annotations) if engine != "flux" else frozenset[str]()
     kept = "disabled" in (annotations.get(_PRUNE), labels.get(_PRUNE)) and engine != "argocd"
@@ -87,7 +87,7 @@ def stays_until(manifest: Manifest, environment: Environment | None) -> str:
 
 
 def ended_by(manifest: Manifest, environment: Environment | None) -> str:
-    """The command that ends an object that leaves git; empty where its engine prunes it."""
+    """Return the command that ends an object once removed from git; "" if its engine prunes it."""
     how = leaving(manifest.metadata, environment.gitops if environment else None)
     if how is Departure.CONFIRMED:
         return confirmation(manifest.name, environment)
@@ -122,7 +122,7 @@ def training_is_hook(subject: Subject) -> Iterator[Hit]:
 
 
 def _trains(subject: Subject) -> bool:
-    """Whether a Job has ranks or accelerators, as other Jobs have not."""
+    """Whether a Job trains: unlike other Jobs, it has ranks or accelerators."""
     indexed = subject.spec.get("completionMode") == "Indexed"
     return indexed or any(template.accelerators for template in subject.templates)
 
@@ -167,7 +167,7 @@ def _wave(manifest: Manifest) -> int:
 
 
 def referred_objects(subject: Subject) -> Iterator[tuple[GroupKind, str, str]]:
-    """Kind and name of what has to be there first, and where the object refers to it."""
+    """Yield kind and name of each object that has to exist first, and where this one names it."""
     refers = SERVED[subject.kind].refers
     for needed in refers(subject.manifest) if refers else ():
         yield needed.kind, needed.name, needed.pointer
@@ -195,8 +195,8 @@ _VOLUMES = {
     "secret": (SECRET, "secretName"),
 }
 _VALUES = {"secretKeyRef": SECRET, "configMapKeyRef": CONFIGMAP}
-# Argo CD sorts what it knows before custom resources even inside a wave, and among those the
-# name of the kind decides. A claim that waits for its first pod would block a wave of its own.
+# Even inside a wave, Argo CD sorts built-in kinds before custom resources, and those by the name of
+# their kind. A claim that waits for its first pod would block a wave of its own.
 _AFTER_ITSELF = (LOCALQUEUE, *RUNTIMES)
 _NEEDED = frozenset((SERVICEACCOUNT, SECRET, CONFIGMAP, PERSISTENTVOLUMECLAIM, *_AFTER_ITSELF))
 

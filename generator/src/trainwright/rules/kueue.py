@@ -56,7 +56,7 @@ def unknown_queue(subject: Subject) -> Iterator[Hit]:
         yield Hit(pointer, f'the queue "{queue}" is none of {", ".join(sorted(queues))}')
 
 
-# The integration of each kind, of which there are some that Kueue's own configuration leaves out.
+# Kueue's integration for each kind; some of them are not in Kueue's default configuration.
 INTEGRATIONS = {
     kind.group_kind: upstream(kind.integration) for kind in SERVED.values() if kind.integration
 }

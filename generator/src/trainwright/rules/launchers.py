@@ -1,4 +1,4 @@
-"""Launchers whose command lines have to name the other nodes, as no operator sets them."""
+"""Launchers whose command lines have to name the other nodes, because no operator does."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def launcher_nodes_mismatch(subject: Subject) -> Iterator[Hit]:
 
 
 def _torchrun(subject: Subject, container: Container) -> str:
-    """torchrun where its own option is wrong if anything is: an operator says it otherwise."""
+    """Return "torchrun" if its own --nnodes is a number; otherwise, an operator sets it."""
     told = options(container).get("nnodes", "")
     return "torchrun" if subject.kind in _TOLD and told.isdigit() and torchruns(container) else ""
 

@@ -1,4 +1,4 @@
-"""Mounts in the place of others: what a container runtime cannot mount, and what drivers need."""
+"""Mounts inside others, mounts that a container runtime cannot make, and what drivers need."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Mount:
 
     @property
     def is_file(self) -> bool:
-        """Whether it is one key of a ConfigMap or Secret, whose keys have no folders."""
+        """Whether the mount is a single key of a ConfigMap or Secret, by its subPath."""
         part = text(self.body.get("subPath")).rstrip("/")
         for kind in _KEYED:
             source = mapping(self.volume.get(kind))
@@ -78,7 +78,7 @@ def _read(template: PodTemplate) -> Iterator[list[_Mount]]:
 
 
 def _inside(mounts: list[_Mount]) -> Iterator[tuple[_Mount, _Mount]]:
-    """Each mount that is inside others, with the innermost of them."""
+    """Yield each mount that is inside others, with the innermost of those."""
     for mount in mounts:
         around = [
             other for other in mounts if other.path and mount.path.startswith(f"{other.path}/")
@@ -87,8 +87,8 @@ def _inside(mounts: list[_Mount]) -> Iterator[tuple[_Mount, _Mount]]:
             yield mount, max(around, key=lambda other: len(other.path))
 
 
-# Folders that the kernel fills: nothing can be made there to mount on. What a pod takes of its
-# node is there already.
+# Folders that the kernel fills: no mount point can be created there. What a pod mounts from its
+# node exists already.
 _OF_THE_KERNEL = ("/proc", "/sys")
 _OF_DEVICES = "/dev"
 

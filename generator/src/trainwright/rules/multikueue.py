@@ -1,4 +1,4 @@
-"""MultiKueue: jobs that run on another cluster, to which nothing but the job itself is copied."""
+"""MultiKueue: jobs that run on another cluster, to which only the job itself is copied."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _mirrored(subject: Subject) -> bool:
 
 
 def _referred(subject: Subject) -> Iterator[tuple[GroupKind, str, str]]:
-    """Kind, name and place of each object that the pods of a job need."""
+    """Yield kind and name of each object that a job's pods need, and where they refer to it."""
     for kind, name, pointer in referred_objects(subject):
         if name and kind != LOCALQUEUE:
             yield kind, name, pointer

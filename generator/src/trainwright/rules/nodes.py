@@ -1,4 +1,4 @@
-"""Whether the nodes of a pool hold a pod, and all pods: their CPU, memory, and local disk."""
+"""Whether a pod fits a node of a pool, and all pods its nodes: CPU, memory, and local disk."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _amount(resource: str, amount: Decimal) -> str:
 
 
 def _short(amounts: Amounts, pool: Pool) -> dict[str, str]:
-    """What of a pod no node of a pool has, by resource, and how much is missing."""
+    """Return a message for each resource of which a pod requests more than a node has."""
     return {
         name: f"a pod requests {_amount(name, amounts[name])}, a node of the pool {pool.name} has "
         f"{_plain(name, has)}: {_plain(name, amounts[name] - has)} missing"
@@ -105,7 +105,7 @@ def _crowded(amounts: Amounts, pods: int, pool: Pool) -> str:
 
 
 def _counted(amounts: Amounts, pods: int, pool: Pool) -> bool:
-    """Whether the accelerators alone are too few, which is another rule."""
+    """Whether the accelerators alone are too few, which another rule reports."""
     needed = amounts.get(pool.resource, Decimal()) * pods
     return bool(pool.resource and pool.capacity is not None and needed > pool.capacity)
 

@@ -78,9 +78,9 @@ def _security(body: Mapping[str, Data]) -> Mapping[str, Data]:
 class Check:
     """One check: the Kubernetes minor version that introduced it, and the pods exempt from it.
 
-    `demands` is true where a pod fails by what it lacks. Pods of Windows are exempt since the minor
-    `windows`, those in a user namespace since the minor `hostUsers`. A check of `restricted`
-    may take the place of one of `baseline`, in `overrides`.
+    `demands` is true if a pod fails by what it lacks. Windows pods are exempt since the minor
+    version `windows`, those in a user namespace since `user_namespace`. A check of `restricted`
+    may replace one of `baseline`, named in `overrides`.
     """
 
     id: str
@@ -105,9 +105,9 @@ class Check:
 
 
 def violations(template: PodTemplate, level: str, minor: int) -> Iterator[Hit]:
-    """Every field by which a namespace that enforces a level refuses the pods of a template.
+    """Yield every field for which a namespace that enforces a level refuses the pods of a template.
 
-    Of a template that another object completes, nothing is said about what it lacks.
+    What is missing is not reported for a template that another object completes.
     """
     pod = _Pod(template, level, minor)
     for check in _checks(level, minor, whole=not template.partial):
@@ -119,7 +119,7 @@ def violations(template: PodTemplate, level: str, minor: int) -> Iterator[Hit]:
 def _authored(pod: _Pod, pointer: str) -> Pointer:
     """Return the job spec's field that a field of a pod comes from; empty if unknown."""
     inside = Pointer(pointer.removeprefix(pod.pointer) if pointer.startswith(pod.pointer) else "")
-    if inside and not inside.parts[0].endswith("ontainers"):  # a TrainJob has one beside its pod
+    if inside and not inside.parts[0].endswith("ontainers"):  # a TrainJob has one outside its pod
         return authored.of_pod(inside, pod.spec)
     for container in pod.containers:
         if pointer.startswith(f"{container.pointer}/"):
@@ -190,7 +190,7 @@ _HANDLERS = (
 
 
 def _handler_hosts(pod: _Pod) -> Iterator[Hit]:
-    """The kubelet sends what a probe or hook asks for, to any host that it names."""
+    """Yield hosts in probes and hooks: the kubelet would send requests to any host they name."""
     for container in pod.containers:
         for handler in _HANDLERS:
             for way in ("httpGet", "tcpSocket"):
@@ -439,7 +439,7 @@ CHECKS = (
         windows=25,
         overrides="seccompProfile_baseline",
     ),
-    # Which alone is stricter than its baseline: it holds in user namespaces too.
+    # Unlike the baseline check that it overrides, this one holds in user namespaces too.
     Check(
         id="procMount_restricted",
         level=RESTRICTED,

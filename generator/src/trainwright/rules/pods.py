@@ -52,7 +52,7 @@ _WAIT = re.compile(r"\bwait\b")
 
 
 def _forwards(script: str) -> bool:
-    """Whether a script waits for what it started, and passes signals on."""
+    """Whether a script traps signals to pass them on, and then waits for what it started."""
     trap = _TRAP.search(script)
     return bool(trap and _WAIT.search(script, trap.end()))
 
@@ -83,7 +83,7 @@ def failure_is_hidden(subject: Subject) -> Iterator[Hit]:
 
 
 def _script(container: Container) -> tuple[str, str]:
-    """How a container starts a shell, and what is run by it: a text, or a script at hand."""
+    """Return how a container starts a shell, and the text or known script that the shell runs."""
     words = container.command_line
     if not words or not SHELLS.fullmatch(words[0]):
         return "", ""
@@ -128,7 +128,7 @@ def _repeated(pairs: Sequence[tuple[str, str]], what: str, spec: Pointer) -> Ite
             yield Hit(pointer, f"{what} {name!r} is there {times} times", spec)
 
 
-# Devices, what the kernel says, sockets and drivers: each node has its own, and shall have.
+# Devices, kernel information, sockets and drivers, which are meant to differ from node to node.
 _OF_THE_NODE = re.compile(r"/(dev|proc|sys|run|var/run|home/kubernetes/bin)(/|$)")
 
 
@@ -171,7 +171,7 @@ def spot_without_checkpoints(subject: Subject) -> Iterator[Hit]:
 
 
 def on_spot(subject: Subject, template: PodTemplate) -> str:
-    """Why the pods are sure to run on spot nodes, or nothing."""
+    """Return why the pods are on spot nodes or may be preempted, or "" if nothing says so."""
     if any(pool.spot for pool in subject.environment.pools.values()):
         pools = candidates(subject, template)
         if pools and all(pool.spot for pool in pools):
@@ -188,7 +188,7 @@ _PREEMPTED = re.compile(r"^(?!non)(?:.{0,60}-)?(?:preempt[ai]ble|spot|interrupti
 
 
 def _required(template: PodTemplate) -> dict[str, str]:
-    """The labels of nodes that an affinity requires, where it leaves no choice."""
+    """Return the node labels that an affinity requires with a single value, and no alternative."""
     at = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     terms = mappings(dig(template.spec, *at, "nodeSelectorTerms"))
     return {

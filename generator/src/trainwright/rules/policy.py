@@ -1,4 +1,4 @@
-"""What counts: findings after the environment's severities and people's waivers."""
+"""The findings that remain after an environment's severities and people's waivers."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class JobFindings:
 def apply_policy(
     environment: Environment, jobs: Iterable[JobFindings], today: str, *, whole: bool
 ) -> tuple[Finding, ...]:
-    """The findings that remain, and those about the waivers themselves.
+    """Return the findings that remain, and those about the waivers themselves.
 
-    `today` is an ISO date. Waivers in environment.yaml are called unused only when the `whole`
-    environment was looked at.
+    `today` is an ISO date. Waivers in environment.yaml are only reported as unused if the
+    `whole` environment was checked.
     """
     used: set[Waiver] = set()
     findings: list[Finding] = []

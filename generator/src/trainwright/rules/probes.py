@@ -1,4 +1,4 @@
-"""Probes and hooks of containers: what the API server takes, and what they do to a training."""
+"""Probes and hooks of containers: what the API server accepts, and how they affect training."""
 
 from __future__ import annotations
 

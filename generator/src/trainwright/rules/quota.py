@@ -1,4 +1,4 @@
-"""Whether a job fits what it is sent to: a pool, a queue of Kueue, the quota of its namespace."""
+"""Whether a job fits its pool, its Kueue queue, and the quota of its namespace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trainwright.specs.capacity import nodes, pool_shortages, shortage
 
 
 def asked(subject: Subject) -> dict[str, int]:
-    """How many of each accelerator all pods of an object hold at once."""
+    """Return how many of each accelerator all pods of an object hold at once."""
     held: Counter[str] = Counter()
     for template in subject.templates:
         held.update({name: n * template.replicas for name, n in template.accelerators.items()})
@@ -68,7 +68,7 @@ def _from(pool: Pool, subject: Subject, total: int) -> int:
 
 
 def _short(total: int, per_node: int, pool: Pool) -> str:
-    """Why a pool is too small, or nothing."""
+    """Return why a pool is too small, or "" if it is not."""
     return next((short.message() for short in pool_shortages(pool, per_node, total)), "")
 
 

@@ -1,4 +1,4 @@
-"""Every rule, in the order of their ids: those of each kind, and what is true of any kind."""
+"""All rules in the order of their IDs, those of each kind and those for any kind."""
 
 from __future__ import annotations
 

@@ -20,12 +20,13 @@ from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.fabrics import nics
 
-# A device of one has two cores, each with a process; one process drives all chips of the other.
+# Accelerators without one process each: a Neuron device has two cores with a process each, and one
+# process drives all TPU chips.
 # https://awsdocs-neuron.readthedocs-hosted.com/en/latest/about-neuron/arch/neuron-hardware/trn1-arch.html
 # https://docs.pytorch.org/xla/master/learn/pytorch-on-xla-devices.html
 _UNPAIRED = frozenset({"aws.amazon.com/neuron", "google.com/tpu"})
 _RDMA = "/dev/infiniband"
-# What device plugins call such cards.
+# How device plugins name RDMA cards.
 _CARD = re.compile(
     r"rdma|infiniband|(?:^|[/_.-])(?:hca|ib)(?:[/_.-]|\d|$)|roce|mlnx|hostdev", re.IGNORECASE
 )
@@ -119,7 +120,7 @@ _OTHER_CHIPS = ("tpu", "neuron")
 
 
 def _gpus(subject: Subject, template: PodTemplate) -> Iterator[str]:
-    """By which resource or claim a pod has GPUs."""
+    """Yield each resource or claim by which a pod has GPUs."""
     yield from (
         name for name in template.accelerators if not any(chip in name for chip in _OTHER_CHIPS)
     )
@@ -133,7 +134,7 @@ def _gpus(subject: Subject, template: PodTemplate) -> Iterator[str]:
 
 
 def _device_classes(subject: Subject, names: Mapping[str, str]) -> Iterator[str]:
-    """The classes of devices that a claim of a pod asks for, where its definition is known."""
+    """Yield the device classes that a pod's claim requests, if the claim's definition is known."""
     for field, kind in _CLAIM_KINDS.items():
         for manifest in subject.around.by_kind.get(kind, ()) if names[field] else ():
             if manifest.name == names[field]:
@@ -188,7 +189,7 @@ def _d03_shm(subject: Subject) -> Iterator[Hit]:
 
 
 def _d03_volumes(subject: Subject) -> Iterator[Hit]:
-    """Other volumes in memory, which are charged to the container that writes to them, too."""
+    """Check other in-memory volumes too: they count against the container that writes to them."""
     for template in subject.templates:
         main = template.main
         shm = template.shm[0] if template.shm else ""
@@ -224,7 +225,7 @@ def shm_exceeds_memory(subject: Subject) -> Iterator[Hit]:
 
 
 def _processes(template: PodTemplate) -> tuple[int | None, str]:
-    """How many processes a pod is told to start, and where that is said."""
+    """Return how many processes a pod is told to start (None: not told), and where."""
     if template.processes_at:
         return count(template.processes), template.processes_at
     main = template.main
@@ -302,7 +303,7 @@ def incomplete_fabric_settings(subject: Subject) -> Iterator[Hit]:
                 yield Hit(container.pointer, message)
 
 
-# Variables by which libraries use a fabric, or do without one.
+# Variables that tell libraries to use a fabric, or to do without one.
 _ON = {
     "NCCL_IB_HCA": "",
     "FI_PROVIDER": r"efa|verbs|cxi|opx",

@@ -32,7 +32,7 @@ def _served(template: PodTemplate) -> str:
 
 
 def _listening(subject: Subject) -> dict[str, list[PodTemplate]]:
-    """The pods of each role that has a port; on one machine each of them is a service."""
+    """Return the pods of each role with a port; on one machine, each of them is a service."""
     by_role: dict[str, list[PodTemplate]] = {}
     for template in subject.pod_templates:
         if template.serves and any(c.ports for c in template.trains):

@@ -1,4 +1,4 @@
-"""What a run saves and reads: whether it outlives a pod, and whether it can be there at all."""
+"""What a run saves and reads: whether it outlives the pod, and whether it can exist at all."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def checkpoints_in_the_container(subject: Subject) -> Iterator[Hit]:
 
 
 def _retries(subject: Subject) -> int:
-    """How many retries a manifest that people wrote asks for; none where it is rendered."""
+    """Return how many retries a hand-written manifest asks for, or 0 for a rendered one."""
     limits = (
         subject.spec.get("backoffLimit"),
         dig(subject.spec, "runPolicy", "backoffLimit"),
@@ -75,7 +75,7 @@ _REMOTE = re.compile(r"\b(?:s3|gs|gcs|abfss?|az|hdfs|oci|hf)://|push_to_hub|nfs"
 
 
 def _keeps(template: PodTemplate, container: Container) -> bool:
-    """Whether a container that trains on accelerators has anywhere to save what outlives it."""
+    """Whether a container can save what outlives it; True if it does not train on accelerators."""
     volumes = (volume_of(template, mount) for mount in container.mounts)
     if any("emptyDir" not in v and not _READ_ONLY_KINDS & v.keys() for v in volumes):
         return True
@@ -85,7 +85,7 @@ def _keeps(template: PodTemplate, container: Container) -> bool:
     return not trains or named or bool(template.claimed or _REMOTE.search(words))
 
 
-# Folders that programs write to, beside those of checkpoints.
+# Settings that name a folder which programs write to, other than those for checkpoints.
 _CACHES = frozenset(
     ("hf_home", "hf_datasets_cache", "hf_hub_cache", "huggingface_hub_cache", "transformers_cache")
     + ("torch_home", "xdg_cache_home", "tmpdir", "wandb_dir", "triton_cache_dir", "mlflow_home")
@@ -139,7 +139,7 @@ def _closed(subject: Subject, mount: Mapping[str, Data], volume: Mapping[str, Da
 
 
 def _modes(subject: Subject, volume: Mapping[str, Data]) -> list[str]:
-    """The access modes of the claim of a volume, where it is known."""
+    """Return the access modes of a volume's claim; empty if the claim is not known."""
     name = text(dig(volume, "persistentVolumeClaim", "claimName"))
     if not name:
         return []
@@ -184,7 +184,7 @@ def _is_empty(template: PodTemplate, mount: Mapping[str, Data]) -> bool:
     return "emptyDir" in volume_of(template, mount) and not filled
 
 
-# What a hub is asked for: the names of options and variables, and how its names are formed.
+# Options and variables that name what to download from a hub, and the form of names there.
 _FROM_HUB = re.compile(r"(?:^|_)(?:model|dataset)(?:_name|_id|_name_or_path)?$")
 _OF_HUB = re.compile(
     r"(?!(?:models?|data|datasets?|checkpoints?|outputs?)/)[A-Za-z0-9][\w.-]*/[\w.-]+"
@@ -210,14 +210,14 @@ def downloads_into_the_container(subject: Subject) -> Iterator[Hit]:
 
 
 def _downloaded(container: Container) -> Iterator[str]:
-    """What is named as a hub names models and data sets: `owner/name`, and no file or folder."""
+    """Yield models and data sets that are named as on a hub: `owner/name`, no file or folder."""
     for setting in settings(container):
         value = setting.value
         if _FROM_HUB.search(setting.name) and _OF_HUB.fullmatch(value) and not _FILE.search(value):
             yield value
 
 
-# Families whose files a hub gives to those alone who have accepted a licence.
+# Gated models: a hub only gives their files to users who have accepted a licence.
 _GATED = re.compile(
     r"(?:meta-llama/|google/(?:gemma|paligemma|medgemma)|stabilityai/stable-diffusion-3|"
     r"black-forest-labs/FLUX\.1-dev|CohereForAI/|CohereLabs/|bigcode/starcoder|"

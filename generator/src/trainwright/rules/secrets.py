@@ -1,4 +1,4 @@
-"""Credentials that stand in a manifest, found by name, by known form and by entropy.
+"""Credentials written in a manifest, found by name, by known form and by entropy.
 
 No message ever contains the value.
 """
@@ -32,7 +32,7 @@ def inline_credential(subject: Subject) -> Iterator[Hit]:
         yield from _in_files(subject)
     containers = _containers(subject)
     metadata = (words(above.get(field)) for _, above in _described(subject) for field in _FIELDS)
-    # A line of its own between them, which ends whatever a text before it begins.
+    # A line between the texts ends whatever the one before it begins.
     if not suspicious("\n-\n".join((*map("\n".join, metadata), *map(written, containers)))):
         return
     yield from _in_metadata(subject)
@@ -65,7 +65,7 @@ def _shaped(data: Data, at: Pointer) -> Iterator[Container]:
 
 
 def in_spec(data: Mapping[str, Data]) -> Iterator[Hit]:
-    """Credentials in what of a spec no object shows: reasons of waivers, descriptions, the rest."""
+    """Yield credentials in what no object has of a spec, such as reasons of waivers."""
     for pointer, value in leaves({k: v for k, v in data.items() if k not in _RENDERED}):
         for item in value if isinstance(value, list) else [value]:
             if (credential := kind(text(item))) and not _is_rendered(pointer.parts):
@@ -73,11 +73,11 @@ def in_spec(data: Mapping[str, Data]) -> Iterator[Hit]:
 
 
 def _is_rendered(at: tuple[str, ...]) -> bool:
-    """Whether an object shows the value of a container beside the job's."""
+    """Whether a value is one of an init container or sidecar that the rendered objects have."""
     return at[0] in _CONTAINERS and bool(_RENDERED & {*at[2:3]})
 
 
-# Fields whose values are found in the objects themselves, of a job and of a container beside it.
+# Fields of a job, or of a container beside it, whose values are checked in the rendered objects.
 _RENDERED = frozenset({"annotations", "args", "command", "entrypoint", "env", "flags", "labels"})
 _CONTAINERS = ("initContainers", "sidecars")
 
@@ -178,7 +178,7 @@ def _in_words(subject: Subject, words: tuple[str, ...], pointer: str) -> Iterato
     for index, word in enumerate(words):
         flag = _FLAG.fullmatch(word) if word.startswith("-") else None
         name, value = (flag.group(1), flag.group(2)) if flag else ("", word)
-        if value is None:  # --token VALUE: the value is found as the next word, by this name
+        if value is None:  # --token VALUE: the next word is the value
             following = words[index + 1] if index + 1 < len(words) else ""
             value = "" if following.startswith("-") or kind(following) else following
         credential = kind(value) or together.get(index, "")

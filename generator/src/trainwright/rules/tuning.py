@@ -95,7 +95,7 @@ def efa_without_huge_pages(subject: Subject) -> Iterator[Hit]:
                 )
 
 
-# What libraries read, and what is written for some of it.
+# The variables that libraries read, and misspellings of some of them.
 _VARIABLES = (Path(__file__).parent / "data" / "library-variables.txt").read_text("utf-8")
 _LINES = [line.split() for line in _VARIABLES.splitlines() if not line.startswith("#")]
 _MEANT = {words[0]: words[2] for words in _LINES if words[1:2] == ["for"]}
@@ -120,7 +120,7 @@ def misspelt_library_variable(subject: Subject) -> Iterator[Hit]:
 
 @lru_cache(maxsize=1024)
 def _meant(name: str) -> str:
-    """The variable that a name is a misspelling of, if it is one."""
+    """Return the variable that a name is a misspelling of, or "" if it is not one."""
     if name in _MEANT or name in _KNOWN or not name.startswith(_PREFIXES):
         return _MEANT.get(name, "")
     near = get_close_matches(name, _KNOWN, n=1, cutoff=0.84)
@@ -198,7 +198,7 @@ def _per_process(container: Container) -> Iterator[tuple[str, int]]:
 
 
 def _counts_workers(option: Setting, names: Collection[str]) -> bool:
-    """Whether an option is of a data loader, also one of Hydra: data.num_workers=8."""
+    """Whether an option is a data loader's, also if given to Hydra: data.num_workers=8."""
     last = option.shown.rpartition(".")[2].lstrip("-").replace("-", "_")
     return option.name in names or last in names
 

@@ -17,7 +17,7 @@ from trainwright.rules.api_server import Cluster
 from trainwright.rules.api_server.pods import annotation_problems
 from trainwright.specs import authored
 
-_NAME = Pointer("/name")  # of the job, where none of its fields says it
+_NAME = Pointer("/name")  # the job's, for what none of its fields sets
 
 
 @error("TW739", spec=Pointer("/name"), per_pod=True)
@@ -39,7 +39,7 @@ _POD, _CONTAINER = api_server.named("PodSpec"), api_server.named("Container")
 
 
 def _cluster(subject: Subject) -> Cluster:
-    """The cluster that an object is for, whose own schema knows the words of its own kinds."""
+    """Return an object's cluster; it is `worded` if the kind's schema lists allowed values."""
     manifest = subject.manifest
     return _for(subject.environment.kubernetes_version, manifest.api_version, manifest.kind)
 

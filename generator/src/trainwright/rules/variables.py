@@ -1,4 +1,4 @@
-"""Variables: whether those in command lines are there, and whether each has one value."""
+"""Variables: whether those in command lines are defined, and whether each has just one value."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def _in_values(container: Container, given: tuple[str, ...]) -> Iterator[Hit]:
 
 
 def _references(word: str) -> Iterator[str]:
-    """The variables that a text refers to as $(NAME), but for those of Services."""
+    """Yield the variables that a text refers to as $(NAME), except those of Services."""
     for match in _REFERENCE.finditer(word) if "$(" in word else ():
         if not match.group().startswith("$$") and not _OF_SERVICES.fullmatch(match.group(1)):
             yield match.group(1)
 
 
 def _referred(container: Container) -> Iterator[str]:
-    """The variables in a command line, but for those in a shell's script: they are commands."""
+    """Yield the variables in a command line, but not in a shell script: $() is a command there."""
     words = container.command_line
     shell = bool(words) and bool(SHELLS.fullmatch(words[0]))
     for index, word in enumerate(words):

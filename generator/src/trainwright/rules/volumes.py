@@ -1,4 +1,4 @@
-"""Volumes and their mounts: what is mounted is there, and what is there is mounted."""
+"""Volumes and their mounts: every mount has its volume, and every volume is mounted."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""A recorded run in another state, or operated otherwise, and nothing else of today in it.
+"""A recorded run with another state or other operational fields, and nothing else changed.
 
-What the edit changes under today's tool is laid onto the recorded bytes: a three-way merge whose
-base and one side are rendered from what the record says, and whose other side is the record.
+What the edit changes in today's rendering is laid onto the recorded bytes: a three-way merge whose
+base is rendered from the record, one side from the record with the edit, and whose other side is
+the recorded files.
 """
 
 from __future__ import annotations

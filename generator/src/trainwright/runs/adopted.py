@@ -1,8 +1,8 @@
-"""Runs that were there before git had them: environments/<env>/adopted/<job>.yaml.
+"""Runs that existed before git had them: environments/<env>/adopted/<job>.yaml.
 
-Such a file holds an object of the cluster. It is a source as the job's spec is, and the first run
-of the job is the object as it stands there, whatever the spec would render: what is rendered is a
-copy, so that a reviewer sees the object in a diff, and nothing that was not derived is believed.
+Such a file holds an object of the cluster. It is a source like the job's spec, and the job's first
+run is the object exactly as written there, whatever the spec would render. The rendered file is a
+copy of it, so that a reviewer sees the object in a diff, and only derived files are trusted.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Adopted:
         return target in (self.kind.name, AS_IT_IS.name)
 
     def values(self, target: str) -> str:
-        """What of the chart's values the object has: Argo CD finds the folders of runs by them."""
+        """The chart values that the object has: Argo CD finds the folders of runs by this file."""
         return yamlio.dump({"target": target, "fullnameOverride": self.name})
 
     @property
@@ -98,7 +98,7 @@ def is_adopted(path: str) -> bool:
 
 
 def read(reader: Reader, file: JobFile, environment: Environment) -> Reading:
-    """The object that a job has adopted, or what is wrong with its file."""
+    """Return the object that a job has adopted (None: no file), or what is wrong with its file."""
     where = path(file)
     if not reader.tree.kind(where):
         return None
@@ -122,7 +122,7 @@ def read(reader: Reader, file: JobFile, environment: Environment) -> Reading:
 
 
 def unfit(manifest: Manifest, environment: Environment) -> Iterator[tuple[str, str]]:
-    """What keeps an object from being a run of an environment, each with its pointer."""
+    """Yield why an object cannot be a run of an environment, each reason with its pointer."""
     if trains(manifest) is None:
         yield "/kind", f"{manifest.title} is not a training workload"
         return

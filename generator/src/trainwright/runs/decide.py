@@ -1,4 +1,4 @@
-"""How it is decided what happens to a job, by what is written and recorded of it."""
+"""Deciding what happens to a job, from its sources and its record."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from trainwright.specs import files
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.merge import DEFAULTS
 
-# Who applies a run is no part of its name: a new one would have the name of the one that there is.
+# Who applies a run is not part of its name: a new run would have the same name as the current one.
 _APPLYING = "gitops"
 
 
 def decide(sources: Sources, record: Record | None, ledger: Ledger) -> Decision:
-    """What happens to a job whose sources are sound."""
+    """Return what happens to a job whose sources are valid."""
     job = sources.job
     adopted = sources.adopted.name if record is None and sources.adopted else ""
     if adopted and not _is_run_again(job, adopted, ledger):
@@ -73,7 +73,7 @@ def begun_after(replaced: str, decision: Decision, sources: Sources) -> Decision
     now; the run may have ended.
     """
     if sources.adopted is not None and not replaced:
-        return decision  # the first run, which takes no other's place
+        return decision  # the first run, which replaces no other
     if decision.state == "finished":  # under a name that the ledger has
         return replace(decision, replaces=replaced)
     if decision.step is Step.ADOPT:
@@ -129,9 +129,9 @@ def asks(sources: Sources, record: Record) -> bool:
 
 
 def overtakes(sources: Sources, record: Record) -> bool:
-    """Return whether a line of the job's own file asks for another run, or for this one otherwise.
+    """Return whether a line of the job's own file asks for another run, or for changes to this one.
 
-    A record that is in no commit then counts for nothing: its run has not begun.
+    An uncommitted record is then ignored, because its run has not begun.
     """
     return asks(sources, record) or bool(edited_operation(record, sources))
 
@@ -151,7 +151,7 @@ def _continued(sources: Sources, record: Record, ledger: Ledger) -> Decision:
         state = "cancelled"  # its objects are gone: only its own file starts it again
     if state in ENDED:
         return Decision(step=Step.END, name=name, state=state, record=record)
-    # What rendering has not held yet is laid onto the run, as far as is known without rendering.
+    # As far as is known without rendering, edits that are not held yet are laid onto the run.
     adjusted = state != record.state or not {*edited_operation(record, sources)} <= {*record.held}
     step = Step.ADJUST if adjusted else Step.KEEP
     held = _behind(sources, record, dict.fromkeys(record.held, ""))
@@ -161,9 +161,9 @@ def _continued(sources: Sources, record: Record, ledger: Ledger) -> Decision:
 def settled(
     decision: Decision, sources: Sources, untaken: Mapping[str, str], *, changed: bool
 ) -> Decision:
-    """Return the decision once it is known which fields of operation a run does not take, and why.
+    """Return the decision once it is known which operational fields a run does not take, and why.
 
-    `changed` says whether anything of the run is rendered otherwise.
+    `changed` says whether any of the run's files is rendered differently.
     """
     assert decision.record is not None
     step = Step.ADJUST if changed else Step.KEEP
@@ -218,8 +218,8 @@ def _operated_alike(sources: Sources, record: Record) -> frozenset[str]:
 
 
 def _ordered(sources: Sources, record: Record, at: Pointer) -> Location:
-    """The line under which the order of a mapping's keys changed: keys stand as the lowest layer
-    that has them writes them.
+    """Return the line of the mapping whose order of keys changed. Each key stands where the lowest
+    layer that has it puts it.
     """
     *below, own = sources.spec.layers
     was, now = (list(lookup(data, at) or ()) for data in (record.job, own.data))
@@ -229,7 +229,7 @@ def _ordered(sources: Sources, record: Record, at: Pointer) -> Location:
 
 
 def _facts(sources: Sources, record: Record) -> tuple[Mapping[str, Data], Mapping[str, Data]]:
-    """The facts of a run and those of today that another version may have recorded of it, too."""
+    """Return the facts of a run, and those of today without what its record could not have."""
     job, environment = sources.job, sources.environment
     try:
         run = recorded_job(record, sources.spec, environment, job.source)
@@ -237,13 +237,13 @@ def _facts(sources: Sources, record: Record) -> tuple[Mapping[str, Data], Mappin
         return record.environment, identity.facts(job, environment)
     unknown = identity.unrecorded_facts(record.environment, run.job, run.environment)
     then = identity.known_facts(record.environment, run.job)
-    # An edit of the job's own operation is no change around it.
+    # An edit of the job's own operational fields is not a change in its surroundings.
     job = with_operation(job, operated(run.job))
     return then, identity.facts(job, environment, without=unknown)
 
 
 def _stated(sources: Sources, pointer: Pointer) -> Location:
-    """The line of environment.yaml that says so, or else that of defaults.yaml."""
+    """Return the line of environment.yaml that sets a value, or else the one of defaults.yaml."""
     shared = [layer.document for layer in sources.spec.layers if layer.label == DEFAULTS]
     writers = (d for d in (sources.document, *shared) if pointer in d.places)
     return next(writers, sources.document).place(pointer)

@@ -23,7 +23,7 @@ class Step(enum.StrEnum):
 
     BEGIN = "begin"  # a new run, rendered from what the sources say now
     KEEP = "keep"  # the recorded run, byte for byte
-    ADJUST = "adjust"  # the recorded run, in another state, or operated otherwise
+    ADJUST = "adjust"  # the recorded run, with another state or other operational fields
     END = "end"  # cancelled or finished: nothing to apply
     ADOPT = "adopt"  # the object that is in the cluster already, as it is
 
@@ -32,10 +32,10 @@ class Step(enum.StrEnum):
 class Decision:
     """A job's step, and the run that it leads to.
 
-    `name` is the object's. `record` is what is recorded before the step, `state` what the run is in
-    after it. `held` says what the run is behind. `unasked` is a run that begins since the ledger
-    lost the finished one, and not by the job's own file. `replaces` is the object of the run whose
-    place one that begins takes.
+    `name` is the object's. `record` is the record before the step, `state` the run's state after
+    it. `held` are the changes that the run does not have. `unasked` is set for a run that begins
+    only because the ledger has lost the finished one, not by the job's own file. `replaces` is the
+    object of the run that a new run replaces.
     """
 
     step: Step
@@ -54,13 +54,13 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """What is written about a job now: its own file's data, all layers merged, its environment."""
+    """The current sources of a job: its own file's data, all layers merged, and its environment."""
 
     spec: Layered
     job: Job
     environment: Environment
     document: Document  # of environment.yaml
-    adopted: Adopted | None = None  # what the job's first run is, where that was there before
+    adopted: Adopted | None = None  # the job's first run, if it existed before the job
 
     @property
     def own(self) -> Mapping[str, Data]:
@@ -80,5 +80,5 @@ class Sources:
 
     @property
     def digest(self) -> str:
-        """What of the job's own file a run is remembered by."""
+        """The digest of the job's own file by which the ledger remembers a run."""
         return meaning.digest(self.own, self.job.run)

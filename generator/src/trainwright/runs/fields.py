@@ -1,6 +1,6 @@
-"""What an edit of a field of a job does to its run: a row for every field people can write.
+"""What an edit of a job's field does to its run: a row for every field that people can write.
 
-docs/fields.md is this table. A row stands for all that is below its field.
+docs/fields.md is this table. A row covers everything below its field.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _OF_THE_FILE = (
         "extends", Effect.NEW_RUN, Effect.REFUSED, "Where what is inherited then means another run."
     ),
 )
-# What does not decide what is trained, but when, for how long, and by what name people look for it.
+# Operational fields decide not what is trained, but when, for how long, and how people look it up.
 _OPERATION = (
     JobField("queue", note="Kueue takes another one as long as the run waits in its queue."),
     JobField(
@@ -69,7 +69,7 @@ _OPERATION = (
     JobField("annotations", note="Those of the object alone."),
     JobField("lattice.priority"),
 )
-# What an edit of any other field does not do: begin a new run, and hold where the line is shared.
+# Exceptions: an edit of any other field begins a new run, or is held where the line is shared.
 _UNLIKE_OTHERS = (
     *(JobField(row.name, Effect.OPERATION, Effect.NEXT_RUN, row.note) for row in _OPERATION),
     JobField("files", note="So does an edit of a file that is named there with `from`."),
@@ -95,7 +95,7 @@ def _job() -> Iterator[JobField]:
 JOB = tuple(_job())
 
 
-# What a file says about itself, or about its findings: nothing of it reaches a run.
+# What a file says about itself, or about its findings; none of it affects a run.
 ABOUT_THE_FILE = frozenset(row.name for row in JOB if row.own is Effect.NONE) | {"name"}
 STATE = "state"
 OPERATION = {
@@ -104,12 +104,12 @@ OPERATION = {
 
 
 def operation(path: Pointer) -> str:
-    """Return the field of operation that a path is of, or nothing for a field of training."""
+    """Return the operational field that a path is in, or "" if it decides what is trained."""
     return next((name for name, at in OPERATION.items() if path.within(at)), "")
 
 
 def is_trained(path: Pointer) -> bool:
-    """Return whether a path is of a field that decides what is trained."""
+    """Return whether a path is in a field that decides what is trained."""
     return not path.within(f"/{STATE}") and not operation(path)
 
 
@@ -119,7 +119,7 @@ def operated(job: Job) -> dict[str, Any]:
 
 
 def with_operation(job: Job, values: Mapping[str, Any]) -> Job:
-    """Return the job with other values of some fields of operation."""
+    """Return the job with other values of some operational fields."""
     changed: dict[str, Any] = {}
     for name, value in values.items():
         field, *below = _ATTRIBUTES[name]
@@ -143,7 +143,7 @@ def _default(name: str) -> Any:
 
 
 UNTOUCHED = {name: _default(name) for name in OPERATION}
-# What a run is not named by: where its spec was found, what that says about itself, and its state.
+# What has no part in a run's name: where its spec is, what that says of itself, and its state.
 UNNAMED = frozenset(
     field.name
     for field in fields(Job)

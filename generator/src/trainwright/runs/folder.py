@@ -1,4 +1,4 @@
-"""What lies in a rendered folder: the record of each run, and the list that GitOps applies."""
+"""The content of a rendered folder: the record of each run, and the list that GitOps applies."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RenderedFolder(Owner):
 
     @property
     def hashes(self) -> Mapping[str, str]:
-        """Digest of every file by its path in the folder: empty for a link, or what is no file."""
+        """The digest of every file by its path in the folder; "" for a link or what is no file."""
         return {name: self._digest(name) for name in self.tree.files(self.path)}
 
     def record(self, job: str) -> Record | None:
@@ -94,7 +94,7 @@ class RenderedFolder(Owner):
         )
 
     def unclaimed(self, job: str) -> str:
-        """The object that a job's folder has files of, and no record; empty where there is none."""
+        """Return the object whose files are in a job's folder without a record, or "" if none."""
         folder = f"{self.path}/{job}"
         there = [self.tree.kind(f"{folder}/{name}") for name in (RECORD_FILE, VALUES_FILE)]
         if there != ["", "file"]:
@@ -135,7 +135,7 @@ class RenderedFolder(Owner):
 
     @property
     def sums(self) -> Mapping[str, Mapping[str, str]]:
-        """SHA-256 sums of what was rendered, by job and file name."""
+        """The SHA-256 sums of the rendered files, by job and file name."""
         return {job: record.files for job, record in self.records.items()}
 
     @property

@@ -1,4 +1,4 @@
-"""Names: one run, one immutable object name."""
+"""The names of runs: each run has one object name, which never changes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ MAX_NAME = 63  # a DNS label, RFC 1035; pods and services are named after the ob
 
 
 def spec_hash(job: Job, environment: Environment, replaced: str = "") -> str:
-    """SHA-256, in hex, of everything that decides what a run trains and where.
+    """Return the SHA-256, in hex, of everything that decides what a run trains and where.
 
     That is the effective spec, and those facts of the environment that its kind renders. Order
-    of keys, comments, defaults that are spelled out and other spellings of the same argument or
-    amount make no difference. Neither do facts that only annotate the object, or say where it is.
+    of keys, comments, explicit defaults and other spellings of the same argument or amount make no
+    difference. Neither do facts that only annotate the object, or say where it is.
 
-    `replaced` is the object of the run whose place this one takes: a spec that goes back to what it
-    was is another run, while the object of the earlier one may still be in the cluster.
+    `replaced` is the object of the run that this one replaces: a spec that goes back to what it was
+    is another run, because the object of the earlier one may still be in the cluster.
     """
     canonical = meaning(job, environment)
     decisive = _decisive(job, environment)
@@ -49,19 +49,19 @@ def is_of(job: str, name: str) -> bool:
 
 
 def meaning(job: Job, environment: Environment) -> dict[str, Data]:
-    """What a job means, as plain data: equal for two specs that train the same.
+    """Return what a job means, as plain data that is equal for two specs that train the same.
 
     Empty values are left out, so that a field added to the spec later leaves existing names alone.
-    Fields of operation are left out, but for the nodes that a queue leaves to its flavors.
+    Operational fields are left out, except for the nodes that a queue leaves to its flavors.
     """
     placed = _decisive(job, environment)
     job = canonical(with_operation(job, UNTOUCHED))
     fields = _canonical(job, UNNAMED | {"pool", "flags", "flag_style", "files", "roles"})
-    if job.files:  # wherever their bytes are written
+    if job.files:  # the bytes, wherever they come from
         fields["files"] = {file.name: [file.digest, file.mode] for file in job.files}
     if job.flags:
         fields["flags"] = flag_arguments(job.flags, job.flag_style)
-    if job.pool:  # what it leads to, by whatever name
+    if job.pool:  # what it stands for, not its name
         fields["pool"] = placed["pools"][job.pool.name]
     if "resources" in fields:
         fields["resources"] = _amounts(fields["resources"])
@@ -84,10 +84,10 @@ def _amounts(resources: Mapping[str, Data]) -> dict[str, Data]:
 
 
 def facts(job: Job, environment: Environment, without: Collection[Fact] = ()) -> dict[str, Data]:
-    """What a run takes with it of its environment, in the shape of environment.yaml.
+    """Return what a run records of its environment, in the shape of environment.yaml.
 
     That is what its rendered bytes depend on, where its object is, and who applies it. Defaults
-    are written out: what a run is must not depend on what a later version takes for one.
+    are written out: a run must not depend on the defaults of a later version.
     """
     located = {"namespace": environment.namespace, "gitops": _gitops(environment)}
     return located | _decisive(job, environment, without)

@@ -1,10 +1,10 @@
 """The list of manifests that GitOps applies, laid out so that branches of other jobs merge.
 
-Without a list a GitOps engine would take every YAML file for an object, the values files too. In a
-plain list, a merge of two branches that change neighbouring lines keeps what one of them took out
-(`merge=union`), or stops. So each recorded run has a line of its own above its manifests and an
-empty one below, which stay while the record does: a branch that retires a run and one that adds a
-job next to it change lines that do not touch. The list says nothing but what the records say.
+Without a list, a GitOps engine would take every YAML file for an object, even the values files. In
+a plain list, merging two branches that change neighbouring lines either restores what one of them
+removed (`merge=union`) or conflicts. So each recorded run has a line of its own above its manifests
+and an empty one below, which stay as long as the record: a branch that retires a run and one that
+adds a job next to it change lines that do not touch. The list follows from the records alone.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _BEGINS, _ENDS = "resources: [", "]"
 
 
 def written(environment: str, runs: Runs, copies: Iterable[str] = ()) -> str:
-    """Exactly the manifests, with the jobs in order, and the copies of objects of one's own.
+    """Return the list: the manifests, in the order of jobs, and copies of hand-written objects.
 
-    What a target renders that is not a Kubernetes object is not for a GitOps engine either. The
-    brackets are there since `resources:` with nothing below it is refused as empty.
+    Rendered files that are not Kubernetes objects are left out, as no GitOps engine can apply them.
+    The brackets are there because `resources:` with nothing below it is refused as empty.
     """
     lines = [_head(environment), "apiVersion: kustomize.config.k8s.io/v1beta1\n"]
     lines += ["kind: Kustomization\n", f"{_BEGINS}\n"]

@@ -32,12 +32,12 @@ def inherited(data: Spec) -> dict[str, Data]:
 
 
 def asked(record: Record, own: Spec, chosen: Mapping[str, Spec], spec: Spec, same: Same) -> bool:
-    """Whether the lines of the job's own file that changed mean another run.
+    """Whether the changed lines of the job's own file ask for another run.
 
-    `own` is what the file says now, `spec` what that comes to with all it inherits, `chosen` by key
-    what a line that chooses layers (`extends`, `pool`, the pool of a role) brings with it. A line
-    counts where it changed and the effective value with it: a default that is spelled out, a value
-    that moved to a base as it is, or a base under another name asks for nothing.
+    `own` is what the file says now, `spec` the effective spec with all that it inherits, and
+    `chosen`, by key, what a line that selects layers (`extends`, `pool`, the pool of a role) brings
+    in. A changed line only counts if the effective value has changed too: an explicit default, a
+    value that moved to a base as it is, or a base under another name asks for nothing.
     """
     changed = _changed(record.job, recorded(own))
     for line in _BASES:
@@ -61,7 +61,7 @@ def operated(record: Record, own: Spec) -> tuple[Pointer, ...]:
 
 
 def with_operation(record: Record, own: Spec, spec: Spec, names: Collection[str]) -> Spec:
-    """Return the spec of a run with what the job's own file changed of some fields of operation."""
+    """Return a run's spec with the job's own changes to some operational fields."""
     paths = (path for path in operated(record, own) if operation(path) in names)
     return _taken(record.spec, spec, paths)
 
@@ -105,7 +105,7 @@ def says_the_same(one: Spec, other: Spec) -> bool:
 def digest(own: Spec, run: int) -> str:
     """Return the SHA-256, in hex, of what the job's own file says of a run, and of its number.
 
-    State and operation are left out: what has finished stays so, whatever is written of them.
+    State and operational fields are left out: a finished run stays finished, whatever they say.
     """
     written: Data = {key: value for key, value in recorded(own).items() if key != STATE}
     for path in OPERATION.values():
@@ -124,10 +124,10 @@ def digest(own: Spec, run: int) -> str:
 def attributed(
     record: Record, own: Spec, spec: Spec, held: Collection[str] = ()
 ) -> tuple[dict[str, Data], dict[str, Data]]:
-    """`job` and `inherited` such that the same effective spec is told apart as it is written now.
+    """Return `job` and `inherited` for the same effective spec, split as it is written now.
 
     What moved between the job's file and its base belongs to where it is now: a later change of
-    the base is then another job's, and is held. Fields of operation that are `held` stay as they
+    the base is then not the job's own, and is held. Operational fields that are `held` stay as they
     are recorded.
     """
     job: Data = recorded(own)
@@ -141,7 +141,7 @@ def attributed(
             continue
         in_place = not is_trained(path)
         if in_place and _at(job, path) is not _ABSENT:
-            continue  # what lies below it decides nothing, and is there again when it goes
+            continue  # the inherited value has no effect, and comes back when this goes
         value = _at(spec if in_place else record.spec, path)
         if not isinstance(value, Mapping):
             inherited = _with(inherited, path.parts, value)
@@ -149,7 +149,7 @@ def attributed(
 
 
 def _changed(old: Spec, new: Spec) -> list[Pointer]:
-    """Where two specs differ, in the order of the new one."""
+    """Return where two specs differ, in the order of the new one."""
     return [difference.path for difference in differences(old, new, ORDERED)]
 
 

@@ -37,12 +37,12 @@ class Record:
     `environment` the facts of its environment that decide rendered bytes, in the shape of
     environment.yaml. `files` are SHA-256 sums of the rendered files by name: none when the run is
     cancelled or finished. `objects` are those files' Kubernetes objects, as "group/Kind/name".
-    `held` are fields of operation in which the job's own file differs from `job`, and which the
-    live object does not take. `source` is the SHA-256 of the job's own file: while it is the same,
+    `held` are operational fields in which the job's own file differs from `job`, and which the live
+    object does not take. `source` is the SHA-256 of the job's own file: while it is the same,
     nothing has to be compared.
-    `replaces` is the object of the run whose place it took, which its own name depends on.
-    `adopted` is a run whose object was there before its job, and has a name of its own.
-    `comment` says of which file; it is empty in a record that was not read from one.
+    `replaces` is the object of the run that this one replaced, on which its own name depends.
+    `adopted` marks a run whose object existed before its job, and has a name of its own.
+    `comment` names the job's file; it is empty in a record that was not read from one.
     """
 
     object: str
@@ -85,16 +85,16 @@ class Record:
         return int(self.spec.get("run") or 1)
 
     def ended(self, state: State) -> Record:
-        """The same run when nothing of it is left to apply."""
+        """Return the record of the run once nothing of it is left to apply."""
         return replace(self, state=state, held=(), files={}, objects=())
 
 
 @dataclass(frozen=True, slots=True)
 class RunFiles:
-    """The rendered files of a run, where they are kept: in a folder of a tree.
+    """The rendered files of a run, in the folder of a tree where they are kept.
 
     `sums` are SHA-256 sums by name, `intact` says whether each file is there as it was rendered,
-    `here` whether they are where they belong, and not only in git's history.
+    `here` whether they are where they belong, rather than only in git's history.
     """
 
     tree: Tree
@@ -126,7 +126,7 @@ class Recorded:
 
 
 def objects(manifests: Iterable[Manifest]) -> tuple[str, ...]:
-    """What a record lists of rendered objects: "kubeflow.org/PyTorchJob/llm-1a2b3c4d"."""
+    """Return rendered objects as a record lists them: "kubeflow.org/PyTorchJob/llm-1a2b3c4d"."""
     return tuple("/".join(filter(None, (m.identity[0], m.kind, m.name))) for m in manifests)
 
 
@@ -178,12 +178,12 @@ def _sorted(data: Data, ordered: Container[str] = ()) -> Data:
 def parse(raw: bytes) -> Record | None:
     """Return the record in a file, or None if it is not exactly what Trainwright wrote there.
 
-    A record decides what goes on training: one that was edited, or merged line by line, is not
-    believed.
+    A record decides what keeps training: one that was edited, or merged line by line, is not
+    trusted.
     """
     try:
         data: Data = json.loads(raw)
-        if b"\\ud" in raw.lower():  # half of a pair is no text that can be written again
+        if b"\\ud" in raw.lower():  # half a surrogate pair cannot be written again
             json.dumps(data, ensure_ascii=False).encode()
         if not schema.run_record().accepts(data):
             return None

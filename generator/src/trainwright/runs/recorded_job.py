@@ -67,7 +67,7 @@ def edited_job(recorded: RecordedJob, sources: Sources, names: Collection[str]) 
 
 
 def edited_operation(record: Record, sources: Sources) -> tuple[str, ...]:
-    """Return the fields of operation of which a job's own file changed the value of its run."""
+    """Return the operational fields in which a job's own file has changed the value of its run."""
     names = tuple(dict.fromkeys(map(operation, meaning.operated(record, sources.own))))
     if not names:
         return ()
@@ -81,7 +81,7 @@ def edited_operation(record: Record, sources: Sources) -> tuple[str, ...]:
 
 
 def job_of(record: Record, file: JobFile, environment: Environment) -> Job | None:
-    """The recorded spec as a job in an environment; None where this version does not accept it."""
+    """Return the recorded spec as a job in an environment, or None if this version refuses it."""
     about = {"apiVersion": API_VERSION, "kind": "JobSpec", "name": file.name}
     spec = Layered(data={**record.spec, **about}, layers=())
     accepted = schema.effective_job().accepts(without_nulls(spec.data))
@@ -89,10 +89,10 @@ def job_of(record: Record, file: JobFile, environment: Environment) -> Job | Non
 
 
 def began_in(record: Record, today: Environment) -> Environment:
-    """The environment as a run knows it: today's, with what is recorded of it."""
+    """Return the environment of a run: today's, with the recorded facts in their place."""
     facts = record.environment
     options = today.targets.get(record.target) or TargetOptions()
-    # What is recorded only where it is set.
+    # These are only recorded if they are set.
     options = replace(
         options,
         runtime="",

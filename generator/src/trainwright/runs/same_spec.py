@@ -1,4 +1,4 @@
-"""Whether two effective specs come to the same run, in whatever words they are written."""
+"""Whether two effective specs result in the same run, however they are written."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from trainwright.runs.fields import operated, with_operation
 from trainwright.specs import resolve
 from trainwright.specs.merge import Layered, without_nulls
 
-# Of both, whatever they would be called. The names begin differently, so that a text which has one
-# of them as it is cannot be equal under each to a reference.
+# Object names that both specs are rendered under. They begin differently, so that a text which
+# contains one of them literally cannot equal a reference to the name under both.
 _NAMES = ("run", "other")
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where both specs are rendered: all but what differs between them."""
+    """What both specs are rendered with: everything except what differs between them."""
 
     spec: Layered  # for what a file says about itself
     environment: Environment
@@ -47,7 +47,7 @@ class Surroundings:
             return True
         pairs = zip((one_job, other_job), specs, strict=True)
         if any(True for job, spec in pairs for _ in resolve.problems(job, spec, self.environment)):
-            return False  # of which nothing can be rendered
+            return False  # one of them cannot be rendered
         return all(self._rendered_alike(*pair) for pair in _operated_alike(one_job, other_job))
 
     def _mean_the_same(self, one: Job, other: Job) -> bool:
@@ -72,7 +72,7 @@ def _operated_alike(one: Job, other: Job) -> Iterator[tuple[Job, Job]]:
 def _rendered(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     """Return the chart values of a job under a given object name, with amounts in one notation.
 
-    The chart lays these values out, and adds nothing to them. Of files the digest is known.
+    The chart only lays out these values, and adds nothing to them. Files are compared by digest.
     """
     placeless = replace(job, state="active", files=())
     rendered: Data = values.build(placeless, environment, name)
@@ -84,8 +84,8 @@ def _rendered(job: Job, environment: Environment, name: str) -> dict[str, Data]:
 
 _EACH = "*"  # every key of a mapping, or item of a list
 _RESOURCES = tuple(("resources", kind, _EACH) for kind in ("requests", "limits"))
-# Where the chart's values have amounts. Anywhere else a text is what its reader makes of it: what
-# a driver takes for a size, for one.
+# Where the chart's values hold amounts. Elsewhere a text may mean anything to its reader, such as a
+# size to a driver.
 _OF_A_GROUP: tuple[tuple[str, ...], ...] = (
     *_RESOURCES,
     *(("initContainers", _EACH, *path) for path in _RESOURCES),

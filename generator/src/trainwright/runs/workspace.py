@@ -47,8 +47,8 @@ from trainwright.specs.own_objects import OwnObjects
 class ResolvedJob:
     """A job as far as it can be known without rendering it.
 
-    `sources` is None for a broken one, and `findings` say why. `record` is that of the run it has,
-    `decision` what follows from that; None where it was not asked for.
+    `sources` is None for a broken job, and `findings` say why. `record` is that of its run, and
+    `decision` what happens to the run; they are None if they were not asked for.
     """
 
     loaded: LoadedJob
@@ -73,7 +73,7 @@ def resolved(
     environment: Environment | None,
     adopted: adoption.Reading = None,
 ) -> ResolvedJob:
-    """A job in its environment, whatever run it has."""
+    """Return a job resolved in its environment, regardless of its run."""
     if loaded.spec is None or environment is None or document is None:
         return ResolvedJob(loaded=loaded, findings=loaded.findings)
     job = resolve.job(loaded.spec, environment, loaded.file.path)
@@ -103,7 +103,7 @@ class RunState(enum.StrEnum):
 
     @property
     def is_over(self) -> bool:
-        """Whether git wants nothing of it in the cluster any more."""
+        """Whether, by git, nothing of the run belongs in the cluster any more."""
         return self in (RunState.CANCELLED, RunState.RETIRED)
 
 
@@ -137,9 +137,9 @@ class Asking:
 class Workspace(Owner):
     """The specs of one folder or commit, each read once.
 
-    `rendered` is where the runs are kept, if not beside the specs; those of `earlier`, another
-    workspace, count where none is kept there. `kubernetes` is a minor version instead of each
-    environment's own.
+    `rendered` is where the runs are kept, if not beside the specs. Runs of another workspace,
+    `earlier`, are used where none are kept there. `kubernetes` is a minor version that replaces
+    each environment's own.
     """
 
     def __init__(
@@ -215,9 +215,9 @@ class Workspace(Owner):
         return environment
 
     def environment(self, name: str) -> Environment:
-        """An environment that is needed.
+        """Return an environment.
 
-        Raises SelectionError where there is none of that name, SourceError for a broken one.
+        Raise SelectionError if there is none of that name, SourceError if it is broken.
         """
         self.require(name)
         usable = self.sound(name)
@@ -226,7 +226,7 @@ class Workspace(Owner):
         return usable
 
     def require(self, name: str) -> None:
-        """Raise SelectionError for an environment that there is none of."""
+        """Raise SelectionError if there is no such environment."""
         if name not in self.survey.jobs:
             near = get_close_matches(name, self.survey.jobs, n=3, cutoff=0.6)
             listing = "see `trainwright list environments`"
@@ -234,7 +234,7 @@ class Workspace(Owner):
             raise SelectionError(f'there is no environment "{name}"; {hint}')
 
     def spec(self, file: JobFile) -> Layered:
-        """A job's merged spec, valid or not in its environment. Raises SourceError for none."""
+        """Return a job's merged spec, valid or not. Raise SourceError if it has none."""
         loaded = self.reader.job(file, self.loaded(file.environment))
         if loaded.spec is None:
             raise unusable(loaded.findings, file)
@@ -247,7 +247,7 @@ class Workspace(Owner):
 
     @tracked()
     def own_objects(self, environment: str) -> OwnObjects:
-        """The objects of one's own of an environment."""
+        """Return the hand-written objects of an environment."""
         return own_objects.read(self.reader, environment)
 
     def demand(self, job: Job) -> Demand:
@@ -264,7 +264,7 @@ class Workspace(Owner):
 
     @tracked()
     def job(self, file: JobFile) -> ResolvedJob:
-        """A job merged and resolved, with what happens to its run, once."""
+        """Return a job merged and resolved, with what happens to its run (cached)."""
         resolved_job, record = self.resolve(file), self.folder(file.environment).record(file.name)
         if resolved_job.sources is None:
             return replace(resolved_job, record=record)
@@ -291,7 +291,7 @@ class Workspace(Owner):
         return {file: self.job(file) for jobs in self.survey.jobs.values() for file in jobs}
 
     def resolve(self, file: JobFile) -> ResolvedJob:
-        """A job merged and resolved, whatever run it has."""
+        """Return a job merged and resolved, regardless of its run."""
         below = self.loaded(file.environment)
         loaded, adopted = self.reader.job(file, below), self.adopted(file)
         if adopted is not None:
@@ -307,8 +307,8 @@ class Workspace(Owner):
         """Return the run that a job has, as recorded here or in the `earlier` workspace, or else as
         its sources describe it; None if they are broken or there is no such job.
 
-        Where nothing is rendered beside the specs, their renderer elsewhere has begun a run
-        of what they say.
+        If nothing is rendered beside the specs, a renderer elsewhere is assumed to have begun a
+        run of what they say.
         """
         run = self.known(file)
         if run or not self.has(file):
@@ -348,12 +348,12 @@ class Workspace(Owner):
         return job if sound else None
 
     def active(self, file: JobFile) -> Job | None:
-        """A job that asks for resources, as its run has it."""
+        """Return the job as its run has it, or None if it asks for no resources."""
         return self.asking(file).job
 
     @tracked()
     def asking(self, file: JobFile) -> Asking:
-        """What a job asks for, once."""
+        """Return what a job asks for (cached)."""
         job = self.current_job(file)
         if job is None:
             resolved = self.job(file)
@@ -408,7 +408,7 @@ class Workspace(Owner):
         )
 
     def _job_run(self, file: JobFile, name: str, state: str, rendered: Record | None) -> JobRun:
-        """A run by the name of its object, of which there may be rendered files."""
+        """Return a run by its object's name; `rendered` is its record if it has rendered files."""
         target = rendered.target if rendered else ""
         if finished := self.ledger(file.environment).runs.get(name):
             over, outcome = RunState.RETIRED, finished.outcome
@@ -429,7 +429,7 @@ class Workspace(Owner):
         at_hand = run.files.intact and run.files.here
         if not (held and at_hand and self._says_the_same(file, record)):
             return False
-        # What was cancelled or has finished stays so, whatever state others would give it.
+        # A cancelled or finished run stays so, whatever state other layers would give it.
         if record.state in ENDED:
             return True
         own, below = record.job.get("state"), self._below(file.environment, record).get("state")
@@ -478,7 +478,7 @@ class Workspace(Owner):
         return job if same else None
 
     def _below(self, environment: str, record: Record) -> Mapping[str, Data]:
-        """Everything that lies below the own file of a recorded run's job, as it is now."""
+        """Return everything below the own file of a recorded run's job, merged as it is now."""
         extended = str(record.job.get("extends") or "")
         bases, below = self._bases(extended) or (), self.loaded(environment).layers
         pool = layers.chosen_pool(*(layer.data for layer in (*below, *bases)), record.job)

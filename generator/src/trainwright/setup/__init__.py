@@ -1,1 +1,1 @@
-"""A repository that starts, and one that is examined: `init` and `doctor`."""
+"""Setting up a repository, and examining one: `init` and `doctor`."""

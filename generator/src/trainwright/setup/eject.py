@@ -1,7 +1,7 @@
 """`eject`: what is rendered, as plain files that need nothing of Trainwright.
 
-The way back: no object differs from the one that is applied. Runs keep their values where the
-chart, which comes along, renders the same objects from them.
+This is the way back: no object differs from the one that is applied. Runs keep their values files
+if the chart, which comes along, renders the same objects from them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What takes more of a node or a cluster than its share: only where an environment allows it."""
+"""Settings that take more than a share of a node or cluster, which an environment has to allow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings import diagnostics as dx
 from trainwright.specs.merge import Layered
 
-# Layers that other people write than those who write environment.yaml.
+# Layers that may be written by people other than those who write environment.yaml.
 _OF_JOBS = frozenset({"defaults", "base", "job"})
 _HOST = ("hostNetwork", "hostIPC", "hostPID")
 _CONTAINERS = ("initContainers", "sidecars")  # of a spec, by name
@@ -38,7 +38,7 @@ def refused(name: str, at: Pointer, spec: Layered, environment: Environment) -> 
 
 
 def uses(data: Mapping[str, Data]) -> Iterator[tuple[str, Pointer]]:
-    """What is used, by its name in `allow`, and where."""
+    """Yield what a spec uses that has to be allowed, by its name in `allow`, and where."""
     for name in (*_HOST, "serviceAccountToken"):
         if data.get(name) is True:
             yield name, Pointer.of(name)
@@ -72,7 +72,7 @@ def opens_the_api(volume: Mapping[str, Data]) -> bool:
 
 
 def _uses_of_patch(data: Mapping[str, Data]) -> Iterator[tuple[str, Pointer]]:
-    """What a patch of the pod uses that needs permission, by its position."""
+    """Yield what a pod patch uses that has to be allowed, by its name in `allow`, and where."""
     spec = _PATCH / "spec"
     fields = {
         **{name: name for name in _HOST},

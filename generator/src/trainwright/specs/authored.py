@@ -1,4 +1,4 @@
-"""Where a job spec says what a rendered pod has: the line at which that is reported."""
+"""Where a job spec sets what a rendered pod has, so that findings can point at that line."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.documents.validation.kubernetes_fields import CONTAINER, POD, Place
 
-# Lists of a pod that a job has by name; and what is not written as a pod has it, item for item.
+# Lists of a pod that are mappings by name in a job, and fields whose items a job
+# does not write as a pod does.
 _BY_NAME = ("volumes", "volumeMounts", "volumeDevices", "env", "resourceClaims")
 _OTHERWISE = ("args", "command", "envFrom", "imagePullSecrets", "ports", "tolerations")
 
 
 def of_pod(at: Pointer, pod: Mapping[str, Data]) -> Pointer:
-    """Where a job has what is at a position in the spec of a pod; empty where it has no such
-    field. Containers have their own fields.
+    """Return the field of a job that sets a position in a pod's spec, or "" if none does.
+    Containers have their own fields.
     """
     return _field(at, pod, POD)
 
 
 def of_training(at: Pointer, container: Mapping[str, Data]) -> Pointer:
-    """Where a job has what is at a position in the container that trains."""
+    """Return the field of a job that sets a position in the container that trains."""
     if at.within("/resources/claims"):
         return Pointer("/resourceClaims")
     return _field(at, container, CONTAINER)

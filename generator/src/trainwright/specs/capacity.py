@@ -1,4 +1,4 @@
-"""Whether what is asked for fits what is finite: a node, a pool, a quota, a budget."""
+"""Whether the demand of jobs fits what is finite: a node, a pool, a quota, a budget."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Shortage:
 
 
 def pool_shortages(pool: Pool, per_node: int, altogether: int) -> Iterator[Shortage]:
-    """Why accelerators of a pool are too few for pods that are there at once."""
+    """Yield why the accelerators of a pool are too few for pods that run at once."""
     for need, has, is_per_node in (
         (per_node, pool.gpus_per_node, True),
         (altogether, pool.capacity, False),
@@ -62,7 +62,7 @@ class CapacityCheck:
     """Whether all active jobs of an environment fit something that is finite.
 
     `need` is the least they ask for, `most` the most; they differ for elastic jobs. `unknown`
-    counts jobs whose need cannot be said. `short_before` is what was missing before a merge.
+    counts jobs whose need is not known. `short_before` is what was missing before a merge.
     """
 
     what: str  # "pool h100", "queue team-nlp", "budget"

@@ -1,4 +1,4 @@
-"""Volumes, init containers and sidecars of a job: what contradicts itself or is not there."""
+"""Volumes, init containers and sidecars of a job: contradictions, and references to nothing."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _seen(job: Job) -> dict[str, str]:
 
 
 def _own_places(job: Job) -> Iterator[tuple[Pointer, Pointer, Mount]]:
-    """Each mount of the container that trains, where it is written, and of what."""
+    """Yield each mount of the container that trains, after where it is written and its volume."""
     for volume in job.volumes:
         at = Pointer.of("volumes", volume.name)
         for where, mount in volume.places:

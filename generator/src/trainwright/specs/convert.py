@@ -1,4 +1,4 @@
-"""Schema-valid data as values: a key is the field of its name, unless the model says otherwise."""
+"""Schema-valid data as dataclasses: a key is the field of its name, if no field says otherwise."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Read: TypeAlias = Callable[[Data], Any] | None  # None where data is the value a
 
 
 def value(kind: type[T], data: Mapping[str, Data], **given: Any) -> T:
-    """A dataclass of what is written, with the fields that something else decides."""
+    """Return a dataclass from data; `given` are the fields that the data does not decide."""
     return kind(**written(kind, data, given), **given)
 
 
 def written(kind: type, data: Mapping[str, Data], without: Container[str] = ()) -> dict[str, Any]:
-    """The fields of a dataclass that data has a value for, a null being none."""
+    """Return the fields of a dataclass for which data has a value; a null is none."""
     whole, by_key = _fields(kind)
     arguments = {name: read(data) for name, read in whole}
     for key, item in data.items():
@@ -44,7 +44,7 @@ _Field: TypeAlias = tuple[str, tuple[str, ...], Read]  # its name, further keys,
 
 @cache
 def _fields(kind: type) -> tuple[list[tuple[str, Callable[[Data], Any]]], dict[str, list[_Field]]]:
-    """The fields that are read from all of a mapping, and the others by their first key."""
+    """Return the fields that are read from a whole mapping, and the others by their first key."""
     hints = get_type_hints(kind)
     whole, by_key = [], defaultdict(list)
     for field in fields(kind):
@@ -59,7 +59,7 @@ def _fields(kind: type) -> tuple[list[tuple[str, Callable[[Data], Any]]], dict[s
 
 
 def _read(hint: Any, *, ordered: bool = False) -> Read:
-    """How a value of a type is made of data; an `ordered` mapping gives its items as they stand."""
+    """Return how to read a type from data (None: as it is); `ordered` mappings keep their order."""
     origin, arguments = get_origin(hint), get_args(hint)
     if isinstance(hint, type) and is_dataclass(hint):
         return partial(value, hint)

@@ -36,10 +36,10 @@ class Range:
 class Demand:
     """What one job or many together ask for, or the difference between two such demands.
 
-    `nodes` and `gpus` are held at once. `hours` are GPU-hours, every attempt that has a deadline of
-    its own counted to its full duration: a bound, and no forecast. `cost` is in the currency of the
-    pools' prices. Jobs whose hours nothing bounds, and those whose pool has no price, are in
-    neither sum but counted. `pools` has the same for each pool, "" being none.
+    `nodes` and `gpus` are held at once. `hours` are GPU-hours, with every attempt that has its own
+    deadline counted in full: a bound, not a forecast. `cost` is in the currency of the pools'
+    prices. Jobs of unbounded hours, and those whose pool has no price, are not in these sums, but
+    counted in `unbounded` and `unpriced`. `pools` has the same for each pool ("" for no pool).
     """
 
     nodes: Range = Range()
@@ -73,7 +73,7 @@ class Demand:
         )
 
     def of(self, pool: str) -> Demand:
-        """What of it a pool has to have."""
+        """Return the part of the demand on one pool."""
         return self.pools.get(pool, NOTHING)
 
     def holding(self, other: Demand) -> Demand:

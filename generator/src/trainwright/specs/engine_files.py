@@ -1,5 +1,5 @@
-"""Files beside the rendered ones by which a GitOps engine changes, or leaves out, what it applies,
-and by which a forge leaves out what reviewers read.
+"""Files beside the rendered ones by which a GitOps engine changes or omits what it applies, or by
+which a forge hides changes from reviewers.
 
 Argo CD merges `.argocd-source*.yaml` into the source of an application, and takes a folder for a
 chart by a name that ends with Chart.yaml:
@@ -7,8 +7,8 @@ https://argo-cd.readthedocs.io/en/stable/user-guide/parameters/#store-overrides-
 https://github.com/argoproj/argo-cd/blob/master/util/app/discovery/discovery.go
 Kustomize refuses a folder with two kustomizations. Flux leaves out what a `.sourceignore` of any
 folder names: https://github.com/fluxcd/pkg/blob/main/sourceignore/sourceignore.go
-Argo CD clones with git, which converts files on their way to the disk, as `.gitattributes` has it.
-By the same file GitHub and GitLab show no diff, or fold it:
+Argo CD clones with git, which converts files as `.gitattributes` says when it checks them out.
+The same file makes GitHub and GitLab hide a diff, or fold it:
 https://docs.github.com/en/repositories/working-with-files/managing-files/customizing-how-changed-files-appear-on-github,
 https://docs.gitlab.com/user/project/merge_requests/changes/#collapse-generated-files
 """
@@ -39,9 +39,10 @@ _READ_BY_NAME = {
     "{name}: nothing is applied",
     r".*Chart\.yaml": "Argo CD takes a folder with {name} for a Helm chart",
 }
-# Of a run and of what lists them; a pattern that spares these spares the others as well.
+# The files of a run, and the list of runs; a pattern that matches none of these matches no other.
 _FILES = ("kustomization.yaml", "{job}/{job}.yaml", "{job}/{target}.yaml", "{job}/values.yaml")
-# https://git-scm.com/docs/gitattributes: of these git writes other bytes than the commit holds.
+# Attributes by which git writes other bytes than are committed:
+# https://git-scm.com/docs/gitattributes
 _MACRO = "[attr]"
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*+)"(.*)')
 _SPECIAL = re.compile(r"[*?\[]")
@@ -54,7 +55,7 @@ _SHOWS = re.compile(
 
 
 def findings(tree: Tree, jobs: Mapping[str, Sequence[JobFile]]) -> Iterator[Finding]:
-    """Each file that changes what an engine makes of the rendered files of an environment."""
+    """Yield a finding for each file that changes what an engine makes of the rendered files."""
     rendered = {
         f"{ENVIRONMENTS}/{name}/{RENDERED}": [file.name for file in files]
         for name, files in jobs.items()
@@ -73,7 +74,7 @@ def findings(tree: Tree, jobs: Mapping[str, Sequence[JobFile]]) -> Iterator[Find
 
 
 def hidden(tree: Tracked, jobs: Mapping[str, Sequence[JobFile]]) -> Iterator[Finding]:
-    """The lines of `.gitattributes` by which reviewers do not see changes of specs or manifests."""
+    """Yield `.gitattributes` lines that hide changes of specs or manifests from reviewers."""
     macros = _macros(tree, _HIDES)
     for folder in sorted(_folders(tree, jobs)):
         start = f"{folder}/" if folder else ""
@@ -103,7 +104,7 @@ def _folders(tree: Tracked, jobs: Iterable[str]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
-    """An attribute by which a forge hides or shows the diffs of the files of a pattern."""
+    """An attribute that makes a forge hide or show the diffs of files that match a pattern."""
 
     place: Location
     pattern: str
@@ -178,7 +179,7 @@ def _by_name(tree: Tree, folder: str) -> Iterator[Finding]:
 
 
 def _lines(tree: Tree, path: str) -> Iterator[tuple[Location, str]]:
-    """The lines of a small file that mean something, none where there is no such file."""
+    """Yield the lines of a small file except blanks and comments; none if there is no such file."""
     if tree.kind(path) == "file":
         with suppress(OSError, SourceError):
             text = tree.read(path).decode("utf-8-sig", "replace")

@@ -36,10 +36,10 @@ class Explanation:
 
 
 def explain(spec: Layered, path: str = "") -> tuple[Explanation, ...]:
-    """Every leaf at or below a path as people type it, in the order of the merged spec.
+    """Return every leaf at or below a path as people type it, in the order of the merged spec.
 
-    Raises SelectionError when the job has nothing there, with the nearest path that it has. Those
-    of a role are what it says itself, and what it inherits.
+    Raise SelectionError, with the nearest path that exists, if the job has nothing there. The
+    leaves of a role are those that it sets itself, and those that it inherits.
     """
     roles, name, rest = (*path.split(".", 2), "", "")[:3]
     if roles == "roles" and name in mapping(spec.data.get("roles")) and not layers.is_serving(rest):
@@ -58,11 +58,11 @@ def explain(spec: Layered, path: str = "") -> tuple[Explanation, ...]:
 
 
 def named(spec: Layered, path: str) -> Pointer:
-    """The position that a typed path means in the layers of a spec.
+    """Return the position that a typed path means in the layers of a spec.
 
-    Keys may have dots in them: labels["example.com/team"] always means one, and so does
-    labels.example.com/team where the layers have nothing else that it could be. Raises
-    SelectionError where they have nothing, or several.
+    Keys may contain dots: labels["example.com/team"] always means a single key, and so does
+    labels.example.com/team if the layers have nothing else that it could mean. Raise
+    SelectionError if the path matches nothing, or several positions.
     """
     if not path:
         return Pointer()
@@ -83,7 +83,7 @@ def named(spec: Layered, path: str) -> Pointer:
 
 
 def _matches(layers: tuple[Data, ...], steps: tuple[Step, ...], at: Pointer) -> Iterator[Pointer]:
-    """The positions that any of the layers has, where steps that are not exact may be one key."""
+    """Yield the positions in any layer that steps match; inexact steps may together be one key."""
     if not steps:
         yield at
         return

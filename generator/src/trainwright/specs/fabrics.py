@@ -1,7 +1,7 @@
-"""The fabrics that pools name: what a network needs of the pods, as data with its sources.
+"""The fabrics that pools name: what a network needs from pods, as data with its sources.
 
-A profile is a file of this package: a partial job spec, what it needs of the nodes, and where both
-were read.
+A profile is a file of this package: a partial job spec, what it needs from nodes, and the sources
+of both.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Needs:
                 yield f"a nodeSelector for {label}", ", ".join(selected) or "none"
 
     def slice(self, pool: Pool) -> tuple[str, int] | None:
-        """The topology of a pool's slices, and how many accelerators one has."""
+        """Return the topology of a pool's slices and the accelerators in each, if it has slices."""
         shape = pool.node_selector.get(self.topology, "")
         return (shape, prod(map(int, shape.split("x")))) if _SHAPE.fullmatch(shape) else None
 

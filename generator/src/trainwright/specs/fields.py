@@ -60,7 +60,7 @@ class Field:
 
     @property
     def refused(self) -> frozenset[str]:
-        """The keys that it may not have here, though others of its kind have them."""
+        """The keys that the field may not have here, though others of its kind may."""
         names = (part.get("propertyNames", {}) for _, part in self.parts)
         return frozenset(key for name in names for key in name.get("not", {}).get("enum", ()))
 

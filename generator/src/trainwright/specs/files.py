@@ -1,9 +1,8 @@
 """The files of the repository that a spec names: their bytes travel with the run.
 
-Each layer that says `from` gets the digest of the file beside it. From there on the file is part of
-what the layer says: an edit of a file that the job's own spec names is an edit of the job, one that
-a shared layer names is held, and a record knows which bytes its run began with. A folder stands for
-every file of it.
+Each `from` in a layer gets the file's digest beside it. From then on the file is part of the layer:
+an edit of a file that the job's own spec names is an edit of the job, one that a shared layer names
+is held, and a record knows which bytes its run began with. A folder stands for all files in it.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from trainwright.files.entry import above
 from trainwright.findings import diagnostics as dx
 from trainwright.specs.merge import JOB, ROLES, Layer, Layered, merge, stack
 
-# What all keys of a ConfigMap may hold together.
+# The most bytes that a ConfigMap may hold, all its keys together.
 # https://kubernetes.io/docs/concepts/configuration/configmap/#motivation
 LIMIT = 1024 * 1024
 _FILES = Pointer.of("files")
@@ -38,9 +37,9 @@ List = Callable[[str], tuple[str, ...] | None]
 
 @dataclass(frozen=True, slots=True)
 class WithFiles:
-    """A spec with the digests of its files and their bytes, and what cannot be read.
+    """A spec with the digests and bytes of its files, and findings for those that cannot be read.
 
-    `paths` are all files that its layers name, there or not.
+    `paths` are all files that its layers name, whether they exist or not.
     """
 
     spec: Layered
@@ -49,9 +48,9 @@ class WithFiles:
 
 
 def named(data: Mapping[str, Data]) -> Iterator[tuple[Pointer, str]]:
-    """The files of the repository that a spec or a layer names, by where it says so.
+    """Yield the repository's files that a spec or a layer refers to, each after the pointer to it.
 
-    A path that the schema refuses, as it may lead out of the repository, names none.
+    Paths that the schema refuses, as they may lead out of the repository, are left out.
     """
     for at in _held(data):
         files = lookup(data, at)
@@ -84,19 +83,20 @@ def with_folders(paths: Iterable[str]) -> frozenset[str]:
 
 
 def is_rendered(path: str) -> bool:
-    """Whether a path is one of rendered files, which no spec may name."""
+    """Whether a path lies in a folder of rendered files, to which no spec may refer."""
     return bool(_RENDERED.match(path))
 
 
 def digests(data: Mapping[str, Data]) -> dict[str, tuple[str, str]]:
-    """The files of the repository that a spec names, with their digests, by where it says so."""
+    """Return the path and digest of each repository file that a spec refers to, by its pointer."""
     return {at: (path, str(lookup(data, at / "digest"))) for at, path in named(data)}
 
 
 def with_files(spec: Layered, read: Read, inside: List) -> WithFiles:
-    """A spec whose files of the repository have their digests; one that is written stays.
+    """Return a spec with a digest for each file of the repository; a digest in the spec is kept.
 
-    `inside` lists the files of a folder, by their paths in it, and is None for anything else.
+    `inside` lists the files of a folder, by their paths in it, and returns None for a path
+    that is not a folder.
     """
     below = spec.layers
     holders = [at for at in _held(spec.data) if any(lookup(one.data, at) for one in below)]
@@ -232,7 +232,7 @@ def _set(data: Data, keys: Sequence[str], value: Data) -> Data:
 
 
 def _at_line(layer: Layer, at: Pointer, finding: Finding) -> Finding:
-    """What is wrong with a file, where a layer names it."""
+    """Return a finding about a file, placed where a layer refers to that file."""
     shared = layer.label != JOB  # by many jobs, which have this in common
     return dx.FILE.at(
         layer.place(at),
@@ -287,7 +287,7 @@ def decided_by(spec: Layered, pointer: Pointer) -> Location | None:
 
 
 def resolved(files: Iterable[File], spec: Layered) -> tuple[File, ...]:
-    """Files with their bytes where they are at hand: a recorded run may have begun with others."""
+    """Return the files with their bytes, except where a recorded run began with other bytes."""
     sources = {at.last: source for at, source in named(spec.data) if at.parent == _FILES}
     return tuple(_with_bytes(file, spec.contents.get(sources.get(file.name, ""))) for file in files)
 

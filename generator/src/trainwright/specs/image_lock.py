@@ -1,4 +1,4 @@
-"""What an image tag stands for: asked of its registry, or read from a recorded lock."""
+"""Digests of image tags: asked of the registry, or read from the lock file."""
 
 from __future__ import annotations
 

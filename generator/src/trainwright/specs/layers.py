@@ -1,7 +1,7 @@
 """The layers of a job's spec. The topmost one that has a value wins; lowest first, by label:
 
 built-in                 Trainwright's own defaults.yaml
-only target              what an environment's `targets` has, where it is one
+only target              the environment's target, if its `targets` has just one
 defaults                 environments/defaults.yaml
 environment              `defaults` in environment.yaml
 fabric <name> of pool …  what the network between the nodes of the job's pool needs
@@ -9,9 +9,9 @@ pool <name>              `defaults` of the job's pool
 base                     the specs that the job extends, the nearest one last
 job                      its own file
 
-Those of a role are the same, and over them what each says of the role. Where it names a pool, they
-are those of that one. What it inherits otherwise than its job is then a layer as well, the lowest:
-the merged spec has all of it, and so does the record of a run.
+The layers of a role are the same, below what each of them sets for the role itself. A role that
+names a pool has the layers of that pool. Whatever it then inherits that differs from its job is a
+layer as well, the lowest, so that the merged spec and the record of a run are complete.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def of_job(documents: Sequence[Document]) -> tuple[Layer, ...]:
 
 
 def chosen_pool(*data: Mapping[str, Data]) -> str:
-    """The pool that partial specs choose, lowest first; empty for none."""
+    """Return the pool that partial specs, lowest first, choose; "" if none does."""
     wrote = (spec["pool"] for spec in reversed(data) if "pool" in spec)
     pool = next(wrote, None)
     return pool if isinstance(pool, str) else ""
@@ -109,15 +109,15 @@ def of_pool(below: Sequence[Layer], pool: str) -> tuple[Layer, ...]:
     return tuple(layer for layer in (fabric, own) if layer and layer.data)
 
 
-# What a role has of its own: what runs in it and how often, and what keeps a training's state.
+# Fields that a role sets for itself: what runs in it, how many times, and how state is kept.
 _NOT_INHERITED = frozenset(
     "entrypoint launcher launcherOptions flags flagStyle nodes procsPerNode backend elastic"
     " checkpoint preflight metrics tracking lattice podPatch livenessProbe readinessProbe"
     " startupProbe lifecycle roles".split()
 )
-# What is asked of the machines of one pool means nothing on those of another.
+# Requests to the machines of one pool mean nothing on those of another.
 _OF_A_POOL = frozenset({"resources", "resourceClaims", "shm", "topology"})
-_SERVING = frozenset({"port", "ready"})  # of a role, and of no job
+_SERVING = frozenset({"port", "ready"})  # only roles have these fields
 _USUAL = b"launcher: python\nnodes: 1\nprocsPerNode: 1\n"  # each pod serves by itself
 
 
@@ -137,7 +137,7 @@ def _inheritable() -> frozenset[str]:
 
 
 def is_serving(path: str) -> bool:
-    """Whether a dotted path in a role is of what only roles have."""
+    """Whether a dotted path in a role belongs to a field that jobs do not have."""
     return path.partition(".")[0] in _SERVING
 
 
@@ -160,12 +160,12 @@ def of_role(spec: Layered, name: str) -> Layered:
 
 
 def _left(role: Mapping[str, Data]) -> frozenset[str]:
-    """What a role does not inherit of its job."""
+    """Return the fields that a role does not inherit from its job."""
     return _NOT_INHERITED | (_OF_A_POOL if "pool" in role else frozenset())
 
 
 def _inherited(spec: Layered, role: Mapping[str, Data]) -> Iterator[Layer]:
-    """The layers of a job as a role inherits them: with those of the pool that it names."""
+    """Yield a job's layers as a role inherits them, with those of the pool that the role names."""
     left, own_pool = _left(role), _of_own_pool(spec) if "pool" in role else frozenset()
     for layer in spec.layers:
         if layer.label in own_pool:
@@ -182,7 +182,7 @@ def _of_own_pool(spec: Layered) -> frozenset[str]:
     return frozenset(layer.label for layer in of_pool(spec.layers, chosen_pool(spec.data)))
 
 
-_PLACED = "role "  # begins the label of such a layer, and of no other
+_PLACED = "role "  # starts the labels of the layers from `_placed`, and no others
 
 
 def _is_placed(layer: Layer) -> bool:
@@ -190,12 +190,12 @@ def _is_placed(layer: Layer) -> bool:
 
 
 def roles_on_pools(layers: Iterable[Layer]) -> Iterator[Layer]:
-    """The layers of what roles inherit of pools that they name."""
+    """Return the layers with what roles inherit from the pools that they name."""
     return filter(_is_placed, layers)
 
 
 def _placed(spec: Layered) -> Iterator[Layer]:
-    """What each role that names a pool inherits otherwise than its job."""
+    """Yield a layer for each role that names a pool: what it inherits that differs from its job."""
     environment = next((layer for layer in spec.layers if layer.label == ENVIRONMENT), None)
     for name, role in mapping(spec.data.get(ROLES)).items() if environment else ():
         if not isinstance(role, Mapping) or "pool" not in role:
@@ -216,7 +216,8 @@ def _turned(
 ) -> Iterator[tuple[str, Data]]:
     """Yield the entries of a patch that turns `here` into `there`, when `over` is laid over both.
 
-    What goes as a whole goes key by key where a mapping is laid over it, which has no null for it.
+    A mapping to be removed is removed key by key if `over` has a mapping in its place, since that
+    has no nulls to remove those keys.
     """
     for key in dict.fromkeys((*here, *there)):
         old, new, above = here.get(key), there.get(key), over.get(key)

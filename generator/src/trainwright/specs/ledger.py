@@ -25,23 +25,23 @@ _MARK = re.compile(r"-[0-9a-f]{8}\Z")  # behind the name of the job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
-    """One finished run, and where it was written down."""
+    """A finished run and the place of its entry in the ledger."""
 
     object: str
     job: str
     run: int = 1  # the number that `rerun` raises
-    own: str  # what of the job's own file ran, as a hash
+    own: str  # a hash of what ran of the job's own file
     outcome: Literal["succeeded", "failed"]
     finished: str = ""  # ISO date
-    reason: str = ""  # the cluster's words
-    note: str = ""  # people's words
-    adopted: bool = False  # its object was there before its job, and has a name of its own
+    reason: str = ""  # as the cluster gave it
+    note: str = ""  # written by people
+    adopted: bool = False  # its object existed before its job and kept its own name
     place: Location
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Finished runs by the name of their object; `unseen` are lines with what people do not see.
+    """Finished runs by the names of their objects; `unseen` are lines with invisible characters.
 
     An environment whose ledger has errors must not be rendered: what has finished is unknown.
     """
@@ -52,10 +52,9 @@ class Ledger:
     unseen: Unseen = ()
 
     def finished(self, job: str, own: str, name: str = "") -> str:
-        """The object of a job's finished run: that of the name, or one with that of its own file.
-
-        Whatever changed around the job since, and however its object would be called now. Empty
-        when there is none.
+        """Return the object of a job's finished run: the one of this name, or else one that ran the
+        same own file (`own` is its hash), even if its object would be called otherwise now,
+        after changes around the job. "" if there is none.
         """
         return name if name in self.runs else self.objects.get((job, own), "")
 
@@ -69,7 +68,7 @@ def path(environment: str) -> str:
 
 
 def read(reader: Reader, environment: str) -> Ledger:
-    """An environment's ledger; empty when there is none."""
+    """Return an environment's ledger, which is empty if it has no ledger file."""
     file = path(environment)
     if not reader.tree.kind(file):
         return EMPTY

@@ -1,4 +1,4 @@
-"""A folder of specs into layered documents: which files there are, and what each one says."""
+"""Reading a folder of specs: finding its files and merging them into layered documents."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ _BASE = "base"  # by convention the folder of specs that are only extended
 # environment.yaml is asked for by name
 _ENVIRONMENT_FILES = ("ledger.yaml", "jobs", OBJECTS, ADOPTED)
 _SHARED_FILES = ("defaults.yaml", "images.lock.yaml")
-_LINE = re.compile(r"\r\n|\r|\n")  # as YAML counts lines: U+2028 begins none
+_LINE = re.compile(r"\r\n|\r|\n")  # line breaks of YAML, which U+2028 is not
 _RESERVED = frozenset({"jobs", RENDERED})
-_TRACES = frozenset({RENDERED, "ledger.yaml"})  # of what once was rendered as an environment
-_NEAR = 0.82  # how like two names are where one is a slip of the other: projects is not objects
+_TRACES = frozenset({RENDERED, "ledger.yaml"})  # of a folder that was once rendered
+_NEAR = 0.82  # names at least this similar count as misspelt, but not projects for objects
 _EXTENDS = re.compile(rb"""\bextends["']?\s*:\s*["']?([a-z0-9][-a-z0-9]*)/""")
 
 
@@ -137,7 +137,7 @@ class _Extended:
 
 
 def _misspelt(tree: Tree, folder: str, wanted: tuple[str, ...]) -> Iterator[Finding]:
-    """Names that would be read if they were spelt as one that is missing."""
+    """Yield a finding for each file that is not read, but is nearly named like a missing one."""
     names = [entry.name for entry in tree.entries(folder)]
     missing = tuple(name for name in wanted if name not in names)
     for name in names:
@@ -186,7 +186,7 @@ def _job_names(tree: Tree, inside: str) -> tuple[list[str], list[Finding]]:
 
 
 def printable(name: str) -> str:
-    """A file name as text, whatever its bytes are."""
+    """Return a file name as valid UTF-8 text; bytes that are not are replaced."""
     return name.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -223,8 +223,8 @@ class LoadedEnvironment:
 class LoadedJob:
     """A job's merged spec, or None with the findings that prevented it.
 
-    `files` decide what it is, also those that are missing or broken. `source` is the digest of the
-    job's own file.
+    `files` are all paths that the spec depends on, also missing or broken ones. `source` is the
+    digest of the job's own file.
     """
 
     file: JobFile
@@ -245,10 +245,10 @@ _FLAG = re.compile(r"(?:(?:/pools/[^/]+)?/defaults)?/(?:flags|launcherOptions|en
 
 
 def read_spec(file: str, raw: bytes) -> Document | tuple[Finding, ...]:
-    """A file that people write, or what is wrong with it.
+    """Return the parsed document of a file that people write, or findings about what is wrong.
 
-    A flag is a word of a command line: a number that has another form there than in Python (1e3,
-    1.10, 0o14) is the text that was written. Anywhere else 2.0 is 2, as JSON Schema has it.
+    A flag is part of a command line, so a number that Python would print in another form (1e3,
+    1.10, 0o14) stays the text that was written. Anywhere else 2.0 is 2, as in JSON Schema.
     """
     document = parse(file, raw)
     if not isinstance(document, Document) or not document.written:
@@ -371,10 +371,10 @@ class Reader(Owner):
 
     @tracked(same=eq)
     def repository_folder(self, path: str) -> tuple[str, ...] | None:
-        """Every file of a folder of the repository, by its path in it; None for anything else.
+        """Return the paths of all files in a folder of the repository, or None if it is no folder.
 
-        What programs and desktops leave beside files is none, nor is what git ignores: no commit
-        has it, so that a clean checkout would begin another run.
+        Files that programs and desktops leave behind are left out, and so is what git ignores:
+        it is in no commit, so that a clean checkout would begin another run.
         """
         if any(self.tree.kind(name) != "folder" for name in _around(path)):
             return None
@@ -389,7 +389,7 @@ class Reader(Owner):
 
     @tracked()
     def document(self, path: str) -> Document | tuple[Finding, ...]:
-        """A parsed file, or what is wrong with it."""
+        """Return a file's parsed document, or findings about what is wrong with it."""
         raw = self.raw(path)
         parsed = (raw,) if isinstance(raw, Finding) else read_spec(path, raw)
         if isinstance(raw, bytes) and isinstance(parsed, tuple):
@@ -406,7 +406,7 @@ class Reader(Owner):
         return frozenset(folder.decode() for folder in _EXTENDS.findall(raw))
 
     def forget(self, path: str) -> None:
-        """Drop a parsed file that nothing else reads, so that thousands of jobs stay small in
+        """Drop a parsed file that nothing else reads, so that thousands of jobs take little
         memory.
         """
         if cell := cell_of(self, Reader.document, path):
@@ -486,9 +486,9 @@ class Reader(Owner):
     def chain(
         self, file: JobFile, findings: list[Finding]
     ) -> Iterator[tuple[str, Document | None]]:
-        """The job's file, the one it extends, and so on, each path with its document.
+        """Yield the path and document of the job's file, of the one it extends, and so on.
 
-        What breaks the chain is a finding; a file that does so ends it, without a document.
+        Whatever breaks the chain adds a finding; a missing or invalid file comes last, with None.
         """
         path, seen = file.path, [str(file)]
         while True:
@@ -546,7 +546,7 @@ class Reader(Owner):
 
 
 def _of_other_kind(file: JobFile, document: Document) -> Finding | None:
-    """What keeps a manifest or a compose file from being a spec, instead of all its fields."""
+    """Return one finding for a manifest or a compose file, instead of one per field, or None."""
     if document.data.get("kind") == "JobSpec":
         return None
     from trainwright.documents.validation import translation  # only mistakes need it
@@ -558,7 +558,7 @@ def _of_other_kind(file: JobFile, document: Document) -> Finding | None:
 
 
 def _of_other_tools(path: str, raw: bytes) -> tuple[Finding, ...]:
-    """What keeps a batch script or a template from being read as YAML."""
+    """Return findings that explain why a batch script or a template cannot be read as YAML."""
     from trainwright.documents.validation import translation
 
     if raw.startswith((b"#!", b"#SBATCH")):
@@ -620,7 +620,7 @@ def unusable(findings: Sequence[Finding], name: object) -> SourceError:
 
 
 def violations(against: schema.Schema, spec: Layered, subject: str) -> tuple[Finding, ...]:
-    """What is wrong with merged data, each at the line that was written."""
+    """Return the schema's findings about merged data, each at the line that wrote the value."""
     findings = []
     for violation in against.explain(spec.data):
         pointer = violation.pointer
@@ -633,7 +633,7 @@ def violations(against: schema.Schema, spec: Layered, subject: str) -> tuple[Fin
 
 
 def job_violations(spec: Layered, subject: str) -> tuple[Finding, ...]:
-    """What is wrong with a merged job, and then with each of its roles."""
+    """Return the schema's findings about a merged job or, if there are none, about its roles."""
     plain = replace(spec, data=without_nulls(spec.data))
     findings = violations(schema.effective_job(), plain, subject)
     roles = () if findings else spec.data.get("roles", {})
@@ -652,7 +652,7 @@ def _of_role(spec: Layered, name: str, subject: str) -> Iterator[Finding]:
 
 
 def _quoting(spec: Layered, violation: Violation) -> tuple[str, str]:
-    """The words of a violation with a number that the message ends with as it was written."""
+    """Return a violation's message and remedy, with a number at its end as it was written."""
     message, remedy = violation.message, violation.remedy
     layer = spec.setter(violation.pointer)
     written = layer.document.written.get(layer.root + violation.pointer)
@@ -663,9 +663,9 @@ def _quoting(spec: Layered, violation: Violation) -> tuple[str, str]:
 
 
 def one_job(tree: Tree, name: str) -> Layered:
-    """One job's merged spec, valid or not, for explaining it.
+    """Return one job's merged spec, valid or not, to explain it.
 
-    Raises SelectionError when there is no such job, SourceError when its files cannot be merged.
+    Raise SelectionError if there is no such job, SourceError if its files cannot be merged.
     """
     by_environment = discover(tree).jobs
     if not by_environment:

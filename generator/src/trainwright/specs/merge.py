@@ -1,7 +1,8 @@
 """Layers into one spec: maps merge, scalars and lists replace, null removes (RFC 7396).
 
-A patch of the pods is data for another merge, so its nulls stay: two layers of one come to the
-patch that does what both do, one after the other. So do those of a role, which lies over its job.
+A podPatch is merged into the pods later, so its nulls stay: two layers' podPatches merge into one
+that has the effect of both, one after the other. So do the nulls of a role, which is laid over its
+job later.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 
 DIRECTIVE = "$patch"
 ROLES = "roles"
-# Labels of layers, lowest first: see `layers`. That of a pool and of its fabric has its name.
-BUILT_IN = "built-in"  # which no repository has
-ONLY_TARGET = "only target"  # what people wrote is the target, and not that jobs have it
+# Labels of layers, lowest first: see `layers`. Labels of pools and fabrics have the pool's name.
+BUILT_IN = "built-in"  # not a file of the repository
+ONLY_TARGET = "only target"  # people wrote the target, but not that jobs default to it
 DEFAULTS, ENVIRONMENT, BASE, JOB = "defaults", "environment", "base", "job"
 
 
@@ -98,10 +99,10 @@ _MERGES = {PATCH: _patches, ROLES: _roles}
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One file's contribution: the part of the document under `root` is the partial spec.
+    """One file's contribution to a spec: the part of the document under `root`.
 
-    A layer whose document is not theirs has people's own line in `by`: the document and the place
-    in it that names the layer. It says nothing of the keys in `without`.
+    If people did not write the document, `by` is the line of theirs that names the layer: their
+    document and a pointer into it. The keys in `without` are left out of the layer.
     """
 
     label: str  # see `layers`
@@ -126,7 +127,7 @@ class Layer:
         return document.place(at) if self.by else document.key_place(at)
 
     def written_as(self, pointer: str) -> tuple[Document, Pointer]:
-        """Where people wrote a value: the document, and the place in it."""
+        """Return where people wrote a value: the document and the pointer into it."""
         return self.by or (self.document, Pointer(self.root + pointer))
 
     def wrote(self, pointer: str) -> bool:
@@ -177,7 +178,7 @@ class Layered:
         return layer.key_place(nearest)
 
     def history(self, pointer: str) -> Iterator[tuple[Layer, Data]]:
-        """Every layer that wrote the pointer and what it wrote, topmost first."""
+        """Yield each layer that writes a value at the pointer, with that value, topmost first."""
         for layer in reversed(self.layers):
             if layer.wrote(pointer):
                 yield layer, lookup(layer.data, pointer)

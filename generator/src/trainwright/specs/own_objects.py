@@ -1,6 +1,6 @@
-"""Objects of one's own: environments/<env>/objects/*.yaml, applied beside the runs.
+"""The user's own objects: environments/<env>/objects/*.yaml, applied along with the runs.
 
-What is rendered of them are copies, since a kustomization takes no file from outside of its folder.
+They are copied when rendering, since a kustomization takes no files from outside its folder.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _is_text(value: Data) -> bool:
 
 
 def _copy(path: str, environment: str, raw: bytes) -> str:
-    """The file as people wrote it, below a line that says where."""
+    """Return a file as people wrote it, below a comment with its path."""
     text = raw.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
     end = "" if text.endswith("\n") else "\n"
     return (

@@ -1,4 +1,4 @@
-"""A job's podPatch by itself: what Kubernetes does not know in it, and where it sets a value."""
+"""A job's podPatch: finding fields that Kubernetes does not know, and the values that it sets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SPEC = AT / "spec"
 
 
 def problems(spec: Layered, version: str) -> Iterator[Finding]:
-    """What no pod of a minor version of Kubernetes can be patched with, each at its line."""
+    """Yield a finding for whatever pods of this Kubernetes minor version cannot take."""
     patch = spec.data.get(PATCH)
     if not patch:  # or every job would wait for the schemas of Kubernetes
         return
@@ -26,7 +26,7 @@ def problems(spec: Layered, version: str) -> Iterator[Finding]:
     yield from _malformed(patch, AT, spec, keys)
     template_schema = schema.pod_template(version)
     for violation in template_schema.explain({PATCH: _plain(patch)}):
-        if violation.missing:  # of a patch, or what is deleted by its name alone
+        if violation.missing:  # a patch, or an item that it deletes by name, may lack fields
             continue
         dated = schema.dated(violation, template_schema.root, version)
         at = violation.pointer
@@ -53,7 +53,7 @@ def _malformed(
 
 
 def _item(item: Data, at: Pointer, spec: Layered, key: str) -> Iterator[Finding]:
-    """An item of a list that is merged by a key, or of one that is replaced as a whole."""
+    """Check an item of a list that is merged by `key` or, if that is "", replaced as a whole."""
     directive = item.get(DIRECTIVE) if isinstance(item, dict) else None
     if key and isinstance(item, dict) and key not in item and directive != "replace":
         message = f"{at.dotted} has no {key}, by which Kubernetes knows the items of this list"

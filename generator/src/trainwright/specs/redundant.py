@@ -1,9 +1,9 @@
 """Overrides that do nothing, or more than they seem to.
 
-All of them but the dropped items of lists prove themselves: without the key, the effective spec
-(or at least the job that it describes, and so every rendered byte) is the same. Trainwright's own
-defaults count as nothing inherited: writing one of them down keeps it when the tool's changes. So
-does the only target of an environment, which a second one changes.
+All of them but dropped list items are proven: without the key, the effective spec (or at least
+the job that it describes, and so every rendered byte) is the same. Trainwright's own defaults do
+not count as inherited: writing one down keeps it when the tool's default changes. Neither does the
+only target of an environment, which is no longer the default once there is a second one.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from trainwright.specs.merge import (
     without_nulls,
 )
 
-# What a file says of itself, and not of the job.
+# Fields that describe the file, and not the job.
 _OF_THE_FILE = frozenset({"apiVersion", "kind", "name", "extends", "description", "waivers"})
-# A command is replaced as a whole, and its words are no items of a set.
+# A command is replaced as a whole: its arguments are not a set from which some are dropped.
 _COMMANDS = frozenset({"/entrypoint/argv"})
 
 # What a patch of the pods removes from them is a value of the patch, as of a role from its job.
@@ -47,8 +47,8 @@ _REMOVING, _NULL = (Pointer.of(PATCH), Pointer.of(ROLES)), object()
 class _Written:
     """A value that a layer writes, what it inherits there, and whether a layer above hides it.
 
-    `source` is None when no layer below has it; `inherited` is then None too. A mapping that
-    is inherited stands for itself, whatever is in it.
+    `source` is None when no layer below has it; `inherited` is then None too. An
+    inherited mapping is {} here, whatever it contains.
     """
 
     layer: Layer
@@ -112,7 +112,7 @@ def _over(
             for inside in [mapping for mapping in mappings if mapping.within(pointer)]:
                 del mappings[inside]
     elif before is not None:
-        # A mapping leaves away what was removed or replaced below it, even an empty one.
+        # Under a mapping, even an empty one, what a lower layer removed or replaced stays gone.
         before.hidden = entry.value != {}
         if before.value is not None:
             entry.inherited, entry.source = before.value, before.layer

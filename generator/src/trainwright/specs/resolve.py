@@ -87,13 +87,13 @@ def environment(
 
 
 def job(spec: Layered, environment: Environment, source: str) -> Job | tuple[Finding, ...]:
-    """The job, or every reason why there can be none."""
+    """Return the job, or findings for everything in it that is contradictory."""
     resolved = typed(spec, environment, source)
     return tuple(problems(resolved, spec, environment)) or resolved
 
 
 def typed(spec: Layered, environment: Environment, source: str) -> Job:
-    """A spec that the schema accepts as a value, whatever it refers to."""
+    """Return a valid spec as a Job, without checking what it refers to."""
     data = spec.data
     gpus = data.get("resources", {}).get("gpu", 0)
     procs, backend = data.get("procsPerNode", "auto"), data.get("backend", "auto")
@@ -528,7 +528,7 @@ def _object_store(job: Job, spec: Layered) -> Iterator[Finding]:
 
 
 def _kind(job: Job) -> str:
-    """The word of the entrypoint that a launcher has no part in."""
+    """Return the entrypoint's field that excludes a launcher: "image" or "argv"."""
     return "image" if job.entrypoint.image else "argv"
 
 
@@ -554,7 +554,7 @@ def _host_network(job: Job, spec: Layered) -> Iterator[Finding]:
         yield spec.finding(dx.CONTRADICTION, Pointer("/hostNetwork"), message, remedy=remedy)
 
 
-# What is written as Kubernetes has it: the field of a spec, the type that has it there, its name.
+# Fields written as in Kubernetes: pointer in the spec, Kubernetes type, name in that type.
 _PARTS = (
     ("affinity", "PodSpec", "affinity"),
     *((spelled(name), "PodSpec", key) for name, key in POD_FIELDS.items()),
@@ -563,7 +563,7 @@ _PARTS = (
 _OF_SECURITY = ("seccompProfile", "appArmorProfile", "seLinuxOptions", "sysctls")
 
 
-# Volume sources of which the schema of a job says all that Kubernetes takes.
+# Volume sources for which the job schema is as complete as that of Kubernetes.
 _OWN_SOURCES = frozenset(
     {"hostPath", "emptyDir", "configMap", "secret", "nfs", "persistentVolumeClaim"}
 )

@@ -1,4 +1,4 @@
-"""What the user asked for, "prod", "prod/llm", "*/mnist" or a file, as environments and jobs."""
+"""Selecting environments and jobs by patterns: "prod", "prod/llm", "*/mnist" or a file."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Selection:
 def select(
     patterns: tuple[str, ...], available: Mapping[str, tuple[JobFile, ...]]
 ) -> tuple[Selection, ...]:
-    """The selected environments in order of name; everything when there are no patterns.
+    """Return the selected environments, sorted by name; all if there are no patterns.
 
-    The path of a job's file, from the root of the repository, stands for the job.
+    The path of a job's file, from the root of the repository, selects the job.
 
-    Raises SelectionError for a pattern that matches nothing, naming what comes near, and where
-    there is nothing to select from.
+    Raise SelectionError for a pattern that matches nothing, with similar names, or if there
+    is nothing to select from.
     """
     if not available:
         raise SelectionError(NO_ENVIRONMENT)
@@ -69,7 +69,7 @@ def environments(
 ) -> tuple[str, ...]:
     """Return the names of selected environments, for commands that work on whole ones only.
 
-    Raises SelectionError for one of which only some jobs are selected.
+    Raise SelectionError if only some jobs of an environment are selected.
     """
     chosen = select(patterns, available)
     for name in (selection.environment for selection in chosen if not selection.whole):
@@ -90,6 +90,6 @@ def _nothing(pattern: str, available: Mapping[str, tuple[JobFile, ...]]) -> str:
 
 
 def _nearest(wanted: str, names: Sequence[str]) -> list[str]:
-    """The names that may have been meant, for a path of a job file too."""
+    """Return names similar to a pattern, which may be the path of a job's file."""
     short = re.sub(r"^(?:\./)?environments/|(?<=/)jobs/|\.ya?ml$", "", wanted)
     return get_close_matches(short, names, n=3, cutoff=0.6)

@@ -1,6 +1,6 @@
-"""What other projects do, from which version on, and where that was read: the table upstream.yaml.
+"""The table upstream.yaml: what other projects do, since which version, and the source for it.
 
-Rules, refusals and predictions read versions, gates and sources here, and none has its own.
+Rules, refusals and predictions take all versions, feature gates and sources from here.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ TABLE = Path(__file__).parents[1] / "upstream.yaml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """What another project does. While that is true, `text` is in a line of `path` at `tag`.
+    """Something that another project does. `text`, in a line of `path` at `tag`, is the proof.
 
-    Empty are `since` for what was always so, `until` for what still is, and `on_since` for a
-    gate that is off by default. `value` is what rules read of it.
+    `since` is empty if it was always so, `until` if it still is, and `on_since` if its gate is
+    off by default. `value` is for the rules that depend on it.
     """
 
     name: str
@@ -49,11 +49,11 @@ class Behaviour:
         return bool(number) and number >= numbers(self.since) and not late
 
     def is_on(self, version: str, gates: Mapping[str, bool]) -> bool:
-        """Whether a version does it with these feature gates; those left out are as by default."""
+        """Whether a version does it with these feature gates; others have their defaults."""
         return self.holds(version) and gates.get(self.gate, self.is_on_by_default(version))
 
     def is_on_by_default(self, version: str) -> bool:
-        """Whether a version has it on where its gate is not set."""
+        """Whether a version does it if its feature gate is not set."""
         on = bool(self.on_since) and numbers(version) >= numbers(self.on_since)
         return not self.gate or on
 

@@ -18,7 +18,7 @@ _SAFE_PATH = "PYTHONSAFEPATH"
 
 
 def processors() -> int:
-    """How many this process may use; macOS does not say."""
+    """Return how many processors this process may use; on macOS, how many there are."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -29,8 +29,8 @@ def starting_workers() -> Iterator[None]:
     """Processes started in here import nothing of the working folder, where `python -c` looks
     first, and inherit a blocked SIGINT, until they call `exit_on_interrupt`.
 
-    A terminal sends it to all of them, and each would print a traceback: in the middle of its
-    imports too, where nothing could catch it.
+    A terminal sends SIGINT to all processes, and each would print a traceback, even during its
+    imports, where nothing could catch it.
     """
     with _safe_path(), _blocked_interrupt():
         yield

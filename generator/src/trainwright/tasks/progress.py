@@ -1,4 +1,4 @@
-"""How far a long piece of work is, for a caller that shows it: the work itself shows nothing."""
+"""Progress of long work, reported to a caller that shows it: the work itself shows nothing."""
 
 from __future__ import annotations
 

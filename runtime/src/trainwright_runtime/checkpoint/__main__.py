@@ -149,7 +149,7 @@ def _differences(
 
 
 def _difference(left: Contents, right: Contents, name: str, rtol: float, atol: float) -> str | None:
-    """One tensor at a time: two checkpoints need not fit into memory."""
+    """Describe how a tensor differs, or return None. Reads one tensor of each to save memory."""
     left_tensor, right_tensor = (contents.read([name])[name] for contents in (left, right))
     if torch.equal(left_tensor, right_tensor):
         return None

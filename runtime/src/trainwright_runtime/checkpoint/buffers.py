@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a tensor lies in the buffers."""
+    """The location of a tensor in the buffers."""
 
     offset: int
     shape: tuple[int, ...]
@@ -46,7 +46,7 @@ class Buffers:
         return 0 if self._map is None else len(self._map)
 
     def copy(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Copies that hold until the next call; of a sharded tensor, of this rank's shard."""
+        """Return copies, valid until the next call; of a sharded tensor, only this rank's shard."""
         local = {name: _local(tensor) for name, tensor in tensors.items()}
         layout = tuple((name, tensor.shape, tensor.dtype) for name, tensor in local.items())
         if layout != self._layout:
@@ -62,7 +62,7 @@ class Buffers:
         return {name: _sharded_like(tensors[name], copy) for name, copy in self._tensors.items()}
 
     def place(self, copy: Tensor) -> Place:
-        """Of a tensor that `copy` gave, or of a part of one that is contiguous."""
+        """Return the place of a tensor that `copy` returned, or of a contiguous part of one."""
         assert copy.is_contiguous(), "a copy is"
         offset = copy.data_ptr() - self._address if copy.numel() else 0
         return Place(offset, tuple(copy.shape), copy.dtype)
@@ -114,7 +114,7 @@ def _memory_file(size: int) -> int | None:
 
 
 def tensor_at(memory: mmap.mmap, place: Place) -> Tensor:
-    """A tensor with a storage of its own: torch would copy a part of a larger one to write it."""
+    """Return a tensor with its own storage: torch would copy a view of a larger one to write it."""
     count = torch.Size(place.shape).numel() * place.dtype.itemsize
     if not count:
         return torch.empty(place.shape, dtype=place.dtype)

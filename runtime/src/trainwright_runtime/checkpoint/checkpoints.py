@@ -1,4 +1,4 @@
-"""A training state into checkpoints and back, while training goes on."""
+"""Saving a training state as checkpoints while training goes on, and loading it again."""
 
 from __future__ import annotations
 
@@ -64,16 +64,16 @@ class Checkpoints:
     calls them at the same steps. Plain tensors and values are then those of one of the ranks;
     sharded tensors (DTensor) come from all of them.
 
-    `every` is in steps, 0 for never; `keep` is how many to keep. On a disk that is full or broken
-    training stops when `tolerate` saves in a row have failed, and for `tolerate_seconds`: saves may
-    follow each other faster than a server comes back. The last one before `close` may not fail.
-    Without a directory nothing is saved or found.
-    With `collective=False` each process is on its own, as in elastic training, where all hold the
+    `every` is in steps, 0 for never; `keep` is how many to keep. If the disk is full or broken,
+    training stops once `tolerate` saves in a row have failed over at least `tolerate_seconds`, as
+    saves may follow each other faster than a server comes back. The last save before `close` must
+    not fail. Without a directory nothing is saved or loaded.
+    With `collective=False` processes act independently, as in elastic training, where all have the
     same state and one of them saves it.
 
-    With `peer_copies` the state is copied into the memory of two nodes between two checkpoints.
-    Where the processes start again, and no two neighbours have lost their memory, `load` reads
-    those copies and none of the directory's files.
+    With `peer_copies` the state is also copied into the memory of two nodes between checkpoints.
+    When the processes restart, and no two neighbouring nodes have lost their memory, `load` reads
+    those copies and no files of the directory.
     """
 
     def __init__(  # noqa: PLR0913 - the whole of what there is to choose
@@ -137,7 +137,7 @@ class Checkpoints:
 
     @property
     def every(self) -> int:
-        """Steps between two checkpoints; 0 where none are to be saved."""
+        """Steps between two checkpoints, or 0 if none are to be saved."""
         return 0 if self._directory is None else self._every
 
     def due(self, step: int) -> bool:
@@ -160,11 +160,11 @@ class Checkpoints:
     def save(self, step: int, state: Mapping[str, object], *, wait: bool = False) -> None:
         """Save the state as it is now; training may change it as soon as this returns.
 
-        Returns when the state is copied, or with `wait` when it is on the disk, or in the memory of
-        two nodes where only that is due and no SIGTERM was noted by a `StopSignal`. One checkpoint
-        is written at a time: this waits for the one before. A failure that the disk is to blame for
-        is logged, and raised as CheckpointError when it is the last that is tolerated; `close`
-        raises it when no later save made up for it.
+        Returns once the state is copied or, with `wait`, once it is on the disk, or in the memory
+        of two nodes if only that is due and no `StopSignal` has noted a SIGTERM. One checkpoint is
+        written at a time, so this first waits for the previous one. A disk failure is logged, and
+        raised as CheckpointError once it is the last one tolerated; `close` raises it if no later
+        save succeeded.
         """
         self.wait()
         if self._directory is None:
@@ -196,18 +196,18 @@ class Checkpoints:
             self.wait()
 
     def wait(self) -> None:
-        """Until what is being written is on the disk or in memory, or has failed."""
+        """Wait until what is being written is on the disk or in memory, or has failed."""
         saving = self._saving
         if saving is None:
             return
         save, future = saving
         try:
             unsaved = future.result()
-        finally:  # a signal handler of the script may raise in there: the buffers are in use then
+        finally:  # a script's signal handler may raise in result(), with the buffers still in use
             ended = future.done() and self._saving is saving
             if ended:
                 self._saving = None
-        if not (ended and save.stored):  # or the handler has saved, which waited for this first
+        if not (ended and save.stored):  # or a handler has saved, and so waited for this
             return
         self._unsaved = unsaved
         if self._unsaved is None:
@@ -232,9 +232,9 @@ class Checkpoints:
         """Fill the state from the newest checkpoint that is whole; returns its step.
 
         Objects with `load_state_dict()` and tensors are filled in place, and plain values are
-        replaced in the mapping. None, and an untouched state, when there is no checkpoint yet.
-        The run's own checkpoints come first, then those of the run it is to resume from. What is
-        damaged is passed over with a warning; when there is nothing else, that is an error.
+        replaced in the mapping. If there is no checkpoint yet, returns None and changes nothing.
+        The run's own checkpoints come first, then those of the run it is to resume from. Damaged
+        ones are skipped with a warning; if there are no others, CheckpointError is raised.
         """
         self.wait()
         ranks = self._agree()
@@ -244,17 +244,17 @@ class Checkpoints:
                 return self._load(state, ranks)
             except _ReplacedError:
                 _log.info("another process has replaced what was being loaded: loading again")
-            except OSError as error:  # of the place itself; what is damaged was passed over
+            except OSError as error:  # of the directory itself; damaged checkpoints were skipped
                 raise CheckpointError(
                     f"{error.filename} cannot be read: {error.strerror or error}; the run would "
                     "start over without it: correct what refuses, then start the run again"
                 ) from error
 
     def close(self) -> None:
-        """Wait for what is being written, then let go of buffers and locks.
+        """Wait for what is being written, then release buffers and locks.
 
-        Raises CheckpointError when the newest state that was to be saved is not on the disk: a run
-        must not end well without what it had to leave behind.
+        Raise CheckpointError if the newest state that was to be saved is not on the disk: a run
+        must not succeed without its final checkpoint.
         """
         try:
             self.wait()
@@ -286,10 +286,10 @@ class Checkpoints:
         if error is None or (isinstance(error, SystemExit) and not error.code):
             self.close()
         else:
-            self._release()  # what ends the run already is what must be seen
+            self._release()  # without an error that would hide the one that ends the run
 
     def _store_last_copy(self) -> None:
-        """A run that ends well leaves its last state on the disk."""
+        """Write the newest state to the disk if only memory has it, since the run ends well."""
         last, self._unstored = self._unstored, None
         directory, ranks, copies = self._directory, self._ranks, self._copies
         if last is None or directory is None or ranks is None:
@@ -314,7 +314,7 @@ class Checkpoints:
         self._unsaved = self._write(directory, ranks, last.step, fill, started)
 
     def _lacks(self, step: int) -> bool:
-        """Whether the directory has nothing as new as this step."""
+        """Whether the directory has no usable checkpoint of this step or a later one."""
         try:
             names = [] if self._directory is None else self._directory.steps()
         except OSError:
@@ -322,7 +322,7 @@ class Checkpoints:
         return all((step_of(name) or 0) < step for name in names if name not in self._broken)
 
     def _require_saved(self) -> None:
-        """Another process may have saved a later state since, where all hold the same."""
+        """Raise if the last save failed, unless a process with the same state has saved since."""
         if self._unsaved is not None and (self.latest() or 0) < self._unsaved.step:
             self._refuse("it was the last one")
 
@@ -362,9 +362,9 @@ class Checkpoints:
         return dist.group.WORLD if together else None
 
     def _decide(self, step: int, ranks: Ranks, *, wait: bool) -> tuple[bool, bool]:
-        """Whether to copy the state and whether to store it, the same on all ranks.
+        """Return whether to copy the state, and whether to store it, the same on all ranks.
 
-        A script may call `due` on one rank only, and a stop has the time for one of the two.
+        A script may call `due` on one rank only; before a stop there is time to store only.
         """
         requested = step == self._due
         self._due, self._trained = None, True
@@ -466,7 +466,7 @@ class Checkpoints:
         return copied
 
     def _candidates(self) -> Iterator[tuple[Path | ObjectPath, bool]]:
-        """What to try to load, in order, and whether it is of this run's own directory."""
+        """Yield checkpoints to try to load, in order, each with whether it is this run's own."""
         own = [] if self._directory is None else self._directory.steps()
         if self._directory is not None:
             yield from ((self._directory.checkpoint(name), True) for name in own)
@@ -486,7 +486,7 @@ class Checkpoints:
         yield from ((others.checkpoint(name), False) for name in names)
 
     def _run(self, save: _Save) -> _Unsaved | None:
-        """Copy and store a state, whichever is to be done; returns what the disk refused."""
+        """Copy a state, store it, or both; return the checkpoint that the disk refused, or None."""
         if save.copies is not None:
             self._copy(save.copies, save.ranks, save.snapshot, save.started)
         if not save.stored or self._directory is None:
@@ -495,7 +495,7 @@ class Checkpoints:
         return self._write(self._directory, save.ranks, save.step, fill, save.started)
 
     def _copy(self, copies: Copies, ranks: Ranks, snapshot: _Snapshot, started: float) -> None:
-        """Copy a state to two nodes. Where that fails, the storage is what there is."""
+        """Copy a state to the memory of two nodes. A failure is logged: the storage remains."""
         try:
             folder = copies.begin(snapshot.step)
             try:
@@ -522,7 +522,7 @@ class Checkpoints:
         fill: Callable[[Path], _Written],
         started: float,
     ) -> _Unsaved | None:
-        """Write a checkpoint; returns what the disk refused, the same on all ranks."""
+        """Write a checkpoint; return None or the failure, the same on all ranks."""
         try:
             begun = ranks.first(lambda: directory.begin(step))
             folder = ranks.each(lambda: directory.stage(begun))[ranks.rank]
@@ -530,7 +530,7 @@ class Checkpoints:
                 written = fill(folder)
                 ranks.first(lambda: directory.publish(folder, written.digests, self._retention()))
             finally:
-                directory.abandon(folder)  # nothing is there once it is published
+                directory.abandon(folder)  # does nothing once it is published
         except OSError as error:
             failure = (
                 f"the checkpoint of step {step} could not be saved in "
@@ -580,13 +580,13 @@ class _ReplacedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Unsaved:
-    """A checkpoint that the disk refused, and its words."""
+    """A checkpoint that could not be written, with the error message."""
 
     step: int
     failure: str
     requested: float
     at: float
-    """When it had failed, by the first rank's clock, as `requested`."""
+    """When it failed; like `requested`, by the first rank's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -603,7 +603,7 @@ class _Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class _Save:
-    """What is done with the state of a step, the same on all ranks."""
+    """What to do with the state of a step, the same on all ranks."""
 
     ranks: Ranks
     snapshot: _Snapshot
@@ -679,9 +679,9 @@ def _content(value: object) -> object:
 def _write_files(
     directory: Directory | Objects | Copies, folder: Path, *, ranks: Ranks, snapshot: _Snapshot
 ) -> _Written:
-    """Write and sync every file but the digests, which are returned: those of all ranks.
+    """Write and sync all files but the list of digests; return the digests of all ranks' files.
 
-    After this the folder is the first rank's, which renames it: the others may be behind.
+    Afterwards only the first rank may touch the folder, to rename it; others may be behind.
     """
     writer = Writer(folder, snapshot.writer)
     refused: OSError | None = None
@@ -729,19 +729,19 @@ def _write_files(
 def _deliver(
     directory: Directory | Objects, folder: Path, *, ranks: Ranks, copies: Copies, copy: Copy
 ) -> _Written:
-    """Write the files of a copy, each by a rank of a node that has it."""
+    """Write the files of a copy to the directory, each by a rank on a node that has that file."""
     ranks.each(lambda: directory.collect(folder, copies.deliver(copy, folder)))
     return _Written(dict(copy.digests), sum(copy.sizes.values()))
 
 
 def _cause(error: CheckpointException) -> BaseException:
-    """What failed on the first of the ranks where something did."""
+    """Return the error of the first rank that failed."""
     return next(iter(error.failures.values()))[0]
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A checkpoint whose files are known to be whole."""
+    """A checkpoint whose files have been verified."""
 
     name: str
     reader: Reader

@@ -1,4 +1,4 @@
-"""What lies in a checkpoint, for readers that have no model to load it into."""
+"""The contents of a checkpoint, for readers that have no model to load it into."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """A checkpoint whose files are whole. Reading it runs no code that lies in it."""
+    """A checkpoint whose files have been verified. Reading it runs no code stored in it."""
 
     path: Path | ObjectPath
     step: int
@@ -71,7 +71,7 @@ class Contents:
         return targets
 
     def entry(self, name: str) -> object:
-        """What was saved under a name, with its tensors."""
+        """Return what was saved under a name, with its tensors."""
         if name not in self.state:
             raise CheckpointError(f"{self.path} has no {name!r}, only {', '.join(self.state)}")
         held = self.read(tree.names(self.state[name]))
@@ -79,7 +79,8 @@ class Contents:
 
 
 def open_checkpoint(location: str | os.PathLike[str]) -> Contents:
-    """A checkpoint, or the newest one of a folder or URL of them. Raises CheckpointError."""
+    """Return a checkpoint, or the newest one in a folder or URL. Raise CheckpointError if there is
+    none or it is damaged."""
     parent, name = split(location)
     if step_of(name) is None:
         store = store_of(location)
@@ -111,7 +112,7 @@ def open_checkpoint(location: str | os.PathLike[str]) -> Contents:
 
 
 def checked_document(text: str, checkpoint: str) -> dict[str, Any]:
-    """`state.json`. Raises CheckpointError for one of another format."""
+    """Return a parsed `state.json`. Raise CheckpointError if its format is not supported."""
     document = json.loads(text)
     if document["format"] not in FORMATS:
         known = " and ".join(map(str, FORMATS))

@@ -1,8 +1,8 @@
-"""The digests by which it is known whether the files of a checkpoint are what was written.
+"""Digests that show whether the files of a checkpoint are as they were written.
 
-XXH3 of 128 bits: what a disk or a network damages has another one, and it takes a tenth of the time
-of SHA-256, a thirtieth on processors without instructions for that. SHA-256 was no protection from
-those who can write to the volume either: they can write the list too.
+They are XXH3 of 128 bits, which detects damage by a disk or a network in a tenth of the time of
+SHA-256, a thirtieth on processors without instructions for that. SHA-256 would not protect from
+people who can write to the volume either: they can write the list of digests too.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def difference(file: IO[bytes], digest: str) -> str | None:
 
 
 def list_of(checkpoint: Path | ObjectPath) -> tuple[str, dict[str, str]]:
-    """Return the name of a checkpoint's list, and the digests in it by the names of their files.
+    """Return the name of a checkpoint's digest list and its digests by file name.
 
-    FileNotFoundError for none, ValueError for one that is damaged.
+    Raise FileNotFoundError if there is no list, ValueError if it is damaged.
     """
     newest, *former = LISTS
     try:
@@ -68,7 +68,7 @@ def sums(digests: Mapping[str, str]) -> bytes:
 
 
 def listed_digests(content: bytes, name: str = DIGESTS) -> dict[str, str]:
-    """Return the digests in a list. ValueError for one that is damaged."""
+    """Return the digests in a list by file name. Raise ValueError if the list is damaged."""
     digests = {}
     for number, line in enumerate(content.decode(errors="replace").splitlines(), 1):
         match = _LINE.fullmatch(line)

@@ -1,12 +1,12 @@
-"""A folder of checkpoints on disk: each is whole or invisible, whichever process dies and whenever.
+"""A folder of checkpoints on disk: each is complete or invisible, whenever any process dies.
 
     step-0000000200/         whole: renamed into place after everything in it was synced
     latest                   the name of the one to load first; replaced last
     .writer-1f2e3d4c.lock    held for as long as that writer lives
     .writer-1f2e3d4c-…       what it is writing, or about to delete
 
-It takes POSIX renames and locks: local disks, NFS v4, CephFS, Lustre; object stores mounted as
-folders have neither.
+It needs POSIX renames and locks, as on local disks, NFS v4, CephFS and Lustre. Object stores
+mounted as folders have neither.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def in_order(names: Iterable[str], pointed: str | None) -> list[str]:
 def outdated(
     names: Iterable[str], newest: str, retention: Retention, ages: Mapping[str, float]
 ) -> list[str]:
-    """Checkpoints to remove once the newest is there. `ages` are needed where age decides."""
+    """Return the checkpoints to remove once `newest` exists. Only a `max_age` needs `ages`."""
     older = [name for name in names if (step_of(name) or 0) < (step_of(newest) or 0)]
     limit = retention.max_age
     usable = [
@@ -118,18 +118,18 @@ def outdated(
 
 
 class Directory:
-    """Where checkpoints are kept. Any number of writers may share it, dead ones included."""
+    """A folder of checkpoints, which any number of writers may share, even if some have died."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._writer: _Writer | None = None
-        self._removal: Future[None] | None = None  # of what is out of sight already
+        self._removal: Future[None] | None = None  # of folders already hidden
 
     def steps(self) -> list[str]:
-        """Names of the checkpoints, in the order in which to try them; [] for no folder.
+        """Return the names of the checkpoints in the order to try them; [] if there is no folder.
 
-        First the one that `latest` names, then the others from the highest step down. What lies
-        above `latest` was given up when training went back to before it.
+        The one that `latest` names comes first, then the others from the highest step down.
+        Those above `latest` were given up when training went back to before them.
         """
         try:
             names = [path.name for path in self.path.iterdir() if _STEP.fullmatch(path.name)]
@@ -141,9 +141,9 @@ class Directory:
         return self.path / name
 
     def begin(self, step: int) -> Path:
-        """A new hidden folder to write the checkpoint of a step into; OSError where it cannot be.
+        """Return a new hidden folder for the checkpoint of a step. Raise OSError if that fails.
 
-        The first one also removes what writers that died have left behind.
+        The first call also removes what dead writers have left behind.
         """
         self._wait_for_removal()  # its space may be needed
         if self._writer is None:
@@ -156,11 +156,11 @@ class Directory:
         return folder
 
     def stage(self, folder: Path) -> Path:
-        """Each rank: where to write its files of a folder from `begin`."""
+        """On each rank: return where to write its files for a folder from `begin`."""
         return folder
 
     def collect(self, folder: Path, names: Collection[str]) -> None:
-        """Each rank: bring files that it wrote in a folder from `begin` to where it is kept."""
+        """On each rank: bring the files that it wrote for a folder from `begin` to the storage."""
 
     def publish(self, folder: Path, digests: Mapping[str, str], retention: Retention) -> Path:
         """Make a folder from `begin` visible atomically, then remove old checkpoints.
@@ -253,7 +253,7 @@ class Directory:
 
 
 class _Writer:
-    """A lock that dies with this process, and names that no other process uses."""
+    """A lock that ends with this process, and file names that no other process uses."""
 
     def __init__(self, directory: Path) -> None:
         while True:
@@ -363,8 +363,8 @@ _DAMAGE = {
 def in_words(check: Callable[[], None], *, on_disk: bool = True) -> str | None:
     """Return what a check of files raised, as the end of a sentence, or None if it found nothing.
 
-    What a disk cannot read is damaged. Whether a store or a server that refuses or is away keeps it
-    whole is not known, nor is it for want of descriptors or memory: that OSError is raised.
+    A file that the disk cannot read is damaged. If a store or a server refuses or is unreachable,
+    or if descriptors or memory run out, that is unknown, so the OSError is raised.
     """
     try:
         check()

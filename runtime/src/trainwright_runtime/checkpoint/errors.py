@@ -1,4 +1,4 @@
-"""What checkpoints can fail with."""
+"""The error that checkpoints raise."""
 
 from trainwright_runtime.failures.errors import RuntimeFailure
 

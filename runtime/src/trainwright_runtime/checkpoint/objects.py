@@ -1,10 +1,10 @@
-"""Checkpoints in object storage, with the promise of a folder: each is whole or invisible.
+"""Checkpoints in object storage, with the guarantee of a folder: each is complete or invisible.
 
     step-0000000200.1f2e3d4c/   whole once XXH128SUMS is there, which is put last
     latest                      the name of the one to load first; replaced last
 
-An object store replaces one object at once and renames none, so that each attempt has a name of its
-own. Files are written to a local disk and put from there; they are read where they lie.
+An object store replaces single objects atomically and renames none, so each attempt at a checkpoint
+has its own name. Files are written to a local disk and uploaded; they are read from the store.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def is_url(location: str | os.PathLike[str]) -> bool:
 
 
 def store_of(location: str | os.PathLike[str]) -> Directory | Objects:
-    """What keeps the checkpoints of a folder, or of a URL."""
+    """Return the store for the checkpoints at a URL or in a folder."""
     return Objects(str(location)) if is_url(location) else Directory(Path(location))
 
 
@@ -89,7 +89,7 @@ class ObjectPath:
         return self.read_bytes().decode()
 
     def iterdir(self) -> Iterator[ObjectPath]:
-        """The objects below it, whatever their number: stores list them a thousand at a time."""
+        """Yield all objects below this path, although stores list only a thousand at a time."""
         self.fs.invalidate_cache()
         with refused(self.url):
             paths = self.fs.find(self.path)
@@ -97,7 +97,7 @@ class ObjectPath:
 
 
 class Objects:
-    """Where checkpoints are kept: what `Directory` is for a disk."""
+    """Checkpoints under a URL: the counterpart of `Directory`."""
 
     def __init__(self, url: str) -> None:
         fs, path = _opened(url)
@@ -114,16 +114,16 @@ class Objects:
             pointed = (self.path / LATEST).read_text().strip()
         except (FileNotFoundError, UnicodeDecodeError):
             pointed = None
-        # Listed later: what is named may be removed in between, and then comes another one.
+        # Listed after reading `latest`: if that one is removed in between, another comes first.
         return in_order(_whole(self._listed()), pointed)
 
     def checkpoint(self, name: str) -> ObjectPath:
         return self.path / name
 
     def begin(self, step: int) -> Path:
-        """The name of a new attempt at the checkpoint of a step.
+        """Return the name of a new attempt at the checkpoint of a step.
 
-        The first one also removes what writers that died have left behind.
+        The first call also removes what dead writers have left behind.
         """
         listed = self._listed()
         with _warned(f"what was never finished in {self.path} could not be removed"):
@@ -133,7 +133,7 @@ class Objects:
             for name in self._unfinished & listed.keys():
                 self._remove(name)
             self._unfinished.clear()
-        # Not those that come in between: of two writers at once each would remove the other's.
+        # Only those that exist now: two writers at once would otherwise remove each other's.
         self._replaced = [name for name in _whole(listed) if step_of(name) == step]
         name = f"step-{step:010}.{secrets.token_hex(4)}"
         self._unfinished.add(name)
@@ -148,7 +148,7 @@ class Objects:
         return folder
 
     def collect(self, folder: Path, names: Collection[str]) -> None:
-        """Put what this rank has written."""
+        """Upload the files that this rank has written."""
         for name in names:
             target = self.path / folder.name / name
             with refused(target.url):
@@ -196,7 +196,7 @@ class Objects:
                 self._fs.rm(others)
 
     def _sweep(self, listed: Mapping[str, Collection[str]]) -> None:
-        """Remove what writers that died have left behind."""
+        """Remove unfinished checkpoints and uploads that dead writers have left behind."""
         for name in listed.keys() - _whole(listed):
             if self._age([f"{name}/{file}" for file in listed[name]]) > _ABANDONED:
                 _log.info("removing %s, which was never finished", self.path / name)
@@ -254,7 +254,7 @@ class Objects:
 
 
 def _opened(url: str) -> tuple[Any, str]:
-    """The file system of a URL, and the path in it. Nothing is reached yet."""
+    """Return the file system of a URL and the path in it, without connecting yet."""
     try:
         import fsspec
 
@@ -281,7 +281,7 @@ def _whole(listed: Mapping[str, Collection[str]]) -> list[str]:
 
 
 def _local_folder() -> Path:
-    """Where this user's processes write what is to be put."""
+    """Return the local folder where this user's processes write the files to be uploaded."""
     user = os.getuid() if hasattr(os, "getuid") else 0
     folder = Path(tempfile.gettempdir()) / f".trainwright-{user}"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -291,7 +291,7 @@ def _local_folder() -> Path:
 
 
 class ObjectFiles:
-    """What torch's reader opens files by."""
+    """The file operations that torch's reader uses, on an object store."""
 
     def __init__(self, fs: Any) -> None:
         self._fs = fs
@@ -323,7 +323,7 @@ def refused(url: str) -> Iterator[None]:
 
 @contextmanager
 def _warned(what: str) -> Iterator[None]:
-    """Log what is not worth failing a save for: a key may not be allowed to delete."""
+    """Log an OSError that should not fail a save: credentials may not be allowed to delete."""
     try:
         yield
     except OSError as error:

@@ -1,13 +1,13 @@
-"""Copies of a checkpoint in the memory of two nodes: a lost node then needs no storage to go on.
+"""Copies of a checkpoint in the memory of two nodes: recovery from a lost node needs no storage.
 
     step-0000000200.1f2e3d4c/   the files of this node's ranks and those of the node before it
-    .step-…                     one that is being made, or that came to nothing
+    .step-…                     one that is being made, or was abandoned
 
-The folder is in memory and outlives the training processes: an emptyDir with `medium: Memory` is
-there for as long as its pod. The nodes form a ring, as in Gemini (SOSP '23,
+The folder is in memory and outlives the training processes: an emptyDir with `medium: Memory`
+exists as long as its pod. The nodes form a ring, as in Gemini (SOSP '23,
 https://doi.org/10.1145/3600006.3613145) and in NVIDIA's resiliency extension
-(https://nvidia.github.io/nvidia-resiliency-ext/checkpointing/local/usage_guide.html). What is sent
-goes over the process group that the ranks have anyway: nothing listens that others could reach.
+(https://nvidia.github.io/nvidia-resiliency-ext/checkpointing/local/usage_guide.html). Files are
+sent over the process group that the ranks have anyway, so there is no port for others to reach.
 """
 
 from __future__ import annotations
@@ -115,13 +115,13 @@ class Copies:
 
     @property
     def _leads(self) -> bool:
-        """Whether this rank is the one of its node that makes and removes folders."""
+        """Whether this is the rank of its node that makes and removes folders."""
         return self._local == 0
 
     # --- making one ------------------------------------------------------------------------------
 
     def begin(self, step: int) -> Path:
-        """A hidden folder for the files of this node's ranks; of the others the newest stays."""
+        """Make a hidden folder for this node's files, and remove all others but the newest copy."""
         name = self._ranks.first(lambda: f".step-{step:010}.{secrets.token_hex(4)}")
         folder = self.path / name
 
@@ -161,7 +161,7 @@ class Copies:
         return None
 
     def publish(self, folder: Path, digests: Mapping[str, str]) -> None:
-        """Make it visible on all nodes, each of which has the files that every rank needs."""
+        """Make a copy visible on all nodes, with the files that every node needs."""
         shared = self._ranks.first(
             lambda: {name: (folder / name).read_bytes() for name in _ON_ALL}
         ) | {DIGESTS: sums(digests)}
@@ -186,7 +186,7 @@ class Copies:
                     shutil.rmtree(left, ignore_errors=True)
 
     def _neighbour(self, rank: int) -> int:
-        """The rank of the next node that keeps the files of this one."""
+        """Return the rank of the next node that keeps the files of `rank`."""
         node = self._node_of[rank]
         there = self._members[(node + 1) % len(self._members)]
         return there[self._members[node].index(rank) % len(there)]
@@ -194,13 +194,13 @@ class Copies:
     # --- going on from one -----------------------------------------------------------------------
 
     def listed(self) -> list[Listed]:
-        """What the nodes have, in the order in which to try it: the newest first."""
+        """Return the copies that nodes have, in the order to try them: the newest first."""
         listings = self._ranks.every(self._listing() if self._leads else {})
         names = {name for listing in listings for name in listing}
         candidates = []
         for name in sorted(names, key=lambda name: (step_of(name), name), reverse=True):
             # Each node has the digests of all files; a node whose list is damaged is outvoted.
-            # Of two nodes neither outvotes the other.
+            # Of two nodes neither outvotes the other, so both lists are tried.
             lists = Counter(listing[name] for listing in listings if name in listing)
             most = max(lists.values())
             ties = sorted(text for text, votes in lists.items() if votes == most)
@@ -242,7 +242,7 @@ class Copies:
         return Copy(name, digests, sizes, holders)
 
     def keep(self, copy: Copy) -> None:
-        """It was loaded: it stays until there is a newer one."""
+        """Keep a copy that was loaded until there is a newer one."""
         self._kept = copy.name
 
     def deliver(self, copy: Copy, folder: Path) -> list[str]:
@@ -282,8 +282,8 @@ class Copies:
     def fetched(self, copy: Copy, names: Sequence[str]) -> Iterator[tuple[str, bytearray]]:
         """Yield other nodes' files one at a time, so that only one of them is in memory.
 
-        Each rank may request other files, and begins with another one, so that not all requests
-        reach the same node at the same moment.
+        Ranks may request different files, and each starts with a different one, so that not all
+        requests reach the same node at the same moment.
         """
         rank = self._ranks.rank
         first = rank % len(names) if names else 0
@@ -362,7 +362,7 @@ class CopyReader(Reader):
 
 
 class _ReceivedReader(Reader):
-    """Reads one file, which another node has sent."""
+    """A reader of one file that another node has sent."""
 
     def __init__(self, reader: CopyReader, content: bytearray) -> None:
         super().__init__(Path(reader.path))
@@ -385,7 +385,7 @@ class _Received:
 
 
 class _Memory(io.RawIOBase):
-    """A file that lies in memory; `io.BytesIO` would copy it."""
+    """A file object over bytes in memory, which `io.BytesIO` would copy."""
 
     def __init__(self, content: bytearray) -> None:
         self._content, self._position = memoryview(content), 0
@@ -437,7 +437,7 @@ def exchange(ranks: Ranks, transfers: Sequence[Transfer], buffers: Sequence[Tens
 
 
 def _mapped(path: Path) -> Tensor:
-    """A file's bytes, where they lie."""
+    """Return a file's bytes as a tensor that maps the file, without a copy."""
     with path.open("rb") as file:
         if not os.fstat(file.fileno()).st_size:
             return torch.empty(0, dtype=torch.uint8)
@@ -464,7 +464,7 @@ def _tensor(memory: bytearray | mmap.mmap) -> Tensor:
 
 
 def _identity(path: Path) -> str | OSError:
-    """The same for the ranks that have this very folder: of one path there may be many."""
+    """Return a text that only ranks with the same folder share: hosts may have the same path."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         status = path.stat()

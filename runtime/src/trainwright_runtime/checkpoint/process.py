@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 WORTH_IT = 64 * 1024 * 1024
 """Bytes: a thread has written less than this before a process has started."""
 
-_NICE = 15  # a thirtieth of a processor that training wants too, all of one that it leaves idle
+_NICE = 15  # a thirtieth of a processor that training also uses, all of an idle one
 
 _PROGRAM = f"import sys; from {__name__} import main; main(*map(int, sys.argv[1:]))"
 
@@ -74,7 +74,7 @@ class WriterProcess:
             )
 
     def write(self, folder: Path, plan: SavePlan, tensors: Sequence[Tensor]) -> Outcome:
-        """Write the items of a plan, whose tensors lie in the buffers. OSError if it is lost."""
+        """Write a plan's items from the buffers. Raise ChildProcessError if the process died."""
         places = [self._buffers.place(tensor) for tensor in tensors]
         try:
             self._channel.send(Task(folder, plan, places))
@@ -94,7 +94,7 @@ class WriterProcess:
 
 
 class _Placed:
-    """What the writer takes from a planner: the tensors of items."""
+    """The part of a planner that the writer uses: the tensors of items."""
 
     def __init__(self, memory: mmap.mmap, task: Task) -> None:
         self._tensors = {

@@ -13,14 +13,14 @@ T = TypeVar("T")
 class Ranks:
     """The processes of the default process group, or this one alone if there is no group.
 
-    It talks over a gloo group of its own: checkpoints are written by a thread, whose messages
-    must not come between those of the training loop, and nccl carries no objects off the GPU.
-    Making one is collective.
+    They communicate over their own gloo group: checkpoints are written by a thread, whose messages
+    must not mix with those of the training loop, and nccl carries no objects off the GPU.
+    Creating one is collective.
     """
 
     def __init__(self, world: object) -> None:
         self.world = world
-        """The default process group that they are the ranks of; None where there is none."""
+        """Their default process group, or None if there is none."""
         self.group: dist.ProcessGroup | None = None
         self.rank, self.count = 0, 1
         if world is not None:
@@ -28,7 +28,7 @@ class Ranks:
             self.rank, self.count = dist.get_rank(), dist.get_world_size()
 
     def first(self, work: Callable[[], T]) -> T:
-        """What `work` gives or raises on the first rank, on every rank."""
+        """Run `work` on the first rank; return its result, or raise its error, on every rank."""
         return self.of(0, work)
 
     def of(self, rank: int, work: Callable[[], T]) -> T:
@@ -57,7 +57,7 @@ class Ranks:
         """Run `work` on every rank, and return all results on each, or raise the OSError of the
         first rank that has one.
 
-        Without it a rank that fails alone would leave the others waiting.
+        Otherwise a rank that fails alone would leave the others waiting.
         """
         given: T | None = None
         failed: OSError | None = None

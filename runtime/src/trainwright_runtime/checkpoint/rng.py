@@ -12,10 +12,9 @@ from torch import Tensor
 
 
 class RngState:
-    """Stands in a state for the generators of Python, torch, CUDA and, where it is used, NumPy.
+    """The random generators of Python, torch, CUDA and, if imported, NumPy, as part of a state.
 
-    Each rank keeps its own. A rank that the saved world did not have keeps what it was seeded
-    with.
+    Each rank has its own. A rank that did not exist when saving keeps the state from its seed.
     """
 
     def state_dict(self) -> dict[str, dict[str, object]]:

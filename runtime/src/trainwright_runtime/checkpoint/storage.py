@@ -37,7 +37,7 @@ copyreg.pickle(_MEM_FORMAT_ENCODING, lambda member: (_MEM_FORMAT_ENCODING, (memb
 class Writer(filesystem.FileSystemWriter):
     """Writes and syncs files, and keeps the digests of what was written and the first failure.
 
-    With `process` the files of tensors are written there.
+    With `process`, that process writes the files of tensors.
     """
 
     def __init__(self, folder: Path, process: WriterProcess | None = None) -> None:
@@ -47,7 +47,7 @@ class Writer(filesystem.FileSystemWriter):
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
         if self._process is None:
-            # Every byte is in a digest: torch need not add up checksums of its own.
+            # The digests cover every byte: torch need not compute its own checksums.
             with serialization_config.patch("save.compute_crc32", False):  # type: ignore[attr-defined]
                 return super().write_data(plan, planner)
         tensors: list[Any] = [planner.resolve_data(item) for item in plan.items]
@@ -65,7 +65,7 @@ class Writer(filesystem.FileSystemWriter):
         return written
 
     def finish(self, metadata: metadata.Metadata, results: list[list[WriteResult]]) -> None:
-        """Write the metadata, and read it: what no run could resume from fails while it trains."""
+        """Write the metadata and read it back, so that what cannot be loaded fails now."""
         super().finish(metadata, results)
         Reader(self._folder).read_metadata()
 
@@ -105,7 +105,7 @@ class _Digesting(filesystem.FileSystem):
 class _Digested(io.IOBase):
     """A file that is written front to back, and its digest.
 
-    Of what it was to hold, and not of what can be read back from it: that may be damaged by then.
+    The digest is of the bytes passed in, not of those read back, which may be damaged by then.
     """
 
     def __init__(self, file: IO[bytes], files: _Digesting) -> None:
@@ -163,9 +163,9 @@ class LoadPlanner(DefaultLoadPlanner):
 
 
 def unpickled_metadata(file: IO[bytes], checkpoint: str) -> metadata.Metadata:
-    """What is in METADATA.
+    """Return the metadata in the file METADATA, unpickling known classes only.
 
-    torch unpickles this file without restriction, which runs whatever is in it:
+    torch unpickles this file without restriction, which runs any code in it:
     https://docs.python.org/3/library/pickle.html#restricting-globals
     """
     unpickled = _Unpickler(file).load()
@@ -186,7 +186,7 @@ def _member(kind: object, name: object) -> object:
 
 
 class _Unpickler(pickle.Unpickler):
-    # By their exact names: a dotted one ("os.system") would reach what the module imports.
+    # By exact names: a dotted one ("os.system") would reach modules that the module imports.
     _KNOWN: ClassVar = (
         {
             (known.__module__, known.__name__): known

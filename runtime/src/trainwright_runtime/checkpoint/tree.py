@@ -1,7 +1,7 @@
-"""A state as the tensors in it, by name, and the rest of it as JSON.
+"""A state as its tensors, by name, and everything else as JSON.
 
-Tensors are what `torch.distributed.checkpoint` shards and reshards. Everything else is text: it
-can be read with the eye, and reading it cannot run code, as unpickling can.
+`torch.distributed.checkpoint` shards and reshards the tensors. Everything else is text: people can
+read it, and loading it cannot run code, as unpickling can.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 
 
 def encode(value: object, name: str, tensors: dict[str, Tensor]) -> Json:  # noqa: PLR0911
-    """The JSON of a value; the tensors in it go to `tensors`, named by their place below `name`.
+    """Return a value as JSON; its tensors are put into `tensors`, named by their path below `name`.
 
-    A JSON object has one key, which names its type.
+    Each JSON object has one key, which names the type.
     """
     match value:
         case None | bool() | str():
@@ -62,7 +62,7 @@ def _encode_mapping(value: Mapping[object, object], name: str, tensors: dict[str
 
 
 def decode(tree: Json, tensor: Callable[[str], Tensor]) -> object:  # noqa: PLR0911
-    """What was encoded, with the tensors that `tensor` gives for their names."""
+    """Return the value that was encoded, with the tensors that `tensor` returns for their names."""
     if isinstance(tree, list):
         return [decode(item, tensor) for item in tree]
     if not isinstance(tree, dict):

@@ -1,4 +1,4 @@
-"""Who trains, and when training is over: what the coordinator, workers and entrypoints share.
+"""Shared by coordinator, workers and entrypoints: deciding who trains and when training is over.
 
-No module here imports torch: the coordinator must be back at once when it dies.
+No module here imports torch, so that a coordinator that dies is back at once.
 """

@@ -1,6 +1,6 @@
-"""Where the members of a quorum leave each other what they connect by: names and values.
+"""A key-value store in which members of a quorum exchange what they need to connect.
 
-In the place of torch's TCPStore, which every client that reaches its port can read and change.
+It replaces torch's TCPStore, which every client that reaches its port can read and change.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Board:
                 channel.write(self.answer(channel.read()))
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """What a `store` of a member requests. Raises KeyError for no such request."""
+        """Answer a request of a member's `store`. Raise KeyError for an unknown request."""
         do: Mapping[str, Callable[[str, Mapping[str, Any]], Any]] = {
             "set": self._set,
             "add": self._add,

@@ -1,13 +1,13 @@
-"""Connections between the processes of one run: proved on both sides, then JSON with a MAC each.
+"""Connections between processes of one run: mutual authentication, then JSON messages with MACs.
 
     server  "trainwright 1\\n", 32 random bytes
     client  32 random bytes, MAC(key, "client", label, both of these)
     server  MAC(key, "server", label, both)
     both    4 bytes of length, 16 bytes of MAC(key of this connection and direction, number), JSON
 
-Without the run's key no process gets to send a message, or has one of its own believed; what was
-recorded of another connection, or earlier in this one, proves nothing. Nothing is encrypted.
-`door` is the server's side.
+Without the run's key no process can send a message that is accepted, nor can it replay messages
+recorded from another connection, or earlier in this one. Nothing is encrypted. `door` is the
+server's side.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Handshake:
-    """What both sides prove to know the key with."""
+    """The data with which each side proves that it knows the key."""
 
     identity: Identity
     label: bytes
@@ -59,7 +59,7 @@ class Handshake:
 
 
 class Channel:
-    """Messages over a connection whose other side has proved to be of this run."""
+    """Messages over a connection whose other side has proved that it belongs to this run."""
 
     def __init__(self, connection: socket.socket, shaken: Handshake, *, serves: bool) -> None:
         self.connection = connection
@@ -96,10 +96,10 @@ class Channel:
         self.connection.sendall(len(text).to_bytes(_SIZE, "big") + tag + text)
 
     def read(self) -> dict[str, Any]:
-        """The next message.
+        """Return the next message.
 
-        Raises OSError when the connection has ended, TimeoutError when nothing came in time, which
-        loses nothing, and ValueError for what is not a message of the other side.
+        Raise OSError if the connection has ended, TimeoutError if nothing came in time (nothing
+        is lost then), and ValueError for anything that is not a message of the other side.
         """
         self._fill(_SIZE + _TAG)
         size = int.from_bytes(self._rest[:_SIZE], "big")
@@ -193,7 +193,7 @@ def _shake(connection: socket.socket, label: bytes, deadline: float) -> Handshak
 
 
 def _received(connection: socket.socket, size: int, deadline: float, begins: bytes = b"") -> bytes:
-    """Exactly so many bytes, however slowly the other side sends them, but not after a deadline."""
+    """Return exactly `size` bytes, however slowly they come. Raise TimeoutError at the deadline."""
     received = b""
     while len(received) < size:
         left = deadline - time.monotonic()

@@ -1,6 +1,6 @@
-"""The meeting point of elastic training: who takes the next step, and who holds what.
+"""The coordinator of elastic training: who takes the next step, and who holds which state.
 
-It stores nothing: workers report what they hold when they connect, and who they are with each
+It stores nothing: workers report the state they hold when they connect, and who they are with each
 request for a step. It may die at any moment and come back at the same address, or be replaced by
 another of its candidates; training goes on with the next quorum.
 """
@@ -55,9 +55,9 @@ class Settings:
 def serve(settings: Settings, election: Election | None = None) -> int:
     """Serve workers until SIGTERM or SIGINT, once this candidate is elected.
 
-    Then it stays while a worker runs the program's end, and after it for a grace period, until the
-    workers that were lost before have come back and heard of it. SIGINT lets one that is not
-    elected stay as well, until it hears that training is over: the elected one needs its vote.
+    After a signal it stays while a worker runs the program's end, and then for a grace period,
+    until workers that were lost before are back and know of it. On SIGINT a candidate that is not
+    elected also stays, until it hears that training is over: the elected one needs its vote.
     """
     stop = _Stop()
     registry = Registry(
@@ -135,7 +135,7 @@ def _while_serving(registry: Registry, stop: _Stop, grace: float, *, alone: bool
 
 
 def _others_train(registry: Registry, stop: _Stop, *, alone: bool) -> bool:
-    """Whether a candidate whose own node is done is still needed by workers of others."""
+    """Whether workers of other nodes still need a candidate whose own node is done."""
     return not (alone or stop.now or registry.finished) and registry.in_use()
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 
 def raise_limit() -> int:
-    """Raise the soft limit to the hard one: how many that are."""
+    """Raise the soft limit on open files to the hard one, and return the limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

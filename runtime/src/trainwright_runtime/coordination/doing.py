@@ -1,7 +1,7 @@
-"""What each worker does, as far as it has reported: who is in a step while others wait for it.
+"""What each worker last reported to be doing: which ones are in a step while others wait for them.
 
-Each report is answered with names of others. So they are found without looking at all workers, and
-are few: with a thousand workers that named each other, answers alone would be 30 MB per second.
+Each report is answered with a few names of others, found without looking at all workers: if a
+thousand workers each received all names, answers alone would be 30 MB per second.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Doing:
         self._workers: defaultdict[str, dict[str, None]] = defaultdict(dict)
 
     def note(self, worker: str, doing: str, steps: int) -> float:
-        """For how many seconds it does this, in this one of its local steps."""
+        """Note what a worker does; return for how many seconds it has, in this local step."""
         now, before = self._clock(), self._now.get(worker)
         if before is not None and (before.doing, before.steps) == (doing, steps):
             return now - before.began
@@ -57,7 +57,7 @@ class Doing:
         return worker in self._workers[doing]
 
     def names(self, among: Collection[str], *doing: str, but: str = "") -> str:
-        """The few of these workers that have done one of this for longest."""
+        """Return a text with the few of these workers that have done one of these the longest."""
         workers = (w for each in doing for w in self._workers[each] if w in among and w != but)
         shown = [called(worker) for worker in islice(workers, SHOWN + 1)]
         return ", ".join([*shown[:SHOWN], *(["others"] if shown[SHOWN:] else [])])
@@ -69,5 +69,5 @@ class Doing:
 
 
 def called(worker: str) -> str:
-    """What a worker is called in each of its lives."""
+    """Return a worker's name without the suffix that differs each time it starts."""
     return worker.rpartition("-")[0]

@@ -1,9 +1,8 @@
-"""A port of this run: who connects proves to be of it before anything else is read.
+"""A listening port of this run: clients prove that they belong to it before anything else is read.
 
-One thread has all those who have not proved it yet, and reads 64 bytes of each of them. So many
-may be there at once; where more come, who has been there longest has to go: a process of this run
-takes milliseconds, so slow senders are in no one's way. The same thread has connections on which
-nothing happens.
+One thread handles all clients that have not proved it yet, and reads 64 bytes from each. Their
+number is limited: if more come, the oldest is refused. Processes of this run need milliseconds, so
+slow senders are in no one's way. The same thread watches idle connections.
 """
 
 from __future__ import annotations
@@ -79,16 +78,16 @@ class Door:
         label: bytes,
         serve: Callable[[Channel], Service | None],
     ) -> None:
-        """What `serve` gives, if anything, is gone through.
+        """`serve` is called with each new channel, and the service it returns, if any, is run.
 
-        `port` may be 0 for any that is free. Raises OSError where it is not.
+        `port` may be 0 for any free one. Raise OSError if the port is not free.
         """
         self._label, self._serve = label, serve
         self._identity = Identity.of(os.environ)
         self._selector = selectors.DefaultSelector()
-        self._callers: dict[_Caller, None] = {}  # the one that has waited longest comes first
+        self._callers: dict[_Caller, None] = {}  # longest waiting first
         self._resting: set[_Resting] = set()
-        self._timed: dict[_Resting, None] = {}  # the one that was silent for longest comes first
+        self._timed: dict[_Resting, None] = {}  # longest silent first
         self._about_to_rest: list[_Resting] = []
         self._closed = False
         self._refused: set[str] = set()
@@ -188,7 +187,7 @@ class Door:
             self._forget(caller).close()
 
     def _refuse_oldest(self, most: int) -> bool:
-        """Whether there was one of so many that had to go."""
+        """Refuse the oldest client if there are `most` or more; return whether one was refused."""
         if len(self._callers) < max(most, 1):
             return False
         self._refuse(next(iter(self._callers)))
@@ -254,7 +253,7 @@ class Door:
                         self._wake.send(_ENDED)
 
     def _rests(self, resting: _Resting) -> bool:
-        """Whether the thread of the door has it from now on: unless that is closed."""
+        """Hand an idle connection to the door's thread; return False if the door is closed."""
         with self._left:
             closed, asleep = self._closed, not self._about_to_rest
             if not closed:
@@ -350,10 +349,10 @@ def listener(address: str, port: int) -> socket.socket:
 
 
 def own_addresses(*names: str) -> list[str]:
-    """Where this machine is reached by these names and by its own, and 127.0.0.1 in any case.
+    """Return this machine's addresses for these names and its own name, and always 127.0.0.1.
 
-    In a pod its name stands for the pod's address. Where it is to be reached by names that stand
-    for no address of it, that is everywhere.
+    A pod's own name resolves to the pod's address. If the given names resolve to no address of
+    this machine, return the wildcard address.
     """
     local = bool(names) and all(map(_is_loopback, names))
     addresses = ["127.0.0.1"]

@@ -1,7 +1,7 @@
-"""One candidate's part in electing the coordinator: requests the others' votes, and votes.
+"""One candidate's part in electing the coordinator: requesting the others' votes, and voting.
 
-Rules are in `lease`. Candidates connect to each other at the registry's port, where one that does
-not serve workers answers other candidates only.
+The rules are in `lease`. Candidates connect to each other at the registry's port. One that does
+not serve workers answers only other candidates there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 _RENEW = LENGTH / 4
 _ANSWER = LENGTH / 2  # seconds for another candidate's answer
-_ORDER = 0.1  # seconds by which a candidate lets those before it go first
+_ORDER = 0.1  # seconds that a candidate waits for each one before it
 
 _NEVER = float("-inf")
 
@@ -101,7 +101,7 @@ class Election:
             return self._lock.wait_for(lambda: self._known(number), _ANSWER)
 
     def resign(self) -> None:
-        """Be the coordinator no more, and let another one be it at once."""
+        """Stop being the coordinator, and let another candidate take over at once."""
         self._closed.set()
         with self._lock:
             self._lost = True
@@ -110,7 +110,7 @@ class Election:
             peer.close(_RENEW)
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Another candidate requests this one's vote, or gives it back."""
+        """Answer another candidate that requests this one's vote or gives it back."""
         owner, number = str(message["process"]), int(message["number"])
         other = owner != self._process
         with self._lock:
@@ -207,7 +207,7 @@ class Election:
 
 
 class _Peer:
-    """The way to another candidate: the newest request only, since older ones are void."""
+    """A sender to another candidate: of the newest request only, since that voids older ones."""
 
     def __init__(self, address: str, answered: Callable[[float, Mapping[str, Any]], None]) -> None:
         self._address, self._answered = address, answered
@@ -223,7 +223,7 @@ class _Peer:
             self._lock.notify_all()
 
     def close(self, seconds: float) -> None:
-        """Give what is to be sent so much time."""
+        """Wait up to `seconds` until the last request is sent."""
         with self._lock:
             self._lock.wait_for(lambda: self._next is None and self._idle, seconds)
 

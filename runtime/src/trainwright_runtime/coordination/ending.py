@@ -1,4 +1,4 @@
-"""What a worker leaves behind of how its life went: for its entrypoint, and for the next worker.
+"""The record a worker leaves of how far it came, for its entrypoint and for the next worker.
 
 An exit code of 0 alone does not prove that training is over: a program may end at any moment.
 """
@@ -23,7 +23,7 @@ _FINISHED = "finished.json"
 
 
 class Stage(StrEnum):
-    """How far a worker has come in one life."""
+    """How far a worker process has come."""
 
     NONE = "none"
     """Its program has not entered `elastic.training`."""
@@ -32,7 +32,7 @@ class Stage(StrEnum):
     COMPLETE = "complete"
     """Every epoch is committed; the end of the program is still to be run."""
     OVER = "over"
-    """Training was over already, or is now that its program has ended well."""
+    """Training was over already, or is over now that the worker's program has succeeded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ def read(path: Path) -> Life:
 
 
 def record(directory: Path, epochs: int, step: int) -> None:
-    """Leave in the checkpoint folder that so many epochs are trained, and their end was run."""
+    """Record in the checkpoint folder that `epochs` are trained and the program's end has run."""
     fresh = directory / f".{_FINISHED}-{os.getpid()}"
     try:
         directory.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,10 @@
-"""Signs of a worker's life, from a process that needs none of its Python locks.
+"""Heartbeats of a worker, sent by a separate process, which does not need the worker's GIL.
 
     python -m trainwright_runtime.coordination.heartbeat HOST:PORT WORKER SECONDS PID
 
-The coordinator requests them while a step is to be put together, and only then. A thread of the
-worker would be silent wherever the worker's own code keeps Python's lock. It ends with the worker,
-and is silent while that is stopped: who is paused takes no step.
+The coordinator requests them only while it forms a quorum. A thread of the worker would be silent
+whenever the worker's code holds the GIL. This process ends with the worker, and is silent while the
+worker is stopped, since a paused worker takes no step.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STOPPED = ("T", "t")  # stopped by a signal, or by a debugger: proc_pid_stat(5)
 
 
 class Heart:
-    """The process that beats for this one, until it is closed."""
+    """The process that sends heartbeats for this one until it is closed."""
 
     def __init__(self, coordinator: str, worker: str, interval: float) -> None:
         argv = [sys.executable, "-m", __name__, coordinator, worker, f"{interval:g}"]

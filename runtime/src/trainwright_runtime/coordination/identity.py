@@ -58,8 +58,8 @@ class Identity:
 def ensured(environ: Mapping[str, str], meets: str, *, alone: bool) -> dict[str, str]:
     """Return the variables that identify the run to the processes of this node.
 
-    It is called by where its nodes meet, unless it has a name. Where they are all on this node,
-    `alone`, they need no secret but one that is made here.
+    A run without a name is named after the address where its nodes meet. If all processes are on
+    this node (`alone`), a secret made here is enough.
     """
     variables = {RUN: environ.get(RUN) or meets}
     if alone and not {KEY, KEY_FILE} & environ.keys():

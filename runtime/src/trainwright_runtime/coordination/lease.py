@@ -1,13 +1,13 @@
-"""Which of several candidates is the coordinator: a lease by votes of most of them, nothing stored.
+"""Electing the coordinator among candidates: a lease by votes of a majority, with nothing stored.
 
 Each candidate has one vote, and gives it to one candidate at a time, for `LENGTH` seconds. The one
-that has the votes of most of them is the coordinator until the first vote that it needs runs out.
-It counts from before its request; a voter from when it gets that, which is later. A candidate that
-starts does not vote for as long as a vote lasts: it cannot know to whom it gave its vote before.
+with a majority of votes is the coordinator until the first vote that it needs expires. It counts
+from before its request, a voter from receiving that, which is later. A candidate that starts does
+not vote for as long as a vote lasts: it cannot know to whom it gave its vote before.
 Leases without a disk: Trencseni, Gazso, Reinhardt, "PaxosLease", https://arxiv.org/abs/1209.4187.
 
-Rules alone; `election` has the clock and the connections, tests/runtime/test_elastic_lease.py
-searches every order of events for two coordinators at a time.
+These are only the rules: `election` has the clock and the connections.
+tests/runtime/test_elastic_lease.py searches every order of events for two coordinators at a time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def started(now: float) -> Vote:
 
 
 def give(vote: Vote, candidate: str, number: int, now: float) -> tuple[Vote, bool]:
-    """A candidate requests the vote, or as its owner to keep it; whether it has it."""
+    """Return the vote after a candidate's request to get or keep it, and whether it has it."""
     if now < vote.until and vote.owner != candidate:
         return vote, False
     if vote.owner == candidate and number < vote.number:
@@ -48,7 +48,7 @@ def give(vote: Vote, candidate: str, number: int, now: float) -> tuple[Vote, boo
 
 
 def take_back(vote: Vote, candidate: str, number: int, now: float) -> Vote:
-    """The owner does not need the vote: it is free at once. An older request changes nothing."""
+    """Return the vote, free at once, after its owner gave it back; old requests change nothing."""
     if vote.owner != candidate or number < vote.number:
         return vote
     return replace(vote, until=min(vote.until, now))

@@ -1,4 +1,4 @@
-"""torch's store over a `board` of this run: by it processes find each other.
+"""A torch store over a `board` of this run, by which processes find each other.
 
 Every client that reaches the port of torch's own TCPStore can list, read and change what is in it.
 """
@@ -41,7 +41,7 @@ class Meeting(Store):
     ) -> None:
         """`life` identifies the coordinator process that formed the group; None if any will do.
 
-        Raises OSError where there is none of this run, or another one by now.
+        Raise OSError if no coordinator of this run answers, or another process than `life`.
         """
         super().__init__()
         self.set_timeout(patience)

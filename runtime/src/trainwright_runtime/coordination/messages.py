@@ -1,7 +1,7 @@
-"""What workers send to the coordinator, by the types of its fields.
+"""Type checks of the fields in messages from workers to the coordinator.
 
-A message with another one ends its connection, before anything is done with it: what was remembered
-of half a message would be in the way of all that follow.
+A field of another type ends the connection before anything is done with its message: half a
+message, once stored, would break all that follow.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Who takes the next step together: workers that request it, while they are heard of.
+"""Quorums: which workers take the next step together, of those that request it and are alive.
 
 The rules are those of torchft's lighthouse
 (https://github.com/pytorch/torchft/blob/main/src/lighthouse.rs, `quorum_compute`), whose own server
-requires no proof of its clients, and ends processes for all of them.
+does not authenticate its clients, and lets any of them end processes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def members(
     """Return the workers that take the next step, or None while it has to wait.
     `requested` maps each worker that requests the step to when it did.
 
-    `before` are those of the last one: all of them together wait for no other.
+    `before` are the members of the last step: once all of them are ready, they wait for no others.
     """
     ready = frozenset(requested) & frozenset(alive)
     if len(ready) < patience.least:
@@ -94,8 +94,8 @@ class Quorums:
         self._patience, self._go_on_without, self._probe = patience, go_on_without, probe
         self._now = clock or time.monotonic
         self._changed = threading.Condition()
-        self._heard: dict[str, float] = {}  # of those who are alive, as far as is known
-        self._probed: dict[str, float] = {}  # since when a sign of life is awaited
+        self._heard: dict[str, float] = {}  # of workers that are believed alive
+        self._probed: dict[str, float] = {}  # since when a heartbeat is awaited
         self._requests: dict[str, Request] = {}
         self._awaited: set[str] = set()  # members of the last step that have not requested this one
         self._views: dict[int, View] = {}
@@ -137,7 +137,7 @@ class Quorums:
         return request
 
     def answer(self, request: Request, seconds: float) -> bytes | None:
-        """The members of the step, as JSON; None where it has to wait for longer than that."""
+        """Return the members of the step as JSON, or None if there are none within `seconds`."""
         with self._changed:
             self._changed.wait_for(lambda: request.answer or self._closed, seconds)
             if self._closed:
@@ -145,14 +145,14 @@ class Quorums:
             return request.answer
 
     def apart(self) -> frozenset[str]:
-        """Workers that no step is taken with, since others cannot reach them."""
+        """Return the workers that steps go on without, since others cannot reach them."""
         with self._changed:
             return self._reach().out
 
     def joining(self) -> str:
         """Return a worker that waits for the next step and was not in the last one; empty if none.
 
-        The members of the last one do not request the next one unless there is.
+        Members of the last step request the next one only if there is such a worker.
         """
         with self._changed:
             return next((name for name in self._requests if name not in self._before), "")
@@ -200,9 +200,9 @@ class Quorums:
             self.tick()
 
     def _probe_all(self) -> None:
-        """Request a sign of life from workers that gave none for a moment (`Patience.heartbeat`).
+        """Request a heartbeat from workers that were silent for a moment (`Patience.heartbeat`).
 
-        Of those who wait for the step that is to be put together a shorter one.
+        For workers that already wait for the next step, that moment is shorter.
         """
         now, patience = self._now(), self._patience.heartbeat
         for worker, at in self._heard.items():
@@ -275,7 +275,7 @@ class Quorums:
 
 
 def _is_one_group(members: View) -> bool:
-    """Whether they are connected with each other as they are."""
+    """Whether the members are connected with each other already, in one group."""
     groups = members.values("group")
     return len(groups) == 1 and 0 not in groups
 

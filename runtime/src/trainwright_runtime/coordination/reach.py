@@ -1,10 +1,10 @@
-"""Which workers steps go on without, because they and others cannot connect: rules alone.
+"""Rules for which workers steps go on without, because they and others cannot connect.
 
-The members of a step are connected with each other, all of them, so one pair that cannot connect
-stops all. As few workers as possible are left out, first of all those with the most such pairs:
-one that most others cannot reach, or that reaches few of them. One stays that holds what no other
-one has. `quorum` keeps what workers report, tests/runtime/test_elastic_reach.py tries every case of
-up to four workers.
+All members of a step are connected with each other, so one pair that cannot connect stops them all.
+As few workers as possible are left out, preferably those with the most such pairs: those that most
+others cannot reach, or that reach few others. A worker with state that no other has
+stays. `quorum` keeps the reports; tests/runtime/test_elastic_reach.py tries every case of up to
+four workers.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Pairs = frozenset[frozenset[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a worker's last request for a step has of this."""
+    """What a worker's last request for a step reported about its connections."""
 
     unreached: frozenset[str] = frozenset()
     """Workers that it could not connect with."""
     held: int = 0
-    """The step up to which it holds state that would be lost with it; 0 where it holds none."""
+    """The step up to which it holds state that would be lost with it; 0 if it holds none."""
     address: str = ""
-    """Where others connect with it."""
+    """The address at which others connect to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,9 @@
-"""Who holds which state of a training, kept in the coordinator, reported by the workers themselves.
+"""The coordinator's registry of who holds which state of a training, as workers report it.
 
-One connection for each worker, which closes when it ends: no dead worker is taken for alive.
-Nothing is stored: a coordinator that comes back learns it anew, and lets no worker begin a training
-before those that have one could report it. Over further connections workers request the next step
-(`quorum`), are heard of meanwhile (`heartbeat`), and leave each other where they are (`board`).
+Each worker has a connection that closes when it ends, so that no dead worker passes for alive.
+Nothing is stored: a coordinator that restarts learns it again, and lets no worker begin a training
+until those that have one could report it. Over further connections workers request the next step
+(`quorum`), send heartbeats meanwhile (`heartbeat`), and exchange their addresses (`board`).
 """
 
 from __future__ import annotations
@@ -129,11 +129,11 @@ class Registry:
         self.quorums.close()
 
     def _serve(self, channel: Channel) -> Service:
-        """One connection: a worker's, or another candidate's."""
+        """Serve one connection of a worker or of another candidate."""
         channel.connection.settimeout(self._silence)
         worker = heart = ""
-        awaited = False  # whether a report of a quiet worker is
-        request: dict[str, Any] = {}  # the last one: the next has what has changed
+        awaited = False  # whether a quiet worker has had to report
+        request: dict[str, Any] = {}  # the last one: the next has only the changes
         try:
             channel.write({"serves": self.serves, "life": self._life})
             while True:
@@ -180,7 +180,7 @@ class Registry:
     def _serve_one(
         self, message: Mapping[str, Any], channel: Channel, request: dict[str, Any]
     ) -> None:
-        """What is neither a report nor a beat."""
+        """Answer a message that is neither a report nor a heartbeat."""
         if "candidate" in message:
             channel.write(self._vote(message))
         elif "board" in message:
@@ -194,7 +194,7 @@ class Registry:
             self._put_together({**request}, channel)
 
     def _put_together(self, member: Mapping[str, Any], channel: Channel) -> None:
-        """A worker requests the next step, and waits. It gets one answer, also if it gives up."""
+        """Answer a worker's request for the next step, once, even if the worker gives up."""
         self._require_serving()
         ticket = self.quorums.request(member["replica_id"], member)
         try:
@@ -213,7 +213,7 @@ class Registry:
         channel.write_encoded(text)
 
     def _probe(self, worker: str) -> None:
-        """Request a sign of life: answered at once, by a process that has nothing else to do."""
+        """Request a heartbeat, which a process that does nothing else answers at once."""
         if (heart := self._hearts.get(worker)) is not None:
             with suppress(OSError):
                 heart.write({})
@@ -241,7 +241,7 @@ class Registry:
             raise ConnectionAbortedError("another candidate may be the coordinator")
 
     def _announced(self) -> bool:
-        """Whether training goes on, or most candidates know that it is over."""
+        """Whether training goes on, or a majority of candidates know that it is over."""
         return self._election is None or not self.finished or self._election.finish()
 
     def answer(self, message: Mapping[str, Any], connection: object) -> dict[str, str]:

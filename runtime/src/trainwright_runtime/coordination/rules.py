@@ -1,4 +1,4 @@
-"""Which lineage of a training counts, who may take its steps, and when it is over: rules alone.
+"""Rules for which lineage of a training counts, who may take its steps, and when it is over.
 
 docs/elastic-protocol.md explains them, tests/runtime/test_elastic_protocol.py searches every order
 of events for one that breaks them. `registry` keeps a `Run` in the coordinator, `session` is a
@@ -34,7 +34,7 @@ class Answer(StrEnum):
     TRAIN = "train"
     """Take the next step."""
     FOLLOW = "follow"
-    """Take the state of those who train, then steps with them."""
+    """Take over the state of the workers that train, then take steps with them."""
     FOUND = "found"
     """Begin a lineage, from a checkpoint or from the first step: no worker holds any state."""
     LEAD = "lead"
@@ -42,9 +42,9 @@ class Answer(StrEnum):
     WAIT = "wait"
     """Request it again in a moment."""
     RESTART = "restart"
-    """End, and be started anew: no other worker has the state that would replace yours."""
+    """End and be restarted: no other worker has the state that would replace yours."""
     OVER = "over"
-    """End well: training is over, and its end was run."""
+    """End with success: training is over, and the program's end was run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Run:
     """What the coordinator knows of a training."""
 
     lineage: str = ""
-    """The one that counts: its generation and its founder, as "3/w0-1f2e"; empty when none does."""
+    """The one that counts: its generation and its founder, as "3/w0-1f2e"; "" if none does."""
     holders: frozenset[str] = frozenset()
     """Connected workers that hold its state and still have steps to take."""
     behind: frozenset[str] = frozenset()
@@ -82,8 +82,8 @@ def enter(
 ) -> tuple[Run, Phase]:
     """Note what a worker reports to hold; return the run and its phase, STALE for another lineage.
 
-    It is `sure` unless it was out of touch for so long that it may have been taken for lost, and
-    another lineage begun: then it waits until those had the time to come back who would know.
+    The worker is `sure` unless it was out of touch for so long that others may have begun another
+    lineage without it. Then it waits until workers that would know have had time to come back.
     """
     if phase in (Phase.NEW, Phase.STALE):
         run = _anew(run, worker)
@@ -107,9 +107,9 @@ def enter(
 def request_step(
     run: Run, worker: str, phase: Phase, after: int = 0, *, apart: bool = False
 ) -> tuple[Run, Answer]:
-    """A worker that has entered wants to take a step; `after` is its checkpoint's generation.
+    """Answer a worker that wants to take a step; `after` is its checkpoint's generation.
 
-    One that is `apart`, since others cannot reach it, leaves it to them to begin.
+    One that is `apart`, since others cannot reach it, does not begin a lineage.
     """
     if run.finished:
         return run, Answer.OVER
@@ -134,10 +134,10 @@ def request_step(
 def complete(
     run: Run, worker: str, lineage: str, first: str, *, sure: bool = True
 ) -> tuple[Run, Phase, Answer]:
-    """A worker's program has left the last epoch, `first` being rank 0 of the last step.
+    """Note that a worker's program has left the last epoch; `first` is rank 0 of the last step.
 
-    That one leads, unless it is lost: then the one that is there. The others wait until it is as
-    far, since they hold what it takes to do it in its place.
+    `first` leads or, if it is lost, this worker. Others wait for the leader to finish, since
+    they hold the state to take its place.
     """
     run, phase = enter(run, worker, lineage, Phase.COMPLETE, sure=sure)
     if phase is Phase.STALE or run.lineage != lineage:
@@ -183,7 +183,7 @@ def leave(run: Run, worker: str) -> Run:
 
 
 def recovered(run: Run) -> Run:
-    """Workers that hold a lineage have had the time to report it."""
+    """End the recovery: workers that hold a lineage have had time to report it."""
     if run.recovering and not run.lineage and run.claims:
         lineage = max((claim for _, claim in run.claims), key=generation)
         holders = frozenset(worker for worker, claim in run.claims if claim == lineage)
@@ -197,7 +197,7 @@ def generation(lineage: str) -> int:
 
 
 def _heard(run: Run) -> Run:
-    """Nothing is left to wait for when all workers that there can be have reported their state."""
+    """End the recovery if the maximum number of workers have reported their state."""
     if not run.recovering:
         return run
     reported = run.newcomers | run.holders | run.completed | ({run.leader} - {""})
@@ -224,7 +224,7 @@ def _without(run: Run, worker: str) -> Run:
 
 
 def _more(workers: frozenset[str], worker: str) -> frozenset[str]:
-    """With one that is mostly there already: thousands of them report twice per second."""
+    """Add a worker, without a copy if it is included, as thousands report twice per second."""
     return workers if worker in workers else workers | {worker}
 
 

@@ -28,7 +28,7 @@ class Timeouts:
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Timeouts:
-        """Raises EnvironmentMistake for what is not a number of seconds above 0."""
+        """Read the timeouts. Raise EnvironmentMistake for any that is not a number above 0."""
         names = {field.name: f"TRAINWRIGHT_{field.name.upper()}_TIMEOUT" for field in fields(cls)}
         return cls(
             **{
@@ -40,12 +40,12 @@ class Timeouts:
 
     @property
     def join(self) -> float:
-        """For so long a step waits for a worker that is alive, but does something else.
+        """Seconds that a step waits for a worker that is alive but has not requested it.
 
-        torchft counts from the first request of the step, and a newcomer sends one while the step
-        before is under way. If that takes longer, the first member to be ready is put together with
-        the newcomer and the others are shut out; these wait for the next step, and so on: a world
-        of three stays one of two. So it is long, and a newcomer does not wait as long as that.
+        torchft counts from the first request for the step, and a newcomer sends one while the
+        previous step is under way. If that step takes longer, the first member to be ready forms a
+        quorum with the newcomer, without the others. These wait for the next step, and so on: a
+        world of three stays one of two. So this is long, and newcomers do not wait that long.
         https://github.com/pytorch/torchft/blob/main/src/lighthouse.rs (quorum_compute)
         """
         return self.quorum * 2 / 3

@@ -1,9 +1,9 @@
-"""What the members of a step know of each other, and how it is sent: as what is new to them.
+"""What the members of a step know of each other, sent to them as changes.
 
 Nearly all of it is the same for all members, and most of the rest is as it was in the last step. So
-a view is what most have in common, where each of them is, and what a few have otherwise; a member
-that has a view gets what another one changes. Where nothing has changed but the step that is not
-more for ten thousand members than for two.
+a view consists of what most members have in common, the address of each, and the few deviations. A
+member that already has a view gets only the changes to the next one. If nothing but the step has
+changed, that is no more for ten thousand members than for two.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The log of committed records, and the proof that each was trained exactly once an epoch.
 
-Each replica writes a file of its own, a line before it contributes to a step and a line when it
-commits one. Commits are linked by digests into a lineage: a step that only a dying worker committed
+Each replica writes its own file: a line before it contributes to a step and a line when it commits
+one. Commits are linked by digests into a lineage: a step that only a dying worker committed
 is in no worker's weights and not in the lineage of the last commit, and does not count.
 """
 
@@ -110,7 +110,7 @@ class Verdict:
     abandoned: int = 0
     """Commits that are in no worker's weights."""
     lost: list[str] = field(default_factory=list)
-    """Where training began again without what had been committed before."""
+    """Places where training restarted without steps that had been committed before."""
     epochs: dict[str, int] = field(default_factory=dict)
     """Dataset -> epochs that are complete."""
     problems: list[str] = field(default_factory=list)
@@ -153,9 +153,9 @@ def _read(directory: Path) -> Iterator[Line]:
 
 
 def _last(lines: Iterable[Line], commits: Mapping[str, Line], verdict: Verdict) -> Line:
-    """The commit that training ended with, or is at: not always the one of most steps.
+    """Return the commit that training ended with, or has reached.
 
-    Of those that were given up, one may be longer.
+    That is not always the one with the most steps: an abandoned lineage may be longer.
     """
     ends = {line["lineage"] for line in lines if line["kind"] == "end"}
     if len(ends) > 1:
@@ -171,14 +171,14 @@ def _generation(commit: Line) -> int:
 
 
 def _lost(chain: Sequence[Line], commits: Iterable[Line]) -> Iterator[str]:
-    """What had been committed where a later generation of the chain began."""
+    """Yield the committed steps that were lost when a later generation of the chain began."""
     steps: dict[int, int] = {}
     for commit in commits:
         steps[_generation(commit)] = max(steps.get(_generation(commit), -1), commit["step"])
     before = 0
     for commit in chain:
         now = _generation(commit)
-        # The checkpoint that it began from may hold all that there was.
+        # The checkpoint that it began from may hold all committed steps.
         most = max((steps[g] + 1 for g in steps if before <= g < now), default=0)
         if now != before and most > commit["step"]:
             yield f"{most - commit['step']} steps after step {commit['step']}"
@@ -257,7 +257,7 @@ def _wrong_records(
 
     from trainwright_runtime.elastic.cursor import permutation
 
-    if "sampler" in describe:  # the program's own, which is not here
+    if "sampler" in describe:  # the program's own sampler, which is unknown here
         return
     order = (
         permutation(describe["records"], describe["seed"], epoch)

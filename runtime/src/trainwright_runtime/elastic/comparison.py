@@ -1,12 +1,12 @@
-"""Whether the members of a step hold the same parameters, and which takes longer than the others.
+"""Checks that all members of a step hold the same parameters, and finds the slow ones.
 
-A processor or a memory that computes wrongly without a word makes one worker's model another one;
-its gradients are summed into all others from then on. Large trainings meet several such nodes
+Silent data corruption by a processor or memory makes one worker's model differ from the others, and
+from then on its gradients are summed into theirs. Large trainings meet several such nodes
 (https://arxiv.org/abs/2407.21783, section 3.3.4). Since all members take the same updates of the
 same sums, their parameters are the same to the bit, and a digest that differs is the evidence.
 
-In every so many steps each member adds some numbers to a sum that all of them take anyway: so all
-know them at once, decide alike who leaves, and wait for nothing more.
+Every `Policy.every` steps each member adds some numbers to a sum that all of them compute anyway.
+So all know them at once, agree on who leaves, and wait for nothing more.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ EVERY, REPLACE_SLOW = "TRAINWRIGHT_COMPARE_EVERY", "TRAINWRIGHT_REPLACE_SLOW"
 
 _EXACT = 2**52  # whole numbers that a float64 holds, and a sum of it with zeros
 _NUMBERS = 4  # of each member
-# Times as long as the member in the middle. Of a batch that stays the same, others take over the
-# part of one that leaves: from twice on they are faster without it, of two as well.
+# Slow is this many times as long as the median member. The others take over the part of one that
+# leaves, as the batch stays the same: from twice on they are faster without it, even if only one
+# of two is left.
 _SLOW = 2.0
-_NOISE = 0.02  # seconds: less is that of any machine
+_NOISE = 0.02  # seconds: smaller differences are normal
 _IN_A_ROW = 3  # comparisons in which a member is slow before it is named
 
 
@@ -53,7 +54,7 @@ def digest(parameters: Iterable[torch.Tensor]) -> int:
 def differing(digests: Sequence[int], processes: int = 1) -> set[int] | None:
     """Return the ranks whose digests differ from the majority's, or None if there is no majority.
 
-    Processes of a replica hold a shard each: those of the same local rank are compared.
+    Each process of a replica holds a shard: those of the same local rank are compared.
     """
     outvoted: set[int] = set()
     for first in range(processes):

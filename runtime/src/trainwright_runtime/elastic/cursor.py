@@ -1,8 +1,8 @@
-"""A position in a seeded order of records: each once an epoch, whatever the world does.
+"""A position in a seeded order of records: each once per epoch, even as workers join and leave.
 
-The position moves when a step is committed, together with the weights, and nothing else moves it.
-A step that is lost is taken again from the same position by those that are left. So a record is
-trained exactly once an epoch by construction, with no lease, no server and nothing to persist.
+The position moves when a step is committed, together with the weights, and only then. A step that
+is lost is taken again from the same position by the remaining workers. So a record is trained
+exactly once per epoch by construction, with no lease, no server and nothing to persist.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from trainwright_runtime.elastic.source import Batching, Piece, Share
 
 
 class Sampler(Protocol):
-    """As torch's: gives the indices of an epoch, of which it knows the number."""
+    """A sampler as in torch: it yields the indices of an epoch, and knows their number."""
 
     def __len__(self) -> int: ...
 
@@ -41,7 +41,7 @@ class Sampler(Protocol):
 
 
 class Order:
-    """Which record lies at which position of an epoch: `seed` and the epoch decide."""
+    """The order of records in an epoch, which `seed` and the epoch determine."""
 
     def __init__(
         self, records: int, *, seed: int, shuffle: bool, sampler: Sampler | None = None
@@ -54,7 +54,7 @@ class Order:
 
     def of(self, epoch: int) -> torch.Tensor:
         if epoch not in self._orders:
-            # Reading ahead is in the next epoch while training is in this one.
+            # Reading ahead may be in the next epoch while training is in this one.
             self._orders = {
                 other_epoch: order
                 for other_epoch, order in self._orders.items()
@@ -64,7 +64,7 @@ class Order:
         return self._orders[epoch]
 
     def identity(self, epoch: int) -> dict[str, Any]:
-        """What must be the same for a position to mean the same record."""
+        """Return what has to be equal for a position to mean the same record."""
         if self._sampler is None:
             return self.describe()
         return {**self.describe(), "checksum": zlib.crc32(self.of(epoch).numpy().tobytes())}
@@ -110,7 +110,7 @@ class Cursor:
         self._local_steps = local_steps
         self.epoch = self.position = 0
         self.gaps: list[tuple[int, int]] = []
-        """Before the position: what lost workers had begun in local steps."""
+        """Records before the position that lost workers had begun in local steps."""
 
     def begin(self, epoch: int) -> None:
         self.epoch, self.position, self.gaps = epoch, 0, []
@@ -144,7 +144,7 @@ class Cursor:
         return numbers
 
     def absent(self, members: Members) -> list[str]:
-        return []  # what it reads is cut anew for those who are there
+        return []  # records are divided again among those present
 
     def commit(self, members: Members, batch: int, reports: Sequence[int]) -> int:
         first, end = self._left()[0]
@@ -193,9 +193,9 @@ class Cursor:
         end: int | None = None,
         number: int = 0,
     ) -> Span:
-        """Contiguous and as equal as can be: the remainder goes to the later ranks.
+        """Return this rank's span, contiguous and as equal as possible: later ranks get the rest.
 
-        A rank's part of local steps is contiguous too: one gap where it is lost.
+        A rank's part of local steps is contiguous too, so that it is one gap if the rank is lost.
         """
         end = len(self.order) if end is None else end
         total = max(0, min(batch * max(1, self._local_steps), end - step))
@@ -229,7 +229,7 @@ class Cursor:
         return [*self.gaps, rest] if rest[0] < rest[1] or not self.gaps else self.gaps
 
     def _cut(self, first: int, last: int) -> None:
-        """Take committed records from what is left."""
+        """Remove committed records from those that are left."""
         left = [
             rest
             for begin, end in self._left()
@@ -258,9 +258,9 @@ def cursors(  # noqa: PLR0913 - made in one place
     loader: LoaderOptions | None = None,
     local_steps: Mapping[str, int] | None = None,
 ) -> dict[str, Cursor]:
-    """A position in each dataset, in the order in which epochs go through them.
+    """Return a position in each dataset, in the order in which epochs go through them.
 
-    One reader serves them all: where one of them ends it goes on with the next.
+    One reader serves them all: where one dataset ends, it goes on with the next.
     `local_steps` is how many steps of a dataset workers take before these are committed together.
     """
     if not datasets:
@@ -285,7 +285,7 @@ def cursors(  # noqa: PLR0913 - made in one place
 
 
 class _Ring:
-    """The datasets in the order in which epochs go through them, and what reads all of them."""
+    """The datasets in the order in which epochs go through them, and the reader of them all."""
 
     def __init__(self, epochs: int | None) -> None:
         self.cursors: dict[str, Cursor] = {}

@@ -1,6 +1,6 @@
-"""What a program declares of its training: the same on all workers, or records are lost.
+"""What a program declares about its training: the same on all workers, or records are lost.
 
-Each worker takes its part of a step by its own arithmetic. With another batch size, or another
+Each worker calculates its own part of a step. With another batch size, or another
 length of a dataset, some records are in two parts and others in none, and no sum shows it.
 """
 
@@ -31,7 +31,7 @@ _LONGEST = 60  # characters of a value that is shown as it is
 def declared(
     learner: Learner, sources: Mapping[str, Source], settings: Mapping[str, object]
 ) -> Declared:
-    """Return what a training is made of; `settings` are its arguments."""
+    """Return a training's version, datasets, model and so on; `settings` are its arguments."""
     parts = {"version": __version__, **settings}
     parts |= {f"dataset {name}": _named(source.describe()) for name, source in sources.items()}
     parts |= {"model": _shapes(learner.model), "max_grad_norm": learner.max_grad_norm}
@@ -42,7 +42,7 @@ def declared(
 
 
 def differences(theirs: Declared, own: Declared) -> Iterator[tuple[str, str, str]]:
-    """Yield what two workers declare differently: its name, and both values."""
+    """Yield the name and both values of whatever two workers declare differently."""
     for name in dict.fromkeys(chain(theirs, own)):
         pair = theirs.get(name, _ABSENT), own.get(name, _ABSENT)
         if pair[0] != pair[1]:
@@ -59,7 +59,7 @@ def _shapes(model: torch.nn.Module) -> list[object]:
 
 
 def _shown(value: object) -> str:
-    """Return a value as text, a long one by its digest."""
+    """Return a value as text; a long list is shortened to its digest."""
     if isinstance(value, str):
         return value
     text = json.dumps(value, default=str)

@@ -1,4 +1,4 @@
-"""What ends a worker's wait for its next step."""
+"""Errors that end a worker's wait for its next step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trainwright_runtime.failures import errors, exit_codes
 
 
 class StoppedWaiting(Exception):
-    """The worker was to stop while it waited for others."""
+    """The worker was stopped while it waited for others."""
 
 
 class TrainingOver(Exception):
@@ -17,7 +17,7 @@ class TrainingOver(Exception):
 
 
 class ProcessLost(errors.RuntimeFailure):
-    """Another process of this replica has ended: what is left of the replica cannot go on."""
+    """Another process of this replica has ended, so the rest of the replica cannot go on."""
 
     exit_code = exit_codes.PEER_LOST
 
@@ -26,7 +26,7 @@ class ProcessLost(errors.RuntimeFailure):
 
 
 class ProcessHangs(errors.RuntimeFailure):
-    """Another process of this replica is not where the others of it wait for it."""
+    """Another process of this replica keeps the others of it waiting for too long."""
 
     exit_code = exit_codes.STALLED
 
@@ -35,7 +35,7 @@ class ProcessHangs(errors.RuntimeFailure):
 
 
 class NotLoaded(errors.RuntimeFailure):
-    """The state of the others does not fit, and may have been loaded in part."""
+    """The state of the other workers does not fit, and may have been loaded in part."""
 
     exit_code = exit_codes.FAILED
 
@@ -69,7 +69,7 @@ class NotFinite(errors.RuntimeFailure):
 
 
 class NodeAtFault(errors.RuntimeFailure):
-    """This worker leaves for its node: the entrypoint ends, and its pod is made anew elsewhere."""
+    """This worker leaves because of its node: its entrypoint ends, a new pod starts elsewhere."""
 
     exit_code = exit_codes.NODE_FAULT
 

@@ -1,10 +1,10 @@
-"""A newcomer takes over the state while the others take steps, and learns what they learn since.
+"""A newcomer takes over the state while the others take steps, and repeats their updates.
 
 A member copies its state at the end of a step, and from then on the sums of each step: gradients,
-running averages, the position. The newcomer makes the same updates of them until it is where the
-others are, and only then requests a step. Before that step all of its tensors are compared with
-theirs (`transport`), so what it made need not be exact: where an optimizer draws random numbers, or
-a program changes its state elsewhere than in `on_step`, what differs is sent again.
+running averages, the position. The newcomer makes the same updates from them until it has caught
+up, and only then requests a step. Before that step all of its tensors are compared with the others'
+(`transport`), so its updates need not be exact: if an optimizer draws random numbers, or a program
+changes its state elsewhere than in `on_step`, the tensors that differ are sent again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Parts = Mapping[str, Part]
 
 @dataclass(slots=True, eq=False)
 class _Follower:
-    """What is to be sent to a newcomer."""
+    """A newcomer, with the parts that are still to be sent to it."""
 
     parts: deque[Parts] = field(default_factory=deque)
     begun: bool = False
@@ -53,7 +53,7 @@ class _Follower:
 class Followers:
     """The newcomers that follow this worker, which waits for none of them.
 
-    One that is too slow is dropped. It joins as if it had not followed.
+    One that is too slow is dropped, and joins as if it had not followed.
     """
 
     def __init__(self, waits: Callable[[], bool]) -> None:
@@ -63,11 +63,11 @@ class Followers:
         self._all: set[_Follower] = set()
 
     def begin(self, dump: Callable[[], State]) -> None:
-        """Copy the state at the end of a step, for those who wait for it."""
+        """Copy the state at the end of a step, for newcomers that wait for it."""
         if new := self._those(begun=False):
             parts: Parts = pack(dump())
             most = max(_size(parts), _LEAST)
-            room = 2 * most < _memory()  # for what is to be learned since, too
+            room = 2 * most < _memory()  # for later updates too
             parts = _copied(parts) if room else {}
             with self._changed:
                 for each in new:
@@ -87,19 +87,19 @@ class Followers:
                 self._changed.notify_all()
 
     def end(self) -> None:
-        """The state is about to be replaced, or this worker leaves."""
+        """End all followers: the state is about to be replaced, or this worker leaves."""
         with self._changed:
             for each in self._all:
                 each.ended = True
             self._changed.notify_all()
 
     def serve(self, channel: Channel) -> None:
-        """Send a newcomer the state, and then what it is to learn, until it has joined."""
+        """Send a newcomer the state, and then all updates, until it has joined."""
         follower = _Follower()
         with self._changed:
             self._all.add(follower)
         try:
-            # Nothing comes from a newcomer but the end of its connection.
+            # A newcomer sends nothing: a readable connection has ended.
             while self._has_more(follower, channel) and not channel.readable():
                 with self._changed:
                     parts = follower.parts.popleft()
@@ -123,7 +123,7 @@ class Followers:
             return [each for each in self._all if each.begun is begun and not each.ended]
 
     def _has_more(self, to: _Follower, channel: Channel) -> bool:
-        """Wait for something to send. Who has nothing yet waits for it, or is left to join."""
+        """Wait for something to send; return False if the newcomer is to join without it."""
         waited = False
         while True:
             with self._changed:
@@ -197,7 +197,7 @@ def _size(parts: Parts) -> int:
 
 
 def _memory() -> float:
-    """Bytes that this process may still take, as far as is known."""
+    """Return how many bytes this process may still allocate, or infinity if unknown."""
     free = cgroup.memory_available()
     limit, used = cgroup.memory_limit(), cgroup.memory_used()
     within = None if limit is None or used is None else limit - used

@@ -1,9 +1,9 @@
 """Gradients in flat buckets, summed over the replicas while backward still runs.
 
-torch's own DistributedDataParallel keeps a reducer that is built for one process group and one
-world for its whole life; here the world changes between steps. The buckets are what DDP's paper
-describes (https://arxiv.org/abs/2006.15704, section 3.2): a gradient is moved into its bucket when
-backward has made it, and is a view of it from then on; a bucket is sent as soon as its last one is
+torch's own DistributedDataParallel keeps its reducer, which is built for one process group and one
+world; here the world changes between steps. The buckets are as in the DDP paper
+(https://arxiv.org/abs/2006.15704, section 3.2): a gradient is moved into its bucket when backward
+has computed it, and is a view of it from then on; a bucket is sent as soon as its last gradient is
 there, and always in the same order on every replica.
 """
 
@@ -45,7 +45,7 @@ class Gradients:
                     parameter.register_post_accumulate_grad_hook(self._hook(bucket))  # type: ignore[no-untyped-call]
 
     def clear(self) -> None:
-        """Begin a step: no gradients, nothing sent yet."""
+        """Begin a step, without gradients and with nothing sent yet."""
         self._sending, self._next, self._works = False, 0, []
         for bucket in self._buckets:
             bucket.clear()
@@ -129,7 +129,7 @@ class Averages:
             self.flat = flat.to(buffer.device)
 
     def exchange(self, records: int) -> None:
-        """Sum over the replicas, this one having had so many records."""
+        """Sum the buffers over the replicas, weighted by their `records`."""
         if self._buffers:
             self.flat = torch.cat([buffer.flatten() for buffer in self._buffers]) * records
             self._total(self.flat)
@@ -144,7 +144,7 @@ class Averages:
             self.restore(before)
 
     def copies(self) -> list[torch.Tensor]:
-        """What they are now, for `restore`."""
+        """Return copies of the buffers as they are now, for `restore`."""
         return [buffer.clone() for buffer in self._buffers]
 
     def restore(self, before: Sequence[torch.Tensor]) -> None:

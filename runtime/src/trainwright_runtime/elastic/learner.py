@@ -1,4 +1,4 @@
-"""What is trained: gradients in, one update per committed step."""
+"""The model and optimizers: gradients in, one update per committed step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Stateful(Protocol):
 
 
 class Values:
-    """A dict of the program's own, filled in place."""
+    """The program's own dict as a state, filled in place when loading."""
 
     def __init__(self, values: MutableMapping[str, Any]) -> None:
         self._values = values
@@ -102,7 +102,7 @@ class Learner:
             parameter.grad = None
 
     def parts(self) -> dict[str, Any]:
-        """What is replicated and saved, each with `state_dict` and `load_state_dict`."""
+        """Return what is replicated and saved, each with `state_dict` and `load_state_dict`."""
         scaler = {} if self.scaler is None else {"scaler": self.scaler}
         return {
             "model": self.model,
@@ -113,7 +113,7 @@ class Learner:
         }
 
     def _take_step(self) -> bool:
-        """Whether the optimizers stepped: a scaler leaves out steps whose gradients overflow."""
+        """Step the optimizers; return False if a scaler skipped that, as gradients overflowed."""
         if self.scaler is None:
             for optimizer in self.optimizers.values():
                 optimizer.step()

@@ -1,9 +1,9 @@
-"""Shards leased to workers, where reading must follow files: locality, streams of unknown length.
+"""Shards leased to workers, for data read file by file: locality, streams of unknown length.
 
-The way of ElasticDL and DLRover, without their server: the ledger of who reads what, and how far,
-is part of the replicated training state and moves with the committed step. A lease is returned
-the moment its worker is gone, from the record after the last committed one, however often that
-happens; nothing is ever given up after some number of failures.
+This is the approach of ElasticDL and DLRover, without their server: the ledger of who reads what,
+and how far, is part of the replicated training state and moves with the committed step. A lease is
+returned as soon as its worker is gone, from the record after the last committed one, however often
+that happens; no shard is given up after some number of failures.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class _Stream:
 
 
 class Leases:
-    """Shards in an order that `seed` and the epoch give, each read by one worker at a time."""
+    """Shards in an order that `seed` and the epoch determine, each read by one worker at a time."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Leases:
             raise ValueError("shards need names, each of them once")
         self._shards, self._seed, self._shuffle = shards, seed, shuffle
         self._local_steps = local_steps
-        # One thread alone reads, a step ahead.
+        # A single thread reads, one step ahead.
         self._reader = Prefetcher(_Stream(shards.open, batching).read)
         self.epoch = 0
         self.begin(0)
@@ -148,7 +148,7 @@ class Leases:
         return share, read.pieces
 
     def take_local(self, members: Members, batch: int) -> Iterator[tuple[Share, list[Piece]]]:
-        # What is read next is of these leases, whichever workers are there when it is committed.
+        # Local steps read from these leases, even if workers change before they are committed.
         self._leases, self._waiting = self._assigned(members)
         return self._read_local(members, batch)
 

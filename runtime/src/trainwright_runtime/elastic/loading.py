@@ -1,7 +1,7 @@
 """Reading ahead of the training: by a thread, or by the worker processes of torch's DataLoader.
 
-What comes next is a prediction: the spans that follow if no worker comes or goes. Where it does not
-hold, what was read is dropped and the right spans are read; the processes stay. A position never
+What to read next is predicted: the spans that follow if no worker comes or goes. If the prediction
+is wrong, the records are dropped and the right spans are read; the processes stay. A position never
 depends on what was read, only on what was committed.
 """
 
@@ -43,10 +43,10 @@ class LoaderOptions(TypedDict, total=False):
 class Span:
     """Positions `first` to `last` in the order of a dataset, of a step that begins at `step`.
 
-    Where a replica is several processes, each has as many pieces as that of them with the `most`
-    records; `spare` is a position of the replica's, for those that have none.
-    Of local steps, `step` is where all of them begin that are committed together, and this is the
-    one of that `number`; none of them is of records after `end`.
+    If a replica has several processes, each has as many pieces as the one with the `most` records
+    needs; `spare` is a position of the replica's, for processes without records.
+    With local steps, `step` is where those that are committed together begin, and `number` is
+    which of them this is; none of them has records after `end`.
     """
 
     dataset: str
@@ -62,16 +62,16 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Records to read for a span: what a loader process is given."""
+    """Records to read for a span, as given to a loader process."""
 
     dataset: str
     indices: list[int]
     generation: int = 0
-    """Of the prediction that this is part of."""
+    """The generation of the prediction that this is part of."""
     most: int = 0
-    """Records of that process of the replica which has the most."""
+    """The most records that any process of the replica has."""
     spare: int = 0
-    """A record to read where this process has none, and that one has."""
+    """A record to read if this process has none but another process of the replica does."""
 
 
 Following = Callable[[Span], Span]
@@ -80,22 +80,22 @@ Following = Callable[[Span], Span]
 
 class Reader(Protocol):
     def read(self, span: Span, following: Following) -> list[Piece]:
-        """The records of a span; what follows is read while they are trained on."""
+        """Return the records of a span, and read the following ones during training."""
 
     def close(self) -> None: ...
 
 
 class Records:
-    """Reads what is planned, in whichever thread or process it is called."""
+    """A reader of planned records, in whichever thread or process calls it."""
 
     def __init__(self, datasets: Mapping[str, MapDataset], batching: Batching) -> None:
         self._datasets, self._batching = dict(datasets), batching
-        # Shared with the loader processes: what they were to read by an earlier prediction
-        # is not read any more.
+        # Shared with the loader processes, so that they skip what an earlier
+        # prediction had them read.
         self.generation = multiprocessing.RawValue("L", 0)
 
     def __getitems__(self, plan: Plan) -> list[Piece]:
-        """torch's convention for reading several samples by one call."""
+        """Read several samples with one call, by torch's convention."""
         if self._obsolete(plan):
             return []
         dataset = self._datasets[plan.dataset]
@@ -109,17 +109,18 @@ class Records:
         return self._pieces(plan, samples)
 
     def _pieces(self, plan: Plan, samples: Sequence[Any]) -> list[Piece]:
-        """With pieces of no weight: all processes of a replica go through a sharded model together.
+        """Return the samples in pieces, with extra pieces of weight 0 if another process has more:
+        all processes of a replica go through a sharded model together.
 
-        Such a piece is the first one of this process again, and without records that of another
-        process: what the model or the loss cannot take (a batch norm one record, a masked mean
-        nothing but masks) is then no matter of the piece that was added.
+        An extra piece repeats this process's first one or, without records, another process's.
+        So it adds no input that the model or the loss cannot take (a single record for a batch
+        norm, nothing but masks for a masked mean).
         """
         pieces = self._batching.pieces(samples)
         missing = -(-plan.most // self._batching.micro_batch) - len(pieces)
         if missing <= 0:
             return pieces
-        # Where a process has no record, the others of its replica have one at most.
+        # If a process has no record, the others of its replica have at most one.
         own = list(samples[: self._batching.micro_batch])
         again = self._batching.collate(own or [self._datasets[plan.dataset][plan.spare]])
         return [*pieces, *[(0, again)] * missing]
@@ -129,7 +130,7 @@ class Records:
 
 
 class ThreadReader:
-    """Reads a span ahead, in one thread: few datasets are made for more."""
+    """A reader that reads one span ahead, in one thread: few datasets are safe with more."""
 
     def __init__(self, records: Records, plan: Callable[[Span], Plan]) -> None:
         self._plan = plan
@@ -139,7 +140,7 @@ class ThreadReader:
     def read(self, span: Span, following: Following) -> list[Piece]:
         if self._ahead != span:
             if self._prefetcher.pending is not None:
-                with suppress(Exception):  # of another world: whatever it was, it is not wanted
+                with suppress(Exception):  # for another world: even an error is irrelevant
                     self._prefetcher.result()
             self._prefetcher.submit(self._plan(span))
         self._ahead = None
@@ -207,7 +208,7 @@ class _Schedule:
 
     @property
     def next_result(self) -> Span | None:
-        """The span whose records come next; None if they are not wanted any more."""
+        """Return the span whose records come next, or None if they are no longer wanted."""
         return self._outstanding[0] if self._outstanding else None
 
     def taken(self) -> None:
@@ -235,7 +236,7 @@ class _Schedule:
 
 @dataclass(frozen=True)
 class _Start:
-    """What a loader process does first."""
+    """The `worker_init_fn` of a loader process."""
 
     then: Callable[[int], None] | None
 

@@ -4,8 +4,8 @@ LocalSGD averages parameters (https://arxiv.org/abs/1805.09767). DiLoCo is FedOp
 Nesterov momentum, whose gradient is a pseudogradient: the parameters of the last synchronisation
 less those of the workers now, averaged (https://arxiv.org/abs/2311.08105). LocalSGD is that with an
 outer SGD of rate 1. `torchft.local_sgd` has both for its own Manager, and drops the local steps of
-all workers where one is lost; here those of the others count, since the ledger of records shows
-which ones are in the average.
+all workers if one is lost; here those of the others count, since the ledger of records shows which
+ones are in the average.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class DiLoCo:
 
 
 class Synchronizer:
-    """The model of the last synchronisation, and how the next one comes from local steps.
+    """The model of the last synchronisation, and the update from local steps to the next one.
 
     All workers hold the same parameters, bit for bit: they start from the same ones, and each adds
-    the same sum to them. Buffers go back with them; `gradients.Averages` moves them on.
+    the same sum to them. Buffers are reset with them; `gradients.Averages` updates them.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Synchronizer:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Go from the last synchronisation to this one."""
+        """Update the parameters of the last synchronisation to those of this one."""
         for group, summed in zip(self._groups, self._pseudogradients, strict=True):
             sizes = [parameter.numel() for parameter in group]
             for parameter, gradient in zip(group, torch.split(summed, sizes), strict=True):
@@ -110,7 +110,7 @@ class Synchronizer:
         self._in_local_steps = False
 
     def parts(self) -> dict[str, Any]:
-        """What is replicated and saved: the model, and the outer optimizer."""
+        """Return what is replicated and saved: the model, and the outer optimizer if any."""
         return {"model": self, **({} if self.outer is None else {"outer": self.outer})}
 
     def state_dict(self) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class Synchronizer:
 
 
 def _outer(model: torch.nn.Module, synchronize: LocalSGD | DiLoCo) -> Optimizer | None:
-    """Raises ValueError for an outer optimizer of other parameters than the model's."""
+    """Return the outer optimizer, or None. Raise ValueError if it has other parameters."""
     if isinstance(synchronize, LocalSGD):
         return None
     trained = [p for p in model.parameters() if p.requires_grad]

@@ -1,4 +1,4 @@
-"""Losses that are not finite: the words in the log, and whether their step is taken."""
+"""Losses that are not finite: the messages in the log, and whether their step is skipped."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Losses:
 
     @property
     def skips(self) -> bool:
-        """Whether a step with such a loss leaves everything as it was."""
+        """Whether a step with such a loss changes nothing."""
         return self.policy == "skip"
 
     def begin(self) -> None:

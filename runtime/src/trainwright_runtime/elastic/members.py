@@ -1,4 +1,4 @@
-"""Who takes a step, and what they do together."""
+"""The members of a step, and an operation that they do together."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How a training process is part of a group, for the three ways to be started.
+"""A training process's membership in a group, for each of the three ways to start it.
 
-`SingleProcess` and `FixedWorld` let an elastic script run where there is no coordinator: one
-process on a laptop, or a world of fixed size under any launcher, which a failure ends and a
-checkpoint brings back.
+`SingleProcess` and `FixedWorld` let an elastic script run without a coordinator: as one process on
+a laptop, or in a world of fixed size under any launcher, which ends at a failure and resumes from a
+checkpoint.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class Membership(Protocol):
     def join(self) -> Members:
         """Wait for an agreement on who takes the next step.
 
-        The state of the others is loaded before it returns if they are ahead. Raises StoppedWaiting
-        when the worker is to stop meanwhile, TrainingOver when there is nothing left to do.
+        If the others are ahead, their state is loaded before this returns. Raise StoppedWaiting
+        if the worker is to stop meanwhile, TrainingOver if there is nothing left to do.
         """
 
     def reduce(self, tensor: torch.Tensor) -> Work:
-        """Start summing over the replicas, in place. A failure shows in `commit`."""
+        """Start summing over the replicas, in place. A failure is reported by `commit`."""
 
     def sum(self, tensor: torch.Tensor) -> None:
         """Sum over all members, in place, including the other processes of this replica."""
@@ -72,13 +72,13 @@ class Membership(Protocol):
         """Whether the members of this step take the next one too, as far as this worker knows."""
 
     def settle(self) -> None:
-        """That is so for all members of a committed step: the next `join` requests nothing."""
+        """Note that all of a committed step's members are `settled`: `join` requests nothing."""
 
     def pass_on(self, update: Callable[[], State]) -> None:
         """Let newcomers learn from a step that was committed, before its update is made."""
 
     def updated(self) -> None:
-        """The update of the step that was committed is made: what follows is the program's."""
+        """Note that the committed step's update is done; the program's own code follows."""
 
     def awaits(self, workers: Collection[str]) -> bool:
         """Whether one of these workers is alive and still in its local steps, as far as known."""
@@ -86,7 +86,7 @@ class Membership(Protocol):
     def postpone(self) -> None:
         """Let the step that was joined commit nothing; it is to be joined again.
 
-        Raises StoppedWaiting when the worker is to stop and has waited for long.
+        Raise StoppedWaiting if the worker is to stop and has waited for long.
         """
 
     def abandon(self) -> None:
@@ -108,14 +108,14 @@ class Membership(Protocol):
     def confirm(self, *, last: bool) -> bool:
         """Whether the steps of this worker count, as far as can be known.
 
-        Where no coordinator answers they may not, so that another worker saves; they do for the
-        `last` checkpoint, after some patience: there may be no other worker left.
+        If no coordinator answers, they may not count, and another worker is to save. For the `last`
+        checkpoint they count after some patience: there may be no other worker left.
         """
 
     def finish(self) -> bool | None:
-        """The program of the worker that leads has ended well: whether training is over.
+        """Report that the leader's program has succeeded; return whether training is over.
 
-        False where another worker leads by now, None where training went on without this one.
+        False if another worker leads by now, None if training went on without this one.
         """
 
     def leave(self) -> None:
@@ -186,7 +186,7 @@ class _Fixed:
 
 
 class SingleProcess(_Fixed):
-    """One process."""
+    """The membership of a process that trains alone."""
 
     def __init__(self, name: str) -> None:
         self._members = Members(quorum=0, rank=0, names=(name,))
@@ -195,7 +195,7 @@ class SingleProcess(_Fixed):
 
 
 class FixedWorld(_Fixed):
-    """A process group of fixed size: one failure ends all."""
+    """The membership in a process group of fixed size, which a failure of one process ends."""
 
     def __init__(self, backend: str, declared: Declared) -> None:
         if not dist.is_initialized():
@@ -213,7 +213,7 @@ class FixedWorld(_Fixed):
 
 
 def _require_same(declared: Declared) -> None:
-    """Raise DeclaredOtherwise in the ranks that do not declare what rank 0 does."""
+    """Raise DeclaredOtherwise in ranks whose declaration differs from that of rank 0."""
     on_cpu = dist.new_group(backend="gloo")
     first: list[Any] = [dict(declared)]
     dist.broadcast_object_list(first, src=0, group=on_cpu)
@@ -239,7 +239,7 @@ def membership(  # noqa: PLR0913 - the whole of what a training knows
     declared: Declared,
     mesh: DeviceMesh | None = None,
 ) -> Membership:
-    """What the environment configures: a coordinator, a fixed world, or neither.
+    """Return the membership that the environment configures: by coordinator, fixed, or alone.
 
     `dump` and `load` are the state that newcomers get, `learn` makes an update that others made
     (None where it cannot be made again), `position` identifies it among those after
@@ -288,10 +288,10 @@ def membership(  # noqa: PLR0913 - the whole of what a training knows
 
 
 def processes_of_replica(environ: Mapping[str, str]) -> int | None:
-    """How many processes a replica has where it is a node; None where it is a process."""
+    """Return how many processes a replica has if it is a node, or None if it is a process."""
     return int(environ[PROCESSES]) if PROCESSES in environ else None
 
 
 def worker_name(environ: Mapping[str, str]) -> str:
-    """What this worker is called in logs: the entrypoint's name for it, or the host's."""
+    """Return this worker's name in logs: the one that the entrypoint set, or the host's."""
     return environ.get("TRAINWRIGHT_REPLICA") or socket.gethostname()

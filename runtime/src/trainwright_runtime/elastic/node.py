@@ -1,13 +1,13 @@
 """A node as one replica: its processes shard the model, and decide as one.
 
-Local rank 0 is the member of the world; what it decides is what all processes of the node do, so
-that none of them is at another step or holds another state. Shards meet those of the same local
-rank: HSDP, whose replicas come and go. torchft's Manager divides it likewise: one server for each
-replica group, and a process group for each of its ranks
+Local rank 0 is the member of the world. All processes of the node do what it decides, so that none
+of them is at another step or holds another state. Shards are summed with those of the same local
+rank: HSDP with replicas that come and go. torchft's Manager is divided likewise: one server for
+each replica group, and a process group for each of its ranks
 (https://github.com/meta-pytorch/torchft/blob/main/torchft/manager.py).
 
-A process that is lost takes its node along, and so does one that hangs while the others wait: the
-entrypoint starts all processes of it anew.
+If a process is lost, or hangs while the others wait, its whole node is lost: the entrypoint
+restarts all of its processes.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ _REPORT = 30.0  # seconds between two lines about processes that are waited for
 
 
 class Node:
-    """How the processes of this node exchange what they decide by.
+    """The exchange by which the processes of this node agree on decisions.
 
-    Over connections of its own: the program may destroy its process groups before it ends.
+    It has its own connections: the program may destroy its process groups before it ends.
     """
 
     def __init__(self, environ: Mapping[str, str], apart: timedelta) -> None:
@@ -78,7 +78,7 @@ class Node:
         return self.rank == 0
 
     def broadcast(self, value: Any = None) -> Any:
-        """What local rank 0 calls it with, in every process."""
+        """Return, in every process, the value that local rank 0 passes."""
         text = json.dumps(value).encode() if self.leads else b""
         size = torch.tensor([len(text)])
         # What local rank 0 decides may depend on other nodes.
@@ -91,7 +91,7 @@ class Node:
         return json.loads(received.numpy().tobytes())
 
     def sum(self, tensor: torch.Tensor, within: timedelta | None = None) -> None:
-        """Over the processes of the node, in place. Raises ProcessHangs."""
+        """Sum over the processes of the node, in place. Raise ProcessHangs at the time limit."""
         on_cpu = tensor.cpu()
         _wait(self._group.allreduce(on_cpu), within or self._apart)
         tensor.copy_(on_cpu)
@@ -115,7 +115,7 @@ class Node:
         return [bytes(row[:length]).decode() for row, length in rows]
 
     def require_same(self, declared: Declared) -> None:
-        """Raise DeclaredOtherwise in processes that do not declare what local rank 0 does."""
+        """Raise DeclaredOtherwise in processes whose declaration differs from local rank 0's."""
         if differing := [*differences(self.broadcast(dict(declared)), declared)]:
             raise DeclaredOtherwise("local rank 0", f"local rank {self.rank}", differing)
 
@@ -175,7 +175,7 @@ def _lost() -> Iterator[None]:
 
 
 class NodePeers:
-    """The `Peers` of all processes of the node: what fails in one of them has failed in all.
+    """The `Peers` of all processes of the node: a failure in one of them is a failure in all.
 
     Local rank 0 decides what is to be done, and the others `follow`.
     """
@@ -214,7 +214,7 @@ class NodePeers:
         self._own.report(error)
 
     def arrived(self) -> bool:
-        """Called by every process of the node: one decision for all of them."""
+        """Whether sums arrived in all processes of the node, each of which has to call this."""
         arrived = self._node.all(self._own.arrived())
         if not arrived:
             self._own.sever()
@@ -232,14 +232,14 @@ class NodePeers:
         self._own.arrived()
 
     def follow(self) -> Any:
-        """Do as local rank 0 does, until it has decided. Raises what ends its wait."""
+        """Do what local rank 0 does until it has decided; return or raise what it decided."""
         while True:
             do, *arguments = self._node.broadcast()
             if do == "return":
                 return arguments[0]
             if do == "raise":
                 raise _ENDINGS[arguments[0]]
-            with suppress(*FAILURES):  # local rank 0 knows, and decides what follows from it
+            with suppress(*FAILURES):  # local rank 0 knows of it too, and decides
                 self._run(do, arguments)
                 if do == "open":
                     self._node.gather(self._own.address)
@@ -253,7 +253,7 @@ class NodePeers:
         try:
             getattr(self._own, do)(*arguments)
         except FAILURES as error:
-            # In other processes it may be loaded: only what has ended cannot train with it.
+            # Other processes may have loaded it: this one must end, so as not to train with it.
             if do == "load":
                 raise NotLoaded(f"the state of the others does not fit: {error}") from error
             failure = error
@@ -262,7 +262,7 @@ class NodePeers:
 
 
 class NodeMember:
-    """The membership of a node, in each of its processes. `replica` is there in local rank 0."""
+    """The membership of a node, in each of its processes. Only local rank 0 has a `replica`."""
 
     fixed_world = False
 
@@ -276,8 +276,8 @@ class NodeMember:
             self._replica.resume(lineage)
 
     def join(self) -> Members:
-        # Who is late for a step is waited for; a quorum that some of its processes keep waiting for
-        # would be given up by the others.
+        # Wait for late processes here: the others would give up a quorum that some processes of
+        # this node keep waiting.
         self._node.all(True)
         quorum, replica, names, self.lineage = self._decided(_join)
         return Members(

@@ -1,8 +1,8 @@
-"""What a process shares with the same local rank of other replicas: sums, and state for newcomers.
+"""Exchange with the same local rank of other replicas: sums, and the state for newcomers.
 
-torchft has the process groups. Where a step has newcomers all of its members meet before it begins,
-once these hold the state: nothing changes the state while it is read, and how long that takes is
-not bounded, as long as it makes progress.
+The process groups are torchft's. If a step has newcomers, all members meet before it begins, once
+the newcomers hold the state. So nothing changes the state while it is read, and that may take any
+time, as long as it makes progress.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _PAUSE = 0.02  # seconds before the next look at whether the newcomers of a step
 class Peers(Protocol):
     """Exchange with the other replicas, for one process or for all processes of a node together.
 
-    Whatever raises one of `FAILURES` may be tried again with another quorum.
+    A call that raises one of `FAILURES` may be tried again with another quorum.
     """
 
     def open(self, host: str) -> list[str]:
-        """Where newcomers find the state, for each local rank."""
+        """Return the addresses at which newcomers find the state, one per local rank."""
 
     def form(self, place: Sequence[str], rank: int, world: int, token: int) -> None:
         """Connect with the members of a quorum."""
@@ -56,19 +56,19 @@ class Peers(Protocol):
         """Let newcomers fetch the state, until the step is committed or given up."""
 
     def receive(self, addresses: Sequence[str], step: int) -> None:
-        """Fetch the state; nothing is changed by it yet."""
+        """Fetch the state, without changing anything yet."""
 
     def load(self) -> None:
-        """Take over what was received."""
+        """Load the state that was received."""
 
     def meet(self, step: int, newcomers: Sequence[int]) -> None:
         """Wait until the newcomers of a quorum, by their ranks in it, hold the state of a step.
 
-        For as long as that makes progress; called by them and by all others.
+        Wait as long as they make progress. Newcomers and all other members call this.
         """
 
     def reduce(self, tensor: torch.Tensor) -> Work:
-        """Start summing over the replicas, in place. A failure shows in `arrived`."""
+        """Start summing over the replicas, in place. A failure is reported by `arrived`."""
 
     def report(self, error: Exception) -> None:
         """Let the step under way not count."""
@@ -77,7 +77,7 @@ class Peers(Protocol):
         """Whether all sums of this step arrived; if not, no other replica waits for this one."""
 
     def sever(self) -> None:
-        """Let no other wait for this replica in a step that it gave up."""
+        """Disconnect, so that no other replica waits for this one in a step that it gave up."""
 
     def close(self) -> None:
         """Close what this process has opened, without the other processes of its node."""
@@ -102,7 +102,7 @@ class ProcessPeers:
     ) -> None:
         """`mesh` is what the model is sharded over, `local_rank` this process's place in it.
 
-        `learn` makes the update of a step that others took; without it none can be followed.
+        `learn` applies the update of a step that others took; without it none can be followed.
         """
         self._backend, self._patience = backend, patience
         self._dump, self._load, self._stopping = dump, load, stopping
@@ -209,7 +209,7 @@ class ProcessPeers:
         self._followers.pass_on(update)
 
     def updated(self) -> None:
-        """Let those that wait for it follow, from the end of this step on."""
+        """Let newcomers that wait for it begin to follow, from the end of this step on."""
         self._followers.begin(self._dump)
 
     def _take(self, state: Received) -> None:
@@ -288,7 +288,7 @@ class ProcessPeers:
 
     @contextmanager
     def _announced(self) -> Iterator[None]:
-        """Let the others know where this process cannot do its part for newcomers."""
+        """Let the others know if this process fails to do its part for newcomers."""
         try:
             yield
         except Exception:
@@ -314,7 +314,7 @@ class ProcessPeers:
             time.sleep(_PAUSE)
 
     def _note_progress(self) -> None:
-        """Let the others go on waiting."""
+        """Report progress to the others, so that they go on waiting."""
         now = time.monotonic()
         if now - self._noted > self._patience.total_seconds() / 10:
             self._noted = now
@@ -338,7 +338,7 @@ def _synchronize() -> None:
 
 
 class _Reduction:
-    """A sum under way; what fails is reported, so that the step is not committed."""
+    """A sum under way; a failure is reported, so that the step is not committed."""
 
     def __init__(self, peers: Peers, tensor: torch.Tensor, group: ProcessGroup | None) -> None:
         self._peers = peers
@@ -372,7 +372,7 @@ class _Named(ProcessGroup):
         raise NotImplementedError
 
     def connect(self, store: Any, rank: int, world: int, token: int) -> None:
-        """What torchft's `configure` does, with a store that only members can reach."""
+        """Do what torchft's `configure` does, with a store that only members can reach."""
         before, listening = sockets.connected(), sockets.listening()
         self._quorum_id, self._rank, self._global_ranks = token, rank, list(range(world))
         self._pg = self._create_pg(store, rank, world)
@@ -388,11 +388,11 @@ class _Named(ProcessGroup):
             raise ConnectionError(f"{names} connected to this worker, and is none of this step")
 
     def sever(self) -> None:
-        """Let no other wait for this worker in a step that it gave up.
+        """Make sure that no other worker waits for this one in a step that it gave up.
 
-        gloo fails only in the neighbours of a dead process. Who waits for a neighbour that has left
-        the step would wait for the whole time-out, since neither `abort` nor dropping the group
-        ends a pending operation: closed connections do.
+        gloo fails only in the neighbours of a dead process. A worker that waits for a neighbour
+        that has left the step would wait for the whole time-out, since neither `abort` nor dropping
+        the group ends a pending operation: closing the connections does.
         """
         sockets.shut(self._sockets)
         self._sockets = frozenset()

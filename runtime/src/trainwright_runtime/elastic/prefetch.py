@@ -12,9 +12,9 @@ Result = TypeVar("Result")
 
 
 class Prefetcher(Generic[Request, Result]):
-    """Works on one request at a time, on all of them in the same thread.
+    """A thread that works on one request at a time.
 
-    Two queues, since the futures of an executor cost several times as much.
+    It uses two queues: the futures of an executor cost several times as much.
     """
 
     def __init__(self, work: Callable[[Request], Result]) -> None:
@@ -23,10 +23,10 @@ class Prefetcher(Generic[Request, Result]):
         self._results: SimpleQueue[Result | Exception] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self.pending: Request | None = None
-        """The request whose result was not taken yet."""
+        """The request whose result has not been taken yet."""
 
     def submit(self, request: Request) -> None:
-        """Let the thread begin. The result of a pending request must be taken first."""
+        """Hand a request to the thread. The result of a pending one must be taken first."""
         assert self.pending is None
         if self._thread is None:
             arguments = self._work, self._requests, self._results
@@ -36,7 +36,7 @@ class Prefetcher(Generic[Request, Result]):
         self._requests.put(request)
 
     def result(self) -> Result:
-        """Wait for the result. What the thread raised is raised here."""
+        """Wait for the pending request's result. What the thread raised is raised here."""
         assert self.pending is not None
         result = self._results.get()
         self.pending = None
@@ -45,7 +45,7 @@ class Prefetcher(Generic[Request, Result]):
         return result
 
     def close(self) -> None:
-        """End the thread: the interpreter must not end while one is inside of a native library."""
+        """End the thread: the interpreter must not exit while one is inside a native library."""
         if self._thread is not None:
             self._requests.put(None)
             self._thread.join()

@@ -65,7 +65,7 @@ class Progress:
         reports: Sequence[int],
         sums: Sequence[float],
     ) -> dict[str, Any]:
-        """Move past a step that counts. Answers what the audit log keeps of it."""
+        """Move past a committed step, and return its line for the audit log."""
         parent = self.lineage
         records = self.sources[dataset].commit(members, batch, reports)
         self.lineage = descend(parent, self.step, members, dataset, self.epoch)

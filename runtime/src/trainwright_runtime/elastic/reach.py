@@ -1,7 +1,7 @@
-"""Which other workers this one cannot connect with: found out before a group of them is made.
+"""Which other workers this one cannot connect to: found out before they form a process group.
 
-gloo would wait for the whole time-out, and so would all of its members. Those that were not reached
-are tried again until they are; the coordinator decides who is left out (`coordination.reach`).
+Otherwise gloo would wait for the whole time-out in all members. Workers that were not reached are
+tried again until they are; the coordinator decides who is left out (`coordination.reach`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHOWN = 5  # names in a line of the log
 
 
 class Reach:
-    """The other workers that were not reached, by name, as long as they are not."""
+    """The other workers that could not be reached, by name, until they can."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -88,9 +88,9 @@ class Reach:
 
 
 def unreached(addresses: Mapping[str, str]) -> dict[str, str]:
-    """Those ("host:port" by name) that no connection could be made with in time.
+    """Return those of the addresses ("host:port" by name) that accepted no connection in time.
 
-    A process that hangs is reached: it is its kernel that accepts.
+    A process that hangs counts as reached: its kernel accepts the connection.
     """
     names = sorted(addresses)
     unreachable: dict[str, str] = {}
@@ -116,14 +116,14 @@ def _reached(addresses: Mapping[str, str]) -> set[str]:
 
 
 def _begun(selector: selectors.BaseSelector, name: str, address: str) -> bool:
-    """Whether it is reached already; else what comes of it is the selector's."""
+    """Begin to connect; whether that succeeded at once. A pending attempt goes to the selector."""
     host, _, port = address.rpartition(":")
     family = socket.AF_INET6 if "[" in host else socket.AF_INET
     connection = socket.socket(family, socket.SOCK_STREAM)
     connection.setblocking(False)
     try:
         result = connection.connect_ex((host.strip("[]"), int(port or 0)))
-    except socket.gaierror:  # a name that resolves no more, as of a pod that is gone
+    except socket.gaierror:  # the name no longer resolves, as after its pod is gone
         result = errno.EHOSTUNREACH
     if result == errno.EINPROGRESS:
         selector.register(connection, selectors.EVENT_WRITE, name)
@@ -138,7 +138,7 @@ def _socket(of_selector: Any) -> socket.socket:
 
 
 def agreed(store: Store, members: int, *, fine: bool) -> bool:
-    """Whether it is `fine` for all members of a group, each of which calls this."""
+    """Whether all members of a group are `fine`; each of them calls this."""
     if not fine:
         store.set("reached", "not all")
     elif store.add("reach all", 1) == members:
@@ -147,7 +147,7 @@ def agreed(store: Store, members: int, *, fine: bool) -> bool:
 
 
 class Apart:
-    """Who is left out of steps, in the log: a line when that changes."""
+    """The log of who is left out of steps: a line whenever that changes."""
 
     def __init__(self) -> None:
         self._noted: dict[str, bool] = {}

@@ -1,9 +1,9 @@
-"""One worker's membership in an elastic training: who takes part in this step.
+"""One worker's membership in an elastic training run: who takes part in this step.
 
-The coordinator makes quorums, torchft has the process groups. What is done with a quorum is decided
-here: only workers of the lineage that counts, or on their way into it, take a step together
-(docs/elastic-protocol.md); a coordinator that dies and comes back is survived; addresses are IPs,
-since a pod's host name need not resolve for its peers.
+The coordinator forms quorums, and torchft the process groups. What to do with a quorum is decided
+here: only workers that hold the lineage that counts, or are about to take it over, take a step
+together (docs/elastic-protocol.md). Training survives a coordinator that dies and comes back.
+Addresses are IPs, since a pod's host name need not resolve for its peers.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ T = TypeVar("T")
 
 _PAUSE = 0.1  # seconds before the next request to the registry or the coordinator
 _CONNECT = 2.0  # seconds to reach a port
-_LAST = 1.0  # seconds for what those that are followed have learned from their last step
+_LAST = 1.0  # seconds to wait for the update of the last step from a worker that is followed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,9 +110,9 @@ class Replica:
             declared=self._declared,
         )  # fmt: skip
         self._peers = peers or own
-        # None where this is one of several processes, which would have to follow in step.
+        # None if this is one of several processes of a replica: they would have to follow in step.
         self._own = own if peers is None else None
-        self._followed = False  # since the others last went on without this worker
+        self._followed = False  # whether it tried to follow since it last took over the state
         self._states: list[str] = []  # where newcomers find them
         # A worker that was replaced while it was paused must not be taken for its successor.
         self._name = f"{address.name}-{uuid.uuid4().hex[:8]}"
@@ -121,8 +121,8 @@ class Replica:
         candidates = address.coordinator.split(",")
         self._session = Session(candidates, self._name, address.timeouts.quorum)
         self._after = 0
-        # Steps in the company of others: 0 for a worker that has to take the state of another one,
-        # also when it comes from a checkpoint, which may hold a step that no other committed.
+        # Steps taken with others. 0 for a worker that has to take over another one's state, even if
+        # it starts from a checkpoint: that may hold a step that no other worker committed.
         self._step = 0
         self._links: _Links | None = None
         self._token = 0  # of the group that is formed; 0 when it is not to be used any more
@@ -159,7 +159,8 @@ class Replica:
                     self._unused = False
                     return members
                 answered = time.monotonic()
-                # Others may be about to come; a step with them leaves nothing to be saved alone.
+                # Even if this worker is to stop: others may be about to join, and after a step with
+                # them there is nothing left that it alone would have to save.
                 patient = answered - began < timeouts.quorum
             except FAILURES as error:
                 patient = False
@@ -251,10 +252,10 @@ class Replica:
         return arrived
 
     def complete(self) -> bool | None:
-        """Every epoch is committed: whether this worker leads the program's end.
+        """Report that every epoch is committed; whether this worker leads the program's end.
 
-        None when the coordinator does not know this lineage as the one that counts: training goes
-        on with the next `join`.
+        Return None if the coordinator does not know this lineage as the one that counts: training
+        goes on with the next `join`.
         """
         patience = self._address.timeouts.coordinator
         first = self._members.names[0] if self._members else self._name
@@ -313,7 +314,7 @@ class Replica:
         time.sleep(_PAUSE)
 
     def _next(self) -> Members | None:
-        """The members of the next step, of the last one where all of them expect that."""
+        """Return the members of the next step: those of the last one, if all of them expect it."""
         if self._settled:
             self._settled = False
             if self._goes_on():
@@ -323,7 +324,7 @@ class Replica:
         return self._try()
 
     def _try(self) -> Members | None:
-        """The members of the next step; None when it is to be requested again in a moment."""
+        """Return the members of the next step, or None if it is to be requested again soon."""
         # Where the last request got no quorum, training may be over: too few are left for one.
         if (not self._session.holds or self._links is None) and not self._admitted():
             return None
@@ -368,7 +369,7 @@ class Replica:
             self._unused = False
             return False
         if answer is Answer.FOUND:
-            # Others may have trained on, and be gone with all that the coordinator knew, since.
+            # Others may have trained on since, and be gone with all that the coordinator knew.
             if self._outdated() or (self._own is not None and self._own.has_followed):
                 raise Fenced
             self._step, self._unused = 1, True
@@ -414,7 +415,7 @@ class Replica:
     def _fits(self, members: View) -> bool:
         """Whether all members declare the same training as the first member that holds its state.
 
-        Raises DeclaredOtherwise in those that do not, which leaves the others to themselves.
+        Raise DeclaredOtherwise in a worker that differs, so that the others go on without it.
         """
         if len(members.values("declared")) == 1:
             return True
@@ -512,7 +513,7 @@ class Replica:
             raise
 
     def _give_up(self) -> None:
-        """Let no other wait for this worker in a step that does not count here."""
+        """Make sure that no other worker waits for this one in a step that it gave up."""
         self._token = 0
         self._peers.sever()
 
@@ -531,7 +532,7 @@ class Replica:
         return self._links
 
     def _disconnect(self) -> None:
-        """Be no member any more; what is held stays."""
+        """Stop being a member of a group; this worker keeps the state that it holds."""
         self._settled = False
         self._unlink()
         if self._token:
@@ -548,7 +549,9 @@ class Replica:
             raise TrainingOver
 
     def _persist(self, report: Callable[[], Any], patience: float, *, ends: bool = False) -> Any:
-        """Report to the registry what must not be lost; `ends`: unless training is over."""
+        """Report to the registry, trying again for `patience` seconds; then raise Unreachable.
+
+        With `ends`, raise TrainingOver if training is recorded as over."""
         deadline = time.monotonic() + patience
         while True:
             try:
@@ -564,7 +567,7 @@ class Replica:
 
 
 class _Links:
-    """What connects a worker with the coordinator: its heartbeats and its requests."""
+    """A worker's connections to the coordinator: for its heartbeats and for its requests."""
 
     def __init__(
         self, place: tuple[str, str], timeouts: Timeouts, *, name: str, replaced: Callable[[], bool]
@@ -609,7 +612,7 @@ class _Links:
         self._channel.write({"quorum": changed})
 
     def _quorum(self, answer: Mapping[str, Any]) -> Quorum:
-        """Raises ConnectionError for what is not the coordinator's answer."""
+        """Return the quorum. Raise ConnectionError if this is no answer of the coordinator."""
         try:
             if "members" in answer:
                 self._members = view.updated(self._members, answer["members"])
@@ -629,15 +632,15 @@ class _Links:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quorum:
-    """Those who take a step together."""
+    """The workers that take a step together."""
 
     number: int
-    """Of the group that they are connected by, or are to be."""
+    """The quorum's number, from which the token of its process group is made."""
     members: View
     apart: tuple[Mapping[str, Any], ...] = ()
-    """Workers that it is without, since they and others cannot connect."""
+    """Workers that were left out, since they and others cannot connect."""
     few: bool = False
-    """There is none, since too few are left without them."""
+    """Whether there is no quorum, since too few workers are left without those."""
 
 
 def _declared(member: Mapping[str, Any]) -> Declared:
@@ -646,10 +649,10 @@ def _declared(member: Mapping[str, Any]) -> Declared:
 
 
 def _own_address(peer: str) -> str:
-    """The IP address of this machine that others who see `peer` ("host:port") can reach.
+    """Return the IP address of this machine for others that can reach `peer` ("host:port").
 
-    Next to the coordinator that is not loopback but what the host's name stands for, which is the
-    pod's IP in a pod. Nothing is sent.
+    If the peer is on this machine, that is not loopback but what the host's name resolves to: in a
+    pod, the pod's IP. Nothing is sent.
     """
     host, _, port = peer.rpartition(":")
     family, kind, protocol, _, target = socket.getaddrinfo(
@@ -678,8 +681,8 @@ def _log_change(before: Sequence[str], after: Sequence[str]) -> None:
 
 
 def _quieten() -> None:
-    """torchft logs several lines a step; what matters of them is logged here."""
-    # The state of others is copied out of the received bytes right after this warning.
+    """Silence torchft, which logs several lines a step; what matters of them is logged here."""
+    # Harmless: the state is copied out of the received bytes right after this warning.
     warnings.filterwarnings("ignore", message="The given buffer is not writable")
     for name in ("torchft", "torchft_quorums", "torchft_commits", "torchft_errors"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""A worker's connection to the coordinator's `registry`: what it holds, and what it may do."""
+"""A worker's connection to the coordinator's `registry`: what the worker holds, and may do."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Session:
     def __init__(self, candidates: Sequence[str], worker: str, silence: float) -> None:
         """The coordinator is one of the `candidates` ("host:port").
 
-        Who is silent for `silence` seconds may be taken for lost.
+        A worker that is silent for `silence` seconds may be taken for lost.
         """
         self._candidates = tuple(candidates)
         self._reply = _REPLY if len(self._candidates) == 1 else LENGTH
@@ -53,7 +53,7 @@ class Session:
         self.lineage, self.phase = "", Phase.NEW
         self.doing = IN_PROGRAM
         self.steps = 0
-        """That it began, local ones too: each of them begins anew what `doing` is measured from."""
+        """Steps that it began, local ones too: each restarts the clock that times `doing`."""
         self.joining = ""
         """Another worker that waits for the next step."""
         self._began = self._before = 0.0
@@ -84,13 +84,13 @@ class Session:
     def uncertain(self) -> bool:
         """Whether another candidate may be the coordinator by now, or this worker taken for lost.
 
-        A third of the silence after which it is: a step takes some time as well.
+        With one candidate, after a third of `silence`: a step takes some time as well.
         """
         several, heard = len(self._candidates) > 1, self._settled if self._quiet else self._heard
         return time.monotonic() - heard > (LENGTH if several else self._silence / 3)
 
     def begin_step(self) -> None:
-        """This worker is in a step, or a local one, of its own from now on."""
+        """Note that this worker is in a step, or a local one, from now on."""
         self.doing = IN_STEP
         self.steps += 1
         self._before, self._began = self._began, time.monotonic()
@@ -101,16 +101,16 @@ class Session:
     def settled(self, *, speaks: bool) -> bool:
         """Whether the members of this step take the next one too, as far as this worker knows.
 
-        One that `speaks` for all of them has to have heard a moment ago that none is to join them.
+        A worker that `speaks` for all must have heard just now that no worker is about to join.
         """
         heard = not self.joining and time.monotonic() - self._heard < _RECENT
         return self.holds and (heard or not speaks)
 
     def settle(self, *, speaks: bool) -> None:
-        """That is so in all of them. Who does not speak is quiet from now on.
+        """Note that all members are `settled`. One that does not speak is quiet from now on.
 
-        Who does had heard it `_RECENT` before its sums of this step at most, and began these when
-        all had done their part of the step before.
+        One that speaks had heard it at most `_RECENT` before its sums of this step, and began these
+        when all had done their part of the step before.
         """
         self._settled = time.monotonic()
         self._quiet = not speaks
@@ -147,12 +147,12 @@ class Session:
             return not self.behind
 
     def awaits(self, workers: Sequence[str]) -> bool:
-        """Whether one of these, by the names of all of their lives, is still in its steps."""
+        """Whether one of these workers is still in its steps; a name is that of all its lives."""
         with self._lock:
             return bool(self._request("await", workers=workers)["late"])
 
     def complete(self, first: str) -> Answer:
-        """The last epoch is committed: LEAD, OVER (another one leads) or WAIT."""
+        """Report that the last epoch is committed; return LEAD, OVER (another leads) or WAIT."""
         with self._lock:
             self.phase = Phase.COMPLETE
             answer = Answer(self._request("complete", first=first)["answer"])
@@ -162,7 +162,7 @@ class Session:
 
     @property
     def leads(self) -> bool:
-        """Whether this worker still is the one that runs the program's end."""
+        """Whether this worker is still the one that runs the program's end."""
         with self._lock, suppress(OSError):
             if self.phase is Phase.LEADS and time.monotonic() - self._heard > _RECENT:
                 self._request("enter")  # it was paused, or very busy
@@ -184,7 +184,7 @@ class Session:
             self._disconnect()
 
     def _request(self, do: str, **more: Any) -> dict[str, str]:
-        """Raises OSError, and leaves all as it was, for want of a usable reply."""
+        """Return the reply. Raise OSError, and leave all as it was, if there is no usable one."""
         channel = self._channel or self._connect()
         self._quiet = self._quiet and do == "enter"
         doing = QUIET if self._quiet else self.doing
@@ -229,7 +229,7 @@ class Session:
         self._channel = None
 
     def _live(self) -> None:
-        """Be heard of from now on, whatever the program does."""
+        """Send signs of life from now on, whatever the program does."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._beat, daemon=True, name="session")
             self._thread.start()
@@ -246,7 +246,7 @@ class Session:
                 pause = _RETRY
 
     def _has_nothing_to_report(self) -> bool:
-        """Whether it is quiet, the coordinator knows that, and requests nothing nor has ended."""
+        """Whether it is quiet and the coordinator knows it, requests nothing and is still there."""
         if not (self._quiet and self._known_quiet) or self._channel is None:
             return False
         if not self._channel.readable():
@@ -256,7 +256,7 @@ class Session:
 
 
 def _reply(channel: Channel) -> dict[str, Any]:
-    """What is answered to the request that was sent; a report that was requested is on its way."""
+    """Return the reply to the request that was sent, past requests for a report: that was one."""
     reply = channel.read()
     while "report" in reply:
         reply = channel.read()
@@ -268,7 +268,7 @@ _ANSWERED = ("step", "complete", "finish")
 
 
 def _checked(reply: Mapping[str, Any], do: str) -> dict[str, str]:
-    """What the registry answers. Raises ValueError for anything else, as from another program."""
+    """Return the registry's answer. Raise ValueError for anything else, as from another program."""
     texts = {name: text for name in _TEXTS if isinstance(text := reply.get(name), str)}
     if len(texts) < len(_TEXTS):
         raise ValueError(f"not an answer of the coordinator: {reply!r:.200}")
@@ -281,7 +281,7 @@ def _checked(reply: Mapping[str, Any], do: str) -> dict[str, str]:
 
 
 def _coordinator(candidates: Sequence[str]) -> tuple[str, Channel, str]:
-    """The candidate that serves. All are tried at once: one of a lost node does not answer."""
+    """Return the candidate that serves. All are tried at once: one on a lost node never answers."""
     if len(candidates) == 1:
         return _serving(candidates[0])
     answers: Queue[tuple[str, Channel, str] | Exception] = Queue()

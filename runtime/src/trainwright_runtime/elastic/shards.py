@@ -1,4 +1,4 @@
-"""A model that FSDP2 shards over the processes of a node, which are one replica then."""
+"""Models that FSDP2 shards over the processes of a node, which then are one replica."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _RESTART = (
 def mesh_of(model: torch.nn.Module, processes: int | None) -> DeviceMesh | None:
     """Return the mesh that the model is sharded over, or None if it is not sharded.
 
-    `processes` is how many a replica has where it is a node, None where it is a process. Raises
-    TypeError for a model that does not lie on one replica as it should.
+    `processes` is how many a replica has if it is a node, None if it is a single process. Raise
+    TypeError if the model is not placed on one replica as it should be.
     """
     fsdp1 = any(isinstance(module, FullyShardedDataParallel) for module in model.modules())
     if processes is not None:
@@ -61,7 +61,7 @@ def mesh_of(model: torch.nn.Module, processes: int | None) -> DeviceMesh | None:
 
 
 def refuse(given: Mapping[str, bool]) -> None:
-    """Raises TypeError for what a sharded model cannot be trained with yet."""
+    """Raise TypeError if anything is given that a sharded model cannot be trained with yet."""
     if refused := [name for name, is_given in given.items() if is_given]:
         raise TypeError(
             f"{', '.join(refused)}: not with a model that is sharded over the processes of a node "

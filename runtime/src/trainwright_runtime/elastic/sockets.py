@@ -1,4 +1,4 @@
-"""The TCP connections of this process, for closing those of a library that does not."""
+"""The TCP connections of this process, to close those that a library leaves open."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def open_still(sockets: Iterable[Socket]) -> bool:
 
 
 def shut(sockets: Iterable[Socket]) -> None:
-    """End these connections at both sides, if they are still what they were.
+    """Shut these connections down on both sides, if their descriptors still belong to them.
 
     The descriptors stay open: the code that opened them closes them.
     """
@@ -94,10 +94,10 @@ def _socket(descriptor: int) -> Socket | None:
 
 @contextmanager
 def _borrowed(descriptor: int) -> Iterator[socket.socket]:
-    """A Python socket over a descriptor of others, which stays open.
+    """Yield a Python socket for a descriptor that other code owns, and leave that open.
 
-    Not over a duplicate: who lists the connections in another thread meanwhile would take that for
-    one, which is then gone.
+    It is no duplicate: another thread that lists the connections meanwhile would take that for one
+    more, which then disappears.
     """
     connection = socket.socket(fileno=descriptor)
     try:

@@ -64,10 +64,10 @@ class Source(Protocol):
         """This replica's share of a step of `batch` records in all, and its records."""
 
     def take_local(self, members: Members, batch: int) -> Iterator[tuple[Share, list[Piece]]]:
-        """What this replica reads until the next synchronisation, step by step.
+        """Yield what this replica reads until the next synchronisation, step by step.
 
-        Each comes with the share up to there: what is committed if it is the last. To be requested
-        when all members have committed the same, and by all of them.
+        Each step comes with the share up to there, which is committed if it is the last. All
+        members have to call this, once they have committed the same.
         """
 
     def report(self, members: Members, share: Share) -> list[int]:
@@ -90,7 +90,7 @@ class Source(Protocol):
 
     @property
     def trainwright_checkpoint_format(self) -> int:
-        """What a checkpoint of the state needs for a reader: see `checkpoint.contents.FORMATS`."""
+        """The checkpoint format that this state needs: see `checkpoint.contents.FORMATS`."""
 
     def state_dict(self) -> dict[str, Any]: ...
 

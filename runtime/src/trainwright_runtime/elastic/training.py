@@ -55,19 +55,19 @@ Dataset = MapDataset | Shards
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """What a step is made of, and how that follows the world."""
+    """The size of a step and its learning rate, and how both follow the world size."""
 
     epochs: int
     batch: int
     replicas: int | None
-    """The world that `batch` is meant for; None when it holds for every world."""
+    """The world size that `batch` is meant for; None if it is the same for every one."""
 
     def records(self, world: int) -> int:
         """The size of the global batch."""
         return self.batch if self.replicas is None else max(1, self.batch * world // self.replicas)
 
     def rate(self, world: int) -> float:
-        """What the learning rate is multiplied with."""
+        """The factor that the learning rate is multiplied by."""
         return 1.0 if self.replicas is None else world / self.replicas
 
 
@@ -78,9 +78,9 @@ class _LocalSteps:
     share: Share = NOTHING
     began: float = field(default_factory=time.perf_counter)
     waited: float = 0.0
-    """For records."""
+    """Seconds spent waiting for records."""
     not_finite: int = 0
-    """Steps whose loss was not."""
+    """Steps whose loss was not finite."""
 
 
 @contextmanager
@@ -203,7 +203,7 @@ def training(  # noqa: PLR0913 - the whole of what there is to choose
 
 
 def _comparison(synchronize: LocalSGD | DiLoCo | None) -> Comparison:
-    """Raises EnvironmentMistake where workers are to differ from each other."""
+    """Return the comparison of workers. Raise EnvironmentMistake if they are meant to differ."""
     policy = Policy.of(os.environ)
     if policy.every and synchronize is not None:
         expected = "0 with synchronize=, by which workers hold parameters of their own"
@@ -221,7 +221,7 @@ def _require_unwrapped(model: torch.nn.Module) -> None:
 
 
 def _require_positions(name: str, dataset: object) -> None:
-    """Raises TypeError for what has no records that can be read by their number."""
+    """Raise TypeError if the dataset has no records that can be read by their number."""
     if isinstance(dataset, DataLoader):
         raise TypeError(
             f"dataset {name!r} is a DataLoader: pass its dataset, and batch_size, num_workers, "
@@ -323,9 +323,9 @@ class Training:
 
     @property
     def rank(self) -> int:
-        """Of this worker in its last step; it changes with the world.
+        """The rank of this worker in its last step; it changes with the world.
 
-        After the last epoch it is 0 in one worker alone, whichever comes back late.
+        After the last epoch exactly one worker has rank 0, even if others come back late.
         """
         if self._leads is None:
             return (self._last or self._join()).rank
@@ -333,7 +333,7 @@ class Training:
 
     @property
     def world_size(self) -> int:
-        """Of the last step; of this replica alone where it began after the last step."""
+        """The world size of the last step; this replica's own if it started after the last step."""
         if self._leads is None or self._group.fixed_world:
             return (self._last or self._join()).world
         return self._last.world if self._last else self._group.processes
@@ -341,9 +341,9 @@ class Training:
     def epochs(self) -> Iterator[int]:
         """Yield the epochs that are left. A worker that joins late begins with the current one.
 
-        An epoch ends with the body of the loop: where a checkpoint was taken before that end, what
-        follows the last batch runs once more. Datasets that the body left unread are left out; the
-        one that is trained on is gone on with.
+        An epoch ends with the body of the loop: after a restart from a checkpoint taken before that
+        end, what follows the last batch runs once more. Other datasets that the body left unread
+        are skipped; if it left the one that is trained on, the same epoch goes on with it.
         """
         progress = self._progress
         while True:
@@ -368,7 +368,7 @@ class Training:
             self._progress.finished = True
 
     def batches(self, dataset: str | None = None) -> Iterator[Any]:
-        """This worker's pieces of what is left of a dataset in this epoch, the first by default.
+        """Yield this worker's pieces of the rest of a dataset (default: the first) in this epoch.
 
         The step that a piece belongs to is committed when the next one is requested.
         """
@@ -397,11 +397,11 @@ class Training:
                 self._sums[name] += float(value)
 
     def totals(self, dataset: str | None = None) -> dict[str, float]:
-        """Sums over all workers of what was added in this epoch, in committed steps."""
+        """Return the sums over all workers of what this epoch's committed steps added."""
         return self._progress.totals(dataset or self._trained)
 
     def _take(self, name: str, members: Members) -> Iterator[Any]:
-        """One step of a dataset."""
+        """Yield the pieces of one step of a dataset, and commit it."""
         requested = time.perf_counter()
         source, batch = self._progress.sources[name], self._steps.records(members.world)
         share, pieces = source.take(members, batch)
@@ -445,7 +445,7 @@ class Training:
         self._before = self._averages.copies() if self._losses.skips else []
 
     def _without_weight(self, piece: Any) -> Iterator[Any]:
-        """Hand out a piece for which other processes of this replica have records."""
+        """Yield a piece that has records only in other processes of this replica."""
         with self._averages.kept():
             self._counts = False
             try:
@@ -456,8 +456,8 @@ class Training:
     def _take_local(self, synchronizer: Synchronizer, members: Members) -> Iterator[Any]:
         """Commit what was done since the last synchronisation, then take local steps.
 
-        Each join is for a synchronisation, the first one too, when nothing was done yet: who comes
-        or is lost in between changes the next one alone.
+        Each join is for a synchronisation, even the first, when nothing has been done yet: a worker
+        that comes or is lost in between changes only the next one.
         """
         committed = self._synchronise(synchronizer, members)
         self._members = None
@@ -507,9 +507,9 @@ class Training:
                 self._forget_local_steps()
 
     def _synchronise(self, synchronizer: Synchronizer, members: Members) -> bool | None:
-        """Whether there was anything to commit; None if it failed.
+        """Commit the local steps of all; whether there were any, or None if that failed.
 
-        It failed without a change of what this worker has done, which counts in the next one.
+        A failure changes nothing in what this worker has done, which counts in the next one.
         """
         source, share = self._progress.sources[self._trained], self._local.share
         awaits = self._group.awaits(source.absent(members))
@@ -607,8 +607,8 @@ class Training:
     def _settled(self) -> bool:
         """Whether the members of this step take the next one at once, as far as this worker knows.
 
-        What the program does at the end of a dataset, and a checkpoint, may take one of them longer
-        than others wait in a step. Who is to stop leaves after this one.
+        A checkpoint, and what the program does at the end of a dataset, may take a member longer
+        than the others wait in a step. A worker that is to stop leaves after this step.
         """
         saves = self._checkpoints.saves_at(self.step + 1)
         return self._group.settled and not saves and not self._stop.noted
@@ -621,7 +621,7 @@ class Training:
         self._learner.update(self._steps.rate(world))
 
     def _update(self, world: int, records: int, used: Sequence[float]) -> State:
-        """What a committed step is learned from, and where it leads; no gradients if not at all."""
+        """Return what followers need to take this step; no gradients if it made no update."""
         return {
             "progress": self._progress.state_dict(),
             "step": [world, records, list(used)],
@@ -629,7 +629,7 @@ class Training:
         }
 
     def _learn_from(self, update: State) -> None:
-        """Take the update of a step that others took."""
+        """Apply the update of a step that others took."""
         self._progress.load_state_dict(update["progress"])
         if update["sums"]:
             (world, records, used), (gradients, averages) = update["step"], update["sums"]
@@ -654,7 +654,7 @@ class Training:
         return line
 
     def _sum(self, lists: Sequence[Sequence[float]]) -> list[list[float]]:
-        """Each list summed over the members; float64, which holds counts up to 2**53."""
+        """Return each list summed over the members, as float64: exact for counts up to 2**53."""
         numbers = list(chain.from_iterable(lists))
         if not numbers:
             return [[] for _ in lists]
@@ -664,10 +664,11 @@ class Training:
         return [list(islice(summed, len(part))) for part in lists]
 
     def _save(self, members: Members, *, due: bool = True) -> None:
-        """Save when it is time to; on SIGTERM save, and leave with a code that requests a retry.
+        """Save when it is due; on SIGTERM save, and exit with a code that requests a retry.
 
-        In an elastic world all hold the same state: the first replica of the quorum saves it, and
-        who is to stop goes alone. The last one is the first of its quorum: nothing is lost.
+        In an elastic world all hold the same state: the first replica of the quorum saves it, and a
+        replica that is to stop goes alone. The last to go is the first of its quorum, so that
+        nothing is lost.
         """
         stopping = self._stop.agreed()
         if stopping and not self._group.fixed_world:
@@ -679,10 +680,10 @@ class Training:
             self._end()
 
     def _complete(self) -> bool:
-        """The program has left the last epoch: agree on who runs what follows as rank 0.
+        """After the last epoch, agree on which worker runs what follows as rank 0.
 
-        That worker saves first: when it is lost, another one goes on from the checkpoint. False
-        when it turns out that training went on without this worker.
+        That worker saves first: if it is lost, another one goes on from the checkpoint. Return
+        False if it turns out that training went on without this worker.
         """
         if self._leads is None:
             with self._waiting():
@@ -721,13 +722,13 @@ class Training:
             ending.note(Life(stage=Stage.COMMITTED if over is None else Stage.COMPLETE, step=step))
 
     def _leave_if_recorded(self) -> None:
-        """A worker that comes late ends well, also where none is left to learn it from."""
+        """Exit with 0 if training is recorded as over: no worker may be left to learn it from."""
         if not self._group.fixed_world and self._group.once(self._recorded):
             folder = _path("TRAINWRIGHT_CHECKPOINT_DIR")
             self._leave(f"as {folder} records: delete finished.json there to train again")
 
     def _recorded(self) -> bool:
-        """Whether training is over, as the checkpoint folder has it."""
+        """Whether the checkpoint folder records that training is over."""
         folder = _path("TRAINWRIGHT_CHECKPOINT_DIR")
         return folder is not None and ending.recorded_epochs(folder) >= self._steps.epochs
 
@@ -749,7 +750,7 @@ class Training:
         self._note_saved()
 
     def _saved(self) -> int:
-        """The step of the newest checkpoint; 0 without one."""
+        """Return the step of the newest checkpoint, or 0 if there is none."""
         return self._group.once(self._checkpoints.latest) or 0
 
     def _note_saved(self) -> None:
@@ -787,8 +788,8 @@ class Training:
         except TrainingOver:
             self._leave("and another worker has run its end")
         except StoppedWaiting:
-            # All are stopped some seconds apart: those who went first made the others wait
-            # for them, and were not the first of their quorum, who saves.
+            # Workers are stopped some seconds apart: those that left first made this one wait,
+            # and did not save, since only the first of a quorum does.
             if self._last is not None and self.step > self._saved():
                 self._write(wait=True)
             self._end()
@@ -836,7 +837,7 @@ class Training:
         parts = {**self._learner.parts(), "progress": self._progress}
         if self._synchronizer is not None:
             parts |= self._synchronizer.parts()
-        # Newcomers to an elastic world must not draw what the one before them drew.
+        # A newcomer to an elastic world must not draw the same random numbers as another worker.
         return {**parts, "rng": RngState()} if self._group.fixed_world else parts
 
     def _dump(self) -> State:
@@ -847,7 +848,7 @@ class Training:
             if name not in state:
                 continue  # it is the same already
             if isinstance(part, Optimizer):
-                part.state.clear()  # it would be in memory beside what replaces it
+                part.state.clear()  # else it would take memory beside what replaces it
             part.load_state_dict(state.pop(name))
         if dropped := len(self._local.share):
             log.warning(

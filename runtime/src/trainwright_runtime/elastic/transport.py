@@ -1,9 +1,9 @@
-"""The state of a training on its way to a newcomer: tensors and JSON, which run no code.
+"""The transfer of a training's state to a newcomer: as tensors and JSON, which run no code.
 
-A header in JSON, then the bytes of each tensor, over a connection that both sides have proved to be
-of the run. torchft's transport serves everybody, unpickles whatever the other side sends, which
-runs it (https://docs.python.org/3/library/pickle.html), and copies all of the state before it
-serves any of it.
+A JSON header, then the bytes of each tensor, over a connection on which both sides have proved that
+they belong to the run. torchft's transport serves everybody, unpickles whatever the other side
+sends, which can run code (https://docs.python.org/3/library/pickle.html), and copies the whole
+state before it serves any of it.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class Part:
 
     values: tree.Json
     tensors: dict[str, torch.Tensor]
-    """Of sharded ones, the shards of this process."""
+    """For sharded tensors, the shards of this process."""
     shards: dict[str, dict[str, Any]]
-    """What makes sharded tensors of their shards."""
+    """What is needed to build sharded tensors from their shards."""
 
 
 class Received(UserDict[str, Any]):
-    """A state whose parts are made when they are taken: `pop` lets go of what a part came from."""
+    """A state whose parts are built when they are taken; `pop` frees what a part was built from."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Received(UserDict[str, Any]):
         mesh: DeviceMesh | None = None,
         progress: Callable[[], object] = lambda: None,
     ) -> None:
-        """Raises CheckpointError for tensors that are sharded over anything but the `mesh`."""
+        """Raise CheckpointError if a tensor is sharded over anything but the `mesh`."""
         super().__init__(parts)
         self._mesh, self._progress = mesh, progress
         for part in parts.values():
@@ -94,7 +94,7 @@ class Received(UserDict[str, Any]):
 
 
 class Transport:
-    """Serves a state under an address that peers can reach, and fetches that of others.
+    """A server of this process's state for peers, and a client for the state of others.
 
     What is served is the state itself: a tensor is copied to the CPU when it is sent. So nothing
     may change it between `offer` and `withdraw`.
@@ -107,9 +107,10 @@ class Transport:
         mesh: DeviceMesh | None = None,
         follow: Callable[[Channel, str], object] = lambda channel, declared: None,
     ) -> None:
-        """`mesh` is what sharded tensors are sharded over: their shards of this process travel.
+        """`mesh` is what sharded tensors are sharded over: this process's shards are sent.
 
-        `follow` serves those who request what is learned as well, and what they declare.
+        `follow` serves a peer that requests the updates of further steps as well: it is called with
+        the connection and what the peer declares.
         """
         self._patience, self._mesh, self._follow = patience.total_seconds(), mesh, follow
         self._offer = _Offer(self._patience)
@@ -141,10 +142,10 @@ class Transport:
         progress: Callable[[], object] = lambda: None,
         known: Mapping[str, Part] | None = None,
     ) -> Received:
-        """The state of a step from the transport at `address`; `progress` is called meanwhile.
+        """Return the state of a step from the transport at `address`; call `progress` meanwhile.
 
-        Of what is `known` already only that comes which is another one there: parts, and tensors.
-        Raises OSError where it does not come, or not all of it; CheckpointError for what is not a
+        Of the parts and tensors that are `known` here, only those that differ there are sent.
+        Raise OSError if the state does not arrive, or not all of it; CheckpointError if it is not a
         state, or not one of this mesh.
         """
         channel = connect(address, STATE, self._patience)
@@ -188,7 +189,7 @@ class Transport:
 
 
 def pack(state: State) -> dict[str, Part]:
-    """The parts of a state. Raises CheckpointError for what cannot be sent."""
+    """Return the parts of a state. Raise CheckpointError if one cannot be sent."""
     return {name: _packed(part, f"/{name}") for name, part in state.items()}
 
 
@@ -206,7 +207,7 @@ def _packed(part: object, place: str) -> Part:
 
 
 def _described(name: str, tensor: DTensor) -> dict[str, Any]:
-    """What makes a tensor of its shard."""
+    """Return what is needed to build a tensor from its shard."""
     mesh = tensor.device_mesh
     (placement,) = tensor.placements if mesh.ndim == 1 else (None,)
     if not (type(placement) is Shard or isinstance(placement, Replicate)):
@@ -226,7 +227,7 @@ def _unexpected(name: str, where: str) -> CheckpointError:
 
 
 def header(parts: Mapping[str, Part]) -> dict[str, Any]:
-    """What `read` makes memory for."""
+    """Return the layout of the parts, for which `read` allocates memory."""
     return {
         name: {
             "values": part.values,
@@ -287,7 +288,7 @@ def _unknown(
 def _completed(parts: Mapping[str, Part], known: Mapping[str, Part]) -> Mapping[str, Part]:
     """Return the parts with the tensors that were not sent because they are known here.
 
-    Copies: a part may change what it has before it reads what it is to take.
+    These are copies: a part may change what it has before it reads what it is to take over.
     """
     for name, part in parts.items():
         for each in tree.names(part.values) - part.tensors.keys():
@@ -407,7 +408,7 @@ class _Offer:
 
     @contextmanager
     def reading(self, step: object, reader: socket) -> Iterator[Mapping[str, Part] | None]:
-        """The state of this step, once it is offered; None where it is not."""
+        """Yield the state of this step once it is offered, or None if it is not offered in time."""
 
         def offered() -> bool:
             return step == self._step and self._parts is not None  # a state may be empty

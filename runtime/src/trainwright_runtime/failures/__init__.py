@@ -1,1 +1,1 @@
-"""What fails, where and why: causes, exit codes, and the report of the first failure."""
+"""What failed, where and why: causes, exit codes, and the report of the first failure."""

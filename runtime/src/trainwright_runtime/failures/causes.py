@@ -1,8 +1,8 @@
 """Why training fails, as data: how each cause is recognised, whether a retry helps, what to do.
 
-The words are those of their sources: torch (c10d, DataLoader, allocators), NCCL's ncclResult_t,
-CUDA's cudaError_t, gloo and the C library. The first row that fits decides, so the more particular
-ones come first. docs/failures.md is written from this table.
+The texts to match are those of their sources: torch (c10d, DataLoader, allocators), NCCL's
+ncclResult_t, CUDA's cudaError_t, gloo and the C library. The first row that fits decides, so the
+more specific ones come first. docs/failures.md is written from this table.
 """
 
 from __future__ import annotations
@@ -354,5 +354,5 @@ BY_NAME = {cause.name: cause for cause in (*CAUSES, HANG)}
 
 
 def recognise(evidence: Evidence) -> Cause | None:
-    """The cause, where it is known."""
+    """Return the cause, or None if it is unknown."""
     return next((cause for cause in CAUSES if cause.explains(evidence)), None)

@@ -1,4 +1,4 @@
-"""What ends a run before its time, by an exception with its exit code.
+"""Exceptions that end a run early, each with its exit code.
 
 RuntimeFailure              one line, no traceback; carries its exit code
 ├── UsageError              2: the command line is wrong
@@ -41,7 +41,7 @@ class EnvironmentMistake(RuntimeFailure):
 
 
 class Unreachable(RuntimeFailure):
-    """What the nodes meet at did not appear in time."""
+    """The address where the nodes meet did not answer in time."""
 
     exit_code = exit_codes.UNREACHABLE
 

@@ -86,10 +86,10 @@ TABLE = (
 
 
 def by_signal(number: int) -> int:
-    """The exit code of what signal `number` ended."""
+    """Return the exit code of a process that signal `number` ended."""
     return 128 + number
 
 
 def of_process(returncode: int) -> int:
-    """The exit code for what `subprocess` reports, which is negative for signals."""
+    """Return the exit code for a return code of `subprocess`, which is negative for signals."""
     return by_signal(-returncode) if returncode < 0 else returncode

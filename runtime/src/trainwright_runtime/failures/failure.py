@@ -1,9 +1,9 @@
 """Which rank failed first, where, how and why: one value, reported in the log and to Kubernetes.
 
-A rank notes its own error at once, before it takes itself apart (`Record`): by that moment errors
-are put in order, and not by when their processes have ended. The entrypoint makes a `Failure` of
-it, writes one sentence into the log, JSON into /dev/termination-log, where `kubectl` and
-`trainwright status` find it, and a line into the metrics file of the rank.
+A rank notes its own error at once (`Record`), before it shuts down: errors are ordered by that
+moment, and not by when their processes ended. The entrypoint makes a `Failure` of it and writes
+one sentence into the log, JSON into /dev/termination-log, where `kubectl` and `trainwright status`
+find it, and a line into the metrics file of the rank.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What a training process reports of its own end, while it still can."""
+    """What a training process reports about its own end, while it still can."""
 
     at: float  # on the monotonic clock, which the processes of a machine share
     error: str
@@ -65,7 +65,7 @@ class Record:
     cause: str = ""
 
     def encode(self) -> bytes:
-        """One line that a pipe takes whole."""
+        """Return one line that is short enough for an atomic write to a pipe."""
         kept = self
         while len(line := json.dumps(_fields(kept)).encode() + b"\n") > _RECORD_BYTES:
             kept = replace(kept, error=kept.error[: len(kept.error) // 2])
@@ -91,7 +91,7 @@ def _fields(record: Record) -> dict[str, object]:
 
 
 def error_line(error: BaseException) -> str:
-    """The last line of an exception's traceback, as far as it names what happened."""
+    """Return the line of an exception's traceback that names what happened."""
     return _first_line(_essence(error))
 
 
@@ -164,7 +164,7 @@ class Failure:
         return self.exit_code >= exit_codes.RETRY
 
     def sentence(self) -> str:
-        """Who, where, how, why, and what to do."""
+        """One sentence: who failed, where, how and why, and what to do."""
         who = f"{self.who} on {self.node} failed: " if self.who else ""
         what = ": ".join(filter(None, (self.how, self.error)))
         if self.detail:
@@ -175,13 +175,13 @@ class Failure:
 
 
 def shortened(text: str) -> str:
-    """One line of a bounded length."""
+    """Return the text as one line of limited length."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
 
 
 def report(failure: Failure, environ: Mapping[str, str]) -> int:
-    """Log it, leave it for Kubernetes and in the metrics; its exit code."""
+    """Write it to the log, the termination message and the metrics; return its exit code."""
     public = _public(failure, environ)
     _log.error("%s", public.sentence())
     write_message(public, environ)
@@ -219,7 +219,7 @@ def _append(public: Failure, environ: Mapping[str, str]) -> None:
 
 
 def _error(public: Failure) -> str:
-    """Why it ended, in a line: the last one of a process that was killed is seldom why."""
+    """Return why it ended, in a line; the last line of a killed process is seldom the reason."""
     if public.error and public.how.startswith(KILLED):
         return f"{public.how}; last line: {public.error}"
     return public.error or public.how
@@ -231,8 +231,8 @@ def _error(public: Failure) -> str:
 def write_message(failure: Failure, environ: Mapping[str, str]) -> None:
     """Write the termination message, where there is a place for it.
 
-    What followed from another failure does not replace what is there: processes of an agent that
-    is not ours write for themselves.
+    A failure that follows from another one doesn't replace a message that is there: under other
+    agents than ours, each process writes its own.
     """
     path = _termination_log(environ)
     if path is None:
@@ -294,7 +294,7 @@ def _lengths() -> Iterator[int]:
 
 
 def _termination_log(environ: Mapping[str, str]) -> Path | None:
-    """The file that Kubernetes mounts, unless another is named; never made where there is none."""
+    """Return the file that Kubernetes mounts, or the one that is named; never create the former."""
     if named := environ.get("TRAINWRIGHT_TERMINATION_LOG"):
         return Path(named)
     mounted = Path(TERMINATION_LOG)
@@ -302,7 +302,7 @@ def _termination_log(environ: Mapping[str, str]) -> Path | None:
 
 
 def send(record: Record, environ: Mapping[str, str]) -> None:
-    """Report to the entrypoint above, if there is one, by the pipe that it left open."""
+    """Report to the parent entrypoint, if there is one, through the pipe that it left open."""
     descriptor = environ.get("TRAINWRIGHT_FAILURE_FD", "")
     if descriptor.isdecimal():
         with suppress(OSError):

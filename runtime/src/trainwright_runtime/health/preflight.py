@@ -1,7 +1,7 @@
-"""Checks of this node before the training processes start: seconds here, in place of hours lost.
+"""Checks of this node before the training processes start: they take seconds, and may save hours.
 
-A node that fails one ends with an exit code of its own, which requests another try: the pod is made
-anew, and may be scheduled to a node that is fit.
+A node that fails one ends with an exit code of its own, which requests a retry: the pod is
+recreated, and may be scheduled to a node that is fit.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _troubles(checks: Mapping[str, float | None], site: _Site) -> Iterator[tuple
 
 
 def _bounded(check: Callable[[], str], patience: float) -> str:
-    """What a check reports, or that it hangs: calls into a dead file server never end."""
+    """Return what a check reports, or that it hangs: calls to a dead file server never return."""
     answers: list[str] = []
 
     def look() -> None:
@@ -146,7 +146,7 @@ def _checkpoint(site: _Site, least: float | None) -> str:
 def _ports(site: _Site, least: float | None) -> str:
     where = site.placement
     ports = [site.coordinator_port] if site.coordinator_port else []
-    # Nodes of an elastic job on one machine share the address: the first one listens there.
+    # Nodes of an elastic job on one machine share the address: only the first listens there.
     if where.hosts and where.master_port and not (where.elastic and is_loopback(where.master_addr)):
         ports.append(where.master_port)
     taken = [str(port) for port in ports if not _is_free(port)]

@@ -1,8 +1,9 @@
 """A small all-reduce of each node with its neighbours before training: who is slow, by name.
 
-All nodes of a ring are as slow as the slowest, so that one all-reduce of all shows nothing of whom
-to blame. Neighbours meet in pairs: a slow node is slow in both of its pairs, and its neighbours are
-fast in their other one. Two nodes have one pair alone; there, time to compute shows more.
+In a ring, all nodes are as slow as the slowest, so one all-reduce over all of them doesn't show
+which is to blame. In pairs it does: a slow node is slow with both of its neighbours, and each of
+these is fast with its other one. Two nodes make only one pair; there, the time to compute
+shows more.
 
     python -m trainwright_runtime slow-nodes --factor=3 --timeout=600  (started by the entrypoint)
 """
@@ -76,7 +77,7 @@ def _verdict(done: subprocess.CompletedProcess[str], node: str) -> str:
 
 
 def slow_nodes(times: Sequence[float], factor: float) -> list[int]:
-    """Those that take `factor` times as long as the node in the middle, and more than noise."""
+    """Return nodes that take more than `factor` times the median node's time, beyond noise."""
     if len(times) < 2:
         return []
     ordered = sorted(times)
@@ -87,7 +88,7 @@ def slow_nodes(times: Sequence[float], factor: float) -> list[int]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """One process of each node; prints who is slow, by name, as JSON."""
+    """Run one process of the test, one per node; print the names of slow nodes as JSON."""
     parser = argparse.ArgumentParser(prog="trainwright_runtime slow-nodes")
     parser.add_argument("--factor", type=float, default=DEFAULT_FACTOR)
     parser.add_argument("--timeout", type=float, default=600.0)

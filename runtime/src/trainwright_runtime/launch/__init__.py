@@ -1,1 +1,1 @@
-"""From what a launcher gives to processes of this node, their placement and their ends."""
+"""From a launcher's environment to the processes of this node: placement, start and end."""

@@ -31,17 +31,17 @@ def oom_kills(mount: Path = _MOUNT, membership: Path = _SELF) -> int:
 
 
 def memory_limit(mount: Path = _MOUNT, membership: Path = _SELF) -> int | None:
-    """Bytes this container may use, or None where it is unknown."""
+    """Return the bytes that this container may use, or None if unknown."""
     return _bytes(mount, membership, "memory.max", "memory.limit_in_bytes")
 
 
 def memory_used(mount: Path = _MOUNT, membership: Path = _SELF) -> int | None:
-    """Bytes this container uses, or None where it is unknown."""
+    """Return the bytes that this container uses, or None if unknown."""
     return _bytes(mount, membership, "memory.current", "memory.usage_in_bytes")
 
 
 def memory_available() -> int | None:
-    """Bytes that the whole machine could still give, or None where it is unknown."""
+    """Return the bytes that are available on the whole machine, or None if unknown."""
     with suppress(OSError):
         if match := _AVAILABLE.search(Path("/proc/meminfo").read_text()):
             return int(match[1]) << 10

@@ -13,13 +13,13 @@ from trainwright_runtime.launch.processes import Process, first_failure
 
 
 def diagnose(processes: Sequence[Process], node: Node) -> Failure | None:
-    """The first failure of these processes, or None while all is well."""
+    """Return the first failure of these processes, or None while all is well."""
     first = first_failure(processes)
     return None if first is None else failure_among(processes, first, node)
 
 
 def failure_among(processes: Sequence[Process], first: Process, node: Node) -> Failure:
-    """The failure of the first of these, or of the one that it waited for in vain."""
+    """Return the failure of the `first` to fail, or of the rank that it waited for in vain."""
     failure = failure_of(first, node)
     timed_out = failure.cause is not None and failure.cause.name == "collective-timeout"
     if timed_out or failure.own_exit_code == exit_codes.STALLED:
@@ -52,10 +52,10 @@ def failure_of(process: Process, node: Node) -> Failure:
 
 
 def _hanging(processes: Sequence[Process], node: Node, victim: Failure) -> Failure | None:
-    """The rank that the others wait for in vain, if it is on this node.
+    """Return the failure of the rank that the others wait for in vain, if it is on this node.
 
-    The first to run into a time-out is a victim: of the ranks that still run, the one is to
-    blame that is not in a collective itself.
+    The first to run into a time-out is a victim: to blame is the rank that still runs and is not
+    in a collective itself.
     """
     running = [p for p in processes if p.failed_at is None and not p.done.is_set()]
     for process in running:

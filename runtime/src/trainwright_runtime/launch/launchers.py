@@ -55,7 +55,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launcher:
-    """One way in which containers of a training are started."""
+    """One way in which the containers of a training run are started."""
 
     name: str
     sets: str  # what it gives, for the documentation
@@ -64,7 +64,7 @@ class Launcher:
 
 
 def recognise(environ: Environ) -> Placement:
-    """Where the environment puts this container. Raises EnvironmentMistake if it cannot be so."""
+    """Return this container's placement. Raise EnvironmentMistake if the variables conflict."""
     for launcher in LAUNCHERS:
         if launcher.recognises(environ):
             return replace(launcher.place(environ), launcher=launcher.name)
@@ -141,7 +141,7 @@ def _node_name(environ: Environ) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether the address stands for the machine that uses it."""
+    """Whether the address stands for the very machine that uses it."""
     return host == "localhost" or (is_ip(host) and ipaddress.ip_address(host).is_loopback)
 
 

@@ -12,7 +12,7 @@ from trainwright_runtime.launch.options import Nodes, Options
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What the devices would answer; read only where the answer matters, since it can be slow."""
+    """Questions to the machine, put only where the answer matters, since they can be slow."""
 
     gpus: Callable[[], int]
     has_gpu_driver: Callable[[], bool]
@@ -69,7 +69,7 @@ def resolve(placement: Placement, options: Options, machine: Machine) -> Layout:
 
 def _nproc(placement: Placement, options: Options, machine: Machine) -> int:
     wanted, given = options.nproc_per_node, placement.procs
-    if options.ray:  # its processes are Ray's, and the one program has no rank among others
+    if options.ray:  # Ray starts the processes, and the one program has no rank among others
         return wanted if isinstance(wanted, int) else 1
     if isinstance(given, int):
         if isinstance(wanted, int) and wanted != given:

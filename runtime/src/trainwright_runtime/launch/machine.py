@@ -1,4 +1,4 @@
-"""What of this machine a container may use: GPUs and cores."""
+"""What a container may use of this machine: GPUs, cores, addresses and ports."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _affinity() -> int:
 
 
 def has_address(address: str) -> bool:
-    """Whether others reach this machine there."""
+    """Whether the address is one of this machine's own."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as probe, suppress(OSError):
         probe.bind((address, 0))
@@ -51,14 +51,14 @@ def has_address(address: str) -> bool:
     return False
 
 
-# Nothing holds a free port until a socket listens there, and the system gives those above to any
-# socket without a port of its own: /proc/sys/net/ipv4/ip_local_port_range begins at 32768.
+# Nothing reserves a free port until a socket listens there, and the system gives the ports above
+# to any socket that requests none: /proc/sys/net/ipv4/ip_local_port_range begins at 32768.
 # https://docs.kernel.org/networking/ip-sysctl.html
 _PORTS = range(10_000, 32_768)
 
 
 def free_port() -> int:
-    """A port at which no process listens just now, and none gets by chance."""
+    """Return a port at which no process listens, and that the system assigns to none by chance."""
     while True:
         port = secrets.choice(_PORTS)
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):

@@ -17,8 +17,8 @@ REPLICAS = ("process", "node")
 LOG_FORMATS = ("text", "json")
 DEFAULT_RESTARTS = 10
 
-# Checks before training, each with a minimum where it has one; those that are on by themselves cost
-# milliseconds and fail where training would later.
+# Checks before training, some with a minimum. Those that are on by default take milliseconds and
+# fail where training would fail later.
 SIZED_CHECKS = ("shm", "memory", "disk")
 CHECKS = (*SIZED_CHECKS, "ports", "names", "checkpoint", "collective")
 DEFAULT_CHECKS: Mapping[str, float | None] = {"shm": None, "disk": None, "checkpoint": None}
@@ -81,7 +81,7 @@ class Options:
 
 
 class _Parser(argparse.ArgumentParser):
-    """An argument parser whose mistakes are one line."""
+    """An argument parser that reports mistakes in one line."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see --help)")

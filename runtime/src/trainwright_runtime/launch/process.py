@@ -139,7 +139,7 @@ def _exit_code(end: SystemExit) -> int:
 
 
 def _failed(error: BaseException, *, oom_killed: bool) -> int:
-    """Print a script's exception once; give the exit code by which a retry is decided."""
+    """Print a script's exception once; return the exit code, by which a retry is decided."""
     at = time.monotonic()  # before the cause is looked for: that may take a lookup of a name
     cause = _cause(error, oom_killed=oom_killed)
     line = failure.error_line(error)
@@ -160,7 +160,7 @@ def _cause(error: BaseException, *, oom_killed: bool) -> causes.Cause | None:
     cause = failure.cause_of(error, oom_killed=oom_killed)
     distributed = sys.modules.get("torch.distributed")
     if cause is None and distributed is not None and isinstance(error, distributed.DistError):
-        return causes.BY_NAME["peer-lost"]  # the usual reason for what has no words of its own
+        return causes.BY_NAME["peer-lost"]  # the usual reason for an error without a text
     if cause is not None and cause.name == "master-unreachable" and not _master_resolves():
         return causes.BY_NAME["name-not-resolved"]  # torch only reports that it gave up
     return cause
@@ -171,7 +171,7 @@ def _print(error: BaseException, cause: causes.Cause | None) -> None:
         print(f"trainwright_runtime: {error}", file=sys.stderr)  # noqa: T201
         return
     if cause is not None and cause.follows:
-        # Where one rank fails, all others fail in their next collective: their tracebacks would
+        # When one rank fails, all others fail in their next collective: their tracebacks would
         # bury the one that matters.
         first = str(error).partition("\n")[0]
         print(f"{type(error).__name__}: {cause.title}: {first}", file=sys.stderr)  # noqa: T201
@@ -186,7 +186,7 @@ def _print(error: BaseException, cause: causes.Cause | None) -> None:
 
 
 def _record_for_torchrun(error: BaseException) -> None:
-    """Leave the error where torchrun looks for it; its summary has "error_file: <N/A>" else.
+    """Write the error where torchrun looks for it, whose summary else has "error_file: <N/A>".
 
     https://docs.pytorch.org/docs/stable/elastic/errors.html
     """
@@ -237,7 +237,7 @@ def _master_resolves() -> bool:
 
 
 def _hide_from_children(environ: Mapping[str, str]) -> None:
-    """Programs that the script starts must not hold the pipe to the entrypoint."""
+    """Keep the pipe to the entrypoint from programs that the script starts."""
     descriptor = environ.get("TRAINWRIGHT_FAILURE_FD", "")
     if descriptor.isdecimal():
         with suppress(OSError):
@@ -270,8 +270,8 @@ def _leave(code: int) -> NoReturn:
 def keep_groups(groups: ModuleType) -> None:
     """Keep the process groups that a program destroys until it destroys the next ones.
 
-    DDP's reducer keeps Python's lock while it lets go of its group: where nothing else has that any
-    more, gloo's thread waits for the lock and the program for the thread, forever. One program in
+    DDP's reducer holds the GIL while it releases its group: if that was the last reference, gloo's
+    thread waits for the GIL and the program for the thread, forever. One program in
     30 hangs at its end: https://github.com/pytorch/pytorch/issues/56297
     """
     destroy = groups.destroy_process_group

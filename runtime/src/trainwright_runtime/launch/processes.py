@@ -66,7 +66,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """What was waited for next to the processes cannot be had any more."""
+    """Something that was waited for besides the processes has failed."""
 
     error: errors.RuntimeFailure
 
@@ -92,7 +92,7 @@ class Tail:
         self._lines: deque[str] = deque(maxlen=_TAIL_LINES)
 
     def add(self, lines: list[bytes]) -> None:
-        """What was read just now."""
+        """Add the lines that were just read."""
         kept = [line[:_TAIL_WIDTH].decode(errors="replace") for line in lines[-_TAIL_LINES:]]
         self._lines.extend(kept)
         self.count += len(lines)
@@ -104,7 +104,7 @@ class Tail:
 
 
 class Process:
-    """One process with a session of its own, its output going line by line to ours."""
+    """One process in a session of its own, whose output is copied line by line to ours."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class Process:
 
     @property
     def exit_code(self) -> int:
-        """128 + n for what signal n ended. Only once it is done, or was killed in vain."""
+        """The exit code, 128 + n after signal n. Only once it is done, or was killed in vain."""
         code = self._popen.returncode
         return exit_codes.of_process(-signal.SIGKILL if code is None else code)
 
@@ -234,11 +234,11 @@ class Process:
 
     @property
     def error(self) -> str:
-        """The line that names what happened: its own record, else the last such on its stderr."""
+        """The line that names what happened: in its record, else the last such on its stderr."""
         if self.record is not None and self.record.error:
             return self.record.error
         if self.signal == signal.SIGKILL:
-            return ""  # from outside: what was printed before is not why
+            return ""  # killed from outside: what it printed before is not the reason
         return last_error(self.tail.since(0))
 
     def frames(self) -> list[stacks.Frame]:
@@ -258,7 +258,7 @@ class Process:
         return stacks.main_thread(self.tail.since(begin))
 
     def _close_records(self) -> None:
-        """Keep what was noted, and free the descriptor."""
+        """Read the record that the process may have left, and close the pipe."""
         _ = self.record
         with self._reading:
             if self._records is not None:
@@ -285,7 +285,7 @@ class Process:
 
 
 def last_error(lines: Sequence[str]) -> str:
-    """The line of a process's last output that names what happened."""
+    """Return the line of a process's last output that names what happened."""
     lines = [line.rstrip() for line in lines if line.strip()]
     for line in reversed(lines):
         if match := _TERMINATE.match(line):  # C++: "terminate called after throwing", then this
@@ -316,8 +316,9 @@ def stop(processes: Iterable[Process], number: int, grace: float) -> None:
 def first_failure(processes: Iterable[Process]) -> Process | None:
     """Return the process whose failure caused the others', or None if none has failed.
 
-    Known before the others are stopped. A rank that merely lost another one is the cause only if
-    no other fails within a moment: the lost one may be on another node, or still be dying.
+    It has to be known before the others are stopped. A rank that merely lost another one is the
+    cause only if no other fails within a moment: the lost one may be on another node, or still be
+    dying.
     """
     processes = list(processes)
     began = time.monotonic()
@@ -331,7 +332,7 @@ def first_failure(processes: Iterable[Process]) -> Process | None:
 
 
 def _earliest(processes: Iterable[Process]) -> Process | None:
-    """Of those that have failed; the time is the rank's own, ends may come in another order."""
+    """Return the first to have failed, by the ranks' own times: they may end in another order."""
     failed = [(p.lost_a_peer, at, p) for p in processes if (at := p.failed_at) is not None]
     return min(failed, key=lambda entry: entry[:2], default=(None,))[-1]
 
@@ -390,7 +391,7 @@ _writing = threading.Lock()  # lines of different processes never mix
 
 
 class _Relabel:
-    """Turns lines of one stream of one process into lines of our log."""
+    """The prefix that turns lines of a process's stream into lines of our log."""
 
     def __init__(self, label: logs.Label) -> None:
         self._prefix = f"[{' '.join(f'{k} {v}' for k, v in label.items())}] ".encode()

@@ -1,4 +1,4 @@
-"""Wait until the place where the nodes meet can be resolved and answers."""
+"""Waiting until the address where the nodes meet can be resolved and answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def wait_for(host: str, port: int, timeout: float) -> None:
 
 
 def wait_for_one(places: Sequence[tuple[str, int]], timeout: float) -> None:
-    """Return once one of them accepts a connection."""
+    """Return once one of them accepts a connection; raise Unreachable after `timeout` seconds."""
     began = time.monotonic()
     remind = began + _REMIND
     names = " or ".join(f"{host}:{port}" for host, port in places)

@@ -1,4 +1,4 @@
-"""Where the time of a training went: every second of a worker's wall time is in one part.
+"""Where the time of a training run went: each second of a worker's wall time is in one part.
 
 ETTR is the effective training time ratio, of productive time to all time since the job was
 submitted (https://arxiv.org/abs/2410.21680). MPG, machine learning productivity goodput, is the
@@ -20,7 +20,7 @@ Life = Sequence[Record]  # what one process wrote; never empty
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """Seconds of the wall time of one worker, or of several together."""
+    """The wall time of one worker, or of several together, by purpose; in seconds."""
 
     scheduling: float = 0.0  # nothing ran: queue, pull of the image, replacement of a pod
     start: float = 0.0  # of the first life: from the container's start to its first batch
@@ -35,7 +35,7 @@ class Split:
 
     @property
     def wall(self) -> float:
-        """All of it."""
+        """The sum of all parts."""
         return math.fsum(getattr(self, name) for name in PARTS)
 
     @property

@@ -56,14 +56,14 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What happens now and then: start, restart, checkpoint, failure and such, or your own."""
+    """An occasional event: start, restart, checkpoint, failure and such, or the user's own."""
 
     time: float
     name: str
     fields: Mapping[str, Scalar] = field(default_factory=dict)
 
     def number(self, name: str) -> float:
-        """A field that is a duration or a size; 0 where it is not: fields may be the user's own."""
+        """Return a field as a duration or size; 0 if it is none: fields may be the user's own."""
         value = self.fields.get(name)
         try:
             return _seconds(value)
@@ -126,7 +126,7 @@ def _count(value: object, least: int = 0) -> int:
 
 
 def read(path: Path) -> Iterator[Record | None]:
-    """The records of a file, line by line; None for each line that cannot be read."""
+    """Yield the records of a file, line by line; None for each line that cannot be read."""
     with path.open("rb") as lines:
         yield from map(decode, filter(bytes.strip, lines))
 
@@ -134,15 +134,15 @@ def read(path: Path) -> Iterator[Record | None]:
 class Useful:
     """Seconds of the steps whose result was kept: those that no restart took back.
 
-    A restart goes on after the last checkpoint, so that it trains some steps again: a step that
-    comes with a number from before takes back every step from that number on.
+    A restart goes on after the last checkpoint, and so trains some steps again: a step whose number
+    was there before takes back every step from that number on.
     """
 
     def __init__(self) -> None:
         self._kept: list[tuple[int, int, float]] = []
 
     def add(self, first: int, last: int, seconds: float) -> None:
-        """Steps `first` to `last` took so many seconds together."""
+        """Add steps `first` to `last`, which took so many seconds together."""
         while self._kept and self._kept[-1][1] >= first:
             start, end, spent = self._kept.pop()
             if start < first:
@@ -246,7 +246,7 @@ class Lines:
         self._pending.clear()
 
     def _write(self, record: Record) -> None:
-        # One unbuffered write a line: what was written survives SIGKILL of the process.
+        # One unbuffered write per line: what was written survives a SIGKILL of the process.
         line = b"\n" * self._torn + encode(record)
         try:
             self._torn = self._file.write(line) < len(line)

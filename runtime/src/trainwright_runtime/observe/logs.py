@@ -1,4 +1,4 @@
-"""Log records as lines: readable text, or one JSON object each, with who is speaking."""
+"""Log records as lines: readable text, or a JSON object each, with the label of who logs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Label = Mapping[str, int | str]  # who speaks: {"rank": 3}, {"replica": "node-0"
 
 
 def configure(log_format: str, label: Label) -> None:
-    """Send this package's log to stderr, in text or json; a script's own logging stays alone."""
+    """Send this package's log to stderr, as text or JSON; a script's own logging is left alone."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json(label) if log_format == "json" else _Text())
     logger = logging.getLogger(ROOT)

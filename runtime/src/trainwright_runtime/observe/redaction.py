@@ -1,4 +1,4 @@
-"""Takes secrets out of text that leaves the container's log: messages, metrics, reports."""
+"""Removal of secrets from text that leaves the container's log: messages, metrics, reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECRET_NAME = re.compile(
     r"|_AUTH$|_PAT$|_DSN$|CONNECTION_STRING|_SAS$|COOKIE",
     re.IGNORECASE,
 )
-_SHORTEST = 6  # characters: shorter values would be found inside of ordinary words
+_SHORTEST = 6  # characters: shorter values would be found inside ordinary words
 
 
 def redact(text: str, environ: Mapping[str, str]) -> str:

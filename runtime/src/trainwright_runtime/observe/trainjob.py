@@ -42,7 +42,7 @@ class TrainJobStatus:
         interval: float = INTERVAL,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`post` sends one status and raises OSError; `interval` in seconds."""
+        """`post` sends one status and may raise OSError; `interval` is in seconds."""
         self.total = 0  # steps of the whole training; 0 where that is unknown
         self.values: dict[str, float] = {}  # of the model, by name, such as its loss
         self._post, self._interval, self._clock = post, interval, clock
@@ -59,7 +59,7 @@ class TrainJobStatus:
     def from_environment(
         cls, environ: Mapping[str, str], rank: int | None = None
     ) -> TrainJobStatus | None:
-        """None outside of a TrainJob whose Trainer takes a status, and in all but rank 0.
+        """Return None outside a TrainJob whose Trainer takes a status, and in all ranks but 0.
 
         `rank` is that of this process; by default `RANK`, or that of its node where only nodes have
         one, as with plain `python`.
@@ -99,7 +99,7 @@ class TrainJobStatus:
         self._thread.join(_LAST)
 
     def status(self) -> dict[str, Any]:
-        """The body of a post, as `UpdateTrainJobStatusRequest` has it."""
+        """Return the body of a post, in the form of an `UpdateTrainJobStatusRequest`."""
         trainer_status: dict[str, Any] = {
             "metrics": [
                 {"name": name, "value": f"{value:.6g}"}
@@ -143,8 +143,8 @@ class TrainJobStatus:
 
 
 def _post(url: str, certificate: Path, token: Path, status: Mapping[str, Any]) -> None:
-    """Raises OSError, and ValueError for a file that holds no certificate."""
-    # Imported here: every process of a training would take 24 ms for what few of them need.
+    """Post a status. Raise OSError, or ValueError if the file holds no certificate."""
+    # Imported here: else every training process would spend 24 ms on what few of them need.
     import http.client
     import ssl
     import urllib.request

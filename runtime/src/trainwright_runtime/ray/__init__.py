@@ -1,7 +1,7 @@
 """`--ray`: node 0 is the head of a Ray cluster and runs the program, the others join it.
 
-They end as the program does, and all together: Ray would go on without a node that is lost, and a
-node of it does not learn how the program ended. Ray comes with the image.
+All nodes end together, with the program's exit code: Ray itself would go on without a lost node,
+and its nodes don't learn how the program ended. Ray comes with the image.
 https://docs.ray.io/en/latest/cluster/vms/user-guides/launching-clusters/on-premises.html
 """
 
@@ -47,7 +47,7 @@ _FOLLOWS = 3.0  # seconds in which a lost node shows itself, once the program fa
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What both sides read."""
+    """What node 0 and the other nodes both need of this run."""
 
     layout: Layout
     options: Options
@@ -94,9 +94,9 @@ def _lead(run: _Run) -> int:
 
 
 def _led(run: _Run, ray: node.Running, gang: Gang, port: int) -> int:
-    """What the program ended with, which starts once all nodes are in the cluster.
+    """Start the program once all nodes are in the cluster, and return its exit code.
 
-    The others begin after the head: `ray start` gives up on one that is slow.
+    The other nodes start after the head: `ray start` gives up on a head that is slow.
     """
     address = f"{gang.address}:{port}"
     running = [_joined(run, gang.names[:1], address)]
@@ -187,7 +187,7 @@ def _follow(run: _Run) -> int:
 
 
 def _followed(run: _Run, ray: node.Running, channel: Channel) -> int:
-    """What node 0 ended with. After SIGTERM this node stays for the program's last checkpoint."""
+    """Return node 0's exit code. After SIGTERM, stay for the program's last checkpoint."""
     deadline, number = None, 0
     while True:
         match _before(run.events, deadline):

@@ -1,11 +1,11 @@
-"""How the nodes of a Ray cluster meet and end together: connections of the others to node 0.
+"""How the nodes of a Ray cluster meet and end together: each other node connects to node 0.
 
     another node  {"node": 1, "name": "grpo-1f0c-node-0-1"}
     node 0        {"port": 41235}  Ray's, once all are there
     another node  {"signal": 15}   it is to stop, and stays until the program has ended
     node 0        {"exit": 143}    the program has
 
-A connection that ends before that is a node that is lost.
+A node whose connection ends before that is lost.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Gang:
 
     @property
     def address(self) -> str:
-        """Where the others have reached this node."""
+        """The address at which the others have reached this node."""
         sockets = [channel.connection for _, channel in self._members.values()]
         return str(sockets[0].getsockname()[0]) if sockets else _LOOPBACK
 
@@ -88,7 +88,7 @@ class Gang:
                     channel.write(message)
 
     def end(self, code: int) -> None:
-        """Have the others end with this, and wait until they have stopped Ray."""
+        """Have the others end with this exit code, and wait until they have stopped Ray."""
         self._ended = True
         self.send({"exit": code})
         if self._door:
@@ -114,7 +114,7 @@ class Gang:
         )
 
     def _serve(self, channel: Channel) -> None:
-        """Until it ends; what is no message of a node ends it as well."""
+        """Serve a connection until it ends; anything but a node's message ends it, too."""
         channel.keep_alive(idle=_IDLE, interval=_INTERVAL)
         with suppress(OSError, ValueError, KeyError, TypeError):
             greeting = channel.read()
@@ -129,7 +129,7 @@ class Gang:
 
     def _entered(self, node: int, name: str, channel: Channel) -> bool:
         with self._changed:
-            # One that was started again takes the place of its container before.
+            # A container that was started again takes the place of its predecessor.
             if self._formed or not 0 < node < self._nodes:
                 return False
             self._members[node] = (name, channel)
@@ -147,7 +147,7 @@ class Gang:
 
 
 def join(where: Placement, timeout: float) -> tuple[Channel, int]:
-    """The connection to node 0 and the port of Ray, once all nodes are there."""
+    """Return the connection to node 0, and Ray's port, once all nodes are there."""
     deadline = time.monotonic() + timeout
     remind = time.monotonic() + _REMIND
     place = f"{where.master_addr}:{where.master_port}"
@@ -183,7 +183,7 @@ def _joined(where: Placement, place: str, deadline: float) -> tuple[Channel, int
 
 
 def listen(channel: Channel, events: Events) -> None:
-    """Put what node 0 sends on the queue, until it ends."""
+    """Wait for node 0's exit code, and put it, or the loss of node 0, on the queue."""
     try:
         events.put(Finished(int(channel.read()["exit"])))
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -31,7 +31,7 @@ _OF_MEMORY, _OF_SHM = 0.3, 0.9  # Ray's own share, and what it leaves of /dev/sh
 _LONGEST = 40  # characters of its folder, in which sockets have paths of at most 107
 _STOPPING = 10.0  # seconds
 
-# Ranks and meeting places of torch: they are the nodes', and no actor's or task's.
+# torch's ranks and addresses: those are of the nodes, and not of any actor or task.
 _OF_NODES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 # Read before Ray is: https://docs.ray.io/en/latest/ray-security/token-auth.html
@@ -49,9 +49,10 @@ def check(options: Options) -> None:
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables of Ray and of all that it starts; those of the job's own stay as they are.
+    """Return the variables of Ray and of all that it starts; what the job itself sets, stays.
 
-    Only processes of this run have the token: who reaches a port of Ray without it starts nothing.
+    Only processes of this run have the token: a process that reaches a port of Ray
+    without it can start nothing.
     """
     kept = {
         name: value
@@ -63,8 +64,8 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def store_size(options: Options) -> int | None:
-    """Bytes of the object store, which are the container's own: Ray looks at the machine's where
-    it does not see a limit. None where there is no /dev/shm.
+    """Return the bytes of the object store, or None if there is no /dev/shm. They follow the
+    container's memory: Ray takes the machine's where it sees no limit.
     """
     if not _SHM.is_dir():
         return None
@@ -169,14 +170,14 @@ def _short(folder: str) -> str:
 
 
 def wait_argv(names: list[str], address: str, options: Options) -> list[str]:
-    """What returns once all nodes are in the cluster."""
+    """Return a command that ends once all nodes are in the cluster."""
     timeout = f"{options.rendezvous_timeout:g}"
     return [sys.executable, "-m", "trainwright_runtime.ray.wait", address, timeout, *names]
 
 
 if __name__ == "__main__":
     die_with_parent(signal.SIGTERM)
-    # No option closes the port of Ray's client server, which runs programs of others: it is there
-    # where this process can import grpc. https://docs.ray.io/en/latest/ray-security/index.html
+    # No option closes the port of Ray's client server, which runs programs of others: Ray opens it
+    # if grpc can be imported. https://docs.ray.io/en/latest/ray-security/index.html
     sys.modules["grpc"] = None  # type: ignore[assignment]
     runpy.run_module("ray.scripts.scripts", run_name="__main__")

@@ -1,4 +1,4 @@
-"""Wait until nodes are in a Ray cluster: by what its head reports of them.
+"""Waiting until nodes are in a Ray cluster, as its head reports.
 
 python -m trainwright_runtime.ray.wait HOST:PORT SECONDS NODE...
 """
@@ -16,7 +16,7 @@ _PAUSE = 0.25  # seconds between two looks
 
 
 def main(argv: Sequence[str]) -> int:
-    """0 once all are there; else who is missing, on stderr."""
+    """Return 0 once all are there; else print who is missing on stderr."""
     address, timeout, *names = argv
     deadline = time.monotonic() + float(timeout)
     while missing := set(names) - _alive(address):

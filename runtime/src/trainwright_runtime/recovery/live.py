@@ -1,14 +1,14 @@
-"""Recovery `live`: each worker on its own; a lost one is started again while the others go on.
+"""Recovery `live`: each worker runs on its own; a lost one is restarted while the others go on.
 
-For scripts on `trainwright_runtime.elastic`: ranks and world size come from the quorum that the
-coordinator leads, so none are set here. Node 0 runs the coordinator, which may die too; with three
-nodes or more the first three run candidates for it, and one of them may be lost as a node.
+For scripts that use `trainwright_runtime.elastic`: ranks and world size come from the quorum that
+the coordinator forms, so none are set here. Node 0 runs the coordinator, which may die too; with
+three nodes or more the first three run candidates for it, and one of these nodes may be lost.
 
 An exit code of 0 does not end the job: a worker ends well once every epoch is committed, which it
-notes in a file of its own (`coordination.ending`). One that ends with 0 before is a lost one.
+notes in a file of its own (`coordination.ending`). One that exits with 0 earlier counts as lost.
 
 With --replica=node the processes of this node are one worker: they have ranks in a world of their
-own, and where one of them is lost all are started again.
+own, and if one of them is lost, all are restarted.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_QUICK = 10.0  # seconds: who ends sooner after its start has not got to work
+_QUICK = 10.0  # seconds: a process that ends sooner after its start has not got to work
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds before a start, doubled with each quick end
 _COORDINATOR_TRIES = 5  # quick ends of the coordinator before giving up
 _FINISH = 2.0  # grace periods that the others get once training is over
@@ -82,7 +82,7 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
 
 
 def _require_no_copies(environ: Mapping[str, str]) -> None:
-    """Copies in the memory of neighbours are those of a world whose nodes stay the same."""
+    """Refuse copies in the memory of neighbours: they require a fixed set of nodes."""
     every = environ.get("TRAINWRIGHT_PEER_COPIES_EVERY") or "0"
     if every != "0":
         expected = (
@@ -141,8 +141,8 @@ class _Candidates:
 def _own(hosts: Sequence[str], where: Placement, environ: Mapping[str, str]) -> int | None:
     """Return the index of this node among the listed hosts, or None if it is not one of them.
 
-    By its name. Its number counts among addresses only: as one of other names it would take over
-    what another process is to all other nodes.
+    It is found by its name. Its number counts only among hosts that are addresses: among names it
+    would take over the part that another process has for all other nodes.
     """
     indexes = [index for index, host in enumerate(hosts) if is_host(host, where.node)]
     if indexes and where.per_process and environ["LOCAL_RANK"] != "0":
@@ -189,9 +189,9 @@ def _run(layout: Layout, options: Options, environ: Mapping[str, str], notes: Pa
 
 
 def _min_replicas(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
-    """What the manifest sets, or as many as need the fewest nodes that there may be.
+    """Return what the manifest sets, or the fewest replicas that need the minimum of nodes.
 
-    Of a node that is there, one process may be lost and on its way back.
+    So all nodes may be there while some of their processes are lost and on their way back.
     """
     if least := environ.get("TRAINWRIGHT_MIN_REPLICAS"):
         if not least.isdecimal() or int(least) < 1:
@@ -246,7 +246,7 @@ def _workers(
 
 
 def _ranks(layout: Layout, local_rank: int) -> dict[str, str]:
-    """The place of a process in the world of its node, which `_Meeting` completes."""
+    """Return the variables of a process's rank in its node's world; `_Meeting` adds the others."""
     rank, world = str(local_rank), str(layout.nproc)
     return {
         "RANK": rank,
@@ -262,9 +262,9 @@ def _ranks(layout: Layout, local_rank: int) -> dict[str, str]:
 
 
 class _Meeting:
-    """Where the processes of a node that is one replica meet: a store for each of their lives.
+    """Where the processes of a node that is one replica meet: a new store each time they start.
 
-    A process of a life before cannot be met there, and its port is free.
+    So none of them can meet a process of an earlier start, and the port is free.
     """
 
     def __init__(self, max_restarts: int) -> None:
@@ -342,7 +342,7 @@ class _Child:
         self.restarts += 1
 
     def schedule(self) -> None:
-        """Have it started again, later each time that it ended right after its start."""
+        """Schedule a restart, later each time that it ended right after its start."""
         now = time.monotonic()
         self.quick_ends = self.quick_ends + 1 if now - self.started_at < _QUICK else 0
         self.due = now + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(self.quick_ends, 10))
@@ -387,7 +387,7 @@ class _Team:
         )
 
     def train(self) -> int:
-        """React to what happens until training is over or cannot go on; the exit code."""
+        """React to events until training is over or cannot go on; return the exit code."""
         while True:
             match self._next():
                 case Signalled(number):
@@ -452,7 +452,7 @@ class _Team:
         """The exit code if training cannot go on, else None."""
         child = next((child for child in self.workers if child.process is process), None)
         if child is None:
-            return None  # of a node that was lost: all of its processes were ended
+            return None  # of a replica that was lost: all processes of the node were ended
         life, code = child.life, process.exit_code
         if code == exit_codes.DONE and self._ended_well(child, life):
             return None
@@ -544,7 +544,7 @@ class _Team:
         return True
 
     def _go_on(self) -> None:
-        """A program that seemed to know nothing of elastic training was only early to end."""
+        """Go on: the program does use elastic training, and a worker only ended early."""
         self.finish_by = None
         if self.meeting is not None:
             self._end_node()

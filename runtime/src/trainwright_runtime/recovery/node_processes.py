@@ -25,14 +25,14 @@ ROLE = "trainer"
 
 
 def argv(options: Options) -> list[str]:
-    """The command of one training process."""
+    """Return the command of one training process."""
     return [sys.executable, "-u", "-m", "trainwright_runtime.launch.process", *options.program.argv]
 
 
 def common(
     layout: Layout, options: Options, environ: Mapping[str, str], local_rank: int
 ) -> dict[str, str]:
-    """Variables that every training process of ours has, whatever the recovery."""
+    """Return the variables that every training process of ours has, whatever the recovery."""
     return {
         "OMP_NUM_THREADS": environ.get("OMP_NUM_THREADS") or str(layout.threads),
         "LOCAL_RANK": str(local_rank),
@@ -43,7 +43,7 @@ def common(
 
 
 def settings(layout: Layout, options: Options) -> dict[str, str]:
-    """Variables by which the script follows the manifest, under foreign launchers too."""
+    """Return the variables by which a script follows the manifest, under other launchers too."""
     return {
         "TRAINWRIGHT_BACKEND": layout.backend,
         "TRAINWRIGHT_GRACE_PERIOD": f"{options.grace_period:g}",
@@ -62,7 +62,7 @@ def max_restarts(layout: Layout, options: Options) -> int:
 
 
 def watch(places: Sequence[tuple[str, int]], timeout: float, events: Events) -> None:
-    """Wait for the master, at one of these, while the processes import torch."""
+    """Wait in the background for the master, at one of these, while the processes import torch."""
 
     def wait() -> None:
         try:
@@ -79,7 +79,7 @@ def node_of(placement: Placement) -> Node:
 
 
 def exit_code_after(processes: list[Process], number: int, grace: float) -> int:
-    """What to exit with once processes were stopped by a signal that came from outside."""
+    """Return the exit code for processes that were stopped by a signal from outside."""
     codes = {process.exit_code for process in processes}
     if codes == {exit_codes.DONE}:
         return exit_codes.DONE

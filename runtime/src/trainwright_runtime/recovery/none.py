@@ -63,7 +63,7 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
 
 
 def _group(layout: Layout, rank: int) -> dict[str, str]:
-    """Variables that torchrun sets besides the ranks, where a world of nodes has one attempt.
+    """Return what torchrun sets besides the ranks, for nodes that have a single attempt.
 
     Scripts and libraries read them: `torch.distributed.is_torchelastic_launched()`, Lightning.
     https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables

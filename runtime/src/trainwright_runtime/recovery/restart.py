@@ -1,10 +1,10 @@
-"""Recovery `restart`: torch's elastic agent decides who trains when, on processes of ours.
+"""Recovery `restart`: torch's elastic agent decides who trains when; the processes are ours.
 
-All ranks of all nodes are started again after a failure, with a new rendezvous: what scripts
-written for torchrun expect. The agent is torch's own `SimpleElasticAgent`, made to be extended
+After a failure all ranks of all nodes are restarted, with a new rendezvous, as scripts written for
+torchrun expect. The agent is torch's own `SimpleElasticAgent`, made to be extended
 (https://docs.pytorch.org/docs/stable/elastic/agent.html); starting, watching and stopping processes
-is ours. torchrun's `LocalElasticAgent` gives a failed worker's peers SIGKILL 30 s after SIGTERM
-whatever was set (torch 2.13: `_stop_workers` and `PContext.close` pass no time-out on;
+is ours. torchrun's `LocalElasticAgent` sends a failed worker's peers SIGKILL 30 s after SIGTERM,
+whatever was configured (torch 2.13: `_stop_workers` and `PContext.close` pass no time-out on;
 https://github.com/pytorch/pytorch/issues/119856).
 """
 
@@ -83,7 +83,7 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
     try:
         rendezvous = _rendezvous(layout, options)
         return _train(layout, options, environ, rendezvous)
-    # Of what the nodes leave each other, once all have met: torch's store, and ours.
+    # Raised by the stores through which nodes exchange values once all have met: torch's, ours.
     except (RendezvousError, DistError, ConnectionError, TimeoutError) as error:
         where = layout.placement
         raise errors.Unreachable(
@@ -118,7 +118,7 @@ def _train(
 
 
 class Agent(SimpleElasticAgent):
-    """torch's agent, on `Process`: labelled output, the configured grace, one report a failure."""
+    """torch's agent on our `Process`: labelled output, the set grace period, one failure report."""
 
     def __init__(
         self, spec: WorkerSpec, layout: Layout, options: Options, environ: Mapping[str, str]
@@ -220,7 +220,7 @@ class StorePerAttempt(RendezvousHandler):
         meetings: Sequence[Meeting] = (),
         door: Door | None = None,
     ) -> None:
-        """`door` is where the nodes meet, on the node that has it; `meetings` are with it."""
+        """`door` is where the nodes meet, on the node that opens it; `meetings` connect to it."""
         self._rounds, self._meetings, self._door = rounds, meetings, door
         self._address = address  # where the others find this node, if its rank is 0
         self._fixed_rank = fixed_rank
@@ -255,7 +255,7 @@ class StorePerAttempt(RendezvousHandler):
         return self._rounds.get_run_id()
 
     def shutdown(self) -> bool:
-        """The node where all meet ends last: the others would take its end for a failure."""
+        """Close. The node where all meet does so last: the others would take that for a failure."""
         closed = self._rounds.shutdown()
         for meeting in self._meetings:
             meeting.close()
@@ -279,7 +279,7 @@ class OneNode(RendezvousHandler):
         return False
 
     def set_closed(self) -> None:
-        """No other node reads it."""
+        """Do nothing: no other node would read it."""
 
     def num_nodes_waiting(self) -> int:
         return 0
@@ -301,8 +301,8 @@ def _rendezvous(layout: Layout, options: Options) -> RendezvousHandler:
         "last_call_timeout": _LAST_CALL,
         **(where.rendezvous or {}),
     }
-    # Where rank 0 is found: by its pod's name, which its Service has too. torch would take the
-    # fully qualified one: https://github.com/pytorch/pytorch/issues/150532
+    # Rank 0 is found by its pod's name, which its Service has too. torch would take the fully
+    # qualified name: https://github.com/pytorch/pytorch/issues/150532
     address = where.master_addr if is_loopback(where.master_addr) else where.node
     parameters = RendezvousParameters(
         backend="c10d",
@@ -317,7 +317,7 @@ def _rendezvous(layout: Layout, options: Options) -> RendezvousHandler:
     if door is None:
         wait_for(where.master_addr, port, options.rendezvous_timeout)
     meet = partial(_met, parameters.endpoint, options.rendezvous_timeout)
-    # Two connections: what waits for a value holds up no sign of life.
+    # Two connections: waiting for a value must not delay signs of life.
     meetings = (meet("rounds"), meet("values"))
     backend = C10dRendezvousBackend(meetings[0], parameters.run_id)
     rounds = create_handler(meetings[1], backend, parameters)
@@ -327,9 +327,9 @@ def _rendezvous(layout: Layout, options: Options) -> RendezvousHandler:
 
 
 def _opened(where: Placement, port: int) -> Door | None:
-    """Where the nodes meet, if that is this one.
+    """Open the port where the nodes meet, if that is on this one; else return None.
 
-    On one machine every node finds itself at the address: the first one opens the port.
+    On a single machine the address is every node's own: the first one opens the port.
     """
     anywhere = where.elastic and is_loopback(where.master_addr)
     if not (where.hosts or anywhere):
@@ -364,7 +364,7 @@ def _bracketed(host: str) -> str:
 
 @contextmanager
 def _signals_raise(agent: Agent) -> Iterator[None]:
-    """Let the first signal end the agent's run as torch's agents expect it; ignore the others."""
+    """Let the first signal end the agent's run as torch's agents expect; ignore further ones."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         for each in STOP_SIGNALS:

@@ -89,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(given: str | None, paths: Sequence[Path]) -> str:
-    """The name of the run: volumes hold the metrics of each in a folder of its name."""
+    """Return the run's name: on volumes, the metrics of a run are in a folder of that name."""
     if given is not None:
         return visible(given)
     return visible(paths[0].resolve().name) if len(paths) == 1 and paths[0].is_dir() else ""

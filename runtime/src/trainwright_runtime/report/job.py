@@ -23,7 +23,7 @@ from trainwright_runtime.observe.redaction import redact
 # Events that the runtime notes, in the order in which they are shown. Other names follow.
 EVENTS = ("killed", "restart", "resize", "checkpoint", "stop", "start", "end")
 
-# What a process notes first, and what it notes last unless it is killed.
+# The events that a process records first, and last unless it is killed.
 _FIRST_WORDS = ("start", "restart")
 _LAST_WORDS = ("stop", "end")
 
@@ -51,7 +51,7 @@ class Attempt:
 
     @cached_property
     def last(self) -> Record:
-        """What the process wrote last: the entrypoint notes a failure after it has ended."""
+        """What the process itself wrote last: a failure is noted later, by the entrypoint."""
         own = (r for r in reversed(self.records) if not isinstance(r, Event) or r.name != "failure")
         return next(own, self.records[-1])
 
@@ -193,7 +193,7 @@ def load_all(paths: Sequence[Path]) -> tuple[Worker, ...]:
 
 
 def _shown(record: Record) -> Record:
-    """A record as every output can hold it: names and fields of events may be anything."""
+    """Return a record that every output can show: events' names and fields may hold anything."""
     if isinstance(record, Steps):
         return record
     fields = {visible(key): _scalar(value) for key, value in record.fields.items()}
@@ -218,7 +218,7 @@ def visible(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """The workers of a job on one axis of time: seconds since the first of them started."""
+    """The workers of a job on one time axis: seconds since the first of them started."""
 
     workers: tuple[Worker, ...]
     run: str = ""  # its name in the cluster, with the environment before it where that is known
@@ -288,7 +288,7 @@ class Job:
 
     @cached_property
     def goodput(self) -> float:
-        """Useful time over wall time, from each worker's first start to its last word."""
+        """Useful time over wall time, from each worker's first start to its last record."""
         wall = sum(worker.end - worker.begin for worker in self.workers)
         return sum(worker.past.useful.seconds for worker in self.workers) / wall if wall else 0.0
 

@@ -19,10 +19,10 @@ from trainwright_runtime.report.timeline import timeline
 
 _DPI = 200  # sharp on screens with two pixels per point
 
-# Rows of the timeline that cost time, in colour beside their word.
+# Colours of timeline rows that cost time; the row's word means the same.
 _TONES = {"killed": "danger", "failure": "danger", "restart": "warning", "resize": "warning"}
 
-_NAMES = 8  # of workers in a row; a job has thousands
+_NAMES = 8  # of workers that a row shows; a job may have thousands
 
 _MEANING = {
     "scheduling": "nothing ran: the queue, the image, replacement of a pod",

@@ -38,7 +38,7 @@ _UNITS = ((1.0, "s", 300.0), (60.0, "min", 10_800.0), (3600.0, "h", math.inf))
 
 
 def png(job: Job, dpi: int = 100) -> bytes:
-    """Throughput, world size and events above each other: 1200 by 750 pixels at 100 dpi."""
+    """Draw throughput, world size and events above each other: 1200 by 750 pixels at 100 dpi."""
     try:
         from matplotlib import rc_context
     except ImportError as error:
@@ -87,10 +87,10 @@ def _title(job: Job) -> str:
 
 
 def throughput(job: Job) -> tuple[Array, Array]:
-    """Samples a second of all workers together, and the times between which each value holds."""
+    """Return all workers' samples per second, and the times between which each value holds."""
     import numpy as np
 
-    # Lines come once a second: narrower bins would show noise.
+    # A worker writes a line a second: narrower bins would show noise.
     count = min(max(int(job.duration), 1), _POINTS)
     edges, width = np.linspace(0, max(job.duration, 1e-3), count + 1, retstep=True)
     trained = np.zeros(len(edges))

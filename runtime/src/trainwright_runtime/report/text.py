@@ -9,7 +9,7 @@ from trainwright_runtime.report.job import Job
 
 
 def text(job: Job) -> str:
-    """What matters, a line each."""
+    """Return the summary of a job, a line for each fact."""
     rows = "".join(f"{name:<15}{value}\n" for name, value in summary(job))
     broken = sum(worker.broken for worker in job.workers)
     return rows + f"{'skipped':<15}{plural(broken, 'unreadable line')}\n" * bool(broken)

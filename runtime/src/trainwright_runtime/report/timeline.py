@@ -1,4 +1,4 @@
-"""What happened in a run, in order: the events of all workers, those of one kind in one row."""
+"""What happened in a run, in order: all workers' events, with similar ones joined in one row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trainwright_runtime.observe.journal import Event
 from trainwright_runtime.report.job import Job
 from trainwright_runtime.report.text import duration, plural
 
-# A checkpoint is on the disk while training goes on, often after the next one was requested.
+# A checkpoint is written while training goes on, often until after the next was requested.
 _CHECKPOINT, _SAVED = "checkpoint", "saved"
 
 _PARTING = ("killed", "failure", "restart", "resize")
@@ -62,8 +62,8 @@ def timeline(job: Job) -> Iterator[Row]:
 
 
 def _groups(happened: Iterable[Happened]) -> list[tuple[Kind, list[Happened]]]:
-    """Workers that do the same at about the same time are one row, and so are all checkpoints
-    between two events that part the run.
+    """Group into one row what workers do alike at about the same time; and into another all
+    checkpoints between two events that divide the run.
     """
     groups: list[tuple[Kind, list[Happened]]] = []
     current: dict[Kind, list[Happened]] = {}

@@ -1,4 +1,4 @@
-"""The roles that the verbs need, for every workload kind and what is beside it."""
+"""The RBAC roles that the verbs need, for every workload kind and the objects beside it."""
 
 from __future__ import annotations
 

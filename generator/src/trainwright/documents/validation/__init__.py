@@ -1,1 +1,1 @@
-"""JSON Schema and what Kubernetes checks beside it: violations, and the sentences for them."""
+"""Validation by JSON Schema and by Kubernetes' further checks: violations and their messages."""

@@ -1,9 +1,9 @@
-"""Where a spec has what Kubernetes says of a pod: each field of a pod, a container and a mount.
+"""Where a spec has each field of a Kubernetes pod, container and mount.
 
-People who know Kubernetes write its names; an unknown one of these is answered by where it is, and
-why not where it has no place. What is found in rendered pods and in patches is reported there, too
+People who know Kubernetes write its names; the error for such a key says where a spec has it, or
+why it has no place. What is found in rendered pods and in patches is reported there, too
 (`authored`). A field that a later version adds has to be entered here, unless `datatypes/job.py`
-declares that a job has it as it is.
+declares that a job has it unchanged.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Place:
 
     @property
     def remedy(self) -> str:
-        """What to do with a field that was written by its name in Kubernetes."""
+        """What to do with a field that was written under its Kubernetes name."""
         if not self.fields and not self.patch:
             return f"Remove it: {self.why}."
         why = f"{self.why[:1].upper()}{self.why[1:]}. " if self.why else ""
@@ -54,7 +54,7 @@ def _refused(why: str) -> Place:
 
 
 def _as_they_are(fields: Mapping[str, str]) -> dict[str, Place]:
-    """Those that a job has as Kubernetes has them."""
+    """Return the places of fields that a job has just as Kubernetes does."""
     return {key: _at(spelled(name)) for name, key in fields.items()}
 
 

@@ -1,7 +1,7 @@
 """Kubernetes' own kinds: their JSON Schemas by minor version, and when fields came and went.
 
-`scripts/kubernetes_schemas.py` writes the schemas: each definition once, with the versions that
-have it like this.
+`scripts/kubernetes_schemas.py` writes the schemas: each distinct definition once, with the versions
+that it is the same in.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from trainwright.datatypes.data import Data
 from trainwright.datatypes.errors import SourceError
 from trainwright.datatypes.pointer import Pointer
 
-VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # what may be asked for
+VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # those that users may choose
 NEWEST = VERSIONS[-1]
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 URI = "https://trainwright.io/kubernetes/_definitions.json"
@@ -68,7 +68,7 @@ def field(version: str, type_: str, name: str) -> Mapping[str, Data] | None:
 
 
 def _absolute(schema: Data) -> Data:
-    """A schema that can stand anywhere: its references name the file that they are to."""
+    """Return a schema that works in any file: its references name the file they refer to."""
     if isinstance(schema, Mapping):
         absolute = {key: _absolute(value) for key, value in schema.items()}
         if isinstance(target := schema.get("$ref"), str) and target.startswith(_HERE):
@@ -93,10 +93,10 @@ def references(schema: Data) -> Iterator[str]:
 
 @cache
 def merge_keys(version: str) -> Mapping[str, str]:
-    """The lists of a pod template whose items a strategic merge patch merges, by which key.
+    """Return the merge key of each list in a pod template that a strategic merge patch merges.
 
-    A name is enough: no two lists of a pod that share one differ in it. Those of scalars, such as
-    finalizers, have no key.
+    A list's name is enough: lists of a pod with the same name have the same merge key. Lists of
+    scalars, such as finalizers, have none.
     """
     keys: dict[str, str] = {}
     for definition in reachable(version, POD_TEMPLATE)["$defs"].values():
@@ -121,7 +121,7 @@ def kinds(version: str) -> Mapping[tuple[str, str], str]:
 
 
 def available() -> tuple[str, ...]:
-    """Every minor version there are schemas of, oldest first: more than may be asked for."""
+    """Return every minor version with schemas, oldest first: more than users may choose."""
     return tuple(_schemas()["versions"])
 
 
@@ -164,7 +164,7 @@ def _when(having: list[str], version: str) -> str:
 
 
 def definition_at(root: Mapping[str, Data], pointer: str, version: str) -> str:
-    """The name of the definition that describes the mapping at a pointer, if it has one."""
+    """Return the name of the definition of the mapping at a pointer; empty if it has none."""
     by_name = definitions(version)["$defs"]
     node, name = followed(root, root, by_name)
     for key in Pointer(pointer).parts:

@@ -1,4 +1,4 @@
-"""Lists that are maps or sets: items that the server takes for one and the same.
+"""Lists that are maps or sets: items that the API server takes to be duplicates.
 
 https://kubernetes.io/docs/reference/using-api/server-side-apply/#merge-strategy
 """
@@ -36,7 +36,7 @@ class _Node:
 
 
 class _Below(NamedTuple):
-    """What is inside a value, as far as a map or a set may be anywhere in that."""
+    """The parts of a value's schema that may contain a map or a set at any depth."""
 
     fields: Mapping[str, _Node | None]
     more: _Node | None  # other keys

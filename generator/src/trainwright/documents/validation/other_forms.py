@@ -1,4 +1,4 @@
-"""Values in the form that Kubernetes, Docker, Slurm or a shell has, as fields of a job spec.
+"""Values in the forms of Kubernetes, Docker, Slurm or a shell, converted to fields of a job spec.
 
 A form returns the fields by their names, or None for a value that does not have it.
 """
@@ -68,8 +68,8 @@ def number(value: str) -> int | float | None:
 
 
 def clock(text: str) -> int | None:
-    """Return the seconds of a limit of Slurm: minutes, minutes:seconds, hours:minutes:seconds,
-    days-hours and so on, or None.
+    """Return the seconds of a Slurm time limit, or None: minutes, minutes:seconds,
+    hours:minutes:seconds, days-hours and so on.
     """
     match = _CLOCK.fullmatch(text.strip())
     if match is None:
@@ -85,7 +85,7 @@ def clock(text: str) -> int | None:
 
 
 def duration(value: Data) -> str:
-    """Return "36h" for "1-12:00:00", "36 hours" or "36h", or "", as for what is no time at all."""
+    """Return "36h" for "1-12:00:00", "36 hours" or "36h"; "" for what is not a time, or zero."""
     if not isinstance(value, str):
         return ""
     if match := _AMOUNT.fullmatch(value.strip().lower()):
@@ -116,7 +116,7 @@ _LENGTHS = ((3600, "h"), (60, "m"), (1, "s"))
 
 
 def gpu_count(value: Data) -> int | None:
-    """Return the GPUs of `4`, "4", `gpu:4` or `gpu:a100:4` of Slurm, or None."""
+    """Return the number of GPUs in Slurm's `4`, "4", `gpu:4` or `gpu:a100:4`, or None."""
     for resource in str(value).split(","):
         name, *rest = resource.partition("(")[0].split(":")
         if name.isdecimal() and not rest:
@@ -155,7 +155,7 @@ def variables(value: Data) -> Fields | None:
 
 
 def variable(name: str, entry: Fields) -> Fields | None:
-    """A variable with a mapping of its own: as Kubernetes has it, or a Secret's name and key."""
+    """Convert a variable that is a mapping: as in Kubernetes, or a Secret's name and key."""
     secret = entry.get("secret", entry.get("secretName", entry.get("secretRef")))
     key = entry.get("key", entry.get("secretKey"))
     if isinstance(secret, Mapping):
@@ -226,7 +226,7 @@ CLAIM = frozenset("size storage storageClass storageClassName accessModes access
 
 
 def made_claim(entry: Fields) -> Fields:
-    """A volume with the properties of a claim that is to be made beside its mount."""
+    """Convert a volume that has the properties of a claim to create beside its mount."""
     size, kind = (
         next((entry[key] for key in keys if key in entry), None)
         for keys in (("size", "storage"), ("storageClass", "storageClassName"))
@@ -237,7 +237,7 @@ def made_claim(entry: Fields) -> Fields:
 
 
 def toleration(value: Data) -> Fields | None:
-    """A taint as `kubectl taint` has it: key, key:effect or key=value:effect."""
+    """Return the toleration for a taint of `kubectl taint`: key, key:effect or key=value:effect."""
     match = _TOLERATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         return None
@@ -247,7 +247,7 @@ def toleration(value: Data) -> Fields | None:
 
 
 def host_aliases(value: Data) -> Fields | None:
-    """Addresses by host name, or a list of both in one text, as Compose has them."""
+    """Convert addresses by host name, or Compose's list of strings that have both."""
     if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
         pairs = [re.split("[:=]", entry, maxsplit=1) for entry in value]
         value = dict(pairs) if all(len(pair) > 1 for pair in pairs) else None
@@ -264,7 +264,7 @@ def _volume(entry: Fields) -> Fields:
 
 
 def mounted(volumes: Mapping[str, Data], mounts: Data) -> Fields:
-    """Volumes with the mounts that a container has of them; one in memory at /dev/shm is `shm`."""
+    """Merge volumes with a container's mounts of them; one in memory at /dev/shm becomes `shm`."""
     merged, shm = dict(volumes), ""
     for mount in mappings(mounts):
         name = str(mount.get("name", ""))
@@ -279,7 +279,7 @@ def mounted(volumes: Mapping[str, Data], mounts: Data) -> Fields:
 
 
 def flags(value: Data) -> Fields | None:
-    """Words of a command line, or a mapping."""
+    """Convert the words of a command line, or a mapping, to flags."""
     if isinstance(value, Mapping):
         return {"flags": value}
     options = _words(value)
@@ -390,7 +390,7 @@ def service_account(value: Data) -> Fields | None:
 
 
 def named(field: str, value: Data) -> Fields | None:
-    """A list of names, or of mappings that have one, by their names."""
+    """Convert a list of names, or of mappings with a name, to a mapping by name."""
     by_name = dict[str, Data]()
     for entry in value if isinstance(value, list) else [value]:
         name = entry if isinstance(entry, str) else mapping(entry).get("name")
@@ -487,12 +487,12 @@ def _gigabytes(field: str, value: Data) -> Fields | None:
 
 
 def _minutes(field: str, value: Data) -> Fields | None:
-    """A time limit of Slurm, in minutes where it is one number."""
+    """Convert a Slurm time limit; a bare number is in minutes."""
     return at(field, f"{value}m") if str(value).isdecimal() else _duration(field, value)
 
 
 def _tolerations(field: str, value: Data) -> Fields | None:
-    """Taints, as Kubernetes or `kubectl taint` has them, as what ignores them."""
+    """Convert taints, as Kubernetes or `kubectl taint` writes them, to their tolerations."""
     tolerations = list[Data]()
     for taint in value if isinstance(value, list) else [value]:
         of = mapping(taint)
@@ -516,7 +516,7 @@ def _elastic(field: str, value: Data) -> Fields | None:
 
 
 def _per_node(field: str, value: Data) -> Fields | None:
-    """What a worker requests, by the names of the Kubeflow SDK, which knows small letters only."""
+    """Convert a worker's requests, by the names of the Kubeflow SDK, which are lower case."""
     names = {"nvidia.com/gpu": "gpu", "gpu": "gpu", "cpu": "cpu", "memory": "memory"}
     amounts = {names[key]: item for key, item in mapping(value).items() if key in names}
     if len(amounts) != len(mapping(value)):
@@ -542,12 +542,12 @@ def _fields(field: str, value: Data) -> Fields | None:
 
 
 def _processes(field: str, value: Data) -> Fields | None:
-    """A number, or one per accelerator of the node, as torchrun calls it."""
+    """Convert a number of processes, or torchrun's word for one per accelerator of the node."""
     return at(field, "auto") if value in ("gpu", "gpus", "cpu") else _scalar(field, value)
 
 
 def _capabilities(field: str, value: Data) -> Fields | None:
-    """Those that a container of Kubernetes adds, or a list of them."""
+    """Convert the capabilities that a Kubernetes container adds, or a list of them."""
     added = mapping(value).get("add", value)
     return at(field, added) if isinstance(added, list) else None
 

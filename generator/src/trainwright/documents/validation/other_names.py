@@ -1,7 +1,7 @@
-"""What Kubernetes, Helm, Slurm, Compose and argparse call what a job spec has: the table
+"""Names in Kubernetes, Helm, Slurm, Compose and argparse for what a job spec has: the table
 other_names.yaml, which errors, completion, import and docs/kubernetes-fields.md read.
 
-Fields of a pod by their names in Kubernetes are in `kubernetes_fields.py`.
+Fields of a pod under their Kubernetes names are in `kubernetes_fields.py`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ TABLE = Path(__file__).with_suffix(".yaml")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherName:
-    """A name that a tool has, the field of a spec that it is, and the form of its value.
+    """A tool's name for something, the spec field that it corresponds to, and its value's form.
 
-    A name without a field has no place in a spec, and `why` says what takes its place. That of any
-    other says what to write where no value follows from the one that was written.
+    A name without a field has no place in a spec, and `why` says what takes its place. For other
+    names, `why` says what to write if the written value cannot be converted.
     """
 
     name: str
@@ -35,12 +35,12 @@ class OtherName:
     why: str = ""
 
     def written(self, value: Data) -> Fields | None:
-        """The fields of a spec that a value under this name is, or None."""
+        """Return the fields of a spec that a value under this name becomes, or None."""
         return FORMS[self.form](self.field, value) if self.form and value is not None else None
 
     @property
     def remedy(self) -> str:
-        """What to do where no value follows."""
+        """What to do if the value cannot be converted."""
         if not self.field:
             return f"Remove it: {self.why}."
         return self.why or f"Write {self.field}."

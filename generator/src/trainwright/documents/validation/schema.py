@@ -34,8 +34,8 @@ def _compiled(root: Mapping[str, Data], resources: Resources) -> jsonschema_rs.V
 class Schema:
     """One schema with everything it refers to.
 
-    `gate` is what compiles it, unless it is compiled for itself; `part` is the key under which
-    that expects the data.
+    `gate` returns the validator that it is compiled into with other schemas, unless it is compiled
+    alone; `part` is the key under which that validator expects the data.
     """
 
     root: Mapping[str, Data]
@@ -108,7 +108,7 @@ _CONTRACT = {
 
 @cache
 def _contract_gate() -> jsonschema_rs.Validator:
-    """All that people write, compiled at once: each alone would compile the job's fields again."""
+    """Return one validator of all that people write: alone, each would compile a job's fields."""
     parts = {part: {"$ref": f"{_BASE}/{reference}"} for part, reference in _CONTRACT.items()}
     return _compiled({"properties": parts}, _contract_resources())
 
@@ -162,7 +162,7 @@ def run_record() -> Schema:
 
 @cache
 def run_goodput() -> Schema:
-    """What the runtime reports of a run."""
+    """Return the schema of what the runtime reports of a run."""
     return Schema(_load("run-goodput.schema.json"), ())
 
 
@@ -214,9 +214,9 @@ def with_kubernetes(root: Mapping[str, Data], version: str) -> Schema:
 
 
 def dated(violation: Violation, root: Mapping[str, Data], version: str) -> Violation:
-    """A violation that also says when a field of Kubernetes came or went.
+    """Return a violation that also says when a field of Kubernetes came or went.
 
-    Only of fields that these definitions have in some minor: others were never there.
+    Only for fields that the definitions have in some minor version: others never existed.
     """
     if not violation.key:
         return violation

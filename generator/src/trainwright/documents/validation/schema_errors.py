@@ -1,4 +1,4 @@
-"""What keeps data from being valid, worded for the person who wrote it."""
+"""Schema violations, worded for the person who wrote the data."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SchemaInput:
     below: int = 0
 
 
-# The validator leaves empty keys out of its paths. No YAML that is read has this one.
+# Stands for empty keys, which the validator omits from its paths. No YAML that is read has it.
 _EMPTY = "\x00"
 
 
@@ -99,15 +99,13 @@ def violations(
         if failure.keyword == "type" or failure.path not in mistyped
         for violation in _violations(failure)
     }
-    if (
-        not distinct
-    ):  # what a schema says of a length may hold of the name that empty keys have here
+    if not distinct:  # a rule about length may hold for the stand-in of an empty key
         distinct = {Violation(Pointer(), "the file is refused", "Look for empty keys.")}
     return tuple(sorted(distinct, key=lambda v: (v.pointer, v.key, v.missing, v.message)))
 
 
 def _is_included(failure: _Failure, failures: list[_Failure]) -> bool:
-    """Whether another failure of the same mapping names what is missing, or why it is."""
+    """Whether another failure of the same mapping already says what is missing, or why."""
     beside = [other for other in failures if other.path == failure.path and other is not failure]
     if failure.keyword == "dependentRequired":
         return any(other.branches for other in beside)
@@ -131,7 +129,7 @@ def _failure(error: jsonschema_rs.ValidationError, look: SchemaInput) -> _Failur
             instance = lookup(look.data, Pointer.of(*path)) or {}
         else:  # named after the field that must not be there
             keyword = "false"
-    # Where several alternatives are met, those that are not say nothing about it.
+    # Where several alternatives match, the others do not explain the failure.
     branches = [] if isinstance(kind, _KINDS.OneOfMultipleValid) else getattr(kind, "context", [])
     return _Failure(
         path=path[look.below :],
@@ -173,7 +171,7 @@ def _excluded(schemas: Schemas, path: tuple[str, ...]) -> frozenset[str]:
 def _chain(
     root: Mapping[str, Data], node: Mapping[str, Data], schemas: Schemas
 ) -> Iterator[tuple[Mapping[str, Data], Mapping[str, Data]]]:
-    """A schema and those that it refers to, each with the document that it is in."""
+    """Yield a schema and those that it refers to, each with the document that it is in."""
     for _ in range(_MOST_REFERENCES):
         yield root, node
         uri, _, fragment = str(node.get("$ref", "#")).partition("#")
@@ -184,7 +182,7 @@ def _chain(
         node = lookup(root, fragment) or {}
 
 
-_MOST_REFERENCES = 8  # one behind the other
+_MOST_REFERENCES = 8  # in one chain
 
 
 def _keyword(
@@ -302,7 +300,7 @@ _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False,
 
 
 def _unquoted(pointer: Pointer, value: str, types: list[str]) -> str:
-    """The number or boolean that a text stands for."""
+    """Return what to write for a string that stands for a number or boolean; empty for others."""
     if re.fullmatch("-?(0|[1-9][0-9]*)", value):
         return translation.written({pointer.last: int(value)})
     boolean = _BOOLEANS.get(value.lower()) if "boolean" in types else None
@@ -323,13 +321,13 @@ def _is_timed(name: str) -> bool:
 
 
 def _quoted(pointer: Pointer, failure: _Failure) -> str:
-    """Return how a number is written where text is wanted: with its unit, where it has one."""
+    """Return how to write a number where a string is wanted: with its unit, if it has one."""
     value, name = failure.instance, pointer.last
     plain = "Quote it, so that it stays the text that is written here."
     if not name.isdecimal():
         text = str(value).lower() if isinstance(value, bool) else str(value)
         plain = translation.written({name: text})
-    # What has a form is an amount, and no credential.
+    # A value whose schema has a pattern is an amount, not a credential.
     if isinstance(value, bool) or not isinstance(value, int) or "pattern" not in failure.schema:
         return plain
     units = _UNITS["quantity" if name in _SIZED else "duration" if _is_timed(name) else ""]
@@ -367,15 +365,15 @@ def _unknown_keys(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
         yield Violation(pointer / key, f'unknown key "{key}"{where}', remedy, key=key)
 
 
-_OF_JOBS = {"entrypoint", "podPatch"}  # by which the schema of a job is known
-_OF_ROLES = {"entrypoint", "ready"}  # by which that of a role is
-# What a role has by another field, or not at all though a job has it for itself.
+_OF_JOBS = {"entrypoint", "podPatch"}  # keys that identify the schema of a job
+_OF_ROLES = {"entrypoint", "ready"}  # keys that identify that of a role
+# Fields of a job that a role has under another name, or not at all.
 _OF_ROLES_ELSEWHERE = {
     "readinessProbe": "Write `ready`, of which the probes of a role are made.",
     "startupProbe": "Write `ready.within`: how long the first answer may take.",
     "podPatch": "Remove it: a patch is of the pods that train alone.",
 }
-# How others call what variables, containers, pools and environments have by another name.
+# Other tools' names for keys of variables, containers, pools and environments.
 _OTHER_NAMES = {
     "cpus": "cpu",
     "dir": "path",
@@ -408,7 +406,7 @@ _ALIKE = 0.85  # by difflib
 
 
 def _misspelt(key: str, known: list[str]) -> str:
-    """A key in other letters: maxduration, max_duration."""
+    """Return a hint for a key that differs in case or separators: maxduration, max_duration."""
     plain = key.replace("_", "").replace("-", "").lower()
     meant = next((name for name in known if name.lower() == plain), "")
     return f'Did you mean "{meant}"?' if meant else ""
@@ -439,7 +437,7 @@ _FEW_KEYS = 8  # which one line names
 
 
 def known_keys(key: str, known: Iterable[str], pointer: Pointer, kind: str = "") -> str:
-    """The keys of a mapping, or where these are many the nearest, and what lists all of them."""
+    """Return the keys of a mapping; if many, the nearest ones and the command that lists all."""
     from difflib import get_close_matches  # only mistakes need it
 
     names = sorted(known)
@@ -485,7 +483,7 @@ def _required(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
         yield Violation(pointer, f"{name} is missing", remedy, missing=key)
 
 
-# What others write for one of few values.
+# Other tools' words for the values of an enum.
 _OTHER_VALUES = {
     **dict.fromkeys(("torch.distributed.run", "torch.distributed.launch"), "torchrun"),
     **dict.fromkeys(("paused", "stopped"), "suspended"),
@@ -534,7 +532,7 @@ def _pattern(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
 
 
 def _rewritten(pointer: Pointer, value: Data) -> str:
-    """The value as a field has it whose form it does not have: 64Gi for 64GB."""
+    """Return how to write a value in the form that its field requires: 64Gi for 64GB."""
     name, text = pointer.last, ""
     if name in _SIZED:
         text = forms.size(value)
@@ -581,9 +579,9 @@ def _other(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
 
 
 def _best_branch(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
-    """What keeps the value from the alternative that it comes closest to.
+    """Yield what keeps the value from the alternative that it comes closest to.
 
-    Alternatives that only differ in which key must be there are named together instead.
+    Alternatives that differ only in the key that must be there are named together instead.
     """
     if all(branch.keyword == "required" for branch in failure.branches):
         ways = [list(map(str, branch.wanted)) for branch in failure.branches]

@@ -30,7 +30,7 @@ class SchemaFile:
         return f"{self.name}{_SUFFIX}"
 
     def referred(self) -> set[str]:
-        """The schemas beside it that it refers to."""
+        """Return the names of the schemas in the same folder tree that it refers to."""
         files = (reference.partition("#")[0] for reference in _references(json.loads(self.text)))
         here = self.name.rpartition("/")[0]
         return {
@@ -41,7 +41,7 @@ class SchemaFile:
 
 
 def found() -> dict[str, SchemaFile]:
-    """Every schema by its name: what people write first, the kinds last."""
+    """Return every schema by its name: those of what people write first, those of kinds last."""
     paths = sorted(FOLDER.rglob(f"*{_SUFFIX}"), key=lambda path: (len(path.parts), path))
     names = [path.relative_to(FOLDER).as_posix().removesuffix(_SUFFIX) for path in paths]
     return {
@@ -51,7 +51,7 @@ def found() -> dict[str, SchemaFile]:
 
 
 def write(folder: Path, names: Iterable[str]) -> list[Path]:
-    """Write schemas into a folder, with those that they refer to; the paths."""
+    """Write schemas into a folder, with those that they refer to. Return their paths."""
     schemas = found()
     wanted, pending = set[str](), set(names) & set(schemas)
     while pending:

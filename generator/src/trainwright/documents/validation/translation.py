@@ -1,6 +1,6 @@
-"""What to write in place of what has another tool's form or name, with the value that was written.
+"""What to write instead of another tool's form or name, with the value that was written.
 
-A remedy that shows a field's form leaves the rest to the reader. None of these is given that a spec
+A remedy that only shows a field's form leaves the rest to the reader. None is given that a spec
 would not accept. https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/
 """
 
@@ -26,7 +26,7 @@ _FORMS: Mapping[str, Callable[[Data], Fields | None]] = {
     "serviceAccount": forms.service_account,
     "kubernetes": forms.kubernetes,
 }
-# The key of a mapping that is meant where its value stands alone, if the mapping takes it.
+# The key that is meant where a lone value stands for a mapping, if the mapping accepts it.
 _ALONE = {
     "emptyDir": "sizeLimit",
     "gitops": "engine",
@@ -125,7 +125,7 @@ def _fields_of_key(key: str, value: Data, around: Fields) -> Iterable[Fields | N
 
 
 def _as_in_a_pod(key: str, value: Data) -> Fields | None:
-    """A field of a pod where a job has it."""
+    """Return a pod's field where a job has it, or None."""
     place = kubernetes_fields.of_job(key)
     path = place.fields[0] if place and place.fields else "<"
     if path == "security":
@@ -188,7 +188,7 @@ def _fields_of_part(pointer: Pointer, key: str, value: Data) -> Iterable[Fields 
 
 
 def _of_command(above: str, key: str, value: Data) -> Fields | None:
-    """What is started, by another name, in a probe or in the entrypoint."""
+    """Return the field for a command under another name, in a probe or the entrypoint, or None."""
     if above in _HANDLERS:
         return {above: {"exec": {"command": value}}} if key == "command" else None
     if key in ("command", "cmd"):
@@ -197,7 +197,7 @@ def _of_command(above: str, key: str, value: Data) -> Fields | None:
 
 
 def _in_defaults(key: str, value: Data) -> Fields | None:
-    """A field of jobs by another name, where what all jobs have is written."""
+    """Return the field of `defaults` for a field of jobs under another name, or None."""
     from trainwright.documents.validation.other_names import of_job
 
     row = of_job(key)
@@ -206,7 +206,7 @@ def _in_defaults(key: str, value: Data) -> Fields | None:
 
 
 def of_elsewhere(pointer: Pointer, value: Data) -> str:
-    """Return what to do with a key that a job has, and not the mapping that it is in, or ""."""
+    """Return what to do with a key of a job that the mapping it is in does not have, or ""."""
     if len(pointer.parts) != 2 or pointer.parts[0] not in JOB_FIELDS:
         return ""
     key = pointer.last
@@ -216,7 +216,7 @@ def of_elsewhere(pointer: Pointer, value: Data) -> str:
 
 
 def as_flag(key: str, value: Data) -> str:
-    """Return how an option of the program is written, where a key may be one."""
+    """Return how to write an option of the program, for a key that may be one."""
     if isinstance(value, dict | list) or value is None or credentials.named(key, str(value)):
         return "Options of the program are written in flags."
     return f"If it is an option of the program, write `flags: {_inline({key: value})}`."
@@ -244,7 +244,7 @@ def of_other_file(file: str) -> str:
 
 
 def written(fields: Fields | None) -> str:
-    """Return "Write `nodes: 4`.", which `check --fix` and editors do as it stands, or ""."""
+    """Return "Write `nodes: 4`.", which `check --fix` and editors can apply as is, or ""."""
     lines = (f"{key}: {_inline(value)}" for key, value in (fields or {}).items())
     shown = credentials.redact("\n".join(lines)).replace("\n", "` and `")
     return f"Write `{shown}`." if shown else ""

@@ -24,7 +24,7 @@ from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, Record
 from trainwright.specs.own_objects import COPIES
 
-_TRACES = frozenset({METADATA, STATEMENT})  # what says where the other files are from
+_TRACES = frozenset({METADATA, STATEMENT})  # files that say where the others come from
 _OWN = _TRACES | {KUSTOMIZATION_FILE}
 
 
@@ -42,7 +42,7 @@ class Holding:
 
     @cached_property
     def files(self) -> Mapping[str, bytes]:
-        """Everything in the folder; what is no file has no bytes."""
+        """Everything in the folder: bytes by path, empty for what is not a regular file."""
         if not self.tip or (self.folder and not self.repository.has(self.tip, self.folder)):
             return {}
         tree = self.repository.tree(self.tip, self.folder)
@@ -65,14 +65,14 @@ class Holding:
         return {f"{job}/{n}": sha for job, files in self._runs.items() for n, sha in files.items()}
 
     def _is_ours(self, path: str) -> bool:
-        """Whether a path is the tool's to write and remove: at the top of a branch people may have
-        a README, owners and workflows beside it.
+        """Whether the tool may write and remove a path: at the top of a branch people may keep a
+        README, code owners and workflows as well.
         """
         ours = {*self._jobs, COPIES}
         return bool(self.folder) or path in _OWN or path.partition("/")[0] in ours
 
     def as_rendered(self, environment: str) -> Tree:
-        """The tool's files where they would be beside the specs of an environment."""
+        """Return the tool's files at the paths they would have beside an environment's specs."""
         inside = index.folder_of(environment)
         ours = {path: raw for path, raw in self.files.items() if self._is_ours(path)}
         return Edited(NOTHING, {f"{inside}/{path}": raw for path, raw in ours.items()})
@@ -82,7 +82,7 @@ class Holding:
         return frozenset({*self._runs, *self._records})
 
     def edits(self) -> tuple[str, ...]:
-        """Files that are not what was rendered: changed or added by hand."""
+        """Return the files that differ from what was rendered: changed or added by hand."""
         return tuple(self.full(path) for path, raw in self.files.items() if self._edited(path, raw))
 
     def _edited(self, path: str, raw: bytes) -> bool:
@@ -90,7 +90,7 @@ class Holding:
         if not self._is_ours(path) or path in _OWN or job == COPIES:
             return False
         if job in self._records and self._records[job] is None:
-            return name == RECORD_FILE  # what the others were is unknown
+            return name == RECORD_FILE  # how the other files were rendered is unknown
         return name != RECORD_FILE and self._hashes.get(path) != filetree.digest_of(raw)
 
     def refuse_edits(self, branch: str) -> None:

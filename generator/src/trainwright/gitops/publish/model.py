@@ -1,4 +1,4 @@
-"""The values that publishing is asked with, and what it answers."""
+"""The options, the result and the errors of publishing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class PublishError(OutputError):
 
 
 class Unsound(TrainwrightError):
-    """The specs of the commit have errors, which `plan` holds."""
+    """The specs of the commit have errors, which are in `plan`."""
 
     def __init__(self, found: Build):
         super().__init__("the specs have errors")
@@ -27,9 +27,9 @@ class Unsound(TrainwrightError):
 class PublishOptions:
     """Where to publish to.
 
-    `branch` and `path` may hold {env}. An empty branch is the one that is checked out; an empty
-    path is where the files lie beside their specs, "." the top of the branch. `remote` is the name
-    of a remote or, `elsewhere`, the URL or path of another repository.
+    `branch` and `path` may contain {env}. An empty branch is the one that is checked out. An empty
+    path is the place of rendered files beside their specs, "." the top of the branch. `remote` is
+    the name of a remote or, if `elsewhere` is set, the URL or path of another repository.
     """
 
     planning: BuildOptions

@@ -1,4 +1,4 @@
-"""What a published commit says of the one it was rendered from, for people and for GitOps tools."""
+"""What a published commit records about its source commit, for people and for GitOps tools."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from trainwright.files.git import GitError, Repository
 from trainwright.findings import credentials
 from trainwright.gitops.publish.model import PublishError
 
-# What Argo CD's hydrator leaves at the top of a branch and in each path, and GitOps Promoter reads.
+# The file that Argo CD's hydrator writes at the top of a branch and in each path, and that GitOps
+# Promoter reads.
 METADATA = "hydrator.metadata"
 _SOURCE = "Trainwright-Source-Commit"
 _ENVIRONMENT = "Trainwright-Environment"
-# What a commit may say of one that led to it, with the names in `METADATA`.
+# Trailers about the source commit, and their names in `METADATA` where these differ.
 _LED_TO = "Argocd-reference-commit-"
 _FACTS = {**dict.fromkeys(("author", "date", "subject", "body", "sha")), "repourl": "repoUrl"}
 
@@ -52,7 +53,7 @@ class Source:
         return json.dumps(present, indent=2, ensure_ascii=False) + "\n"
 
     def message(self, environments: tuple[str, ...]) -> str:
-        """The trailers are our own, and those that Argo CD reads of a commit that led to another.
+        """Return the commit message, with our trailers and those that Argo CD reads of a source.
 
         https://argo-cd.readthedocs.io/en/stable/user-guide/source-hydrator/#commit-tracing
         """
@@ -90,7 +91,7 @@ def _references(body: str) -> dict[str, Data]:
 
 
 def _address(author: str) -> str:
-    """A name and address with the quotes that RFC 5322 requires, as those of bots need them."""
+    """Return a name and address with the quotes that RFC 5322 requires, as for names of bots."""
     name, _, address = author.rpartition(" <")
     user, at, domain = address.rstrip(">").rpartition("@")
     if not at:
@@ -102,7 +103,7 @@ def _address(author: str) -> str:
 
 
 def source_of(repository: Repository, tip: str, environment: str) -> str:
-    """The commit that a branch's newest rendering of an environment was made from, or nothing."""
+    """Return the source commit of a branch's newest rendering of an environment, or ""."""
     grep = ("--all-match", f"--grep=^{_SOURCE}: ", f"--grep=^{_ENVIRONMENT}: {environment}$")
     form = f"--format=%(trailers:key={_SOURCE},valueonly,separator=%x2C)"
     return repository.line("log", form, "--max-count=1", *grep, tip, "--")
@@ -128,10 +129,10 @@ def removals(repository: Repository, tip: str, paths: Collection[str]) -> Iterat
 def is_newer(
     repository: Repository, remote: str, before: str, source: str, environment: str
 ) -> bool:
-    """Whether what was published came from a later commit than the source.
+    """Whether the published files came from a commit, `before`, that is later than `source`.
 
-    The remote is where the specs of both came from. Raises PublishError when it was another line
-    of commits, where neither is later.
+    The remote has the specs of both. Raises PublishError if the two commits have diverged, so that
+    neither is later.
     """
     if before in ("", source):
         return False

@@ -1,7 +1,7 @@
-"""Commits of rendered files, built in the object store and only ever moving a branch forward.
+"""Publishing of rendered files: commits built in the object store, which only advance a branch.
 
-The second of two publishers renders again on top of what is there, so that nothing published
-is lost. The working tree takes part only when the branch that is checked out is the target.
+The second of two concurrent publishers renders again on top of the first's commit, so that nothing
+published is lost. The working tree changes only when the target is the checked-out branch.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _WAIT, _LONGEST_WAIT = 0.1, 3.0  # seconds between two attempts
 
 
 def publish(root: Path, patterns: tuple[str, ...], options: PublishOptions) -> Iterator[Published]:
-    """Publish whole environments as they are in HEAD, one commit a branch.
+    """Publish whole environments as they are in HEAD, in one commit per branch.
 
     Raises PublishError, GitError and, when the specs of a commit have errors, Unsound.
     """
@@ -120,7 +120,7 @@ class Publisher:
     def rendered(self, commit: str, environment: str, holding: Holding) -> Changes:
         """Render an environment at a commit, and return the changes to what the branch holds.
 
-        The runs that the branch holds are those that the cluster was given: they stay. So do those
+        The runs on the branch are those that the cluster was given, so they are kept. So are those
         that were rendered beside the specs, until the branch has them.
         """
         specs = self._repository.tree(commit, self._inside, later=RENDERED)
@@ -176,7 +176,7 @@ class Publisher:
         return done
 
     def _local_tip(self, branch: str) -> str:
-        """Where a branch is, here or as last seen at the remote; empty for a new one."""
+        """Return a branch's commit, here or as last fetched from the remote; empty if new."""
         for name in (f"refs/heads/{branch}", f"refs/remotes/{self._options.remote}/{branch}"):
             if self._repository.has(name):
                 return self._repository.commit(name)
@@ -216,7 +216,7 @@ class Publisher:
         )
 
     def _remote_tip(self, branch: str) -> str:
-        """Where a branch of the remote is, with its commits here; empty when there is none."""
+        """Fetch the remote's branch, and return the commit to build on; empty for a new branch."""
         remote = self._options.remote
         tip = self._repository.remote_tip(remote, branch)
         if tip and not self._repository.has(tip):
@@ -364,7 +364,7 @@ class Publisher:
 
 
 def _filled(text: str, environment: str) -> str:
-    """The text with the environment put in; any other name in braces is a slip of the pen."""
+    """Fill in the environment. Raises PublishError for any other name in braces, a typo."""
     filled = text.replace("{env}", environment)
     if unknown := re.search(r"\{[^{}]*\}", filled):
         raise PublishError(f'"{unknown[0]}" is not a placeholder: write {{env}}')

@@ -1,4 +1,4 @@
-"""The wirings, in the order they are listed: adding one is its module and its line here."""
+"""The wirings, in the order they are listed. A new one needs a module and a line here."""
 
 from __future__ import annotations
 

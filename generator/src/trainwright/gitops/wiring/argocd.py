@@ -1,4 +1,4 @@
-"""What Argo CD is told in either mode: how a training run is synced, and what a project may do.
+"""Argo CD objects of both modes: how a training run is synced, and what a project may do.
 
 Facts: argoproj/argo-cd v3.5.1, docs/user-guide and docs/operator-manual.
 """
@@ -35,7 +35,7 @@ _SYNC_POLICY: Mapping[str, Data] = {
     ],
     "retry": {
         "limit": 5,
-        # Or the commit that failed is tried again, while the one that mends it is there.
+        # Without it a retry applies the commit that failed, even when one that fixes it is there.
         "refresh": True,
         "backoff": {"duration": "30s", "factor": 2, "maxDuration": "10m"},
     },
@@ -45,9 +45,9 @@ _SYNC_POLICY: Mapping[str, Data] = {
 def sync_policy(site: Site) -> dict[str, Data]:
     """How an Application is synced. No automated sync deletes anything, unless that is wanted.
 
-    With Prune=confirm a sync waits for people, fixed to the commit that it began with: what a
-    revert or another edit says meanwhile is not seen, and once they confirm, the run that git has
-    is deleted and the one that was taken back begins.
+    With Prune=confirm a sync waits for people, fixed to the commit that it began with: it misses a
+    revert or another edit meanwhile. Once they confirm, it would delete the run that is in git and
+    start the one that was reverted.
     https://github.com/argoproj/argo-cd/blob/v3.5.1/controller/appcontroller.go#L1537
     """
     prune = site.gitops.prune == "immediate"
@@ -60,7 +60,7 @@ def sync_policy(site: Site) -> dict[str, Data]:
 def project(site: Site, namespace: str, sources: tuple[str, ...]) -> tuple[dict[str, Data], ...]:
     """An AppProject for these repositories, this namespace and these kinds, and nothing else.
 
-    There is none where the environment names one that exists.
+    Empty if the environment names an existing project.
     """
     if site.gitops.project:
         return ()
@@ -88,9 +88,9 @@ def project(site: Site, namespace: str, sources: tuple[str, ...]) -> tuple[dict[
 
 
 def _signed(site: Site) -> dict[str, Data]:
-    """That what is synced from git has to be signed, where the environment requires it.
+    """Return what makes Argo CD require signed commits, where the environment asks for it.
 
-    Argo CD before 3.5 knows one list of keys, for all repositories of the project.
+    Argo CD before 3.5 has only one list of keys, for all repositories of the project.
     """
     policies = [
         {
@@ -125,9 +125,9 @@ def _destination(site: Site, namespace: str) -> dict[str, Data]:
 def application(
     site: Site, namespace: str, source: Mapping[str, Data], paths: str
 ) -> dict[str, Data]:
-    """One Application for the whole environment; `paths` of the repository concern it.
+    """Return one Application for the whole environment; only changes in `paths` concern it.
 
-    It has no finalizer: who deletes the Application by mistake does not end what trains.
+    It has no finalizer, so deleting the Application by mistake does not end running training.
     """
     metadata = {
         "name": site.name,
@@ -140,7 +140,7 @@ def application(
 
 
 def objects(site: Site, namespace: str) -> tuple[dict[str, Data], ...]:
-    """An Application for the objects of one's own, where there are any: no run has them.
+    """Return an Application for the environment's own objects, if any: they belong to no run.
 
     What leaves git stays in the cluster until it is pruned by hand, unless prune: immediate is set.
     """
@@ -159,9 +159,9 @@ def of_values(site: Site) -> dict[str, Data]:
 
 
 def of_records(site: Site) -> dict[str, Data]:
-    """A generator of parameters: what is recorded of each run that has rendered files.
+    """A generator of parameters: the record of each run that has rendered files.
 
-    Argo CD reads a file as YAML, which JSON is, whatever its name ends in.
+    Argo CD reads a file as YAML, which includes JSON, whatever its extension.
     https://github.com/argoproj/argo-cd/blob/v3.5.1/applicationset/generators/git.go
     """
     there = {"key": "state", "operator": "In", "values": ["active", "suspended"]}
@@ -188,10 +188,10 @@ def applications(
 ) -> dict[str, Data]:
     """An ApplicationSet with an Application for each job that a generator finds.
 
-    A run that failed, or that the API refuses, holds up no other. When a job leaves git so does
-    its Application. What it applied goes with it only where that is wanted: otherwise it stays,
-    and is the same Application's again when the job comes back. `target` is the namespace of a run
-    in the words of an ApplicationSet, where its manifests do not name it.
+    A run that failed, or that the API refuses, does not hold up the others. When a job leaves git,
+    its Application is deleted. What that applied is deleted with it only if `prune` is immediate:
+    otherwise it stays, and belongs to the same Application again when the job comes back. `target`
+    is a template for the namespace of a run, where its manifests do not name it.
     """
     immediate = site.gitops.prune == "immediate"
     departure: dict[str, Data] = (
@@ -238,7 +238,7 @@ def adoption(site: Site, job: str, kind: Kind, namespace: str, name: str) -> str
 
 
 def folder(site: Site) -> str:
-    """The folder of a job's rendered files, in the words of an ApplicationSet."""
+    """The folder of a job's rendered files, as a template in an ApplicationSet."""
     return f"{site.rendered}/{_JOB}"
 
 
@@ -250,9 +250,9 @@ def git_source(site: Site) -> dict[str, Data]:
 
 def _annotations(site: Site, paths: str) -> dict[str, str]:
     return {
-        # The server fills in defaults and merges lists by their keys, which no other diff knows.
+        # Only this diff knows how the API server fills in defaults and merges lists by key.
         "argocd.argoproj.io/compare-options": "ServerSideDiff=true",
-        # A commit that touches none of these changes nothing here.
+        # Commits that touch none of these paths need not be rendered again.
         "argocd.argoproj.io/manifest-generate-paths": paths,
         **{
             f"notifications.argoproj.io/subscribe.{trigger}.{service}": ";".join(to)
@@ -274,9 +274,9 @@ def _spec(site: Site, source: Mapping[str, Data], target: str = "") -> dict[str,
 
 
 def ignored_differences(site: Site) -> Iterator[dict[str, Data]]:
-    """Exactly what controllers write into the kinds of this environment, and no field of git's.
+    """Yield exactly the fields that controllers write in this environment, and none set in git.
 
-    Kueue writes into what has a queue only: `suspend` of other runs is git's.
+    Kueue writes only into objects with a queue: `suspend` of other runs is set in git.
     """
     for kind in kinds.training(*site.environments):
         by_kueue = _written_by_kueue(kind) if site.queued and kind.suspend else ()
@@ -308,13 +308,13 @@ _INTEGRITY = Requirement("3.5", "sourceIntegrity of an AppProject")
 
 
 def requires(site: Site) -> Iterator[Requirement]:
-    """What Argo CD has to know in either mode.
+    """Yield what Argo CD has to support in either mode.
 
     https://github.com/argoproj/argo-cd/blob/v3.2.0/pkg/apis/application/v1alpha1/types.go
     """
     yield Requirement("3.2", "syncPolicy.retry.refresh")
     verified = _verified(site)
-    # Of a chart in a registry signatureKeys would require a signature, too.
+    # signatureKeys would also require a signature on a chart from a registry.
     if verified and (
         site.gitops.mode == "chart" or any(v.mode == "strict" for v in verified.values())
     ):
@@ -348,7 +348,7 @@ def unfit(site: Site) -> Iterator[InvalidSetting]:
 
 
 def _unfit_signatures(gitops: GitOps) -> Iterator[InvalidSetting]:
-    """What Argo CD would not verify: it knows GnuPG keys, and commits and tags of git."""
+    """Yield what Argo CD would not verify: it only has GnuPG keys, for commits and tags of git."""
     of_git = "Remove it: Argo CD verifies commits and tags, and by keys alone."
     for at, verify in signed_sources(gitops):
         unread = (("secret", verify.secret), ("identities", verify.identities))

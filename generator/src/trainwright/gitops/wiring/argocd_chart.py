@@ -11,7 +11,7 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.gitops.wiring import argocd, charts
 from trainwright.gitops.wiring.wiring import Files, InvalidSetting, Site, Wiring
 
-# What a record says of the chart, in the Go templates of an ApplicationSet, which have sprig.
+# The chart in a run's record, for the Go templates of an ApplicationSet, which have sprig.
 _RECORDED = 'dig "gitops" "chart" (dict) .environment'
 _NAMESPACE = "{{.environment.namespace}}"
 
@@ -42,7 +42,7 @@ def _repository(chart: ChartSource) -> str:
 
 
 def _chart(site: Site) -> dict[str, Data]:
-    """Each run's chart: only its version is the run's own, where no run has it from elsewhere."""
+    """Return the chart's source: if all runs have it from one place, only its version varies."""
     now, *others = charts.in_use(site)
     default = _default(now)
     if any(_place(chart) != _place(now) for chart in others):

@@ -28,7 +28,7 @@ def _build(site: Site, namespace: str) -> Files:
 
 
 def _no_manifests(site: Site) -> str:
-    """A glob of the files beside the manifests that are no Kubernetes objects."""
+    """Return a glob for the files beside the manifests that are not Kubernetes objects."""
     others = (TARGETS[name] for place in site.environments for name in place.targets)
     names = sorted({VALUES_FILE, *(t.template for t in others if t.envelope)})
     return names[0] if len(names) == 1 else f"{{{','.join(names)}}}"

@@ -22,7 +22,7 @@ def of_new_runs(gitops: GitOps) -> ChartSource:
 def of_run(record: Record, gitops: GitOps) -> tuple[ChartSource, bool]:
     """The chart that a run began with, and whether that is known.
 
-    What began as rendered files was rendered with the chart of the version that the record names.
+    A run that began as rendered files was rendered with the chart version that its record names.
     """
     now = of_new_runs(gitops)
     written: Mapping[str, Data] = record.environment.get("gitops", {}).get("chart", {})

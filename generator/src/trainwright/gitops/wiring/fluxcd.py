@@ -1,4 +1,4 @@
-"""What Flux is told in either mode: where files come from.
+"""Flux objects of both modes: where files come from.
 
 Facts: fluxcd/source-controller v1.9.1, kustomize-controller v1.9.4, helm-controller v1.6.3.
 """
@@ -34,7 +34,7 @@ def repository(
     secret: str,
     verify: Verify | None,
 ) -> dict[str, Data]:
-    """A GitRepository of one folder, or the OCIRepository that a URL by oci:// is."""
+    """Return a GitRepository of one folder, or an OCIRepository if the URL starts with oci://."""
     if url.startswith("oci://"):
         return oci_repository(metadata, url, revision, secret, verify)
     signed = {"mode": "HEAD", "secretRef": {"name": verify.secret}} if verify else None
@@ -92,7 +92,7 @@ def _reference(revision: str) -> dict[str, str]:
 
 
 def acting(site: Site) -> dict[str, str]:
-    """Whose rights Flux uses: those of a ServiceAccount, or its own."""
+    """Return the ServiceAccount whose rights Flux uses; empty if it uses its own."""
     account = site.gitops.service_account
     return {"serviceAccountName": account} if account else {}
 
@@ -119,7 +119,7 @@ def unfit(site: Site) -> Iterator[InvalidSetting]:
 
 
 def _unfit_signatures(gitops: GitOps) -> Iterator[InvalidSetting]:
-    """What Flux would not verify: it has keys in Secrets, and identities of artifacts."""
+    """Yield what Flux would not verify: it has keys in Secrets, and identities of artifacts."""
     artifacts = {
         "repository": gitops.repository.url.startswith("oci://"),
         "chart": gitops.chart.oci,

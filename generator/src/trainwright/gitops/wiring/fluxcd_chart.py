@@ -71,7 +71,7 @@ def _source(site: Site, namespace: str, chart: ChartSource) -> dict[str, Data]:
 
 
 def _source_name(site: Site, chart: ChartSource) -> str:
-    """A source's name says which chart it is, so that no source is ever another chart's.
+    """Return a source's name, which identifies its chart, so that no name is ever reused.
 
     A name that moved to another version would upgrade every release that still refers to it.
     """

@@ -51,7 +51,7 @@ def _lists_jobs(gitops: GitOps) -> bool:
 
 
 def _for_each_job(site: Site) -> _Made:
-    """An object that is refused fails its whole Kustomization: so no two jobs share one."""
+    """Yield Kustomizations of one job each, since one refused object fails the whole of one."""
     if site.objects:
         yield bounded(f"{site.name}-objects"), site.copies, dict(_THERE)
     others = kinds.supporting(*site.environments)
@@ -82,9 +82,9 @@ def _in_order(
     training: tuple[Kind, ...],
     others: tuple[tuple[str, str], ...],
 ) -> _Made:
-    """What runs need, and then the runs.
+    """Yield a Kustomization of what runs need, then one of the runs, which depends on it.
 
-    Flux tries all objects of a Kustomization out before it applies the first of them, and Kubeflow
+    Flux dry-runs all objects of a Kustomization before it applies the first of them, and Kubeflow
     Trainer refuses a TrainJob whose runtime is not there yet.
     """
     before = bounded(name, LABEL - len(_BEFORE)) + _BEFORE
@@ -133,7 +133,7 @@ def _kustomization(
 def _run(
     site: Site, training: tuple[Kind, ...], others: tuple[tuple[str, str], ...] = ()
 ) -> dict[str, Data]:
-    """How runs are applied, with the other objects that are in their Kustomization."""
+    """Return how runs are applied, along with the other objects in their Kustomization."""
     ignored = list(_ignored(site, training))
     return {**_health(site, training, others), **({"ignore": ignored} if ignored else {})}
 
@@ -141,12 +141,13 @@ def _run(
 def _health(
     site: Site, training: tuple[Kind, ...], others: tuple[tuple[str, str], ...]
 ) -> dict[str, Data]:
-    """Ready means that operators have taken all runs on and that none has failed.
+    """A Kustomization is ready once operators have accepted all its runs and none has failed.
 
-    Of the objects beside them being there is enough, as it is where they come first.
+    Other objects in it only have to exist, as those in a Kustomization that comes first.
 
-    Without these expressions Flux would call any run ready. Where it acts with its own rights it
-    reads batch Jobs before they count, and waits for their end: it must not wait then.
+    Without these expressions Flux would call any run ready. Where it acts with its own rights, it
+    checks batch Jobs before it looks at the expressions, and would wait for the Jobs to end: then
+    it must not wait at all.
     https://github.com/fluxcd/kustomize-controller/blob/v1.9.4/internal/controller/kustomization_controller.go#L1365
     """
     if any(kind.awaited for kind in training) and not site.gitops.service_account:
@@ -159,7 +160,7 @@ def _health(
 
 
 def _without(kinds: Iterable[str]) -> dict[str, Data]:
-    """A patch that leaves kinds out."""
+    """Return a patch that removes all objects of these kinds."""
     return {
         "target": {"kind": "|".join(kinds)},
         "patch": Block("$patch: delete\napiVersion: v1\nkind: Any\nmetadata:\n  name: any\n"),

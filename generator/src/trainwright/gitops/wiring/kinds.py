@@ -1,4 +1,4 @@
-"""Which kinds come to be in an environment, and what Kueue writes into those it starts."""
+"""The kinds of objects in an environment, and the fields that Kueue sets in those it starts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rendered(*environments: Environment) -> tuple[tuple[str, str], ...]:
 
 
 def supporting(*environments: Environment) -> tuple[tuple[str, str], ...]:
-    """Group and kind of what may come with runs, sorted."""
+    """Group and kind of all objects that may accompany runs, sorted."""
     return tuple(sorted({kind for each in environments for kind in _supporting(each)}))
 
 

@@ -1,4 +1,4 @@
-"""environment.yaml and what lies beside it into the environments that are to be wired."""
+"""A survey of environment.yaml and the files beside it: the environments to be wired."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from trainwright.specs.merge import DEFAULTS, ENVIRONMENT, Layer, Layered, stack
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSites:
-    """The chosen environments with their jobs, all of the repository, and what is wrong.
+    """The chosen environments with their jobs, all environments of the repository, and findings.
 
-    `environments` are all as they are, and as runs know them that began before an edit.
-    `lines` are those of every file that a finding points into.
+    `environments` has each as it is, and as it was for runs that began before it was edited.
+    `lines` has the lines of every file that a finding points into.
     """
 
     sites: tuple[Site, ...]
@@ -111,7 +111,7 @@ def load_sites(root: Path, names: tuple[str, ...]) -> LoadedSites:
 
 
 def _applied(environment: Environment | None) -> bool:
-    # One that cannot be read is among those that have to be spoken of.
+    # An environment that cannot be read counts as well, so that its errors are reported.
     return environment is None or environment.gitops.engine != "none"
 
 
@@ -145,7 +145,7 @@ def _adopted(folder: RenderedFolder) -> tuple[GroupKind, ...]:
 
 
 def _unreadable(folder: RenderedFolder, jobs: tuple[JobFile, ...]) -> Iterator[Finding]:
-    """Records that are there and cannot be read."""
+    """Yield a finding for each record that exists but cannot be read."""
     for job in jobs:
         if job.name not in folder.records and folder.is_unreadable(job.name):
             yield dx.UNRECORDED.at(
@@ -200,7 +200,7 @@ def _problems(site: Site, settings: Layered) -> Iterator[Finding]:
 
 
 def _elsewhere(site: Site, settings: Layered, jobs: int) -> Iterator[Finding]:
-    """Runs that are rendered on another branch: a list of them would leave all out."""
+    """Yield a finding if runs have to be listed but are rendered elsewhere, on a branch."""
     if site.gitops.engine == "argocd":
         return  # which looks for them itself
     wiring = WIRINGS[site.gitops.engine, site.gitops.mode]

@@ -1,4 +1,4 @@
-"""The wiring type: a frozen value that says what one engine, in one mode, is told."""
+"""The wiring type: a frozen value that says how one engine is configured in one mode."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Files = Mapping[str, tuple[dict[str, Data], ...]]  # Kubernetes objects by file 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WiredRun:
-    """A rendered job: its name, that of its object, where it is, and what the chart makes it of.
+    """A rendered job: its name, its object's name and namespace, and its chart and values.
 
-    `pinned` says whether the run is known to have begun with this chart. One of which that is not
-    known has what environment.yaml says.
+    `pinned` says whether the run is known to have begun with this chart. If it is not, the chart is
+    the one in environment.yaml.
     """
 
     job: str
@@ -36,10 +36,10 @@ class WiredRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """An environment to be wired. `runs` are there for wirings that list them.
+    """An environment to be wired. `runs` are only filled in for wirings that list them.
 
-    `earlier` is the environment as runs know it that began before it was edited. `objects` are the
-    kinds of the objects of one's own, `adopted` those of runs that were adopted as they are.
+    `earlier` is the environment as it was for runs that began before it was edited. `objects` are
+    the kinds of its own objects, `adopted` those of runs that were adopted as they are.
     """
 
     environment: Environment
@@ -50,12 +50,12 @@ class Site:
 
     @property
     def environments(self) -> tuple[Environment, ...]:
-        """What the environment's runs may be rendered from: as it is, and as it was."""
+        """The environment as it is, and as it was when its earlier runs began."""
         return (self.environment, *self.earlier)
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """Where new runs are, and then those that began elsewhere."""
+        """The namespace of new runs, and then those of runs that began in another."""
         others = {place.namespace for place in self.earlier} - {self.environment.namespace}
         return (self.environment.namespace, *sorted(others))
 
@@ -79,7 +79,7 @@ class Site:
 
     @property
     def copies(self) -> str:
-        """The folder of the objects of one's own in that repository, as they are applied."""
+        """The folder of the environment's own objects in that repository, as they are applied."""
         return join(self.rendered, COPIES)
 
     @property
@@ -90,7 +90,7 @@ class Site:
         }
 
     def too_old(self, requirements: Iterator[Requirement]) -> Iterator[InvalidSetting]:
-        """The engine's version, where it does not know what is written for it."""
+        """Yield the engine's version as invalid for each requirement that it does not meet."""
         engine, version = ENGINES[self.gitops.engine], self.gitops.version
         for needed in requirements:
             if not needed.is_met(version):
@@ -131,9 +131,10 @@ def _numbers(version: str) -> tuple[int, ...]:
 class Wiring:
     """How one GitOps engine, in one mode, is configured for an environment.
 
-    `namespace` is where the engine usually is. `lists_runs` says whether the output changes with
-    the jobs, by what is set, and `reads_values` whether with their values. `unfit` names settings
-    that are missing, and those that would be ignored; `requires` what an engine has to know.
+    `namespace` is where the engine is usually installed. `lists_runs` says, given the settings,
+    whether the output depends on the jobs, and `reads_values` whether on their values as well.
+    `unfit` yields settings that are missing or would be ignored, `requires` what the engine has to
+    support.
     """
 
     engine: str

@@ -1,4 +1,4 @@
-"""Surveyed environments into texts: a tree of files, or one stream of objects."""
+"""Writes surveyed environments as text: a tree of files, or one stream of objects."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def tree(surveyed: LoadedSites) -> dict[str, str]:
 def stream(surveyed: LoadedSites) -> str:
     """The objects of all environments as one text.
 
-    Without what is for the whole engine, which would replace the rest of its configuration if it
-    were applied like the others.
+    It lacks the settings for the whole engine, which would replace the rest of its configuration if
+    they were applied like the other objects.
     """
     objects = (body for site in surveyed.sites for body in _objects(site))
     head = "".join(_header(site) for site in surveyed.sites)

@@ -42,7 +42,7 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
 
 
 def _of_group(job: Job, environment: Environment, name: str) -> dict[str, Data]:
-    """The values of the pods that train, or of those of a role."""
+    """Return the values for the training pods, or for the pods of a role."""
     resolved = references.resolved(job, environment, name)
     job = code.mounted(resolved.job, environment)
     job = TARGETS[job.target].prepared(job, environment)
@@ -111,10 +111,10 @@ def _of_target(job: Job, environment: Environment, name: str) -> dict[str, Data]
 
 
 def _given(job: Job, name: str) -> dict[str, Data]:
-    """The fields that pods and containers take as they are written."""
+    """Return the fields that are copied into pods and containers as they are written."""
     written = {key: getattr(job, name) for name, key in GIVEN.items()}
     if job.host_network and not job.dns_policy and not TARGETS[job.target].envelope:
-        # Others than this ask the node's name servers, which know no rank of the run.
+        # Any other policy asks the node's name servers, which do not know the run's ranks.
         # https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy
         written["dnsPolicy"] = _DNS_OF_HOST
     selected = {_INSTANCE: name, **({ROLE_LABEL: job.role.name} if job.role else {})}
@@ -132,9 +132,9 @@ def _given(job: Job, name: str) -> dict[str, Data]:
 def reserved(
     resolved: references.Resolved, environment: Environment, name: str
 ) -> Iterator[Unsupported]:
-    """Variables and labels of the job's own that its kind, or what is rendered for it, sets.
+    """Yield variables and labels of the job that its kind, or what is rendered for it, also sets.
 
-    Of two with one name only one reaches the pods, so that the other would vanish.
+    Of two with the same name only one reaches the pods, so the other would be lost.
     """
     job = resolved.job
     target = TARGETS[job.target]
@@ -205,8 +205,8 @@ _SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
 def _annotations(job: Job, environment: Environment) -> dict[str, str]:
     """The job's own annotations, and what keeps its GitOps engine from harming the run.
 
-    A manifest that leaves git may belong to a run that trains: no engine deletes it. The wiring
-    sees to that; what is written here holds under any other.
+    A manifest that leaves git may belong to a run that still trains, so no engine may delete it.
+    Our wiring ensures that; these annotations do so under any other wiring.
     https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/
     """
     own, gitops = dict(job.annotations), environment.gitops
@@ -233,7 +233,7 @@ def _pod_metadata(job: Job, environment: Environment) -> dict[str, Data]:
 
 
 def _metadata_for_others(job: Job, environment: Environment) -> dict[str, Data]:
-    """What Kueue and meshes read of the pods.
+    """Return the pod labels and annotations that Kueue and service meshes read.
 
     https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/
     """
@@ -249,7 +249,7 @@ def _metadata_for_others(job: Job, environment: Environment) -> dict[str, Data]:
 
 
 def _mesh(job: Job, environment: Environment) -> dict[str, Data]:
-    """Ranks talk to each other directly: a sidecar breaks NCCL and keeps finished pods alive.
+    """Return what keeps mesh sidecars out: they break NCCL and keep finished pods alive.
 
     Current Istio reads the label, older ones the annotation (kubeflow/manifests#2798).
     """
@@ -301,7 +301,7 @@ def _of_the_runtime(job: Job, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _of_trackers(job: Job, name: str) -> dict[str, str]:
-    """What trackers read by themselves, so that the script need not know of it.
+    """Return variables that experiment trackers read themselves, without help of the script.
 
     https://docs.wandb.ai/guides/track/environment-variables
     https://mlflow.org/docs/latest/api_reference/python_api/mlflow.environment_variables.html
@@ -421,7 +421,7 @@ def _config_keys(paths: Collection[str]) -> dict[str, str]:
 
 
 def _metrics_ports(job: Job) -> list[Data]:
-    """Each process has its own, so that no sample of one hides another's."""
+    """Return one port per process, so that no sample of one hides another's."""
     if job.metrics is None:
         return []
     return [

@@ -1,6 +1,6 @@
-"""A job in one spelling: what is a default anyway is left out, and of two forms one is taken.
+"""The canonical form of a job: defaults are left out, and of equivalent spellings one is used.
 
-Two specs that differ in nothing else are one run, under one name and with the same bytes.
+Two specs that differ in nothing else are the same run, with the same name and the same bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trainwright.objects.pods.launchers import LAUNCHERS, NUMBER, SWITCH, TEXT, 
 
 _LOGS = "FallbackToLogsOnError"  # of the chart, for the container that trains
 _MODE = "0644"  # https://kubernetes.io/docs/concepts/configuration/configmap/
-# Switches of volume sources that are off where nothing is said.
+# Switches of volume sources that are off by default.
 _OFF = {"configMap": "optional", "secret": "optional", "nfs": "readOnly"}
 _OFF |= {"persistentVolumeClaim": "readOnly"}
 _SIDECAR = {"restartPolicy": "Always"}
@@ -27,7 +27,7 @@ V = TypeVar("V")
 
 
 def canonical(job: Job) -> Job:
-    """The job in one spelling; the same object where it is written so."""
+    """Return the job in its canonical form; the same object if it is written like that."""
     return _with(
         job,
         {
@@ -124,7 +124,7 @@ _DISK = ("ephemeral_storage", "request_ephemeral_storage", "limit_ephemeral_stor
 
 
 def _halves(both: str, request: str, limit: str) -> tuple[str, str, str]:
-    """The three spellings of a request and a limit, of which that of both comes first."""
+    """Return `both`, `request` and `limit`, with `both` in place of a request where possible."""
     most = limit or both
     if not request:
         return both, "", limit

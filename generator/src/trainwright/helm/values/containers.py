@@ -71,7 +71,8 @@ def security(declared: Security) -> dict[str, Data]:
 def rights(declared: Security) -> dict[str, Data]:
     """Return the fields of a container's security context that a pod's does not have."""
     added = list(declared.capabilities)
-    # A privileged one has them all, and the API refuses one that may not gain rights.
+    # A privileged container has all capabilities, and the API refuses one that may not gain
+    # privileges.
     dropped = [] if declared.privileged else ["ALL"]
     switches = {
         "privileged": declared.privileged,

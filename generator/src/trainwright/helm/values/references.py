@@ -59,8 +59,8 @@ def problems(job: Job, environment: Environment, name: str) -> Iterator[Problem]
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A job with every reference replaced, but for those that `problems` reports, and the variables
-    of the downward API that it needs for them, with their fields.
+    """A job with every reference replaced, except for those that `problems` reports, and the
+    downward API variables that the replacements need, with their fields.
     """
 
     job: Job
@@ -111,7 +111,7 @@ def facts_of(job: Job, environment: Environment, name: str) -> dict[str, RunFact
 
 
 def _of_role(role: Job, name: str) -> dict[str, RunFact]:
-    """Where the pods of a role are found."""
+    """Return the facts by which the pods of a role are reached: hosts, URLs and port."""
     serving, own = TARGETS[role.target].serving, role.role
     if serving is None or own is None:
         return {}
@@ -291,5 +291,5 @@ def _below(at: Pointer, field: dataclasses.Field[object]) -> Pointer:
 
 
 def _key(item: Data, index: int) -> str | int:
-    """What people call an item of a tuple: by its name where they wrote a mapping."""
+    """Return an item's key in the spec: its name where people wrote a mapping, else its index."""
     return item.name if dataclasses.is_dataclass(item) and hasattr(item, "name") else index

@@ -1,4 +1,4 @@
-"""The roles of a job as values of the chart: in what each differs from the job."""
+"""The roles of a job as chart values: what is different in each from the job."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _Named: TypeAlias = Mapping[str, Mapping[str, Data]]
 
 
 def _made(values: Mapping[str, Data]) -> tuple[_Named, _Named]:
-    """What a ConfigMap and a Secret of the run have of a group of pods, by its key there."""
+    """Return what the run's ConfigMap and Secret hold for a group of pods, by key."""
     files = values.get("files", {}).values()
     kept = {file["key"]: {k: v for k, v in file.items() if k != "key"} for file in files}
     return kept, values.get("externalSecret", {})
@@ -121,7 +121,7 @@ def _defaults() -> Mapping[str, Data]:
 
 
 def probed(role: Role) -> dict[str, Data]:
-    """What tells the kubelet that a pod of a role serves, and its port."""
+    """Return the port of a role's pod, and the probes that tell the kubelet when it serves."""
     pod_values: dict[str, Data] = {"podLabels": {ROLE_LABEL: role.name}}
     if role.port is not None:
         pod_values["ports"] = [{"name": "serving", "containerPort": role.port, "protocol": "TCP"}]

@@ -19,7 +19,7 @@ _POD = re.compile(r"^(/roles/[^/]+)?/pods/\d+/")  # of those that train, or of a
 
 @dataclass(frozen=True, slots=True, order=True)
 class Difference:
-    """One value that differs. `path` has `*` for the number of a pod where it is so in each.
+    """One value that differs. `path` has `*` for the number of a pod if all pods differ alike.
 
     None stands for a value that is absent.
     """
@@ -90,7 +90,7 @@ def _everywhere(difference: Difference) -> Difference:
 
 
 def in_every_pod(path: Pointer) -> Pointer:
-    """A position in a pod as one in any of them."""
+    """Return a path in one pod as a path in any pod: with `*` for its number."""
     return Pointer(_POD.sub(r"\1/pods/*/", path, count=1))
 
 
@@ -105,7 +105,7 @@ def _canonical(annotation: str) -> str:
 
 
 def values(run: NormalForm) -> dict[Pointer, Data]:
-    """Every scalar of a normal form by its position; what is empty is not there."""
+    """Return every scalar of a normal form by its path; empty values are left out."""
     return _taken(run, Pointer())
 
 
@@ -152,7 +152,7 @@ def changed(before: NormalForm, after: NormalForm) -> list[Pointer]:
 
 
 def _differing(before: Data, after: Data, path: Pointer) -> Iterator[Difference]:
-    """Where two values differ. What is equal is not walked through: nearly all, in an import."""
+    """Yield where two values differ. Equal parts, nearly all in an import, are skipped."""
     if before == after:
         return
     alike = type(before) is type(after)
@@ -201,7 +201,7 @@ def _take_items(
     annotations = path.endswith("/annotations")
     for key, written in value.items():
         item = _canonical(written) if annotations and isinstance(written, str) else written
-        # An empty mapping says something where a key is what counts: `emptyDir: {}`, a flag.
+        # An empty mapping has a meaning where only its key counts: `emptyDir: {}`, a flag.
         if item in ({}, ()):
             values_by_path[path / str(key)] = True
         else:

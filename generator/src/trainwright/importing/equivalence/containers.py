@@ -15,7 +15,8 @@ from trainwright.objects.pods.mounted import shown
 from trainwright.objects.pods.pod import Configs, EnvVar, Mount, Pod
 from trainwright.objects.pods.template import Container
 
-# Variables by which operators and launchers place a process; `programs` says what comes of them.
+# Variables by which operators and launchers set the rank and peers of a process; `programs` shows
+# their effect.
 _PLACING = frozenset(
     {
         "RANK",
@@ -52,9 +53,9 @@ def environment(pod: Pod) -> tuple[dict[str, str], dict[str, EnvVar]]:
     The pod's own name is none of the job's, even where its operator chooses it.
     """
     unresolved = {v.name: v for v in (*pod.unresolved, *_own_names(pod))}
-    # What refers to one of those finds it only from behind it, as `resolve` has it.
+    # A reference to one of those works only in a variable after it, as in `resolve`.
     _, resolved = pod.resolve({name: f"<{v.source}>" for name, v in unresolved.items()})
-    # A variable without text is one, which some programs tell from none at all.
+    # An empty variable is still set, which some programs tell from an unset one.
     plain = {
         name: resolved[name] or '""' for name in resolved.keys() - unresolved if not places(name)
     }
@@ -114,7 +115,7 @@ def normal(path: str, inside: str = "") -> str:
 
 
 def mounts(pod: Pod, configs: Configs) -> Iterator[tuple[str, dict[str, Data], Mount]]:
-    """Path, volume source and mount of everything but what `files` gives whole."""
+    """Yield path, volume source and mount of all mounts, except those that `files` covers."""
     for mount in pod.mounts:
         if mount.config not in configs:
             path = normal(mount.path)
@@ -128,8 +129,7 @@ def _joined(mount: Mount) -> Mount:
     return replace(mount, sub_path="")
 
 
-# Volumes that are made for each pod: what one container writes there, another finds only in the
-# same one.
+# Volumes that are made for each pod: containers share files only if they mount the same one.
 _OF_THE_POD = frozenset({"csi", "emptyDir", "ephemeral"})
 
 
@@ -146,7 +146,7 @@ def kept(pod: Pod) -> tuple[str, ...]:
 
 
 def shared(pod: Pod, volume: str, place: str) -> tuple[str, ...]:
-    """The other places of a volume that is made for the pod: a path, or a container's by name."""
+    """Return other mount paths of a volume made for the pod: plain, or after a container's name."""
     if not _OF_THE_POD & pod.volumes.get(volume, {}).keys():
         return ()
     places = {normal(mount.path) for mount in pod.mounts if mount.volume == volume}
@@ -196,7 +196,7 @@ def contents(pod: Pod, configs: Configs) -> Iterator[tuple[str, str | bytes]]:
 
 
 def modes(pod: Pod, configs: Configs) -> Iterator[tuple[str, str]]:
-    """The permissions of these files, in octal, where they are not those that files have anyhow."""
+    """Yield the octal permissions of these files where they differ from the default."""
     for path, _, mode in _mounted(pod, configs):
         if isinstance(mode, int) and mode != _MODE:
             yield path, f"{mode:04o}"
@@ -216,21 +216,21 @@ def _mounted(pod: Pod, configs: Configs) -> Iterator[tuple[str, str | bytes, Dat
 
 
 def security(own: Mapping[str, Data], theirs: Mapping[str, Data]) -> dict[str, Data]:
-    """Both security contexts in one: the container's wins where both speak."""
+    """Merge both security contexts: the container's wins where both set a field."""
     both: dict[str, Data] = {**theirs, **own}
     both["nonRoot"] = both.pop("runAsNonRoot", False) or bool(both.get("runAsUser"))
     both["allowPrivilegeEscalation"] = both.get("allowPrivilegeEscalation", True)
     return both
 
 
-# What holds without a field, which then changes nothing where it is written.
+# The defaults of fields: writing them changes nothing.
 _DEFAULTS: Mapping[str, tuple[Data, ...]] = {
     "dnsPolicy": ("ClusterFirst",),
     "enableServiceLinks": (True,),
     "hostUsers": (True,),
     "preemptionPolicy": ("PreemptLowerPriority",),
     "terminationMessagePath": ("/dev/termination-log",),
-    # They differ in a message alone: with FallbackToLogsOnError there is one more often.
+    # These differ only in the termination message: FallbackToLogsOnError has one more often.
     "terminationMessagePolicy": ("File", "FallbackToLogsOnError"),
 }
 _PROBE_DEFAULTS = {
@@ -243,7 +243,7 @@ _PROBE_DEFAULTS = {
 
 
 def rest(pod: Pod) -> dict[str, dict[str, Data]]:
-    """Fields of the pod and its container that no other part of a form has, but for defaults."""
+    """Return the pod's and container's fields that no other part of a form has; no defaults."""
     remaining = {where: beyond_defaults(fields) for where, fields in pod.rest.items()}
     if devices := mappings(remaining.get("container", {}).get("volumeDevices")):
         remaining["container"]["volumeDevices"] = {

@@ -1,4 +1,4 @@
-"""The normal form of a run: what manifests come to, whatever kind of workload they are.
+"""The normal form of a run: what its manifests amount to, whatever kind of workload they are.
 
 It is computed from the objects alone, through `operators`. Two runs with the same normal form
 train the same: as many processes with the same ranks, which start the same program with the same
@@ -29,9 +29,9 @@ from trainwright.objects.pods.pod import Pod as OperatedPod
 class Restart:
     """What happens when a pod fails: it is started anew `limit` times at most.
 
-    `together` is whether all pods are started anew with it, `final` the exit codes after which
-    none is ("1-127"). `keeps` are the paths of the pod's own volumes that a container finds as they
-    were when it is started again, and that a new pod has empty.
+    `together` is whether all pods are restarted with it, `final` the exit codes after which none is
+    ("1-127"). `keeps` are the paths of the pod's own volumes whose contents survive a restart of
+    the container, but which are empty in a new pod.
     """
 
     limit: int | Literal["unlimited"]
@@ -58,9 +58,9 @@ class Mount:
 class Pod:
     """One pod, under whatever name its operator gives it. The first pod is the one with rank 0.
 
-    `secrets` and `fields` are variables whose values the cluster has, by where it takes them.
-    `files` are those whose text is among the manifests, `modes` their permissions. `resources` are
-    in cores, bytes and pieces. `init` are the containers that run before, in order; `sidecars`
+    `secrets` and `fields` are variables whose values only the cluster has, with their sources.
+    `files` are those whose text is in the manifests, `modes` their permissions. `resources` are
+    in cores, bytes and counts. `init` are the containers that run before, in order; `sidecars`
     those that run alongside the training until it ends.
     """
 
@@ -104,10 +104,10 @@ class Role:
 class NormalForm:
     """A whole run. Of an elastic one only the first pod is known: the others come and go.
 
-    `pods` are those that train together, `roles` by name those that serve them and end with them.
-    `success` is which pods have to succeed. `labels` and `annotations` are those of the object.
-    `beside` are the objects that are there for the run, by kind and name; `own` are settings that
-    a single operator knows.
+    `pods` are those that train together; `roles`, by name, those that serve them and end with them.
+    `success` says which pods have to succeed. `labels` and `annotations` are those of the object.
+    `beside` are the objects that accompany the run, by kind and name; `own` are settings that
+    only one operator has.
     """
 
     nodes: int  # to start with
@@ -128,9 +128,10 @@ class NormalForm:
     own: Mapping[str, Data] = field(default_factory=dict)
 
 
-# What a workload's own operator reads, and so is already in the pods.
+# Objects that the workload's own operator reads, so that their effect is already in the pods.
 _PART_OF_THE_WORKLOAD = frozenset((SERVICE, *PODGROUPS, *RUNTIMES))
-# How pods say which group they start with or are placed with, which `gang` and the topology say.
+# Labels and annotations that name the group a pod starts or is placed with: `gang` and the topology
+# have that already.
 _MEMBERSHIP = frozenset(
     {
         "scheduling.k8s.io/group-name",
@@ -145,8 +146,8 @@ def normal_form(
 ) -> NormalForm:
     """The normal form of a workload and of what belongs to it, or of a sample of its pods.
 
-    `name` is a unique one, such as a rendered run's: it then stands for itself
-    wherever it is part of a text. Raises ManifestError when no operator makes pods of it.
+    `name` is a unique name, such as a rendered run's: "run" replaces it wherever a text contains
+    it. Raises ManifestError if no operator makes pods from the workload.
     """
     if name:
         manifests = tuple(
@@ -193,7 +194,7 @@ def of_workload(
 
 
 def _by_roles(workload: Workload) -> Workload:
-    """A workload whose pods find those that serve them by role and number, on every target."""
+    """Return a workload whose pods name those that serve them by role and number, on any target."""
     serving = workload.pods.where(workload.serving.__contains__)
     if not serving:
         return workload
@@ -238,7 +239,7 @@ def _role(workload: Workload, name: str, configs: Configs) -> Role:
 
 
 def every(workload: Workload) -> tuple[int, ...]:
-    """The numbers of the training pods that a normal form shows: of an elastic one the first."""
+    """Return the numbers of the training pods in a normal form: only the first if it is elastic."""
     return tuple(range(1 if workload.sizes else len(workload.training)))
 
 
@@ -264,7 +265,7 @@ def _renamed(data: Data, name: str) -> Data:
     return data.replace(name, "run") if isinstance(data, str) else data
 
 
-# What an operator says of a pod by its number; all else is its template's.
+# Fields that depend on a pod's number; all others come from its template.
 _BY_NUMBER = frozenset({"name", "hostname", "index", "declared", "before", "controller_labels"})
 _OF_TEMPLATE = tuple(f.name for f in fields(OperatedPod) if f.name not in _BY_NUMBER)
 
@@ -354,7 +355,7 @@ def _restart(pod: OperatedPod) -> Restart:
 
 
 def _ranges(codes: list[int]) -> str:
-    """Exit codes in few words: "1-127,137"."""
+    """Return exit codes as ranges: "1-127,137"."""
     ranges: list[list[int]] = []
     for code in codes:
         if ranges and code == ranges[-1][-1] + 1:

@@ -1,4 +1,4 @@
-"""What a pod starts, and the place that each of its processes finds."""
+"""What a pod starts, and the rank, world size and address of each of its processes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Process:
 class Program:
     """What the processes run, and what starts them: a launcher, the image itself, or nothing.
 
-    `options` are those of the launcher, but for where and with how many others it meets. `words`
-    are the program's arguments in front of its `flags`, or all where they cannot be told apart.
+    `options` are those of the launcher, except for the rendezvous and the number of processes.
+    `words` are the program's arguments before its `flags`, or all if they cannot be told apart.
     """
 
     launcher: str
@@ -42,7 +42,7 @@ class Program:
     unbuffered: bool = False
 
 
-# Options by which launchers find each other: the processes' places say the same.
+# Options by which launchers find each other: their effect is in each `Process`.
 _MEETING = frozenset(
     {
         "nnodes",
@@ -108,7 +108,7 @@ _ON_PATH = re.compile(r"(?:/usr(?:/local)?)?/s?bin/[^/]+|[^/]+")
 
 
 def _installed(word: str) -> tuple[str, ...]:
-    """Return the launcher where its folder says which of several installations it is of."""
+    """Return the launcher if its folder says which of several installations it belongs to."""
     return () if _ON_PATH.fullmatch(word) else (word,)
 
 

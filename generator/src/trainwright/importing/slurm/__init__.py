@@ -1,4 +1,4 @@
-"""Batch scripts of Slurm: the one step that trains, as an Indexed Job of as many pods as nodes.
+"""Slurm batch scripts: the one step that trains, as an Indexed Job with one pod per node.
 
 `#SBATCH` lines give the amounts, `srun` and torchrun the command, pyxis the image and its mounts.
 https://github.com/NVIDIA/pyxis
@@ -38,7 +38,7 @@ def is_script(raw: bytes) -> bool:
 
 
 def read(file: str, text: str, values: Mapping[str, str] | None = None) -> Source:
-    """Return the one training that a script starts, given values of variables that it lacks.
+    """Return the one training step that a script starts; `values` are of variables that it lacks.
 
     Raises ImportingError.
     """

@@ -1,4 +1,4 @@
-"""What each node of a batch script gives, and the variables of Slurm that follow from that."""
+"""What a batch script has on each node, and the Slurm variables that follow from that."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PORT = "29500"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAmounts:
-    """What each node gives: processes that srun starts there, GPUs, cores, memory."""
+    """The number of nodes, and what each has: processes that srun starts, GPUs, cores, memory."""
 
     nodes: int
     tasks: int  # per node
@@ -65,7 +65,7 @@ class NodeAmounts:
             "SLURM_NODEID": RANK,
             "SLURM_JOB_NAME": name,
             **dict.fromkeys(("SLURM_JOB_ID", "SLURM_JOBID"), name),
-            "RANDOM": _PORT,  # by which scripts choose one
+            "RANDOM": _PORT,  # by which scripts choose a port
             **dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_NODELIST"), HEAD),
         }
         if self.tasks == 1:
@@ -102,7 +102,7 @@ _UNITS = {"": "Mi", "K": "Ki", "M": "Mi", "G": "Gi", "T": "Ti"}
 
 
 def _memory(given: Mapping[str, Data], *, cpus: int, gpus: int) -> str:
-    """Memory per node as a quantity; empty for all of the node's, which 0 stands for."""
+    """Return the memory per node as a quantity; empty for all that the node has (0 in Slurm)."""
     for name, times in (("--mem", 1), ("--mem-per-cpu", cpus), ("--mem-per-gpu", gpus)):
         match = re.fullmatch(r"(\d+)([KMGT]?)[Bb]?", str(given.get(name, "")).upper())
         if match and int(match[1]) * times:
@@ -130,7 +130,7 @@ def of_step(
 ) -> NodeAmounts:
     """Return a step's amounts: those of srun's options, or one process if the script starts it.
 
-    Such a process is on the first node alone, unless it starts others.
+    Such a process runs on the first node only, unless it starts others.
     """
     if of_srun is None:
         return replace(amounts, tasks=1, nodes=amounts.nodes if starts_others else 1)
@@ -148,7 +148,7 @@ _RESOURCES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SlurmOutput:
-    """What commands print that scripts ask for the first node and for the number of nodes."""
+    """The output of commands that scripts run to find the first node or the number of nodes."""
 
     amounts: NodeAmounts
 
@@ -172,7 +172,7 @@ class SlurmOutput:
         return HEAD if asks else None
 
     def _echoed(self, words: tuple[str, ...], last: str) -> str | None:
-        """What a text is cut to: the first node, or digits of a job's number, for a port."""
+        """Return what a text is cut to: the first node, or digits of the job's ID, for a port."""
         if HEAD in words and last in ("head", "cut", "awk"):
             return HEAD
         return "0" if last in ("tail", "cut") else None

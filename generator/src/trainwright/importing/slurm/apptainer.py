@@ -28,7 +28,7 @@ _SWITCHES = """
 --no-umask --keep-privs --allow-setuid --compat --disable-cache --no-eval --userns,-u --no-https
 --silent,-s --quiet,-q --verbose,-v --debug,-d
 """.split()
-# The others say how a container is kept apart, which a pod is.
+# The other options say how a container is isolated, and a pod is isolated already.
 _WHY = {
     "--mount": "write it under volumes",
     "--env-file": "write its variables under env",
@@ -47,7 +47,7 @@ _WHY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InContainer:
-    """A program, the options of pyxis that give it the same image and mounts, and the others."""
+    """A program in a container, the pyxis options equal to its own, and those left out."""
 
     words: tuple[str, ...]
     given: Mapping[str, Data]
@@ -56,12 +56,12 @@ class InContainer:
 
 
 def is_container(words: tuple[str, ...]) -> bool:
-    """Whether a command starts another one in a container."""
+    """Whether a command starts another in a container."""
     return bool(words) and PurePosixPath(words[0]).name in _NAMES and "exec" in words
 
 
 def unpacked(words: tuple[str, ...], place: Location) -> InContainer:
-    """What a command starts in its container. Raises ImportingError for options of no meaning."""
+    """Return what a command starts in its container. Raise ImportingError for unknown options."""
     verb = words.index("exec")
     line = Line(words=words[verb:], place=place)
     given, rest = parse(line, 1, _parameters(), strict=True)

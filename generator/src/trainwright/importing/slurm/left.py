@@ -1,4 +1,4 @@
-"""What a batch script has that a job spec does not carry."""
+"""What is not imported of a batch script, and why."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def options(given: Mapping[str, Data], place: Location) -> Iterator[NotImported]
 
 
 def mounts(given: Mapping[str, Data], place: Location) -> Iterator[NotImported]:
-    """Mounts that name no folder of the nodes, such as a relative one."""
+    """Yield the mounts whose source is no folder of the nodes, such as a relative path."""
     for text in filter(None, str(given.get("--container-mounts", "")).split(",")):
         if not is_mount(text) and not _UNKNOWN.search(text):
             yield NotImported(
@@ -138,7 +138,7 @@ def _command(
 
 
 def _written(command: ShellCommand, step: Step) -> str:
-    """The file that a command writes, where the program has it among its arguments."""
+    """Return the file that a command writes if the program's arguments or variables name it."""
     path = command.writes
     texts = (*step.words, *step.environment.values())
     return path if path and not path.startswith("/dev/") and any(path in t for t in texts) else ""
@@ -161,7 +161,7 @@ _NAMES = re.compile(r"\$\{?(\w+)")
 
 
 def unknown_options(place: Location, texts: Sequence[str]) -> Iterator[NotImported]:
-    """Variables of the script that stand for options of srun."""
+    """Yield the variables of the script that stand for options of srun."""
     for text in texts:
         yield NotImported(
             field=shown("", text),
@@ -187,7 +187,7 @@ def unknown(place: Location, texts: Sequence[str]) -> Iterator[NotImported]:
 
 
 def launched_otherwise(step: Step, amounts: NodeAmounts, place: Location) -> Iterator[NotImported]:
-    """Tasks of srun that are no processes of the run, and nodes that start nothing."""
+    """Yield srun's tasks where they are no processes of the run, and nodes that start nothing."""
     name = PurePosixPath(step.words[0]).name
     if amounts.tasks > 1 and (is_launcher(step.words) or not PYTHON.fullmatch(step.words[0])):
         of_launcher = is_launcher(step.words)
@@ -274,7 +274,7 @@ def ran_by(runner: str, place: Location) -> Iterator[NotImported]:
 def not_for_pods(
     words: tuple[str, ...], amounts: NodeAmounts, place: Location
 ) -> Iterator[NotImported]:
-    """Programs that start others where pods cannot."""
+    """Yield a program that starts others in a way that does not work in pods."""
     name = PurePosixPath(words[0]).name
     why = ""
     if name in CONTAINERS:

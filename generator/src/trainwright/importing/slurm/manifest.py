@@ -1,4 +1,4 @@
-"""The Indexed Job that a batch script comes nearest to: a pod per node, which find each other."""
+"""The Indexed Job nearest to a batch script: one pod per node, and pods that find each other."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def is_of_the_image(name: str, value: str) -> bool:
 
 
 def is_of_the_command(value: str, step: Step) -> bool:
-    """Whether a variable is a part of the command, in several words."""
+    """Whether a variable's value is several words of the command."""
     words = value.split()
     command = " ".join(" ".join((*step.command.words, *step.words)).split())
     return len(words) > 1 and " ".join(words) in command
@@ -146,12 +146,12 @@ def _mounts(text: str) -> tuple[list[Data], list[Data]]:
 
 
 def is_mount(text: str) -> bool:
-    """Whether it names a folder of the nodes and one of the container."""
+    """Whether a text is a mount of a folder of the nodes: an absolute path, without variables."""
     return text.startswith("/") and "$" not in text and "`" not in text
 
 
 def called(pointer: str) -> str:
-    """What people wrote for a part of the manifest."""
+    """Return the Slurm option that people wrote for a field of the manifest, else the pointer."""
     names = {
         "/spec/activeDeadlineSeconds": "--time",
         "/spec/backoffLimit": "--requeue",

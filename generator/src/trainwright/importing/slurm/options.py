@@ -1,4 +1,4 @@
-"""Options of sbatch and srun: what they are, and those that were given.
+"""Options of sbatch and srun: which there are, and which were given.
 
 https://slurm.schedmd.com/sbatch.html, https://slurm.schedmd.com/srun.html
 """
@@ -27,7 +27,7 @@ _READ = """
 --array,-a --signal --export
 """.split()
 READ_SWITCHES = ["--requeue", "--no-requeue", "--exclusive"]
-# Others by what leaving them means.
+# Options that do not decide what is imported; the report says what is lost without them.
 _WATCHED = """
 --output,-o --error,-e --mail-user --mail-type --open-mode --comment --input,-i --profile
 --account,-A --qos,-q --wckey --reservation --begin --deadline --nice --priority --licenses,-L
@@ -96,7 +96,7 @@ def _split(header: str) -> list[str]:
 
 
 def options(place: Location, command: str, words: Sequence[str]) -> SlurmOptions:
-    """The options in front of a program. Those of plug-ins of a site are kept by their names."""
+    """Return the options before a program. Those of a site's plug-ins are kept by their names."""
     option_words: list[str] = []
     of_site: dict[str, Data] = {}
     at = 0

@@ -37,9 +37,9 @@ _SHELL_OPTION = re.compile(r"-[abd-z]*c[a-z]*")
 class Step:
     """The program that a command of the script starts, without the wrappers in front of it.
 
-    `given` are options of srun, pyxis and Apptainer in front of it, `inside` the other commands of
-    the shell that srun starts, `runner` the manager of an environment, `unknown` words that stand
-    for options and have no value.
+    `given` are the options of srun, pyxis and Apptainer in front of it, `inside` the other commands
+    of the shell that srun starts, `runner` an environment manager such as `uv run`, `unknown`
+    variables that stand for options and whose values are not known.
     """
 
     command: ShellCommand
@@ -129,9 +129,9 @@ def training_step(steps: Sequence[Step], place: Location, file: str) -> Step:
 
 
 def _most_likely(steps: Sequence[Step]) -> list[Step]:
-    """The steps of the first of these groups that has any.
+    """Return the steps that most likely train: the first group below that has any.
 
-    Those in the background serve the others, and those in a branch may not be run.
+    Steps in the background serve the others, and steps in a branch may not be run.
     """
     of_srun = [step for step in steps if step.is_of_srun and not _trains_nothing(step)]
     groups = (
@@ -200,7 +200,7 @@ def _is_program(words: tuple[str, ...]) -> bool:
 
 
 def _may_train(step: Step) -> bool:
-    """Whether a command may be a program: none that prints, prepares or sets up."""
+    """Whether a command may train: it does not only print, prepare or set up something."""
     name = name_of(step.command)
     never_training = HARMLESS | PREPARING
     return bool(name) and name not in never_training and not sets_up(step.words) and "$" not in name

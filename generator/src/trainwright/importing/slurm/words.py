@@ -10,7 +10,7 @@ PYTHON = re.compile(r"(?:.*/)?python(?:\d(?:\.\d+)?)?")
 LAUNCHERS = frozenset(
     "torchrun accelerate deepspeed composer mpirun mpiexec mpiexec.hydra horovodrun".split()
 )
-# Modules of Python, and words, by which one command starts the processes of a node.
+# Python modules and other words that show that one command starts all processes of a node.
 STARTS_PROCESSES = frozenset(
     {
         "torch.distributed.run",
@@ -34,9 +34,9 @@ HARMLESS = frozenset(
     "stat tail tee test time touch tput tr trap true type ulimit umask uname uniq unset wait wc "
     "which whoami declare readonly typeset let ibstat ibv_devinfo topo numactl".split()
 )
-# What makes the programs of a cluster available, which an image brings.
+# Commands that make a cluster's programs available; in pods the image has them.
 OF_THE_IMAGE = frozenset({"module", "ml", "source", ".", "conda", "mamba", "micromamba", "spack"})
-# Commands that get something ready for a program, and are none themselves.
+# Commands that prepare something for a program, and train nothing themselves.
 PREPARING = (
     frozenset(
         "apt apt-get aws chmod chown cp curl docker dvc enroot eval find git gsutil hf "
@@ -72,14 +72,14 @@ def sets_up(words: Sequence[str]) -> bool:
 
 
 def sourced(words: Sequence[str]) -> str:
-    """The file that a script takes variables of its own from; empty for what sets programs up."""
+    """Return the file that a script sources, or "" if there is none or it sets up programs."""
     if words[:1] not in (("source",), (".",), ["source"], ["."]) or len(words) < 2:
         return ""
     return "" if _SETS_UP_ENVIRONMENT.search(words[1].lower()) else words[1]
 
 
 def is_check(words: Sequence[str]) -> bool:
-    """Whether a command of Python only prints what there is."""
+    """Whether a Python command only prints information, such as versions."""
     if not words or not PYTHON.fullmatch(words[0]):
         return False
     rest = [word for word in words[1:] if word != "-u"]

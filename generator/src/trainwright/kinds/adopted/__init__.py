@@ -1,7 +1,7 @@
-"""What goes on as the object that it was before its job: of any kind that trains, and as it is.
+"""Adopted objects: runs that go on as the objects they were before their job, of any training kind.
 
-No chart renders it, so that it is nothing that a job can become. Most of these kinds are none of
-ours: what is known of them is what it takes to find them in a cluster, and to suspend them.
+No chart renders them, so no job can become one. Most of these kinds are not our own: all that is
+known of them is what it takes to find them in a cluster, and to suspend them.
 """
 
 from __future__ import annotations

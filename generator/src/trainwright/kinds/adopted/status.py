@@ -67,7 +67,7 @@ def _words(status: Mapping[str, Data]) -> Iterator[str]:
 
 
 def _deployed(status: Mapping[str, Data]) -> bool:
-    """Whether nothing follows: KubeRay tries a job again whose deployment has not ended.
+    """Whether the status is final: KubeRay retries a job whose deployment has not ended.
 
     https://docs.ray.io/en/latest/cluster/kubernetes/getting-started/rayjob-quick-start.html
     """

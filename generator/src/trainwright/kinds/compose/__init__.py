@@ -7,5 +7,5 @@ KIND = Kind(
     package=__name__,
     api_version="compose-spec",
     kind="Compose",
-    aliases=(GroupKind("", ""),),  # as Docker reads it, a file says nothing of its kind
+    aliases=(GroupKind("", ""),),  # files that Docker reads do not state a kind
 )

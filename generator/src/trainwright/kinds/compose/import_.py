@@ -98,7 +98,7 @@ def _refuse_others(part: SourceObject, name: str, waits: Mapping[str, Mapping[st
 def _refuse_addresses(
     part: SourceObject, together: Sequence[str], written: Mapping[str, Data]
 ) -> None:
-    """Raise ImportingError for services that name one which would be a job of its own."""
+    """Raise ImportingError if a service has the address of one that would be a job of its own."""
     apart = {str(other) for other in written} - {*together}
     for name in together:
         body = {key: value for key, value in mapping(written[name]).items() if key != "image"}

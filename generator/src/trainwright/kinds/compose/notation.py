@@ -20,12 +20,12 @@ def plain(text: str) -> str:
 
 
 def literal(text: str) -> str:
-    """The same in the notation of `expand`, for which it holds no references."""
+    """Return `plain` text with each `$` doubled, so that `expand` finds no references in it."""
     return plain(text).replace("$", "$$")
 
 
 def asked(value: str) -> str:
-    """The first variable that a value takes from the shell, or nothing."""
+    """Return the first variable that a value takes from the shell, or "" if it takes none."""
     names = (m.group(1) or m.group(2) for m in _INTERPOLATION.finditer(value))
     return next((name for name in names if name), "")
 
@@ -43,7 +43,7 @@ def pairs(written: Data) -> dict[str, str]:
 
 
 def dependencies(written: Data) -> dict[str, str]:
-    """What a service waits for, by the service: a list of names, or a mapping of conditions."""
+    """Return the condition that is awaited of each service, from a list of names or a mapping."""
     if isinstance(written, Mapping):
         return {
             str(name): str(mapping(said).get("condition", _STARTED))

@@ -61,7 +61,7 @@ def _serving(role: Job, environment: Environment) -> dict[str, Data]:
 
 
 def _services(role: Job) -> tuple[str, ...]:
-    """What the services of a role are called, which are the host names of their containers."""
+    """Return the names of a role's services, which are also the host names of their containers."""
     assert role.role is not None
     return tuple(f"{role.role.name}-{index}" for index in range(role.nodes))
 
@@ -169,7 +169,7 @@ def _unsupported_devices(job: Job) -> Iterator[Unsupported]:
 
 
 def _too_many_devices(job: Job) -> Iterator[Unsupported]:
-    """Refuses more GPUs of all containers together than the one machine has."""
+    """Refuse a job whose containers ask for more GPUs together than the one machine has."""
     groups = [group for group in (job, *job.roles) if group.resources.gpu and group.pool]
     has = max((g.pool.gpus_per_node or 0 for g in groups if g.pool), default=0)
     total = sum(group.nodes * group.resources.gpu for group in groups)

@@ -23,7 +23,7 @@ _MUTABLE_RESOURCES = (1, 36)  # since when MutablePodResourcesForSuspendedJobs i
 
 
 def _mutable_resources(difference: Difference) -> bool:
-    """Assumed where the version of the cluster is not known."""
+    """Whether a suspended Job's resources can be edited; assumed if the version is not known."""
     environment = difference.edit.environment
     parts = environment.kubernetes_version.split(".") if environment else []
     version = tuple(int(part) for part in parts[:2] if part.isdigit())

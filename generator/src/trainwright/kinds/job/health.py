@@ -1,4 +1,4 @@
-"""What the states of a Job mean to Argo CD (Lua) and to Flux (CEL)."""
+"""Health checks of Jobs for Argo CD (Lua) and Flux (CEL)."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         "command": indexed.command(job, address),
         **indexed.variables(job, address),
         "restartPolicy": command.restart_policy(job),
-        # The limit counts pods: when one is lost all the others fail with it. There is none per
-        # index, or the others would wait for the one that is given up.
+        # The limit counts failed pods, and when one is lost all others fail with it. There is no
+        # limit per index, or the other pods would wait for one that is given up.
         "runPolicy": indexed.run_policy(job, environment, job.retries * job.nodes),
         **queueing.pod_group(job, environment, name),
     }

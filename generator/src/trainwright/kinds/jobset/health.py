@@ -1,4 +1,4 @@
-"""What the states of a JobSet mean to Argo CD (Lua) and to Flux (CEL)."""
+"""Health checks of JobSets for Argo CD (Lua) and Flux (CEL)."""
 
 from __future__ import annotations
 

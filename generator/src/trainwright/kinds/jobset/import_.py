@@ -1,4 +1,4 @@
-"""JobSets of a group of pods that trains, and of others that serve it."""
+"""Import of JobSets: one group of pods that trains, and others that serve it."""
 
 from __future__ import annotations
 

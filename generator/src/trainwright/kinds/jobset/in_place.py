@@ -43,17 +43,17 @@ def is_on(job: Job, environment: Environment) -> bool:
 
 
 def exit_codes(job: Job) -> dict[str, Data]:
-    """After which exit codes of the training all containers start again where they are.
+    """Return the exit codes of the training after which all containers restart where they are.
 
-    After others the pod fails: its Job ends with the run, or makes a new pod, for which the others
-    restart as well.
+    After any other code the pod fails: its Job then ends the run, or makes a new pod, for which
+    the other pods restart as well.
     """
     elsewhere = PERMANENT | _BAD_NODE if command.restart_policy(job) == "ExitCode" else ()
     return {"operator": "NotIn", "values": [0, *sorted(elsewhere)]}
 
 
 def prepared(job: Job, environment: Environment) -> Job:
-    """The job with the agent as its last sidecar, which alone can read a token."""
+    """Return the job with the agent as its last sidecar, the only container with a token."""
     if not is_on(job, environment):
         return job
     options = environment.targets[job.target]
@@ -66,7 +66,7 @@ def prepared(job: Job, environment: Environment) -> Job:
     )
 
 
-# What a pod with a token has, but in no container beside the agent's.
+# What Kubernetes mounts into pods with a token, but here only into the agent's container.
 _TOKEN = [
     {"serviceAccountToken": {"path": "token", "expirationSeconds": 3607}},
     {
@@ -124,7 +124,7 @@ def _field(path: str) -> ValueFrom:
 
 
 def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
-    """A cluster whose kubelets restart no pod as a whole, and an agent that reaches nothing."""
+    """Refuse a cluster that cannot restart pods in place, and an agent without network."""
     if not is_on(job, environment):
         return
     if job.network == "isolated":
@@ -145,12 +145,15 @@ def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
 
 
 def _has_own(job: Job) -> bool:
-    """Whether a job has an account of its own, by name or one that comes with the run."""
+    """Whether a job names a service account, or brings one with the run."""
     return bool(job.service_account or job.create_service_account)
 
 
 def _account(options: TargetOptions) -> str:
-    """As in JobSet's own example, site/static/examples/in-place-restart/service-account.yaml."""
+    """Return the agent's service account, by default that of JobSet's own example.
+
+    See site/static/examples/in-place-restart/service-account.yaml.
+    """
     return options.restart_account or "jobset-in-place-restart"
 
 

@@ -74,7 +74,7 @@ class _Job:
 
     @property
     def sizes(self) -> tuple[int, int] | None:
-        """The fewest and the most workers of an elastic job, each filled from the other."""
+        """The fewest and the most workers of an elastic job, where each defaults to the other."""
         if self.elastic is None:
             return None
         workers = self.replicas.get(_WORKER, 0)
@@ -162,7 +162,7 @@ def _of_role(job: _Job, role: str, count: int) -> PodGroup:
 
 
 def _labels(job: _Job, role: str, index: int) -> Iterator[tuple[str, str]]:
-    """By which the operator's own services select pods."""
+    """Yield the labels by which the operator's own Services select pods."""
     yield f"{_DOMAIN}operator-name", "pytorchjob-controller"
     yield f"{_DOMAIN}job-name", job.name
     yield f"{_DOMAIN}replica-type", role.lower()
@@ -172,7 +172,7 @@ def _labels(job: _Job, role: str, index: int) -> Iterator[tuple[str, str]]:
 
 
 def _injected(job: _Job, role: str, index: int) -> Iterator[EnvVar]:
-    """What is appended to the container's own entries, so that it wins over them."""
+    """Yield the variables that are appended to the container's own, and so override them."""
     yield EnvVar("PYTHONUNBUFFERED", "1")
     if _MASTER in job.replicas:
         yield from _of_master(job, index + 1 if role == _WORKER else index)

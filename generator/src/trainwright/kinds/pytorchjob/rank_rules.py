@@ -1,4 +1,4 @@
-"""PyTorchJob v1: what the webhook lets through, and which ranks follow."""
+"""PyTorchJob v1: mistakes that the webhook lets through, and what they mean for the ranks."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def rank_hidden_by_probe(subject: Subject) -> Iterator[Hit]:
     for _, container in trainers(subject) if subject.pods > 1 else ():
         for name in ("readinessProbe", "startupProbe"):
             probe = mapping(container.body.get(name))
-            # One of a port succeeds as soon as rank 0 listens there for the others.
+            # A probe of a port succeeds as soon as rank 0 listens there for the others.
             if probe and "tcpSocket" not in probe:
                 message = f"{name} keeps the pod out of its Service until it succeeds"
                 yield Hit(Pointer(container.pointer) / name, message, Pointer.of(name))

@@ -20,7 +20,7 @@ REPLICAS = "/spec/pytorchReplicaSpecs"
 
 
 def replicas(subject: Subject) -> Mapping[str, Data]:
-    """The replica specs by role, whatever they are."""
+    """Return the replica specs by role, of whatever type they are."""
     return mapping(subject.spec.get("pytorchReplicaSpecs"))
 
 
@@ -36,7 +36,7 @@ def has(subject: Subject, role: str) -> bool:
 
 
 def elastic(subject: Subject) -> Mapping[str, Data] | None:
-    """The elastic policy, if there is one."""
+    """Return the elastic policy, or None if there is none."""
     policy = subject.spec.get("elasticPolicy")
     return policy if isinstance(policy, dict) else None
 
@@ -57,7 +57,7 @@ def trainer(template: PodTemplate) -> Container | None:
 
 
 def trainers(subject: Subject) -> list[tuple[PodTemplate, Container]]:
-    """Each pod template with the container that the operator looks at, where it has one."""
+    """Return each pod template with the operator's container, if it has one."""
     pairs = ((template, trainer(template)) for template in subject.templates)
     return [(template, container) for template, container in pairs if container]
 

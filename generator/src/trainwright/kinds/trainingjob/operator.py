@@ -111,7 +111,7 @@ def _for_the_agent(spec: Mapping[str, Data]) -> tuple[EnvVar, ...]:
 def _by_the_agent(
     job: str, container: Container, index: int, size: int
 ) -> tuple[tuple[EnvVar, ...], ...]:
-    """What `python -m lattice.run` sets for each process, when the pods join in their order."""
+    """Return what `python -m lattice.run` sets for each process, if the pods join in order."""
     own = container.variables
     written = own.get("LATTICE_NPROC_PER_NODE", "1")
     procs = int(written) if written.isdigit() and len(written) <= _MOST_DIGITS else 1

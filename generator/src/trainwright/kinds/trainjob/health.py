@@ -1,4 +1,4 @@
-"""What the states of a TrainJob mean to Argo CD (Lua) and to Flux (CEL)."""
+"""Health checks of TrainJobs for Argo CD (Lua) and Flux (CEL)."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
 
 
 def _ignored(runtime: str, job_set: Mapping[str, Data]) -> Iterator[Reason]:
-    """What Trainer does not read where its runtime marks no group of pods as the trainer.
+    """Yield what Trainer ignores if the runtime marks no group of pods as the trainer.
 
     https://github.com/kubeflow/trainer/blob/v2.3.0/pkg/runtime/framework/plugins/jobset/builder.go
     """
@@ -95,7 +95,7 @@ def _refuse_mpi(part: SourceObject, name: str, spec: Mapping[str, Data]) -> None
 
 
 def bare(kind: str, name: str) -> Manifest:
-    """A runtime that adds nothing of its own, not even an image."""
+    """Return a runtime that adds nothing of its own, not even an image."""
     pod = {"template": {"spec": {"containers": [{"name": "node"}]}}}
     group = {
         "name": _TRAINER,

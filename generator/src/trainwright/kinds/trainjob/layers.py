@@ -1,4 +1,4 @@
-"""The pods of a runtime, and what a TrainJob lays over them."""
+"""The pods of a runtime, and what a TrainJob overrides in them."""
 
 from __future__ import annotations
 
@@ -105,9 +105,9 @@ def _is_old(trainjob: Mapping[str, Data]) -> bool:
 
 
 def _by_name(below: Mapping[str, Data], above: Mapping[str, Data]) -> dict[str, Data]:
-    """Resources of a TrainJob over those of its runtime: since 2.3 name by name.
+    """Return a TrainJob's resources merged over its runtime's, name by name as since 2.3.
 
-    2.2 replaces them as its predecessors do, and is written like 2.3.
+    2.2 still replaces them all, as its predecessors do, but its TrainJobs are written like 2.3's.
     """
     amounts = {k: {**mapping(below.get(k)), **mapping(above.get(k))} for k in _AMOUNTS}
     return {**below, **above, **amounts}

@@ -56,7 +56,10 @@ def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Wo
 
 
 def _gang(runtime: Mapping[str, Data], pods: int) -> Gang | None:
-    """All pods; Volcano's queue is an annotation of what the runtime makes."""
+    """Return the gang of all pods, or None without a podGroupPolicy.
+
+    Volcano's queue is an annotation in the runtime's template.
+    """
     if not runtime.get("podGroupPolicy"):
         return None
     annotations = mapping(dig(runtime, "template", "metadata", "annotations"))
@@ -77,7 +80,7 @@ def _runtime(manifest: Manifest, together: Sequence[Manifest]) -> Manifest:
 def _replicated(
     name: str, train_job: Mapping[str, Data], runtime: Mapping[str, Data], group: ReplicatedJob
 ) -> dict[str, Data]:
-    """One replicated Job of the runtime with everything that the TrainJob lays over it."""
+    """Return one replicated Job of the runtime with everything that the TrainJob overrides."""
     job = dict(group.spec)
     template = patched(group.template.body, train_job, group.name)
     if step_of(group.group) == TRAINER:

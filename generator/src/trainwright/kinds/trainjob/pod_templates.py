@@ -39,8 +39,8 @@ def _runtime(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
 def _trainjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
     """Yield the pod templates of a TrainJob: its runtime's, if known, with the job's own values.
 
-    What the job says itself is in one place, so that is where all of it points; other groups of
-    pods are where the runtime has them.
+    All that the TrainJob itself sets has one pointer, the place where it does so. Other groups of
+    pods have their pointers in the runtime.
     """
     spec = manifest.spec
     runtime = around.named(*runtime_of(manifest), manifest.namespace)
@@ -81,7 +81,7 @@ def _runtime_pods(runtime: Manifest | None) -> Iterator[tuple[str, PodTemplate]]
 
 
 def _running(template: Mapping[str, Data], trainjob: Mapping[str, Data]) -> dict[str, Data]:
-    """The pod template with what the job runs in its container `node`."""
+    """Return the pod template with what the job runs in the container `node`."""
     spec = mapping(template.get("spec"))
     containers = [
         trained(container, trainjob) if container.get("name") == _NODE else container

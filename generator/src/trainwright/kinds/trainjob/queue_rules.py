@@ -15,7 +15,10 @@ from trainwright.rule_model.subject import Hit, Subject
 
 @warning("TW605", spec=Pointer("/annotations"))
 def queued_patches_need_server_side_apply(subject: Subject) -> Iterator[Hit]:
-    """Flux always applies on the server's side; an Application's own options are not known."""
+    """Yield a TrainJob in a queue that Argo CD would apply on the client's side.
+
+    Flux always uses server-side apply. Of Applications only those among the objects are known.
+    """
     if QUEUE_LABEL not in subject.labels or not sequence(subject.spec.get("runtimePatches")):
         return
     applied = "ServerSideApply=true"

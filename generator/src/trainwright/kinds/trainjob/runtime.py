@@ -1,4 +1,4 @@
-"""Which runtime a TrainJob refers to, and what it changes in its pods."""
+"""The runtime that a TrainJob refers to, and what the TrainJob changes in its pods."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def references(trainjob: Manifest) -> tuple[Reference, ...]:
 
 
 def patches(trainjob: Mapping[str, Data]) -> Iterator[tuple[str, str, Mapping[str, Data]]]:
-    """What a TrainJob changes in its runtime's pods: pointer, replicated job ("" for all), pod.
+    """Yield each change to the runtime's pods: pointer, replicated job ("" for all), pod.
 
     Each minor version of Kubeflow Trainer spells it in its own way: podSpecOverrides (2.0),
     podTemplateOverrides (2.1), runtimePatches (2.2).

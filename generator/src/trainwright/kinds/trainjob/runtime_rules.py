@@ -146,7 +146,7 @@ def unknown_runtime(subject: Subject) -> Iterator[Hit]:
 
 
 def _brings_runtimes(subject: Subject) -> bool:
-    """Whether the namespace's runtimes are among the objects, so that one can be missing."""
+    """Whether the namespace's runtimes are among the objects, so that others do not exist."""
     namespace = subject.manifest.namespace
     runtimes = subject.around.by_kind.get(TRAININGRUNTIME, ())
     return subject.job is not None or any(r.namespace == namespace for r in runtimes)

@@ -18,7 +18,7 @@ from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.upstream import table
 
 _EVERY = frozenset(range(4))
-# The minors of Kubeflow Trainer 2 that know a field; those not named are known to all of them.
+# The minor versions of Kubeflow Trainer 2 that know each field; all know the fields not listed.
 _MINORS = {
     str(row.value): frozenset(minor for minor in _EVERY if row.holds(f"2.{minor}"))
     for name, row in table().items()
@@ -39,7 +39,7 @@ def _fields_with_minors(subject: Subject) -> list[str]:
 
 
 def minors(subject: Subject) -> frozenset[int]:
-    """The minors that the object can be for: the environment's, else those that know its fields."""
+    """Return the minors the object can be for: the environment's, else all with its fields."""
     installed = installed_minor(subject.environment)
     if installed is not None:
         return frozenset({installed})
@@ -84,14 +84,14 @@ def runtime(subject: Subject) -> Manifest | None:
     return subject.around.named(*runtime_of(subject.manifest), subject.manifest.namespace)
 
 
-# What the runtimes of other frameworks than PyTorch are called, upstream and by most.
+# Words in the names of runtimes for frameworks other than PyTorch, upstream and elsewhere.
 _OTHER_FRAMEWORKS = frozenset({"mpi", "deepspeed", "mlx", "flux", "jax", "xgboost", "horovod"})
 
 
 def _by_torch(subject: Subject) -> bool:
-    """Whether Trainer tells the ranks their places by PET_*, which it does for torch alone.
+    """Whether Trainer numbers the ranks with PET_* variables, as it does for torch only.
 
-    A runtime that is not among the objects is one for torch, unless its name says otherwise.
+    A runtime that is not among the objects counts as one for torch, unless its name says otherwise.
     """
     manifest = runtime(subject)
     if manifest is not None:

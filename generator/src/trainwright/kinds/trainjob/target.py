@@ -37,7 +37,7 @@ def _minor(job: Job, environment: Environment) -> int:
 
 
 def _version(job: Job, environment: Environment) -> str:
-    """The minor version: the releases of one have the same API."""
+    """Return the minor version, as all releases of one have the same API."""
     return f"2.{_minor(job, environment)}"
 
 
@@ -50,7 +50,7 @@ def _companions(environment: Environment) -> tuple[GroupKind, ...]:
 
 
 def _lent(job: Job, environment: Environment) -> bool:
-    """Whether the pods are those of a runtime of the cluster."""
+    """Whether the pods are those of a runtime in the cluster, not of the run's own."""
     return bool(_runtime(job, environment))
 
 
@@ -144,12 +144,12 @@ def _not_overridable(job: Job, environment: Environment, minor: int) -> Iterator
         )
 
 
-# What a TrainJob says of the container of its runtime, over whatever that says.
+# Fields of the runtime's container that a TrainJob always overrides.
 _SAID_BY_TRAINER = ("image", "command", "args", "env", "resources")
 
 
 def _not_patchable(job: Job, environment: Environment) -> Iterator[Unsupported]:
-    """What of a patch the TrainJob would undo, or cannot do in a runtime that is not its own."""
+    """Yield what the TrainJob overrides in a patch, or cannot do in a runtime of the cluster."""
     for at, item in _container_patches(job):
         for key in (key for key in _SAID_BY_TRAINER if key in item):
             yield Unsupported(

@@ -1,6 +1,6 @@
-"""The pod that an operator builds of a template: what is written, and what is added to it.
+"""The pod that an operator builds from a template: what is written, and what is added to it.
 
-Templates may be malformed in any way; what has another type than it should is not there.
+Templates may be malformed in any way; a value of the wrong type counts as absent.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def pod(
     )
 
 
-_OWN_SCHEDULER = "default-scheduler"  # as the API server writes it where nothing is said
+_OWN_SCHEDULER = "default-scheduler"  # the API server's default
 _PLACEMENT: Mapping[str, Callable[[Data], Data]] = {
     "nodeSelector": texts,
     "tolerations": mappings,
@@ -80,7 +80,7 @@ _PLACEMENT: Mapping[str, Callable[[Data], Data]] = {
     "runtimeClassName": text,
     "schedulerName": text,
 }
-# What the other fields of a `Pod` say, by where it stands; the rest is kept as it is written.
+# Fields of a pod's spec that other fields of `Pod` hold; the rest is kept as it is written.
 _POD_FIELDS = frozenset(
     {
         *_PLACEMENT,
@@ -158,7 +158,7 @@ def ports(container: Container) -> tuple[Port, ...]:
 
 
 def variables(container: Container, fields: Mapping[str, str]) -> tuple[EnvVar, ...]:
-    """The entries of a container's env; `fields` of the downward API are known."""
+    """Return the entries of a container's env; `fields` are known values of the downward API."""
     return tuple(_variable(entry, fields) for entry in container.env)
 
 
@@ -174,7 +174,7 @@ def variables_with(
 
 
 def _field(variable: EnvVar) -> str:
-    """The field of the pod that a variable is; empty of any other."""
+    """Return the field of the pod that a variable is taken from; empty for any other variable."""
     return text(dig(variable.origin, "fieldRef", "fieldPath"))
 
 

@@ -1,7 +1,7 @@
 """How the code of a job reaches its pods: a commit is fetched, or an image is mounted.
 
 git-sync checks one commit out and ends. It needs no shell, runs as a user of its own, and verifies
-the hosts that it meets over SSH. https://github.com/kubernetes/git-sync
+the hosts it connects to over SSH. https://github.com/kubernetes/git-sync
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _RETRIES = 5
 
 
 def git_sync(job: Job, environment: Environment) -> str:
-    """The image that fetches a job's code; empty where nothing is fetched."""
+    """Return the image that fetches a job's code; empty if nothing is fetched."""
     return (environment.git_sync or GIT_SYNC) if job.code and job.code.git else ""
 
 
 def mounted(job: Job, environment: Environment) -> Job:
     """Return the job with its code as a volume, which for git a first init container fetches.
 
-    What starts in the pods starts in the code, unless the job says where.
+    The pods' working directory is that of the code, unless the job sets another.
     """
     code = job.code
     if code is None:

@@ -1,4 +1,4 @@
-"""The command line of the training container, written and read: who starts what, and how."""
+"""The command line of the training container, written and read: which launcher starts what."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _SHORT = {
 
 @dataclass(frozen=True, slots=True)
 class MeetingPlace:
-    """Where the nodes of a run meet, and the rank of each, in words of a command line."""
+    """Where the nodes of a run meet, and the rank of a node, as words of a command line."""
 
     address: str
     port: str
@@ -78,8 +78,8 @@ def command_line(
     """The container's command: the launcher and what it starts, without the job's flags.
 
     `rendezvous` are torchrun options for targets whose operator does not set PET_* itself,
-    `options` those of our own entrypoint beside the ones that it always gets. `place` is for
-    launchers that read nothing of what an operator sets.
+    `options` those of our own entrypoint in addition to the ones that it always gets. `place` is
+    for launchers that ignore the variables an operator sets.
     """
     entry = job.entrypoint
     if not entry.launched:
@@ -122,7 +122,7 @@ def _endpoint(job: Job, place: MeetingPlace | None) -> Iterator[str]:
         yield f"--rdzv-endpoint={place.address}:{place.port}"
 
 
-# What says otherwise how accelerate starts several processes.
+# Options that tell accelerate in another way how to start several processes.
 _OWN_KINDS = frozenset({"config-file", "use-deepspeed", "use-fsdp", "use-megatron-lm"})
 
 
@@ -151,7 +151,10 @@ def _deepspeed(job: Job, place: MeetingPlace) -> Iterator[str]:
 
 
 def _ray(job: Job) -> Iterator[str]:
-    """Ray counts what the machine has where a pod has no limit, and starts a worker for each."""
+    """Yield options for Ray, with the CPUs that the job asks for.
+
+    In a pod without a limit, Ray counts all CPUs of the machine, and starts a worker for each.
+    """
     yield "--ray"
     cpu = job.resources.requests["cpu"] or job.resources.limits["cpu"]
     if cpu and "num-cpus" not in map(plain, job.launcher_options):

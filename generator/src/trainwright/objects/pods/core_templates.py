@@ -1,4 +1,4 @@
-"""Where objects of any other kind have their pod templates: by the shape that all of these have."""
+"""Pod templates in objects of kinds that train nothing here: found by their common shape."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WITHOUT_PODS = frozenset({"", "apiextensions.k8s.io", "rbac.authorization.k8s.i
 
 
 def core_templates(manifest: Manifest) -> Iterator[PodTemplate]:
-    """The pod templates of an object that is of no kind of training known here."""
+    """Yield the pod templates of an object that is of none of the training kinds known here."""
     at = _AT.get(manifest.group_kind)
     if at is not None:
         body = mapping(dig(manifest.body, *at.parts))
@@ -47,7 +47,7 @@ def core_templates(manifest: Manifest) -> Iterator[PodTemplate]:
 
 
 def _shaped(value: Data, at: Pointer, replicas: int) -> Iterator[PodTemplate]:
-    """Whatever has a spec with containers, which have names and images: MPIJobs, RayClusters."""
+    """Yield whatever has a spec of named containers with images: MPIJobs, RayClusters."""
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield from _shaped(item, at / index, replicas)
@@ -66,5 +66,5 @@ _LEADER = "leaderTemplate"
 
 
 def _in_group(groups: Mapping[str, Data], key: str) -> int:
-    """How many pods of a template are in each group of a LeaderWorkerSet; 1 of other kinds."""
+    """Return how many pods of a template a group of a LeaderWorkerSet has; 1 for other kinds."""
     return 1 if key == _LEADER else amount(groups.get("size")) - (_LEADER in groups)

@@ -18,7 +18,7 @@ LISTS = ("repeat", "words", "comma", "brackets")
 # Names that mean something in an override of Hydra only, which can begin with them.
 _OVERRIDE = re.compile(r"^(?:\+\+?|~)|[/@:]")
 
-# What one mention of a flag gives it: a word, or several behind it.
+# What one occurrence of a flag gives it: one word, or several after the flag.
 Mention: TypeAlias = str | tuple[str, ...]
 
 
@@ -28,7 +28,7 @@ def flag_arguments(flags: Mapping[str, Data], style: FlagStyle = FlagStyle()) ->
 
 
 def flag_words(name: str, value: Data, style: FlagStyle) -> Iterator[str]:
-    """The arguments of one flag."""
+    """Yield the arguments of one flag."""
     form, value = _form(value, style)
     if form in LISTS:
         yield from _list(name, form, [_word(item) for item in value], style)
@@ -72,7 +72,7 @@ def unfit_style(style: FlagStyle) -> str:
 
 
 def _form(value: Data, style: FlagStyle) -> tuple[str, Data]:
-    """How a value is written, and what of it."""
+    """Return the form in which a value is written, and the value itself."""
     if isinstance(value, Mapping):
         return next(iter(value.items()))
     if isinstance(value, list):
@@ -112,13 +112,13 @@ def _one(name: str, word: str, style: FlagStyle) -> Iterator[str]:
         yield f"{style.form.replace('k=v', name)}={word}"
 
 
-# What stands without quotes as an item of a list.
+# Items of a list that need no quotes.
 # https://hydra.cc/docs/advanced/override_grammar/basic/#grammar
 _ITEM = re.compile(r"[A-Za-z0-9_/+.$%*@?|-]+")
 
-# The rest is that grammar over a value in which `"` is an element that is read already, `$` an
-# interpolation of OmegaConf, and `/` what is of a word by itself: a character that is escaped, a
-# variable of Kubernetes.
+# The patterns below are that grammar, for a value in which `"` stands for an element that is read
+# already, `$` for an interpolation of OmegaConf, and `/` for what is always part of a word: an
+# escaped character, or a Kubernetes variable.
 _TOKEN = re.compile(
     r"""(?P<quoted>'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*") | (?P<interpolated>\$\{[^}]{1,500}+\})
     | (?P<word>\$\([A-Za-z_]\w*\) | \\[\\()\[\]{}:=,\ \t] | [\\$]) | (?P<open>['"].*)""",
@@ -217,10 +217,10 @@ def _is_same_decimal(one: Data, other: Data) -> bool:
 
 
 def _decimal(value: Data) -> Decimal | None:
-    """The number that a flag has, unless that is whole, or the value a text.
+    """Return the decimal number that a flag has, or None if it is whole, or a text.
 
-    A number that Python writes otherwise is in a spec as the text that was written; what Python
-    writes as it is there was put in quotes. "3.1" may be a version.
+    A spec has a number as text if Python would spell it differently. Text that Python would spell
+    the same was quoted on purpose, and is no number: "3.1" may be a version.
     """
     text = str(value)
     if not isinstance(value, str | float) or len(text) > _EXACT or not _DECIMAL.fullmatch(text):

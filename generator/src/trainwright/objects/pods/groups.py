@@ -1,6 +1,6 @@
-"""The pods of a workload, by the templates that they are made of.
+"""The pods of a workload, grouped by template and made only when needed.
 
-There may be a thousand pods of one template, of which an import looks at three, some hundred times.
+One template may have a thousand pods, of which an import looks at three, a hundred times or so.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Pods(Sequence["Pod"]):
 
     @classmethod
     def of(cls, pods: Iterable[Pod]) -> Pods:
-        """Pods that are there already, each of a template of its own."""
+        """Return pods that exist already, each as a group of its own."""
         return cls(PodGroup(p.role, (p.name,), (p.hostname,), _always(p)) for p in pods)
 
     def __len__(self) -> int:
@@ -85,7 +85,7 @@ class Pods(Sequence["Pod"]):
         return Pods(group for group in self.groups if condition(group.role))
 
     def mapped(self, change: Callable[[Pod], Pod]) -> Pods:
-        """All of them with a change that leaves them their names and roles."""
+        """Return all pods with a change applied that keeps their names and roles."""
 
         def make(group: PodGroup, number: int) -> Pod:
             return change(group.pod(number))

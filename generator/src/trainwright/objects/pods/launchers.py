@@ -1,4 +1,4 @@
-"""What starts the processes of a node: the options of each launcher, and who decides them.
+"""Launchers, which start the processes of a node: the options of each, and who sets them.
 
 The options, in launchers.json, are those of torch 2.13 (torch.distributed.run), accelerate 1.15
 (accelerate launch), DeepSpeed 0.19 (deepspeed.launcher.launch, which the command `deepspeed` starts
@@ -150,7 +150,7 @@ _SORTS: Mapping[str, Takes] = {
 
 
 def _launcher(name: str, written: Mapping[str, Data]) -> Launcher:
-    """A launcher as launchers.json has it, where names have blanks between them."""
+    """Return a launcher from its entry in launchers.json, where blanks separate names."""
     options: dict[str, Takes] = {
         option: _SORTS[sort]
         for sort, lines in written.get("options", {}).items()
@@ -176,5 +176,5 @@ LAUNCHERS: Mapping[str, Launcher] = {
 
 
 def own_options(job: Job) -> tuple[str, ...]:
-    """The words of the launcher's options that a job sets."""
+    """Return the launcher options that a job sets, as words of a command line."""
     return tuple(LAUNCHERS[job.launcher].words(job.launcher_options))

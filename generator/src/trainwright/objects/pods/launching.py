@@ -1,4 +1,4 @@
-"""What a container starts: launchers of several processes, and how they are told who takes part."""
+"""What a container starts: launchers such as torchrun, their options for nodes and rendezvous."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ _ALIKE = {
     "num-accelerators": "nproc-per-node",
     "main-process-ip": "master-addr",
 }
-# Launchers that believe to be alone unless an option says otherwise, where a command begins.
+# Launchers that assume a single node unless an option says otherwise, at the start of a command.
 _ALONE = re.compile(
     r"(?:^|[;&|(\n]|\bexec\s)\s{0,100}(?:[^\s;&|(]*/)?(?:python[\d.]*\s++(?:-u\s++)?-m\s++)?"
     r"(?:(?P<accelerate>accelerate\s+launch|accelerate-launch|accelerate\.commands\.launch)"
     r"|(?P<deepspeed>deepspeed(?:\.launcher\.(?:launch|runner))?))(?=\s|$)"
 )
-# Variables by which ranks find each other, in manifests that no operator completes.
+# Variables by which ranks find each other, in manifests to which no operator adds them.
 _ADDRESSES = ("MASTER_ADDR", "PET_MASTER_ADDR", "PET_RDZV_ENDPOINT", "TRAINWRIGHT_MASTER_ADDR")
 SHELLS = re.compile(r"(?:.*/)?(?:ba|da|z)?sh")
 
 
 @lru_cache(maxsize=1024)  # many rules need it of the same container
 def launches(words: tuple[str, ...]) -> bool:
-    """Whether a command line starts a launcher, in any of its words (shell lines included)."""
+    """Whether any word of a command line (shell scripts included) starts a launcher."""
     return any(launcher in word for word in words for launcher in _LAUNCHERS)
 
 
@@ -57,7 +57,9 @@ def torchruns(container: Container) -> bool:
 
 @once
 def options(container: Container) -> dict[str, str]:
-    """The options of a launcher that say who takes part, with dashes in their names."""
+    """Return the launcher's options for nodes, processes and rendezvous, named as torchrun names
+    them, with dashes.
+    """
     words = container.started
     if not any("--" in word for word in words):
         return {}
@@ -85,26 +87,28 @@ def alone(container: Container) -> str:
 
 @once
 def addresses(container: Container) -> list[str]:
-    """Where the ranks of a container are told to meet, as far as it is written out."""
+    """Return the rendezvous addresses that a container's options and variables spell out."""
     given = options(container)
     addresses_given = [given.get(name, "") for name in ("master-addr", "rdzv-endpoint")]
     return [a for a in (*addresses_given, *map(container.variables.get, _ADDRESSES)) if a]
 
 
 def is_training(template: PodTemplate) -> bool:
-    """Whether pods train, as far as they say: on accelerators, or by a launcher."""
+    """Whether pods appear to train: they request accelerators or start a launcher."""
     return bool(template.accelerators) or any(launches(c.started) for c in template.trains)
 
 
 def trains_together(template: PodTemplate) -> bool:
-    """Whether the pods of a template are ranks of one training, and not work of their own."""
+    """Whether the pods of a template are ranks of one training, rather than independent of each
+    other.
+    """
     return template.replicas > 1 and any(
         launches(container.started) or any(name in container.variables for name in _ADDRESSES)
         for container in template.trains
     )
 
 
-# --- what a script of a shell starts --------------------------------------------------------------
+# --- what a shell script starts -------------------------------------------------------------------
 
 # Programs that start ranks, beside those that read PET_*.
 _STARTERS = frozenset(
@@ -126,7 +130,7 @@ _BETWEEN = ";&|()\n"
 
 
 def script_trains(script: str) -> bool:
-    """Whether a script of a shell starts a training, as far as its text says."""
+    """Whether a shell script starts a training, judging by its text."""
     return any(map(_starts, _commands(script)))
 
 
@@ -136,7 +140,7 @@ def starts_ranks(words: tuple[str, ...]) -> bool:
 
 
 def failure_is_lost(script: str) -> str:
-    """By what a script ends well although its training has failed; empty where it does not."""
+    """Return what makes a script exit with 0 after a failed training, or "" if nothing does."""
     script = _REDIRECTED.sub(" ", _SUBSTITUTED.sub("x", script))
     if "$(" in script or "<<" in script:
         return ""
@@ -146,7 +150,7 @@ def failure_is_lost(script: str) -> str:
             continue
         after = [following for following, _ in steps[index + 1 :] if following]
         if any(following[0] in _CLOSING for following in after):
-            return ""  # what a branch or a loop ends with is not known
+            return ""  # the exit status of a branch or a loop is not known
         if why := _lost(script, separator, after):
             return why
     return ""

@@ -50,7 +50,7 @@ def shown(
 
 
 def named_in(line: str, files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The files whose paths a command has as words of their own."""
+    """Yield path and content of each file whose whole path occurs in a command."""
     for path, content in files.items():
         if re.search(rf"(?<![\w./-]){re.escape(path)}(?![\w/-]|\.\w)", line):
             yield path, content

@@ -1,4 +1,6 @@
-"""The operator type, and what operators make of a rendered object: pods, as a process sees them."""
+"""The operator type, and the pods that an operator makes of a rendered object, as their processes
+see them.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,16 @@ from trainwright.objects.pods.template import Container
 
 
 class ManifestError(TrainwrightError):
-    """An operator can make no pods of an object; the message says why."""
+    """Raised if an operator cannot make pods of an object; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnvVar:
-    """One entry of a container's env; `source` says where the cluster takes a value that git lacks.
+    """One entry of a container's env; `source` says where the cluster gets a value that git lacks.
 
-    "key token of Secret hf", say. The value is then empty here. `secret` is the name and the key
-    where that place is a Secret, `origin` what the manifest says instead of a value, if it does.
+    An example is "key token of Secret hf"; `value` is empty then. `secret` is the Secret's name
+    and key if the value comes from one. `origin` is what the manifest has instead of a value, if
+    it has anything.
     """
 
     name: str
@@ -51,7 +54,7 @@ Configs: TypeAlias = Mapping[str, Mapping[str, str | bytes]]
 class Mount:
     """One mounted volume; `source` is the Kubernetes volume source ({"emptyDir": {}}, say).
 
-    `more` is what else the mount says, as Kubernetes has it.
+    `more` holds the other fields of the volumeMount, as Kubernetes names them.
     """
 
     path: str
@@ -63,7 +66,7 @@ class Mount:
 
     @property
     def config(self) -> str:
-        """The ConfigMap that it is of, if it is of one."""
+        """The name of the mounted ConfigMap, or "" if something else is mounted."""
         return text(dig(self.source, "configMap", "name"))
 
 
@@ -71,9 +74,9 @@ class Mount:
 class Restart:
     """What happens when a pod fails.
 
-    It is started again at most `limit` times (None: for ever), alone or, with `gang`, together
+    It is restarted at most `limit` times (None: without limit), alone or, with `gang`, together
     with all others; exit codes in `permanent` end the job at once. With `in_pod` only its
-    container is, which finds the pod's own volumes as they were.
+    container is restarted, and keeps the pod's own volumes.
     """
 
     limit: int | None
@@ -82,7 +85,7 @@ class Restart:
     in_pod: bool = False
 
     def helps(self, code: int) -> bool:
-        """Whether the operator starts a pod again that ended with this exit code."""
+        """Whether the operator restarts a pod that ended with this exit code."""
         return self.limit != 0 and code not in self.permanent
 
 
@@ -150,7 +153,7 @@ class Pod:
 
     @property
     def env(self) -> tuple[tuple[str, str], ...]:
-        """Names and values in the process, except for those that only the cluster knows."""
+        """The process's variables by name, without those that only the cluster knows."""
         return tuple(self.resolved[1].items())
 
     @property
@@ -170,9 +173,9 @@ class Pod:
         return tuple(variable for variable in last.values() if variable.source)
 
     def resolve(self, given: Mapping[str, str]) -> tuple[tuple[str, ...], dict[str, str]]:
-        """argv and env, with `given` for values that only the cluster knows.
+        """Return argv and env, with `given` for values that only the cluster knows.
 
-        As the kubelet does it: of several entries the last one counts, and $(VAR) sees what
+        As in the kubelet, the last of several entries of a name counts, and $(VAR) sees what
         stands before it. https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#environment-variables
         """
         env: dict[str, str] = {}
@@ -215,7 +218,7 @@ class Deadline:
     attempt: bool = False
 
 
-# What those that train wait for of a role before they start: nothing, that it serves, or its end.
+# What the training waits for from a serving role: nothing, that it is ready, or that it completes.
 Awaited: TypeAlias = Literal["", "ready", "complete"]
 
 
@@ -223,10 +226,10 @@ Awaited: TypeAlias = Literal["", "ready", "complete"]
 class Workload:
     """The pods of one object, and which of them have to succeed for it to succeed.
 
-    `serving` are the roles of pods that serve those that train, and end with them: by name, what
-    the training waits for before it starts. `sizes` are the fewest and the most pods of an elastic
-    one. A suspended one has the pods that it would start with. `own` are settings that no other
-    operator has, but for their defaults.
+    `serving` are the roles whose pods serve the training and end with it: by name, what the
+    training waits for before it starts. `sizes` are the fewest and the most pods of an elastic
+    workload. A suspended workload has the pods that it would start with. `own` are settings that
+    only this operator has, without those that have their defaults.
     """
 
     pods: Pods
@@ -257,11 +260,11 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """Something that makes pods of the objects of a kind.
+    """An operator, which makes pods of objects of one kind.
 
-    `pods` takes the object, everything rendered with it,
-    and how many pods an elastic object is given (None: as many as it asks for). `configs` gives
-    the files that the object holds itself, by config and key, as a ConfigMap has them.
+    `pods` takes the object, everything rendered with it, and how many pods an elastic object
+    gets (None: as many as it asks for). `configs` returns the files that the object itself
+    holds, by config and key, as a ConfigMap has them.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Which ranks the processes of pods will have, from what the launcher in them will read."""
+"""The ranks that the processes of pods will have, predicted from what their launcher will read."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _STATIC = ("", "static")  # rendezvous backends under which a node knows its ran
 class Process:
     """One training process, as predicted from the manifests.
 
-    None stands for what is unknown beforehand: ranks that a rendezvous hands out, and anything
-    of a process that is told neither rank nor world size.
+    None stands for what cannot be known beforehand: ranks that a rendezvous assigns, and every
+    number of a process that is told neither rank nor world size.
     """
 
     pod: str
@@ -83,7 +83,7 @@ def _launched(pod: Pod, command: Command, pods: int) -> tuple[Process, ...]:
 
 
 def _driver(pod: Pod, group: _Group) -> tuple[Process, ...]:
-    """The program runs on node 0; of Ray's own processes none has a rank."""
+    """Return the one process of a program on node 0; Ray's own processes have no ranks."""
     alone = Process(pod=pod.name, local_rank=0, rank=None, world_size=None, node_rank=0)
     return () if group.node_rank else (alone,)
 
@@ -98,7 +98,7 @@ class _Group:
 
 
 def _group_of_torchrun(pod: Pod, command: Command, pods: int) -> _Group:
-    """What torchrun, or our own entrypoint, reads."""
+    """Return the group set by the options and variables that torchrun, or our entrypoint, reads."""
     own, env = command.launcher in ("trainwright", "ray"), dict(pod.env)
 
     def setting(name: str) -> str:

@@ -1,4 +1,4 @@
-"""References to a run's own facts in the texts of a job: `${{ run.name }}`.
+"""References to facts about the run in a job's texts, such as `${{ run.name }}`.
 
 The form is that of GitHub Actions, which means nothing to a shell, to Helm or to the kubelet.
 https://docs.github.com/en/actions/reference/workflows-and-actions/expressions
@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from trainwright.datatypes.frozen import dataclass
 
-# What can be referred to, and what it stands for. Facts that a spec has are called as their fields.
+# What can be referred to, and what it stands for. Facts from the spec have the names of its fields.
 REFERENCES: Mapping[str, str] = {
     "run.name": "the name of the run's object, which begins those of its pods and services",
     "run.number": "the number of the run, as `rerun` raises it",
@@ -36,7 +36,7 @@ _REFERENCE = re.compile(
     r"(?P<literal>\$)?\$\{\{(?:(?P<name>(?:[^\n$}]|\$(?!\{\{)|\}(?!\}))*+)\}\})?"
 )
 _NEAR = 0.6  # how alike a name is to the one that was meant
-# What launchers and other tools call the same.
+# Names that launchers and other tools have for the same facts.
 _ALSO = {
     "masteraddr": "rank0.address",
     "masteraddress": "rank0.address",
@@ -57,8 +57,8 @@ _ALSO = {
 class Variable:
     """A fact that only the pod knows: the name of its environment variable.
 
-    `field` is where the downward API has it; without one the operator adds the variable after
-    those of the manifest, and so to command lines only.
+    `field` is its path in the downward API. Without one, the operator adds the variable after those
+    of the manifest, so that only command lines can use it.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class NotKnown:
-    """A fact that a target cannot give a job: why, and what to do."""
+    """A fact that is not available on a target: why, and what to do instead."""
 
     why: str
     remedy: str
@@ -93,7 +93,7 @@ def find(text: str) -> Iterator[Reference]:
 
 
 def replace(text: str, facts: Mapping[str, str]) -> str:
-    """The text with each reference replaced; one that `facts` does not have stays as it is."""
+    """Return the text with each reference replaced; one that `facts` lacks stays as it is."""
 
     def value(match: re.Match[str]) -> str:
         if match["literal"]:

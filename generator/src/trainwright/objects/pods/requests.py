@@ -38,7 +38,7 @@ def pod_requests(template: PodTemplate) -> dict[str, Decimal]:
 
 
 def requests(body: Mapping[str, Data]) -> dict[str, Decimal]:
-    """What a container, or a pod as a whole, requests; the API server fills it in from limits."""
+    """Return what a container or a whole pod requests; as the API server does, limits fill gaps."""
     limits, written = (dig(body, "resources", which) for which in ("limits", "requests"))
     return {**_read(limits), **_read(written)}
 

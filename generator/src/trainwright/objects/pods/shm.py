@@ -9,9 +9,10 @@ _DEFAULT = "1Gi"  # when no memory is asked for there is nothing to take half of
 
 
 def size(job: Job) -> str:
-    """Data loader workers and NCCL die with the default 64 MB, and Ray keeps its objects there.
+    """Return the size of a job's /dev/shm, or "" if none is mounted.
 
-    It is charged to the container's memory limit, so `auto` takes half of that.
+    Data loader workers and NCCL die with the default 64 MB, and Ray keeps its objects there. What
+    is stored there counts towards the container's memory limit, so `auto` takes half of that.
     """
     if job.shm == "none":
         return ""

@@ -16,7 +16,7 @@ from trainwright.objects.pods.template import Container, PodTemplate, once
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A variable or an option of a command line, its value, and where it stands."""
+    """A variable or a command line option, its value, and the pointer to it."""
 
     name: str  # in small letters, with underscores: output_dir
     value: str
@@ -30,7 +30,7 @@ _FLAG = re.compile(r"--([A-Za-z][\w.-]*)")
 
 @once
 def settings(container: Container) -> tuple[Setting, ...]:
-    """The variables and options of a container, those in scripts and configuration as well."""
+    """Return the variables and options of a container, with those in scripts and configuration."""
     env = enumerate(container.env)
     variables = (
         _setting(text(entry.get("name")), text(entry.get("value")), f"{container.pointer}/env/{i}")
@@ -62,9 +62,9 @@ _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 
 @once
 def variables(container: Container) -> dict[str, Setting]:
-    """The variables of a container, by name: its own, and those that its command line sets.
+    """Return the variables of a container by name: its own, and those that its command line sets.
 
-    Settings of a shell win: `export NAME=value`, or `NAME=value` in front of a command.
+    Those set in a shell win: `export NAME=value`, or `NAME=value` in front of a command.
     """
     return {s.shown: s for s in settings(container) if _VARIABLE.fullmatch(s.shown)}
 
@@ -112,7 +112,7 @@ def _split(script: str) -> tuple[str, ...]:
         return tuple(script.split())
 
 
-# What recomputes activations, or only reads what another run has saved.
+# Settings that are about recomputing activations, or about reading what another run has saved.
 _NOT_SAVED = re.compile(
     r"(?:^|_)(?:grad(?:ient)?|act(?:ivation)?s?|recompute|pretrained|load|loads|init|initial|resume"
     r"|restore|from|base|reference|teacher|use|no|skip|layers|activations)(?:_|$)|checkpointing"
@@ -167,7 +167,7 @@ _RELATIVE = re.compile(r"\.{0,2}[\w/][\w./-]*")
 
 
 def _folder(container: Container, value: str) -> str:
-    """The path that a value means, as far as it is known where a program starts."""
+    """Return the path that a value means; a relative one is joined to a known working directory."""
     where = text(container.body.get("workingDir"))
     if where.startswith("/") and "/" in value and _RELATIVE.fullmatch(value) and value[0] != "/":
         return join(where, value)
@@ -178,14 +178,14 @@ _RESUMED = re.compile(r"(?:^|_)resume(?:_from)?(?:_checkpoint|_path|_dir)?$")
 
 
 def read_from(container: Container) -> Iterator[Setting]:
-    """The folders from whose checkpoints a container goes on, as far as they are written out."""
+    """Yield the settings that name a folder to resume from, as an absolute path."""
     for setting in settings(container):
         if setting.value.startswith("/") and _RESUMED.search(setting.name):
             yield setting
 
 
 def saves(template: PodTemplate) -> bool:
-    """Whether containers that train say that they save checkpoints."""
+    """Whether the settings of a training container say that it saves checkpoints."""
     return any(map(_saves, template.trains))
 
 
@@ -196,7 +196,7 @@ def _saves(container: Container) -> bool:
 
 
 def mount_at(container: Container, path: str) -> Mapping[str, Data] | None:
-    """The mount that a path is on, the innermost of several; None on the container's own disk."""
+    """Return the innermost mount at a path, or None if it is on the container's own disk."""
     path = normal(path)
     around = [mount for mount in container.mounts if _within(path, text(mount.get("mountPath")))]
     return max(around, key=lambda mount: len(text(mount.get("mountPath"))), default=None)
@@ -211,6 +211,6 @@ def _within(path: str, folder: str) -> bool:
 
 
 def volume_of(template: PodTemplate, mount: Mapping[str, Data]) -> Mapping[str, Data]:
-    """The volume of a mount; empty where the object makes it, or has none of the name."""
+    """Return the volume of a mount, or {} if the object creates it or has none of that name."""
     name = text(mount.get("name"))
     return next((volume for _, volume in template.volumes if text(volume.get("name")) == name), {})

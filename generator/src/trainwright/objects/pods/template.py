@@ -47,7 +47,7 @@ def once(compute: Callable[[Owner], Value]) -> Callable[[Owner], Value]:
 
 
 def claim_names(claims: Iterable[Mapping[str, Data]]) -> tuple[str, ...]:
-    """What the volumes are called that an object makes of templates of claims."""
+    """Return the names of the volumes that an object makes from its claim templates."""
     return tuple(text(dig(claim, "metadata", "name")) for claim in claims)
 
 
@@ -55,8 +55,8 @@ def claim_names(claims: Iterable[Mapping[str, Data]]) -> tuple[str, ...]:
 class Container:
     """A container or init container and where it stands.
 
-    `files` are the texts by path that ConfigMaps have for it, as far as these are known, and
-    `entrypoint` is a command that its object has started in it, beside its own.
+    `files` are the texts that known ConfigMaps mount in it, by path. `entrypoint` is a command that
+    the object starts in it beside the container's own.
     """
 
     pointer: str
@@ -75,7 +75,7 @@ class Container:
 
     @property
     def sidecar(self) -> bool:
-        """Whether an init container keeps running alongside the others."""
+        """Whether this is an init container that keeps running alongside the others."""
         return self.init and self.body.get("restartPolicy") == "Always"
 
     @cached_property
@@ -86,7 +86,7 @@ class Container:
 
     @cached_property
     def started(self) -> tuple[str, ...]:
-        """The command line, with what else is started: an entrypoint, and scripts that it names."""
+        """The command line and what else is started: an entrypoint, and scripts they name."""
         whole = (*self.command_line, *filter(None, [self.entrypoint]))
         named = named_in(" ".join(whole), self.files)
         return (*whole, *(content for path, content in named if is_script(path, content)))
@@ -119,7 +119,7 @@ class Container:
 
     @cached_property
     def variables(self) -> Mapping[str, str]:
-        """The variables by name, with their literal values; of two the last one wins."""
+        """The variables by name, with their literal values; of duplicates the last one wins."""
         return {text(entry.get("name")): text(entry.get("value")) for entry in self.env}
 
     @cached_property
@@ -132,7 +132,7 @@ class Container:
 
     @cached_property
     def extended(self) -> Mapping[str, Data]:
-        """The extended resources that the container asks for, as limits where it says both."""
+        """The extended resources that the container asks for; limits win over requests."""
         return extended({**self.requests, **self.limits})
 
     @cached_property
@@ -150,16 +150,15 @@ class Container:
 class PodTemplate(ObjectBody):
     """A pod template inside an object: its role ("Master", "Worker", ...) and replica count.
 
-    `retried` says whether a pod that is lost or fails is replaced by a new one, as far as it is
-    known. `placed` holds where a container of a name stands, when that is not in the template.
-    A `partial` template is completed by an object that is not here, so that nothing follows from
-    what it lacks. `claimed` are volumes beyond its own, of claims that the object makes for each
-    pod. A `foreign` one is of a kind whose pods may train or serve: what they do tells.
-    `processes` is how many torchrun starts where its command line does not say it, and
-    `processes_at` where the object itself says so. `configs` are
-    the data of ConfigMaps by name, and `entrypoint` is what its object has started in it. `host` is
-    what its pods are called in the network, where that is not made of the object's name and the
-    role.
+    `retried` says whether a pod that is lost or fails is replaced by a new one, if that is known.
+    `placed` holds the pointers to containers, by name, that are outside the template. A `partial`
+    template is completed by an object that is not at hand, so nothing follows from what it lacks.
+    `claimed` are further volumes, from claims that the object makes for each pod. A `foreign`
+    template is of a kind whose pods may train or serve: what they do tells. `processes` is how
+    many processes torchrun starts if its command line does not say, and `processes_at` where the
+    object itself says so. `configs` are the data of ConfigMaps by name, and `entrypoint` is a
+    command that the object starts in the pods. `host` is the network name of its pods, if that is
+    not made of the object's name and the role.
     """
 
     pointer: str
@@ -208,7 +207,7 @@ class PodTemplate(ObjectBody):
 
     @property
     def serves(self) -> bool:
-        """Whether these are pods of a role: they serve others that train, and keep no state."""
+        """Whether these pods have a serving role: they serve the training and keep no state."""
         return ROLE_LABEL in self.labels
 
     @cached_property

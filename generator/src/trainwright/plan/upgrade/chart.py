@@ -1,4 +1,4 @@
-"""What another chart makes of the values that a version of the tool renders."""
+"""What another chart renders from the values that a version of the tool writes."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ _RUN, _JOB = "<run>", "<job>"  # stand for the digits of an object's name, and f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environments:
-    """Those that are not as most are, by name.
+    """The names of environments with settings that matter to the comparison.
 
-    `starting` have `sharedChanges: start`; the GitOps engines of `charted` are given values.
+    `starting` have `sharedChanges: start`; in `charted` ones the GitOps engine is given values.
     """
 
     starting: frozenset[str] = frozenset()
@@ -87,7 +87,7 @@ def _runs(present: Jobs, before: Outcome, after: Outcome, starting: Collection[s
 def _differences(
     jobs: Iterable[str], before: Outcome, after: Outcome, charted: Collection[str]
 ) -> tuple[Difference, ...]:
-    """What differs, most jobs first; jobs of the same difference together."""
+    """Return the differences, each with the jobs that share it; those of most jobs come first."""
     literal: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     sides: dict[str, tuple[Files, Files]] = {}
     for job in jobs:
@@ -110,7 +110,7 @@ def _differences(
 
 
 def _names(before: Release, after: Release) -> tuple[str, str]:
-    """What tells two versions apart."""
+    """Return names that tell two versions apart."""
     if before.tool != after.tool:
         return before.tool, after.tool
     if before.chart != after.chart:
@@ -143,7 +143,7 @@ def _lines(job: str, text: str) -> Sequence[str]:
 
 
 def _changed(job: str, before: Files, after: Files) -> Iterator[str]:
-    """The files and lines that differ, wherever the lines are. They may hold credentials."""
+    """Yield the files and lines that differ, ignoring line numbers; they may hold credentials."""
     for file in sorted({*before, *after}):
         old, new = (_lines(job, files.get(file, "")) for files in (before, after))
         if old != new:
@@ -163,7 +163,7 @@ def _unnamed(job: str, lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def _findings(before: Iterable[Finding], after: Iterable[Finding]) -> list[FindingChange]:
-    """New and gone findings, and those of another severity; another wording is no change."""
+    """Return new and gone findings and those whose severity changed; wording does not count."""
     places: defaultdict[tuple[str, ...], tuple[list[Finding], list[Finding]]]
     places = defaultdict(lambda: ([], []))
     for side, findings in enumerate((before, after)):

@@ -28,10 +28,10 @@ class Release:
 class Outcome:
     """What one version of the tool renders and finds in a repository.
 
-    `runs` are SHA-256 sums of the files that it leaves of the runs that there are, `next_runs` the
-    texts that it renders where there is none yet, values among them. `refused` says per environment
-    why it renders nothing over the runs that there are. A finding has its path as `pointer`, as the
-    version wrote it.
+    `runs` are SHA-256 sums of the files of existing runs after it has rendered. `next_runs` are the
+    texts, values included, that it renders where there is no run yet. `refused` says per
+    environment why it does not render over the existing runs. A finding has its path as `pointer`,
+    as the version wrote it.
     """
 
     release: Release
@@ -43,11 +43,11 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """The runs that there are, as "env/job", by what happens to them.
+    """The existing runs, as "env/job", by what happens to them.
 
-    `changed` would be rendered differently because of the upgrade, `started` too where
-    `sharedChanges: start` asks for that. `pending` are rendered differently by both versions: their
-    sources were edited since. `refused` says per environment why nothing could be found out.
+    `changed` would be rendered differently because of the upgrade, and `started` would be restarted
+    for it, as `sharedChanges: start` asks. `pending` are rendered differently by both versions:
+    their sources were edited since. `refused` says per environment why nothing could be found out.
     """
 
     kept: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Runs:
 
     @property
     def count(self) -> int:
-        """How many there are, those of refused environments left out."""
+        """The number of runs, without those of refused environments."""
         return sum(map(len, (self.kept, self.changed, self.started, self.pending)))
 
 
@@ -104,7 +104,7 @@ class Upgrade:
     """The difference between two versions over one repository.
 
     `same` is the number of jobs whose next run is the same. `dropped` are the jobs that only the
-    old version renders, `gained` those that only the new one does.
+    old version renders, `gained` those that only the new one renders.
     """
 
     before: Release

@@ -1,4 +1,4 @@
-"""An upgrade from one version to another over the repository at hand."""
+"""The preview of an upgrade of the present repository from one version to another."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class UpgradeOptions:
 
 
 def upgrade(root: Path, patterns: tuple[str, ...], options: UpgradeOptions) -> Upgrade:
-    """What changes for the selected jobs. The repository is only read."""
+    """Return what an upgrade changes for the selected jobs. The repository is only read."""
     workspace = Workspace(Folder(root))
     selected = select(patterns, workspace.survey.jobs)
     jobs = {str(job) for selection in selected for job in selection.jobs}

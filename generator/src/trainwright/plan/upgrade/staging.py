@@ -1,4 +1,4 @@
-"""What a version makes of a repository, found out in a copy of it."""
+"""What a version of the tool makes of a repository, tried in a copy of it."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def outcome(
     runs = rendered_sums(copy, environments) if begun else {}
     for name in environments:
         shutil.rmtree(copy / folder_of(name), ignore_errors=True)
-    # A rendering keeps what it found out for the check; only where there are errors is it the check
-    # that says what can be rendered at all.
+    # Rendering comes first, since the check can reuse its cached results. If rendering fails, the
+    # check tells which jobs can be rendered at all.
     rendered = _render(installed, copy, _words(selected)).code == 0
     findings = tuple(_check(installed, selected, copy))
     if not rendered:
@@ -103,13 +103,13 @@ def _remove(path: Path) -> None:
 
 
 def _named(reader: Reader) -> Iterator[str]:
-    """The files and folders of the repository that any layer of any job names.
+    """Yield the files and folders of the repository that any layer of any job names.
 
-    Documents are not validated: another version may take what this one refuses.
+    Documents are not validated: another version may accept what this one refuses.
     """
     for path in _specs(reader.tree):
         raw = reader.raw(path)
-        # Most specs name none, and parsing takes longest.
+        # Most specs name no files, and parsing takes longest.
         document = reader.document(path) if isinstance(raw, bytes) and b"from" in raw else None
         if isinstance(document, Document):
             for layer in _partial_specs(document.data):
@@ -155,7 +155,7 @@ def _render(installed: Installed, copy: Path, words: Iterable[str]) -> CommandRe
 
 
 def _words(selected: Iterable[Selection]) -> list[str]:
-    """The selection as a command line has it."""
+    """Return the selection as command line arguments."""
     words: list[str] = []
     for selection in selected:
         jobs = map(str, selection.jobs)
@@ -197,9 +197,9 @@ def _next_runs(
     copy: Path,
     findings: tuple[Finding, ...],
 ) -> None:
-    """Render whatever has no errors."""
+    """Render the selected jobs that have no errors."""
     failing = {finding.subject for finding in findings if finding.severity is Severity.ERROR}
-    # An error that is about no job of the environment is about all of them.
+    # An error that is not about one job affects all jobs of the environment.
     broken = {subject for subject in failing if "/" not in subject}
     words: list[str] = []
     for selection in selected:
@@ -208,7 +208,7 @@ def _next_runs(
         sound = [str(job) for job in selection.jobs if str(job) not in failing]
         whole = selection.whole and len(sound) == len(selection.jobs)
         words += [selection.environment] if whole else sound
-    unplaced = "" in broken  # of the whole repository: nothing is rendered, and it says why
+    unplaced = "" in broken  # an error of the whole repository, which says why nothing is rendered
     for start in range(0, len(words), _AT_ONCE):
         done = _render(installed, copy, words[start : start + _AT_ONCE])
         if done.code and not unplaced:

@@ -23,7 +23,8 @@ _TIMEOUT = 3600.0  # seconds for one verb; thousands of jobs take some ten
 _ASKED = 60.0  # seconds in which a version says which it is
 _SHOWN = 5  # lines of what a version complains of
 _VERSION = re.compile(r"^trainwright (?P<version>\S+)$", re.MULTILINE)
-# What git is told by a hook, and Python by a virtual environment that is not the one in question.
+# Variables that are not inherited, such as those that a hook sets for git, and those that point
+# Python to another environment.
 _FOREIGN = re.compile(r"TRAINWRIGHT_\w+|GIT_(?!CONFIG|SSL|EXEC)\w+|PYTHON(?:PATH|HOME|SAFEPATH)")
 
 # Not from the working folder, which is a copy of the checkout.
@@ -102,11 +103,11 @@ def running(environment: Mapping[str, str], scratch: Path) -> Installed:
 
 
 def find(path: Path, environment: Mapping[str, str], scratch: Path) -> Installed:
-    """The version at a path. Raises UpgradeError where there is none.
+    """Return the version at a path. Raises UpgradeError if there is none.
 
-    A virtual environment, its Python, a `trainwright` command, a folder that holds the package (a
-    source tree, or what `pip install --target` made), or a wheel, which is unpacked below `scratch`
-    and runs with the libraries of this version.
+    The path may be a virtual environment, its Python, a `trainwright` command, a folder with the
+    package (a source tree, or what `pip install --target` made), or a wheel, which is unpacked
+    below `scratch` and runs with the libraries of this version.
     """
     if path.suffix == ".whl":
         return _with_version(_module(_unpacked(path, scratch), environment), str(path), scratch)

@@ -1,4 +1,4 @@
-"""The words that all formats of an upgrade share."""
+"""Texts that all output formats of an upgrade share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def title(upgrade: Upgrade) -> str:
 
 
 def runs(upgrade: Upgrade) -> str:
-    """One line about the runs that there are."""
+    """Return one line about the existing runs."""
     run_changes = upgrade.runs
     counted = (
         (len(run_changes.kept), "stays as it is", "stay as they are"),
@@ -59,7 +59,7 @@ def next_runs(upgrade: Upgrade) -> str:
 
 
 def findings(upgrade: Upgrade) -> str:
-    """One line about findings."""
+    """Return one line about the findings."""
     kinds = [change.kind for change in upgrade.findings]
     words = (("new", "new"), ("changed", "of another severity"), ("gone", "gone"))
     parts = [f"{kinds.count(kind):,} {word}" for kind, word in words if kind in kinds]
@@ -67,7 +67,7 @@ def findings(upgrade: Upgrade) -> str:
 
 
 def severity(change: FindingChange) -> str:
-    """`error`, or `warning → error` for one that is weighed differently."""
+    """Return "error", say, or "warning → error" if the severity has changed."""
     weights = (change.before, change.after) if change.kind == "changed" else (change.after,)
     severities = [weight.value for weight in weights if weight] or [change.finding.severity.value]
     return " → ".join(severities)

@@ -1,4 +1,4 @@
-"""What the API server's own validation refuses and the schemas of Kubernetes do not say.
+"""What the API server's own validation refuses, although the schemas of Kubernetes accept it.
 
 The facts are those of validation.go of each API group, and a check here refuses nothing that it
 accepts: https://github.com/kubernetes/kubernetes/tree/master/pkg/apis. Checks of single
@@ -44,9 +44,9 @@ def named(type_: str) -> str:
 
 
 def problems(definition: str, body: Data, cluster: Cluster) -> list[Problem]:
-    """What is refused in a value of a type, and where in it.
+    """Return what is refused in a value of a type, and where in it.
 
-    The pods of an object and the containers of a pod are not looked into: they may stand
+    Not checked are the pods of an object and the containers of a pod, which may be defined
     elsewhere.
     """
     return _problems(_type(definition, cluster), body)
@@ -146,7 +146,7 @@ def _schema(definition: str, version: str) -> Mapping[str, Data]:
 
 
 def _required(definition: str, version: str) -> tuple[str, ...]:
-    """The texts that a type requires: that they are there is left to the schema."""
+    """Return the text fields of a type that must not be empty; the schema has them required."""
     schema = _schema(definition, version)
     without = _MAY_BE_EMPTY.get(_short(definition), ())
     return tuple(
@@ -182,7 +182,7 @@ def _among(words: Mapping[str, tuple[Data, ...]]) -> Check:
 
 
 def _fields(definition: str, version: str) -> Mapping[str, str]:
-    """The fields of a type that hold mappings of another: which it is."""
+    """Return the fields of a type that hold values of another type, each with that type."""
     types = {}
     elsewhere = _ELSEWHERE.get(_short(definition), ("status",))
     for key, schema in mapping(_schema(definition, version).get("properties")).items():

@@ -28,7 +28,7 @@ _FEW = 10_000
 
 
 def _indexed(body: Mapping[str, Data]) -> Iterator[Problem]:
-    """What counts by index needs indexes."""
+    """Yield fields that need completionMode: Indexed or, with it, problems of the indexes."""
     if body.get("completionMode") == "Indexed":
         yield from _many_indexes(body)
         return
@@ -252,7 +252,7 @@ def _decoded(value: Data) -> bytes:
         return b""
 
 
-# What a Secret of a type has: all of some keys, or one of them.
+# The keys that a Secret of a type must have: all of some, or at least one of them.
 _ALL_OF = {
     "kubernetes.io/dockercfg": (".dockercfg",),
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),

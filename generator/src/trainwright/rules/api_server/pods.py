@@ -33,7 +33,7 @@ _SECCOMP, _APP_ARMOR = (
     "container.seccomp.security.alpha.kubernetes.io/",
     ("container.apparmor.security.beta.kubernetes.io/"),
 )
-# What annotations hold that the API server reads, by how their keys begin.
+# The forms of the annotations that the API server reads, by how their keys begin.
 _ANNOTATIONS: Mapping[str, Form] = {
     "seccomp.security.alpha.kubernetes.io/pod": _PROFILE,
     _SECCOMP: _PROFILE,
@@ -85,7 +85,7 @@ _INT64 = re.compile("0|-?[1-9][0-9]{0,18}")
 
 
 def _requirement(body: Mapping[str, Data]) -> Iterator[Problem]:
-    """What selects by a label: how many values its operator takes."""
+    """Yield problems of a requirement on labels: each operator takes a certain number of values."""
     operator, values = body.get("operator"), sequence(body.get("values"))
     if operator in ("In", "NotIn") and not values:
         yield Pointer(), f"operator: {operator} needs values"
@@ -144,7 +144,7 @@ def _is_selected(selector: Data, key: str) -> bool:
 
 @about("requiredDuringSchedulingIgnoredDuringExecution")
 def _required_values(body: Mapping[str, Data]) -> Iterator[Problem]:
-    """Labels that a node must have: what no label can be was only refused from a version on."""
+    """Yield invalid label values in required node affinity, which older versions accepted."""
     required = Pointer("/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms")
     for term, body_of_term in enumerate(mappings(lookup(body, required))):
         for index, expression in enumerate(mappings(body_of_term.get("matchExpressions"))):
@@ -208,7 +208,7 @@ _at = lru_cache(maxsize=256)(Pointer.of)
 
 
 def _block_devices(body: Mapping[str, Data]) -> Iterator[Problem]:
-    """Volumes that containers have as devices: no folder can be one."""
+    """Yield block devices of containers whose volume cannot be one, as it is not a claim."""
     volumes = {text(item.get("name")): item for item in mappings(body.get("volumes"))}
     for at, container, _ in _every(body):
         for index, device in enumerate(mappings(container.get("volumeDevices"))):
@@ -219,7 +219,7 @@ def _block_devices(body: Mapping[str, Data]) -> Iterator[Problem]:
 
 
 def _resizing(body: Mapping[str, Data]) -> Iterator[Problem]:
-    """A resource whose change starts a container again, in pods that start none again."""
+    """Yield resize policies of containers that end, or with restarts in a pod that has none."""
     for at, container, ends in _every(body):
         policies = mappings(container.get("resizePolicy"))
         if policies and ends:
@@ -248,7 +248,7 @@ def _overhead(body: Mapping[str, Data]) -> Iterator[Problem]:
 
 @about("resources")
 def _whole_pod(body: Mapping[str, Data]) -> Iterator[Problem]:
-    """What a pod has as a whole: less than its containers have is refused."""
+    """Yield pod-level resources that cannot be, or are less than those of the containers."""
     for kind in ("requests", "limits"):
         for name, amount in mapping(dig(body, "resources", kind)).items():
             at = Pointer.of("resources", kind, name)
@@ -352,7 +352,7 @@ def _resource_problem(name: str) -> str:
 
 
 def _host_ports(body: Mapping[str, Data]) -> Iterator[Problem]:
-    """Ports of the node: one container each, and with hostNetwork the same as inside."""
+    """Yield host ports that are taken twice or, with hostNetwork, are not the container's port."""
     seen = set()
     for index, container in enumerate(mappings(body.get("containers"))):
         for place, port in enumerate(mappings(container.get("ports"))):

@@ -1,4 +1,4 @@
-"""What an environment or a file takes of its pod: its fields, and the resources of a container."""
+"""The downward API: the pod fields and container resources that variables and files may name."""
 
 from __future__ import annotations
 

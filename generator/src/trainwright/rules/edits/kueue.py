@@ -19,7 +19,7 @@ from trainwright.rule_model.edit_row import (
 )
 from trainwright.specs.upstream import Behaviour, upstream
 
-# Whose webhooks hold these labels, which have no meaning on any other object.
+# The kinds whose webhooks guard these labels, which have no meaning on any other object.
 # https://kueue.sigs.k8s.io/docs/tasks/run/ and pkg/controller/jobs/*/*_webhook.go
 WORKLOADS = (
     *(kind.group_kind for kind in SERVED.values() if kind.integration),

@@ -47,10 +47,10 @@ class EditOutcome:
 def evaluate(
     before: Manifest | None, after: Manifest | None, environment: Environment | None = None
 ) -> tuple[EditOutcome, ...]:
-    """The outcome of each part of an edit of one object, the worst first.
+    """Return the outcome of each part of an edit of one object, the worst first.
 
-    Nothing for a new object, or for one that stays as it is. Two objects of different identity
-    are the removal of the first. What is refused leaves nothing else to happen.
+    There is none for a new object, or for one that stays as it is. If the identities differ, the
+    first object is removed. If any part is rejected, nothing else happens.
     """
     if before is None:
         return ()

@@ -1,6 +1,6 @@
-"""What may become of an edit of a live object: the rules that report it, and their words.
+"""The possible outcomes of an edit of a live object: the rules that report them, and their texts.
 
-Of which fields of which kinds it is what, the table of edits says.
+The table of edits says which fields of which kinds have which outcome.
 """
 
 from __future__ import annotations

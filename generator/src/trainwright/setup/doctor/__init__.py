@@ -1,4 +1,4 @@
-"""What a repository and a machine lack for all of this to work: `trainwright doctor`.
+"""What a repository and a machine lack for Trainwright to work: `trainwright doctor`.
 
-machine, repository, workflows, clusters ── a registry of checks ──▶ diagnoses, each with a way out
+machine, repository, workflows, clusters ── a registry of checks ──▶ diagnoses, each with a remedy
 """

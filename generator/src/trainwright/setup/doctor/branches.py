@@ -1,4 +1,4 @@
-"""The branches of the repository: those that an engine and workflows name have to be among them."""
+"""The branches of the repository, which must include those that an engine and workflows name."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from trainwright.setup.init.repository import address
 
 _ABOUT = "branch"
 _LOCAL, _REMOTE = "refs/heads/", "refs/remotes/origin/"
-_EVERY = f"+{_LOCAL}*:{_REMOTE}*"  # what a clone fetches that knows all branches
-_USUAL = frozenset({"main", "master"})  # of which a repository has one by default
+_EVERY = f"+{_LOCAL}*:{_REMOTE}*"  # the refspec of a clone that has all branches
+_USUAL = frozenset({"main", "master"})  # default branches: a repository has one of them
 _NO_BRANCH = re.compile(r"[0-9a-f]{40}|refs/tags/.+|HEAD")
 
 
@@ -88,7 +88,7 @@ def _follows(gitops: GitOps) -> bool:
 
 
 def _is_here(source: Repository, branches: Branches) -> bool:
-    """Whether it is this repository, as far as that is known."""
+    """Whether a source is this repository; True if this one's URL is not known."""
     return not branches.url or _place(source.url) == _place(branches.url)
 
 

@@ -1,4 +1,4 @@
-"""Which chart a GitOps engine renders, where it renders one."""
+"""Which chart a GitOps engine renders, if it renders one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How it is with one thing, and what to do about it."""
+"""A diagnosis: the state of one thing, and what to do about it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trainwright.datatypes.frozen import dataclass
 
 
 class State(enum.StrEnum):
-    """How it is with one thing; `SKIPPED` could not be examined, or does not apply here."""
+    """The state of one thing; `SKIPPED` if it could not be examined, or does not apply here."""
 
     OK = "ok"
     WARNING = "warning"

@@ -1,4 +1,4 @@
-"""Which GitOps engine applies an environment, and what it has to know and to be told."""
+"""Which GitOps engine applies an environment, and how that engine has to be set up."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _earlier(name: str, site: Site, records: Mapping[str, Record]) -> Diagnosis:
 
 
 def _adoption(site: Site, records: Mapping[str, Record]) -> str:
-    """The commands for the first of them; which others there are `list jobs` shows."""
+    """Return the commands for the first few runs, and how many more there are (see `list jobs`)."""
     commands = [
         argocd.adoption(site, job, TARGETS[run.target].of, run.environment["namespace"], run.object)
         for job, run in records.items()

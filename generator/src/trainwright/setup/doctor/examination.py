@@ -1,4 +1,4 @@
-"""Every check, in the order in which they are told: one is a function and its line here."""
+"""Every check, in the order of the report: each is a function, and a line here."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CHECKS: dict[str, Callable[[Path, BuildOptions], Iterator[Diagnosis]]] = {
     "kueue": kueue,
     "cluster": cluster,
 }
-# Instead of those of the same name, where clusters are asked.
+# The checks that replace those of the same name when clusters are queried.
 LIVE = {"kueue": compared_kueue, "sources": compared_sources}
 
 

@@ -1,4 +1,4 @@
-"""Which files that have to be in git it is told to ignore, and by which lines they are not."""
+"""Files that have to be in git but are ignored, and the lines by which they no longer would be."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from trainwright.setup.doctor.diagnosis import Diagnosis, State
 from trainwright.specs.image_lock import LOCK
 from trainwright.specs.ledger import LEDGER_FILE
 
-# The files of environments, as patterns that a .gitignore has as well; what specs take their files
-# from may well hold some that git ignores.
+# The files of environments, as patterns that also work in a .gitignore. Folders from which specs
+# take files are not among them: git may ignore some files there.
 _RENDERED = f"*/{RENDERED}/"
 _OF_A_RUN = f"{_RENDERED}*/"
 _RECORDS = f"{_OF_A_RUN}{RECORD_FILE}"
@@ -46,7 +46,7 @@ _NOTHING_IGNORED = 1  # https://git-scm.com/docs/git-check-ignore#_exit_status
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Line:
-    """A line by which git ignores: of a .gitignore, of .git/info/exclude or of the user's own."""
+    """A line that makes git ignore files: in a .gitignore, .git/info/exclude or the user's own."""
 
     file: Path
     number: int
@@ -54,7 +54,7 @@ class _Line:
 
 
 def diagnoses(root: Path, repository: git.Repository) -> Iterator[Diagnosis]:
-    """One for each line that hides a file which has to be in git."""
+    """Yield a diagnosis for each line by which git ignores a file that has to be in git."""
     needed = _needed(root)
     inside = root.resolve().relative_to(repository.folder.resolve())
     lines, refused = _asked(repository, [(inside / path).as_posix() for path in needed])
@@ -86,8 +86,8 @@ def diagnoses(root: Path, repository: git.Repository) -> Iterator[Diagnosis]:
 
 
 def _needed(root: Path) -> dict[str, str]:
-    """The files of environments that have to be in git, each by path from the root, and what of
-    `_WRITTEN` or `_TO_COME` each is.
+    """Return the files of environments that have to be in git, by path from the root, each with its
+    pattern from `_WRITTEN` or `_TO_COME`.
     """
     top = root / ENVIRONMENTS
     needed = {DEFAULTS: PurePosixPath(DEFAULTS).name, LOCK: PurePosixPath(LOCK).name}
@@ -174,7 +174,7 @@ def _remedy(line: _Line, patterns: list[str], top: Path, environments: Path) -> 
 
 
 def _within(root: Path, file: Path) -> str:
-    """A file by its path below the root; one that is elsewhere by its whole path."""
+    """Return the path of a file below the root, or its whole path if it is elsewhere."""
     try:
         return file.resolve().relative_to(root.resolve()).as_posix()
     except ValueError:

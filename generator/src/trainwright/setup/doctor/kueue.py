@@ -1,4 +1,4 @@
-"""What an environment says of its Kueue, beside how Kueue is configured in its cluster."""
+"""What an environment says about its Kueue, compared with Kueue's configuration in the cluster."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def _words(waits: Patience | None) -> str:
 
 
 def _gates(declared: Mapping[str, bool], live: Kueue) -> Iterator[_Difference]:
-    """Gates whose state is not that of the version, as far as the table has it."""
+    """Yield differences in feature gates that are not at the version's default, if it is known."""
     defaults = {
         row.gate: row.is_on_by_default(live.version)
         for name, row in table().items()

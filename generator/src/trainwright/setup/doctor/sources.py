@@ -1,4 +1,4 @@
-"""Whether what was adopted is still in the source from which it came."""
+"""Whether adopted objects are still in the source from which they came."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class _Run:
 
 
 def sources(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
-    """Which adopted objects are in other files of the repository, too."""
+    """Yield a diagnosis for adopted objects that are also in other files of the repository."""
     workspace = Workspace(Folder(root))
     runs = [run for name in workspace.environments for run in _runs(workspace, name)]
     diagnoses = list(_in_files(root, runs)) if runs else []

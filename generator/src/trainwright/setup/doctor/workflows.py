@@ -1,4 +1,4 @@
-"""What has to be in the workflows of GitHub."""
+"""What has to be in the GitHub workflows."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class _Use:
 
 
 def _uses(path: Path, own: bool) -> Iterator[_Use]:
-    """Every step of a workflow that uses the action; `own` says that `./` is that too."""
+    """Yield every step of a workflow that uses the action; if `own`, `./` is the action as well."""
     document = parse(f"{WORKFLOWS}/{path.name}", path.read_bytes())
     if not isinstance(document, Document):
         return

@@ -1,4 +1,4 @@
-"""A new GitOps repository: what its files say, and their writing where there is nothing yet.
+"""A new GitOps repository: the content of its files, and writing those that do not exist yet.
 
 Answers ── files/ with @@names replaced ──▶ {path: text} ──▶ folder
 """

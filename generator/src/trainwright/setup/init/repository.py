@@ -1,4 +1,4 @@
-"""Answers into the texts of a repository, and those onto the disk."""
+"""Turning answers into the files of a repository, and writing these to disk."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Text(Template):
 class Answers:
     """What a new repository depends on.
 
-    `url` is where the engine will find it, empty when that is not known yet, and `branch` what it
+    `url` is where the engine will find it (empty: not known yet), and `branch` the one that it
     follows there; `action` is owner/name@ref of the GitHub action, best with a full commit hash as
     ref.
     """
@@ -79,7 +79,7 @@ def files(answers: Answers) -> dict[str, str]:
 
 
 def _refuse_invalid(environment: str) -> None:
-    """What an answer brought into environment.yaml that does not belong there."""
+    """Raise InitError if an answer makes environment.yaml invalid."""
     document = parse("environment.yaml", environment.encode())
     if not isinstance(document, Document):
         raise InitError(document[0].message)
@@ -118,7 +118,7 @@ def _values(answers: Answers, environment: str) -> dict[str, str]:
 
 
 def _followed(url: str, answers: Answers) -> str:
-    """Where the engine looks: the branch only where it is not what the schema takes anyway."""
+    """Return where the engine looks; the branch only if it is not the schema's default."""
     branch = "" if answers.branch == "main" else f", revision: {json.dumps(answers.branch)}"
     return f"url: {json.dumps(url)}{branch}"
 

@@ -1,4 +1,4 @@
-"""Kueue's Workload in Argo CD: its health, and what people may do to it.
+"""Kueue's Workload in Argo CD: its health, and the actions that people may run on it.
 
 Facts: kubernetes-sigs/kueue v0.19.2.
 """
