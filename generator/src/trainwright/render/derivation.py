@@ -1,6 +1,6 @@
 """Which rendered files can be derived from a base's rendered files and a branch's sources.
 
-A record in a repository proves nothing, since anyone who can write the repository can forge it. So a
+A record in a repository proves nothing, since all who can write to it can forge it. So a
 rendered folder is believed only if it is the base's, or what a commit of the branch (or the working
 tree) renders from its sources and a believed folder: docs/decisions/0011-derived-or-refused.md.
 """

@@ -103,7 +103,7 @@ def _job(manifest: Manifest, size: int | None) -> _Job:
 
 def _pods(manifest: Manifest, _: Sequence[Manifest], size: int | None) -> Workload:
     job = _job(manifest, size)
-    pods = Pods(_of_role(job, role, count) for role, count in job.replicas.items() if count)
+    pods = Pods(_of_role(job, role, count) for role, count in job.replicas.items() if count > 0)
     masters = pods.where("master".__eq__).names
     return Workload(
         pods=pods,
