@@ -49,6 +49,11 @@ def counted(pods: Pods) -> tuple[Pods, list[int]]:
     return pods.mapped(change), made
 
 
+@pytest.mark.parametrize("workers", [0, -1])
+def test_no_pods_of_a_count_that_is_none(workers: int) -> None:
+    assert operators.pods((job(workers),)).names == ("a-master-0",)
+
+
 def test_a_sequence_of_all() -> None:
     pods = operators.pods((job(3),))
     assert len(pods) == 4
