@@ -42,15 +42,7 @@ def outdated(build: Build) -> str:
     An edit of a base or of an environment changes no rendered file, and "up to date" alone would
     leave the impression that it had no effect.
     """
-    started = {run.object for environment in build.environments for run in environment.begun}
-    current = {(e.name, job): run.object for e in build.environments for job, run in e.runs.items()}
-    jobs = (
-        str(file)
-        for file in build.jobs
-        if current.get((file.environment, file.name)) not in started
-        and build.workspace.run(file).held
-    )
-    named = tuple(islice(jobs, _MOST + 1))  # to look at one that is outdated takes parsing its spec
+    named = tuple(islice(_outdated(build), _MOST + 1))
     if not named:
         return ""
     if len(named) > _MOST:
@@ -61,6 +53,16 @@ def outdated(build: Build) -> str:
     keep = "keeps old values until its" if len(named) == 1 else "keep old values until their"
     command = f"trainwright rerun {' '.join(named)}"
     return f"{', '.join(named)} {keep} next run: `{command}` applies the change.\n"
+
+
+def _outdated(build: Build) -> Iterator[str]:
+    """Yield jobs whose runs keep old values. To look at one of these takes parsing its spec."""
+    for environment in build.environments:
+        started = {run.object for run in environment.begun}
+        for file in environment.jobs:
+            run = environment.runs.get(file.name)
+            if (run is None or run.object not in started) and build.workspace.run(file).held:
+                yield str(file)
 
 
 def counts(environment: EnvironmentBuild, verb: str) -> str:

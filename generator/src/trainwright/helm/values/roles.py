@@ -144,5 +144,6 @@ def _probe(role: Role) -> dict[str, Data] | None:
         return {"exec": {"command": list(ready.command)}}
     if role.port is None:
         return None
-    asked = {"httpGet": {"path": ready.path}} if ready.path else {"tcpSocket": {}}
-    return {kind: {**how, "port": role.port} for kind, how in asked.items()}
+    if ready.path:
+        return {"httpGet": {"path": ready.path, "port": role.port}}
+    return {"tcpSocket": {"port": role.port}}
