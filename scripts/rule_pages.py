@@ -76,11 +76,9 @@ def contents(every: list[Any]) -> str:
 def page(rule: Any) -> str:
     """One rule: what holds, why, samples, what to do, how to waive it, where it was read."""
     parts = [_GENERATED, f"# {rule.id}: {rule.name}", "", *_facts(rule), "", rule.summary, ""]
-    if rule.effect:
-        parts += ["## Why", "", f"Otherwise: {rule.effect}", ""]
+    parts += ["## Why", "", rule.effect, "", "## How to see it", "", rule.symptom, ""]
     if sample := spec_sample(rule.id):
         parts += [*_specs(sample), "## What to do", "", rule.remedy, ""]
-        parts += ["## How to see it", "", sample.see, ""]
     if isinstance(rule, Rule):
         parts += [*_sample("A manifest that fails", rule.failing)]
         parts += _samples("Manifests that fail as well", rule.variants)

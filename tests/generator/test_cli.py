@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
+import git_repository
 from repository import Repository
 from trainwright.cli import main
 from trainwright.cli.common import FORMATS
@@ -86,6 +87,28 @@ def test_render_names_jobs_that_keep_old_values(repository: Repository) -> None:
         "prod/mnist keeps old values until its next run: `trainwright rerun prod/mnist` applies "
         "the change."
     ]
+
+
+def test_render_names_jobs_that_keep_old_values_where_a_commit_edits_specs(
+    repository: Repository,
+) -> None:
+    base = f"{HEADER}name: common\nretries: 1\n"
+    repository.write("base/jobs/common.yaml", base)
+    for job in ("llm", "mnist"):
+        repository.job(f"prod/{job}", "extends: base/common\n")
+    repository.run("render")
+    git_repository.init(repository.root)
+    git_repository.commit(repository.root)
+    repository.write("base/jobs/common.yaml", f"{base}flags: {{lr: 1}}\n")
+    named = "prod/llm, prod/mnist keep old values until their next run"
+    assert named in repository.run("render").stdout
+    git_repository.git(repository.root, "switch", "--quiet", "--create", "edit")
+    git_repository.commit(repository.root)
+    assert named in repository.run("render").stdout
+    # They still do once that is merged: `list jobs` names them, and `render` what an edit does.
+    git_repository.git(repository.root, "switch", "--quiet", "main")
+    git_repository.git(repository.root, "merge", "--quiet", "edit")
+    assert "old values" not in repository.run("render").stdout
 
 
 def test_check_of_a_fresh_tree_says_nothing_is_wrong(repository: Repository) -> None:

@@ -78,7 +78,7 @@ MERGES = {
         saves=SAVES,
     ),
     "it keeps training until it is deleted": Merge(
-        "Replaces 1 running job · 1 old run trains on · +",
+        "Replaces 1 running job · 1 old run keeps running · +",
         "new run: after the merge NEW starts from scratch, and OLD keeps training (16 GPUs) beside "
         f"it until `{DELETION}`; after that its progress is lost: "
         "no variable or flag makes it save checkpoints",

@@ -109,4 +109,4 @@ def test_a_file_is_of_a_rule_and_has_the_keys_of_the_schema(rule: str) -> None:
 
 def test_the_rules_that_users_meet_have_one() -> None:
     assert len(RULES) >= 40
-    assert spec_sample("TW001") is None
+    assert spec_sample("TW011") is None

@@ -16,7 +16,8 @@ from trainwright.datatypes.pointer import Pointer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
-    """One kind of mistake; `remedy` is the default for findings without a more precise one.
+    """One kind of mistake; `effect`, `symptom` and `remedy` as in the words of a rule. The remedy is
+    the default for findings without a more precise one.
 
     Those that are `waivable` have their weight set in environment.yaml, as rules have.
     """
@@ -24,8 +25,9 @@ class Diagnostic:
     id: str
     name: str
     summary: str
+    effect: str
+    symptom: str
     remedy: str
-    effect: str = ""
     severity: Severity = Severity.ERROR
     waivable: bool = False
 

@@ -85,7 +85,7 @@ def _rest(review: Plan) -> Iterator[str]:
         yield f"{plural(lost, 'job')} {'loses its' if lost == 1 else 'lose their'} progress"
     ends = [change.ending for change in review.changes if change.action is Action.NEW_RUN]
     if stay := sum(end is not None and end.waits for end in ends):
-        yield f"{plural(stay, 'old run')} {'trains' if stay == 1 else 'train'} on"
+        yield f"{plural(stay, 'old run')} {'keeps' if stay == 1 else 'keep'} running"
     yield from _requested(review)
     short = [
         f"{environment.name} {fit.what} lacks {words.number(fit.short - fit.short_before)}"

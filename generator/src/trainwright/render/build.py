@@ -92,6 +92,7 @@ class Build:
     findings: tuple[Finding, ...]  # of all environments, and of what belongs to none
     underived: tuple[Finding, ...]  # files that no sources lead to, if that was checked
     compared: bool  # whether that was checked, against a commit
+    specs_differ: bool  # from that commit; true also where nothing was compared
     sources: Mapping[str, tuple[str, ...]]  # lines of every file that a finding names
     # What was read, for later questions. It is not compared: builds of the same files are equal.
     workspace: Workspace = field(compare=False, repr=False)
@@ -148,6 +149,7 @@ def build(
         findings=findings,
         underived=tuple(sorted(underived, key=lambda finding: finding.order)),
         compared=derivation is not None,
+        specs_differ=derivation is None or derivation.specs_differ,
         sources={
             path: reader.lines(path)
             for path in _files((*findings, *underived))

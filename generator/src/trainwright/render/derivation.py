@@ -201,6 +201,11 @@ class Derivation(Owner):
         base, tip = lineage.bases[0], lineage.tips[0]
         return lineage.repository.differing(base, lineage.inside, tip, among=(ENVIRONMENTS,))
 
+    @property
+    def specs_differ(self) -> bool:
+        """Whether a file that people write, of a job or shared by several, differs from the base."""
+        return not all(map(may_decide, self.changed))
+
     @cached_property
     def _uncommitted(self) -> Sequence[str]:
         """The files on disk that differ from HEAD, sorted; in the others, git may have converted

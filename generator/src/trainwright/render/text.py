@@ -40,8 +40,10 @@ def outdated(build: Build) -> str:
     """Return which jobs have runs with old values, and what applies the changes; "" if none have.
 
     An edit of a base or of an environment changes no rendered file, and "up to date" alone would
-    leave the impression that it had no effect.
+    leave the impression that it had no effect. Where git has no such edit, no job is looked at.
     """
+    if not build.specs_differ:
+        return ""
     named = tuple(islice(_outdated(build), _MOST + 1))
     if not named:
         return ""

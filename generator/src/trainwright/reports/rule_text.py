@@ -61,13 +61,13 @@ def text(rule: AnyRule) -> str:
 
 def item(rule: AnyRule) -> Data:
     """Return a rule's description and the samples of its spec as data."""
-    fields = ("id", "name", "severity", "summary", "effect", "remedy", "by_hand", "source")
+    fields = ("id", "name", "severity", "summary", "effect", "remedy", "symptom", "by_hand", "source")
     words = {name: str(getattr(rule, name, "")) for name in fields}
     words["byHand"] = words.pop("by_hand")
     specs = spec_sample(rule.id)
     shown: Data = {}
     if specs:
-        shown = {"fails": specs.fails, "passes": specs.passes, "see": specs.see}
+        shown = {"fails": specs.fails, "passes": specs.passes}
         shown["mistakes"] = [asdict(mistake) for mistake in specs.mistakes]
     return {**words, **({"spec": shown} if shown else {}), "page": help_uri(rule.id)}
 
@@ -75,11 +75,10 @@ def item(rule: AnyRule) -> Data:
 def _facts(rule: AnyRule) -> Iterator[tuple[str, str]]:
     yield "Otherwise", rule.effect
     yield "What to do", rule.remedy
+    yield "To see it", rule.symptom
     if isinstance(rule, Rule):
         yield "By hand", rule.by_hand
         yield "Set by", rule.spec.dotted
-    if sample := spec_sample(rule.id):
-        yield "To see it", sample.see
     if not isinstance(rule, Diagnostic):
         yield "Since", since(rule)
         yield "Source", rule.source

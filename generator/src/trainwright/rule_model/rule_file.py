@@ -24,14 +24,15 @@ _SEPARATOR = "\n---\n"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
     """The texts of a rule: `summary` is what must hold; `effect` what happens otherwise; `remedy`
-    what to do, ending in a full stop; `by_hand` the same for manifests without a job spec, if the
-    remedy mentions one. `source` is where this is documented, a URL or repository path, or
+    what to do, ending in a full stop; `symptom` how a cluster shows what is wrong; `by_hand` the
+    remedy for manifests without a job spec, if the other mentions one. `source` is where this is documented, a URL or repository path, or
     `upstream` its row in upstream.yaml.
     """
 
     summary: str
     effect: str
     remedy: str
+    symptom: str
     by_hand: str = ""
     source: str = ""
     upstream: str = ""
@@ -61,6 +62,10 @@ class Documented:
     @property
     def remedy(self) -> str:
         return self.words.remedy
+
+    @property
+    def symptom(self) -> str:
+        return self.words.symptom
 
     @property
     def source(self) -> str:

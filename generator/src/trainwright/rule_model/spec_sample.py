@@ -34,11 +34,10 @@ class Mistake:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecSample:
-    """Lines of a job spec and of environment.yaml, and how the cluster shows what is wrong."""
+    """Lines of a job spec and of environment.yaml."""
 
     fails: str
     passes: str
-    see: str
     environment: str = ""
     mistakes: tuple[Mistake, ...] = ()
 
