@@ -117,6 +117,22 @@ def test_a_value_of_its_own_that_the_base_has_had_for_a_while(repository: Reposi
     assert causes(repository) == {"prod/a": ("new run", ["prod/jobs/a.yaml:12 flags.epochs"])}
 
 
+@pytest.mark.parametrize("rerun", [False, True], ids=["edit", "rerun"])
+def test_a_run_takes_what_earlier_edits_of_a_base_left_for_it(
+    repository: Repository, rerun: bool
+) -> None:
+    edit(repository, "base/jobs/llm.yaml", "epochs: 3", "epochs: 5")
+    committed(repository)
+    waited = "base/jobs/llm.yaml:4 flags.epochs"
+    if rerun:
+        assert repository.run("rerun", "prod/a").exit_code == 0
+        assert causes(repository) == {"prod/a": ("new run", ["prod/jobs/a.yaml:14 run", waited])}
+    else:
+        edit(repository, "prod/jobs/a.yaml", "pool: p", "pool: p\nflags: {lr: 1}")
+        own = "prod/jobs/a.yaml:12 flags.lr"
+        assert causes(repository) == {"prod/a": ("new run", [own, waited])}
+
+
 def test_a_value_that_is_the_bases_again(repository: Repository) -> None:
     """The base is not edited, of which the run is behind from now on."""
     edit(repository, "prod/jobs/a.yaml", "pool: p", "pool: p\nflags: {epochs: 3}")
@@ -132,7 +148,9 @@ def test_shared_changes_that_start_runs(repository: Repository) -> None:
     edit(repository, "base/jobs/llm.yaml", "epochs: 3", "epochs: 5")
     committed(repository)
     edit(repository, "prod/environment.yaml", "namespace:", "sharedChanges: start\nnamespace:")
-    assert causes(repository) == {"prod/a": ("new run", ["prod/environment.yaml:3 sharedChanges"])}
+    waited = "base/jobs/llm.yaml:4 flags.epochs"
+    reasons = ["prod/environment.yaml:3 sharedChanges", waited]
+    assert causes(repository) == {"prod/a": ("new run", reasons)}
 
 
 def _retire(repository: Repository) -> None:

@@ -494,9 +494,12 @@ class Comparison(Owner):
                 note = "new job spec" if self.after.has(file) else "job spec removed"
             yield Cause(Pointer(), None, None, Location(file.path), note)
             return
-        reasons = (*self._edits(file, was, now), *self._of_ledgers(file))
-        if not reasons and was.record is not None:
-            reasons = tuple(causes.of_record(was.record, now.loaded.spec))
+        reasons = [*self._edits(file, was, now), *self._of_ledgers(file)]
+        if was.record is not None and (action in _BEGINS or not reasons):
+            # What earlier edits of shared files have left for the next run, which this one is.
+            left = {cause.pointer for cause in (*reasons, *self._otherwise(file))}
+            waited = causes.of_record(was.record, now.loaded.spec)
+            reasons += [cause for cause in waited if cause.pointer not in left]
         yield from reasons or (self._unspecified(file),)
 
     def _of_ledgers(self, file: JobFile) -> Iterator[Cause]:
