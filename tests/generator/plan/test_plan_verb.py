@@ -459,6 +459,56 @@ def test_what_it_asks_for_and_whether_that_fits(cloned: Repository) -> None:
     assert "prod queue team lacks 8 GPUs" in found["verdict"]
 
 
+def test_limits_that_a_merge_lowers_although_no_job_changes(cloned: Repository) -> None:
+    cloned.job("prod/big", GPUS)
+    edit(cloned, "prod/jobs/big.yaml", 'resources: {cpu: "1", memory: 1Gi}\n', "")
+    cloned.run("render")
+    git_repository.commit(cloned.root, "One that asks for GPUs")
+    git(cloned.root, "branch", "--force", "main")
+    edit(cloned, "prod/environment.yaml", "capacity: 16", "capacity: 8")
+    edit(cloned, "prod/environment.yaml", "quota: 8", "quota: 2")
+    edit(cloned, "prod/environment.yaml", "gpuHours: 100", "gpuHours: 5")
+    edit(cloned, "prod/environment.yaml", "2.5}", "5}")
+    cloned.run("render")
+    found = plan(cloned)
+    assert found["changes"] == []
+    assert found["verdict"] == "No job changes · 2 limits exceeded"
+    (environment,) = found["environments"]
+    cost = [environment[side]["cost"]["low"] for side in ("before", "after")]
+    assert cost == [8 * 2 * 2.5, 8 * 2 * 5]
+    assert {
+        fit["what"]: (fit["hasBefore"], fit["has"], fit["shortBefore"], fit["short"])
+        for fit in environment["capacity"]
+    } == {"pool h100": (16, 8, 0, 0), "queue team": (8, 2, 0, 6), "budget": (100, 5, 0, 11)}
+    text = cloned.run("plan", "--against", "main").output
+    assert "8 of 2 GPUs (8 before): 6 too few" in text
+    assert "16 of 5 (100 before): 11 too few" in text
+    assert "$40 → $80" in text
+    # A price alone exceeds nothing, and is shown.
+    git(cloned.root, "checkout", "--quiet", ".")
+    edit(cloned, "prod/environment.yaml", "2.5}", "5}")
+    text = cloned.run("plan", "--against", "main").output
+    assert text.startswith("Nothing changes for any job\n")
+    assert "$40 → $80" in text
+
+
+def test_a_new_price_counts_for_what_a_merge_changes_and_not_before(cloned: Repository) -> None:
+    small = 'resources: {cpu: "1", memory: 1Gi}\n'
+    for job in ("big", "other"):
+        cloned.job(f"prod/{job}", GPUS)
+        edit(cloned, f"prod/jobs/{job}.yaml", small, "")
+    cloned.run("render")
+    git_repository.commit(cloned.root, "Two that ask for GPUs")
+    git(cloned.root, "branch", "--force", "main")
+    edit(cloned, "prod/environment.yaml", "2.5}", "5}")
+    cloned.job("prod/big", f"{GPUS}flags: {{lr: 1}}\n")
+    edit(cloned, "prod/jobs/big.yaml", small, "")
+    (environment,) = plan(cloned)["environments"]
+    cost = [environment[side]["cost"]["low"] for side in ("before", "after")]
+    goes_on = 8 * 2 * 2.5  # the old run, until it is deleted
+    assert cost == [2 * 8 * 2 * 2.5, 2 * 8 * 2 * 5 + goes_on]
+
+
 def test_unknown_duration_is_never_nothing(cloned: Repository) -> None:
     cloned.job("prod/big", GPUS)
     edit(cloned, "prod/jobs/big.yaml", 'resources: {cpu: "1", memory: 1Gi}\n', "")

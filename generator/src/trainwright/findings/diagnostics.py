@@ -16,10 +16,10 @@ from trainwright.datatypes.pointer import Pointer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
-    """One kind of mistake; `effect`, `symptom` and `remedy` as in the words of a rule. The remedy is
-    the default for findings without a more precise one.
+    """One kind of mistake; `effect`, `symptom` and `remedy` are as in the words of a rule.
 
-    Those that are `waivable` have their weight set in environment.yaml, as rules have.
+    The remedy is the default for findings without a more precise one. Those that are `waivable`
+    have their weight set in environment.yaml, as rules have.
     """
 
     id: str

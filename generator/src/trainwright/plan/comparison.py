@@ -541,35 +541,61 @@ class Comparison(Owner):
         demands = [(it.job, it.demand) for it in self._asking(name, changes) if it.job]
         demands += self._left(changes)
         after = demand.total(requested for _, requested in demands)
-        fits = tuple(self._fits(name, changes, demands))
+        before = after - demand.total(change.delta for change in changes)
+        demands_before = self._demands_before(name) if self._has_other_limits(name) else None
+        if demands_before is not None:
+            before = demand.total(requested for _, requested in demands_before)
+        fits = tuple(self._fits(name, changes, demands, demands_before))
         return EnvironmentPlan(
             name=name,
             jobs=len(self.after.survey.jobs.get(name, ())),
             changes=changes,
-            before=after - demand.total(change.delta for change in changes),
+            before=before,
             after=after,
             asked=demand.total(change.asked for change in changes),
             fits=fits,
             objects=self._objects(name),
-            uses=tuple(uses.uses(changes, demands, fits)),
+            uses=tuple(uses.uses(changes, demands, fits, demands_before)),
             currency=environment.currency if environment else "USD",
         )
 
+    @tracked(same=eq)
+    def _has_other_limits(self, name: str) -> bool:
+        """Whether a merge changes capacities, quotas, budgets or prices: what unchanged jobs cost,
+        and whether they fit, is then another question before it.
+        """
+        sides = (self.before.environments.get(name), self._environment_of(name))
+        before, after = (
+            (it.pools, it.queues, it.budget, it.currency) if it else None for it in sides
+        )
+        return before is not None and after is not None and before != after
+
+    def _demands_before(self, name: str) -> tuple[tuple[Job, Demand], ...]:
+        """Return what each job requests before the merge, at the prices of then."""
+        requests = map(self.before.asking, self.before.survey.jobs.get(name, ()))
+        return tuple((it.job, it.demand) for it in requests if it.job)
+
     def _fits(
-        self, name: str, changes: tuple[JobChange, ...], demands: Sequence[tuple[Job, Demand]]
+        self,
+        name: str,
+        changes: tuple[JobChange, ...],
+        demands: Sequence[tuple[Job, Demand]],
+        demands_before: Sequence[tuple[Job, Demand]] | None,
     ) -> Iterator[CapacityCheck]:
-        """Yield an environment's capacity checks, with what is short without the merge."""
+        """Yield an environment's capacity checks, with limits and shortages before the merge."""
         after, before = self._environment_of(name), self.before.environments.get(name)
         fits = tuple(capacity.check_capacity(after, demands)) if after else ()
-        if before is None or not any(fit.short for fit in fits):
+        if before is None or not (demands_before or any(fit.short for fit in fits)):
             yield from fits
             return
-        demands_before = tuple(self._asked_before(name, changes))
-        short = {
-            (it.what, it.unit): it.short for it in capacity.check_capacity(before, demands_before)
-        }
+        if demands_before is None:
+            demands_before = tuple(self._asked_before(name, changes))
+        checks = {(it.what, it.unit): it for it in capacity.check_capacity(before, demands_before)}
         for fit in fits:
-            yield replace(fit, short_before=short.get((fit.what, fit.unit), 0.0))
+            if (was := checks.get((fit.what, fit.unit))) is None:
+                yield fit
+            else:
+                yield replace(fit, short_before=was.short, has_before=was.has)
 
     def _asked_before(
         self, name: str, changes: tuple[JobChange, ...]

@@ -40,7 +40,7 @@ def verdict(review: Plan) -> str:
     forged = len({finding.place.file for finding in review.underived})
     first = [f"{plural(forged, 'rendered file')} that no source renders"] if forged else []
     rest = list(_rest(review))
-    levels = _actions(review) or [""]
+    levels = _actions(review) or ["no job changes" if review.changing else ""]
     lines = (
         _line(first, actions, rest[:kept])
         for kept in range(len(rest), -1, -1)
@@ -92,7 +92,7 @@ def _rest(review: Plan) -> Iterator[str]:
         f"{' more' if fit.short_before else ''} {_unit(fit)}"
         for environment in review.changing
         for fit in environment.fits
-        if fit.short > fit.short_before
+        if fit.is_worse
     ]
     if len(short) > 1:
         yield f"{len(short):,} limits exceeded"

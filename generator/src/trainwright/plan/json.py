@@ -140,6 +140,7 @@ def _capacity(fit: CapacityCheck) -> Data:
         "need": round(fit.need, 4),
         "most": round(fit.most, 4),
         "has": fit.has,
+        "hasBefore": fit.has_before,
         "unknown": fit.unknown,
         "short": round(fit.short, 4),
         "shortBefore": round(fit.short_before, 4),

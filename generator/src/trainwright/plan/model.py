@@ -231,8 +231,12 @@ class Plan:
 
     @property
     def changing(self) -> tuple[EnvironmentPlan, ...]:
-        """The environments in which anything happens."""
-        return tuple(environment for environment in self.environments if environment.changes)
+        """The environments in which anything happens to a job, or a limit is exceeded."""
+        return tuple(
+            environment
+            for environment in self.environments
+            if environment.changes or any(fit.is_worse for fit in environment.fits)
+        )
 
     @property
     def listed(self) -> tuple[JobChange, ...]:

@@ -30,7 +30,7 @@ def table(review: Plan) -> Table:
     """Return a table of the pools, queues and budgets that a merge affects, in all environments."""
     used = [(environment, use) for environment in review.environments for use in environment.uses]
     heads, rows = columns(_HEADS, [tuple(_cells(environment, use)) for environment, use in used])
-    return Table(heads, rows, tuple(any(map(_is_worse, use.fits)) for _, use in used))
+    return Table(heads, rows, tuple(any(fit.is_worse for fit in use.fits) for _, use in used))
 
 
 def columns(
@@ -42,10 +42,6 @@ def columns(
         tuple(heads[index] for index in kept),
         tuple(tuple(row[index] for index in kept) for row in rows),
     )
-
-
-def _is_worse(fit: CapacityCheck) -> bool:
-    return fit.short > fit.short_before
 
 
 def _cells(environment: EnvironmentPlan, use: Use) -> Iterator[str]:
@@ -65,14 +61,15 @@ def _at_once(use: Use, fit: CapacityCheck | None) -> str:
     gpus = bool(use.before.gpus or use.after.gpus)
     before, after = (it.gpus if gpus else it.nodes for it in (use.before, use.after))
     shown = _changed(before, after, fit)
-    return f"{shown} {'GPUs' if gpus else 'nodes'}{words.short(fit)}" if shown else ""
+    unit = "GPUs" if gpus else "nodes"
+    return f"{shown} {unit}{_limit_before(fit)}{words.short(fit)}" if shown else ""
 
 
 def _hours(use: Use, fit: CapacityCheck | None) -> str:
     shown = _changed(use.before.hours, use.after.hours, fit)
     jobs = use.after.unbounded
     unbounded = f"{plural(jobs, 'job')} without maxDuration" if jobs else ""
-    return " and ".join(filter(None, (shown + words.short(fit), unbounded)))
+    return " and ".join(filter(None, (shown + _limit_before(fit) + words.short(fit), unbounded)))
 
 
 def _changed(before: Range, after: Range, fit: CapacityCheck | None, currency: str = "") -> str:
@@ -80,9 +77,21 @@ def _changed(before: Range, after: Range, fit: CapacityCheck | None, currency: s
     if not before and not after:
         return ""
     sides = [words.money(it, currency) if currency else words.span(it) for it in (before, after)]
-    has = Range(fit.has, fit.has) if fit else None
-    limit = f" of {words.money(has, currency) if currency else words.span(has)}" if has else ""
-    return f"{' → '.join(dict.fromkeys(sides))}{limit}{words.short(fit) if currency else ''}"
+    limit = f" of {_limit(fit.has, currency)}" if fit and fit.has else ""
+    change = f"{_limit_before(fit, currency)}{words.short(fit)}" if currency else ""
+    return f"{' → '.join(dict.fromkeys(sides))}{limit}{change}"
+
+
+def _limit_before(fit: CapacityCheck | None, currency: str = "") -> str:
+    """Return the limit without the merge, as a suffix to the one with it, where they differ."""
+    if fit is None or fit.has_before in (None, fit.has):
+        return ""
+    return f" ({_limit(fit.has_before or 0, currency)} before)"
+
+
+def _limit(amount: float, currency: str) -> str:
+    both = Range(amount, amount)
+    return words.money(both, currency) if currency else words.span(both)
 
 
 def _again(use: Use, currency: str) -> str:

@@ -26,28 +26,31 @@ def uses(
     changes: Sequence[JobChange],
     after: Sequence[tuple[Job, Demand]],
     fits: Sequence[CapacityCheck],
+    before: Sequence[tuple[Job, Demand]] | None = None,
 ) -> Iterator[Use]:
-    """Each pool, quota and budget to which a change makes a difference, in this order.
+    """Each pool, quota and budget to which a merge makes a difference, in this order.
 
-    `after` is what all active jobs request once the changes are merged.
+    `after` is what all active jobs request once it is merged, and `before` what they requested
+    where limits or prices were others.
     """
     finite = {fit.what for fit in fits}
     parts = [part for change in changes for part in _parts(change)]
     standing = [part for job, it in after for part in _split(it, it, job.queue)]
-    names = dict.fromkeys(what for part in parts for what in part.whats)
+    earlier = [part for job, it in before or () for part in _split(it, it, job.queue)]
+    names = dict.fromkeys(what for part in (*parts, *earlier) for what in part.whats)
     for what in sorted(names, key=_rank):
         concerned = [part for part in parts if what in part.whats]
         delta = total(part.delta for part in concerned)
         requested = total(part.asked for part in concerned)
-        if (delta, requested) != (NOTHING, NOTHING) and (_is_pool(what) or what in finite):
-            now = total(part.asked for part in standing if what in part.whats)
-            yield Use(
-                what=what,
-                before=now - delta,
-                after=now,
-                asked=requested,
-                fits=tuple(fit for fit in fits if fit.what == what),
-            )
+        limits = tuple(fit for fit in fits if fit.what == what)
+        now = total(part.asked for part in standing if what in part.whats)
+        was = now - delta
+        if before is not None:
+            was = total(part.asked for part in earlier if what in part.whats)
+        differs = (delta, requested) != (NOTHING, NOTHING) or now != was
+        differs = differs or any(fit.has_before not in (None, fit.has) for fit in limits)
+        if differs and (_is_pool(what) or what in finite):
+            yield Use(what=what, before=was, after=now, asked=requested, fits=limits)
 
 
 def _parts(change: JobChange) -> Iterator[_Part]:

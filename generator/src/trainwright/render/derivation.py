@@ -203,7 +203,7 @@ class Derivation(Owner):
 
     @property
     def specs_differ(self) -> bool:
-        """Whether a file that people write, of a job or shared by several, differs from the base."""
+        """Whether a file that people write differs from the base."""
         return not all(map(may_decide, self.changed))
 
     @cached_property

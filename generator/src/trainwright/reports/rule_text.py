@@ -61,7 +61,17 @@ def text(rule: AnyRule) -> str:
 
 def item(rule: AnyRule) -> Data:
     """Return a rule's description and the samples of its spec as data."""
-    fields = ("id", "name", "severity", "summary", "effect", "remedy", "symptom", "by_hand", "source")
+    fields = (
+        "id",
+        "name",
+        "severity",
+        "summary",
+        "effect",
+        "remedy",
+        "symptom",
+        "by_hand",
+        "source",
+    )
     words = {name: str(getattr(rule, name, "")) for name in fields}
     words["byHand"] = words.pop("by_hand")
     specs = spec_sample(rule.id)

@@ -25,8 +25,8 @@ _SEPARATOR = "\n---\n"
 class Words:
     """The texts of a rule: `summary` is what must hold; `effect` what happens otherwise; `remedy`
     what to do, ending in a full stop; `symptom` how a cluster shows what is wrong; `by_hand` the
-    remedy for manifests without a job spec, if the other mentions one. `source` is where this is documented, a URL or repository path, or
-    `upstream` its row in upstream.yaml.
+    remedy for manifests without a job spec, if the other mentions one. `source` is where this is
+    documented, a URL or repository path, or `upstream` its row in upstream.yaml.
     """
 
     summary: str

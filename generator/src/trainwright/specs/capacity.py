@@ -62,7 +62,8 @@ class CapacityCheck:
     """Whether all active jobs of an environment fit something that is finite.
 
     `need` is the least they ask for, `most` the most; they differ for elastic jobs. `unknown`
-    counts jobs whose need is not known. `short_before` is what was missing before a merge.
+    counts jobs whose need is not known. `has_before` and `short_before` are the limit before a
+    merge, None if it is not known, and what was missing then.
     """
 
     what: str  # "pool h100", "queue team-nlp", "budget"
@@ -72,11 +73,17 @@ class CapacityCheck:
     has: float
     unknown: int = 0
     short_before: float = 0.0
+    has_before: float | None = None
 
     @property
     def short(self) -> float:
         """How much is missing when all jobs run with the least they ask for."""
         return max(0.0, self.need - self.has)
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether a merge makes more of it missing."""
+        return self.short > self.short_before
 
 
 def check_capacity(
