@@ -66,6 +66,42 @@ def test_a_helm_chart_is_one_note(here: Path) -> None:
     ]
 
 
+def test_templates_in_a_folder_called_crds_are_templates(here: Path) -> None:
+    write(
+        here,
+        {
+            "web/Chart.yaml": "apiVersion: v2\nname: web\nversion: 1.0.0\n",
+            "web/templates/crds/a.yaml": TEMPLATE,
+            "web/charts/sub/templates/crds/a.yaml": TEMPLATE,
+            "web/charts/sub/crds/a.yaml": CONFIG.replace("NAME", "Wrong"),
+        },
+    )
+    (note,) = (finding for finding in check("web") if finding.severity is Severity.NOTE)
+    assert "3 files of the Helm chart `web`" in note.message
+    assert errors("web") == ["web/charts/sub/crds/a.yaml"]
+
+
+def test_the_chart_of_templates_alone_is_above_them(here: Path) -> None:
+    write(here, {"web/templates/server/deep/job.yaml": TEMPLATE})
+    with pytest.raises(SourceError, match=r"`helm template web \| trainwright validate -`"):
+        check("web/templates")
+
+
+def test_a_chart_may_lie_in_the_folder_of_another(here: Path) -> None:
+    write(
+        here,
+        {
+            "Chart.yaml": "apiVersion: v2\nname: all\nversion: 1.0.0\n",
+            "deploy/web/Chart.yaml": "apiVersion: v2\nname: web\nversion: 1.0.0\n",
+            "deploy/web/templates/a.yaml": CONFIG.replace("NAME", "'{{ .Release.Name }}'"),
+            "deploy/config.yaml": CONFIG.replace("NAME", "right"),
+        },
+    )
+    notes = {finding.place.file for finding in check(".")}
+    assert notes == {"Chart.yaml", "deploy/web/Chart.yaml"}
+    assert errors(".") == []
+
+
 def test_a_template_that_is_named_is_checked(here: Path) -> None:
     write(here, {"web/Chart.yaml": "name: web\n", "web/templates/job.yaml": TEMPLATE})
     assert errors("web/templates/job.yaml") == ["web/templates/job.yaml"]

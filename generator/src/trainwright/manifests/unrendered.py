@@ -83,10 +83,14 @@ def _acts(source: Source) -> bool:
 
 
 def _template(path: str) -> Whole:
-    """The chart of a template whose Chart.yaml is not among the files, by its folder."""
-    above = PurePosixPath(path).parent
-    chart = above.parent if above.name == "templates" else above
-    return Whole(str(chart / _CHART), "Helm chart", f"helm template {shlex.quote(str(chart))}")
+    """Return the chart of a template whose Chart.yaml is not among the files, by its folder."""
+    above = PurePosixPath(path).parents
+    charts = (folder.parent for folder in above if folder.name == "templates")
+    return _chart(next(charts, above[0]))
+
+
+def _chart(folder: PurePosixPath) -> Whole:
+    return Whole(str(folder / _CHART), "Helm chart", f"helm template {shlex.quote(str(folder))}")
 
 
 def _wholes(sources: Mapping[str, Source]) -> dict[str, Whole]:
@@ -115,21 +119,18 @@ def _contents(source: Source) -> Iterator[Data]:
 
 
 def _chart_of(path: str, charts: set[str]) -> Whole | None:
-    """The outermost chart whose template, values or description the file is."""
+    """Return the outermost chart that has a file as a template, values or its description."""
     for above in reversed(PurePosixPath(path).parents):
-        if str(above) in charts:
-            within = PurePosixPath(path).relative_to(above)
-            chart = Whole(
-                str(above / _CHART), "Helm chart", f"helm template {shlex.quote(str(above))}"
-            )
-            return chart if _is_rendered(within) else None
+        if str(above) in charts and _is_rendered(PurePosixPath(path).relative_to(above)):
+            return _chart(above)
     return None
 
 
 def _is_rendered(within: PurePosixPath) -> bool:
-    """Whether Helm, not the cluster, reads a file of a chart."""
+    """Whether Helm, not the cluster, reads a file of a chart. It renders templates/crds/, too."""
+    folders = within.parts[:-1]
     if within.parts[0] in ("templates", "charts"):
-        return "crds" not in within.parts[:-1]
+        return "crds" not in folders or "templates" in folders[: folders.index("crds")]
     return str(within) == _CHART or _VALUES.fullmatch(str(within)) is not None
 
 
