@@ -185,6 +185,21 @@ async def test_a_name_changes_wherever_it_is_written(written: Repository) -> Non
         assert "extends: dev/bert\n" in found["dev/jobs/other.yaml"]
 
 
+async def test_a_volume_of_a_base_is_renamed_in_all_jobs_that_extend_it(
+    written: Repository,
+) -> None:
+    written.job("base/shared", "volumes:\n  data: {claim: x, mountPath: /x}\n")
+    for name in ("dev/train", "dev/other"):
+        written.job(name, "extends: base/shared\ncheckpoint: {volume: data, path: p}\n")
+    written.job("dev/apart", "volumes:\n  data: {claim: y, mountPath: /y}\n")
+    async with editing(written) as editor:
+        await editor.checked()
+        found = await renamed(editor, PATH, "data, path", "disk")
+        assert set(found) == {"base/jobs/shared.yaml", PATH, "dev/jobs/other.yaml"}
+        assert "  disk: {claim: x" in found["base/jobs/shared.yaml"]
+        assert "volume: disk, path" in found["dev/jobs/other.yaml"]
+
+
 async def test_what_cannot_be_renamed_says_why(written: Repository) -> None:
     async with editing(written) as editor:
         for path, found, name, why in (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from typing import TYPE_CHECKING
 
 from trainwright.authoring.names import VOLUME_NAMES
@@ -32,11 +31,11 @@ class CannotRename(TrainwrightError):
 
 @dataclass(frozen=True, slots=True)
 class Renaming:
-    """New texts by path and span, and a file that is called otherwise."""
+    """The new texts of spans, by file, and the file that moves, as its old and its new path."""
 
     edits: Mapping[str, tuple[tuple[Span, str], ...]]
     moved: tuple[str, str] | None = None
-    note: str = field(default="")
+    note: str = ""
 
 
 def span_of(place: Place) -> Span | None:
@@ -44,8 +43,7 @@ def span_of(place: Place) -> Span | None:
     entry = place.entry
     if entry is None or _subject(place) is None:
         return None
-    on_key = entry.key is not None and place.at in entry.key
-    return entry.key if on_key and entry.key else entry.value
+    return entry.key if entry.key and place.at in entry.key else entry.value
 
 
 def _subject(place: Place) -> tuple[str, str] | None:
@@ -65,7 +63,7 @@ def _subject(place: Place) -> tuple[str, str] | None:
 
 
 def rename(place: Place, name: str) -> Renaming:
-    """The edits that give it another name. Raises CannotRename."""
+    """Return the edits that rename what is at a place. Raise CannotRename if it cannot be."""
     subject = _subject(place)
     if subject is None:
         raise CannotRename("pools, queues, volumes and jobs can be renamed, and nothing else here")
@@ -90,7 +88,7 @@ def _edits(targets: list[Target], name: str) -> dict[str, tuple[tuple[Span, str]
 
 
 def _declared(place: Place, key: str, was: str, name: str) -> Iterator[Target]:
-    """A pool or queue where its environment declares it, and where jobs name it."""
+    """Yield where an environment declares a pool or queue, and where its jobs name it."""
     environment = place.environment
     at = navigation.declaring(place, key, was)
     if at is None:
@@ -108,16 +106,15 @@ def _declared(place: Place, key: str, was: str, name: str) -> Iterator[Target]:
 
 
 def _value_of(place: Place, occurrence: Target) -> Target:
-    """The value behind the key that a target is."""
+    """Return the scalar under the key of an occurrence; the occurrence itself if there is none."""
     entry = place.session.text(occurrence.path).at(occurrence.span.start)
     return Target(occurrence.path, entry.value) if entry and entry.shape == "scalar" else occurrence
 
 
 def _volume(place: Place, was: str, name: str) -> Iterator[Target]:
-    """Yield where all specs that the job is made of, or that are made of it, name a volume."""
+    """Yield where a job, its bases, and all jobs that share a line of these name a volume."""
     session = place.session
-    jobs = {job_of(place.path), *session.check.reached(place.path)}
-    for file in sorted(jobs):
+    for file in sorted(_sharing(place, was)):
         spec = layered(session, file)
         if spec is None:
             continue
@@ -129,8 +126,17 @@ def _volume(place: Place, was: str, name: str) -> Iterator[Target]:
             yield from _in_layer(session, layer, was)
 
 
+def _sharing(place: Place, was: str) -> set[JobFile]:
+    """Return the jobs that are made of a file in which this job or a base of it names a volume."""
+    session, own = place.session, job_of(place.path)
+    spec, paths = layered(session, own), {place.path}
+    for layer in spec.layers if spec else ():
+        paths.update(line.path for line in _in_layer(session, layer, was))
+    return {own, *(file for path in paths for file in session.check.reached(path))}
+
+
 def _in_layer(session: Session, layer: Layer, was: str) -> Iterator[Target]:
-    """Where a layer names a volume."""
+    """Yield where a layer names a volume."""
     path, volume = layer.document.file, Pointer.of("volumes", was)
     mounts = layer.wrote(volume)
     saves = [at for at in VOLUME_NAMES if lookup(layer.data, at) == was]
@@ -144,7 +150,7 @@ def _in_layer(session: Session, layer: Layer, was: str) -> Iterator[Target]:
 
 
 def _job(place: Place, was: str, name: str) -> Renaming:
-    """A job: its name, its file, and the lines that extend it."""
+    """Rename a job: its name, its file, and the lines that extend it."""
     session, file = place.session, job_of(place.path)
     there = JobFile(file.environment, name).path
     if session.workspace.tree.kind(there):
