@@ -190,8 +190,9 @@ class Server:
             await asyncio.wait([self._working])
 
     async def _check(self) -> None:
+        """Check job by job until all are checked, and publish findings at most every `_SETTLE`."""
         await asyncio.sleep(0)  # whatever the editor has sent by now counts as one edit
-        due, reaches = 0.0, False
+        due, has_checked = 0.0, False
         while True:
             if self._edited:
                 self._edited = False
@@ -206,10 +207,10 @@ class Server:
                 spent = time.monotonic() - started
                 due = time.monotonic() + max(_SETTLE, _SHARE * spent)
             if not pending:
-                if reaches:
+                if has_checked:
                     self._refresh()
                 return
-            reaches = True
+            has_checked = True
             pending[0].check_next()
             for _ in range(_YIELDS):
                 await asyncio.sleep(0)
@@ -240,10 +241,10 @@ class Server:
     def _publish_file(self, session: Session, path: str, *, always: bool) -> None:
         uri = self._connection.uri(session, path)
         # Several jobs may inherit a line, and the same finding with it.
-        once = {(it.rule, it.place, it.message): it for it in reversed(session.findings(path))}
+        unique = {(it.rule, it.place, it.message): it for it in reversed(session.findings(path))}
         published = tuple(
             diagnostics.diagnostic(session, finding, self._connection.to(session))
-            for finding in reversed(once.values())
+            for finding in reversed(unique.values())
         )
         if always or published != self._published.get(uri, ()):
             self._published[uri] = published
