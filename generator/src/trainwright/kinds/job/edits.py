@@ -15,6 +15,7 @@ from trainwright.rule_model.edit_row import (
     Difference,
     EditSource,
 )
+from trainwright.specs.upstream import numbers
 
 _KINDS = (KIND.group_kind,)
 _VALIDATION = EditSource(_KINDS, "kubernetes/kubernetes:pkg/apis/batch/validation/validation.go")
@@ -23,10 +24,9 @@ _MUTABLE_RESOURCES = (1, 36)  # since when MutablePodResourcesForSuspendedJobs i
 
 
 def _mutable_resources(difference: Difference) -> bool:
-    """Whether a suspended Job's resources can be edited; assumed if the version is not known."""
+    """Whether a suspended Job's resources can be edited; assumed where the version is unknown."""
     environment = difference.edit.environment
-    parts = environment.kubernetes_version.split(".") if environment else []
-    version = tuple(int(part) for part in parts[:2] if part.isdigit())
+    version = numbers(environment.kubernetes_version) if environment else ()
     return not version or version >= _MUTABLE_RESOURCES
 
 
