@@ -36,7 +36,7 @@ def job_pods(
     subdomain: str = "",
     given: Mapping[str, str] | None = None,
 ) -> PodGroup:
-    """A Job's pods, each by the name without the random letters that end it.
+    """Return a Job's pods, named without the random letters at the end.
 
     `given` are labels that the owner of the Job adds.
     """
@@ -57,7 +57,7 @@ def job_pods(
             if has_fields:
                 declared = build.variables_with(declared, container, _fields(index))
             declared = (*declared, *_completion_index(container, index))
-            before = tuple(_counted(entry, index) for entry in before)
+            before = tuple(_with_index(entry, index) for entry in before)
         return replace(
             first,
             name=f"{name}-{index}",
@@ -82,13 +82,13 @@ def _fields(index: int) -> dict[str, str]:
 
 
 def _completion_index(container: Container, index: int) -> tuple[EnvVar, ...]:
-    """Appended unless the container has an entry of that name, which then stays as it is."""
+    """Return the variable of the index; none if the container sets one of that name itself."""
     own = "JOB_COMPLETION_INDEX" in container.variables
     return () if own else (EnvVar("JOB_COMPLETION_INDEX", str(index)),)
 
 
-def _counted(container: Container, index: int) -> Container:
-    """An init container, which gets the index as well."""
+def _with_index(container: Container, index: int) -> Container:
+    """Return an init container with the variable of the index, as the main container has it."""
     added = [
         {"name": variable.name, "value": variable.value}
         for variable in _completion_index(container, index)
@@ -98,7 +98,7 @@ def _counted(container: Container, index: int) -> Container:
 
 
 def job_restart(spec: Mapping[str, Data]) -> Restart:
-    """A Job starts single pods again, unless its failure policy calls the exit code final."""
+    """Return how a Job restarts: pod by pod, unless its failure policy makes an exit code final."""
     limit = amount(spec.get("backoffLimit"), BACKOFF_LIMIT)
     in_pod = dig(spec, "template", "spec", "restartPolicy") == "OnFailure"
     return Restart(limit=limit, permanent=frozenset(_final_codes(spec)), in_pod=in_pod)
@@ -130,7 +130,7 @@ def replicated_workload(name: str, spec: Mapping[str, Data]) -> Workload:
     several = sum(job.replicas for job in jobs if job.name in targets) > 1
     return Workload(
         pods=Pods(group for pods in groups.values() for group in pods.groups),
-        deciding=tuple(called for target in targets for called in groups[target].names),
+        deciding=tuple(pod for target in targets for pod in groups[target].names),
         serving={name: _awaited(spec, name, targets) for name in groups if name not in targets},
         needs="any" if policy.get("operator") == "Any" and several else "all",
         deadline=_attempt(spec, jobs),
@@ -189,7 +189,7 @@ def _group(
 ) -> Iterator[PodGroup]:
     # The webhook makes every Job of a JobSet an Indexed one.
     job = {"completionMode": "Indexed", **group.spec}
-    restart = _gang(spec, job_restart(job))
+    restart = _restart_of_set(spec, job_restart(job))
     for replica in range(group.replicas):
         yield job_pods(
             f"{name}-{group.name}-{replica}",
@@ -207,8 +207,8 @@ def _group(
         )
 
 
-def _gang(spec: Mapping[str, Data], job: Restart) -> Restart:
-    """Once a Job has failed for good, the JobSet starts all of them again."""
+def _restart_of_set(spec: Mapping[str, Data], job: Restart) -> Restart:
+    """Return how a JobSet restarts pods: as their Job, or all of them if a Job does not retry."""
     if job.limit != 0 and not _in_place(spec):
         return job
     restarts = amount(dig(spec, "failurePolicy", "maxRestarts"), 0)
