@@ -23,16 +23,18 @@ from trainwright.runs.workspace import ResolvedJob, Workspace
 from trainwright.specs.demand import NOTHING
 from trainwright.tasks import progress
 
-# What may be the name of a spec, <folder>/<job>, anywhere in a file.
-_NAMED = re.compile(rb"(?<![A-Za-z0-9-])([A-Za-z0-9-]++)/([A-Za-z0-9-]++)")
+# What may be the name of a spec, <folder>/<job>, wherever it is in a file.
+_SPEC_NAME = re.compile(rb"(?<![A-Za-z0-9-])([A-Za-z0-9-]++)/([A-Za-z0-9-]++)")
 _SPELT = re.compile(rb"[\\\xfe\xff]")  # escapes and UTF-16 can hide a name
 
 
 @dataclass(frozen=True, slots=True)
 class SpecText:
-    """What the raw bytes of a spec show without parsing: in `names` the paths of all specs that it
-    may extend, and perhaps others; whether it may take files from the repository; and whether it
-    has escapes or UTF-16, in which either may be hidden.
+    """What the raw bytes of a spec show without being parsed.
+
+    `names` are the paths of all specs that it may extend, and perhaps of others. `takes` is whether
+    it may take files from the repository, `is_spelt` whether it has escapes or is in UTF-16, which
+    can hide either.
     """
 
     raw: bytes = b""
@@ -56,8 +58,8 @@ class Revision(Workspace):
         raw = self.reader.raw(path) if self.tree.kind(path) == "file" else b""
         if not isinstance(raw, bytes):
             return _NO_TEXT
-        named = {JobFile(*map(bytes.decode, groups)).path for groups in _NAMED.findall(raw)}
-        return SpecText(raw, tuple(named), b"from" in raw, bool(_SPELT.search(raw)))
+        paths = {JobFile(*map(bytes.decode, groups)).path for groups in _SPEC_NAME.findall(raw)}
+        return SpecText(raw, tuple(paths), b"from" in raw, bool(_SPELT.search(raw)))
 
     def render(
         self, files: Sequence[JobFile], helm: str | None, *, new_runs: bool = False
