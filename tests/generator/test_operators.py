@@ -801,6 +801,27 @@ def test_a_service_s_security_is_that_of_a_container() -> None:
 
 
 @pytest.mark.parametrize(
+    "written",
+    [
+        "{a: 10.0.0.7, b: '[fd00::1]', c: [10.0.0.7, 'fd00::1']}",
+        "['a:10.0.0.7', 'b=[fd00::1]', 'c=10.0.0.7', 'c:fd00::1']",
+    ],
+)
+def test_extra_hosts_are_a_list_or_a_mapping_to_one_address_or_several(written: str) -> None:
+    (pod,) = pods(f"services: {{a: {{image: i, command: [c], extra_hosts: {written}}}}}")
+    assert pod.rest["pod"]["hostAliases"] == [
+        {"ip": "10.0.0.7", "hostnames": ["a", "c"]},
+        {"ip": "fd00::1", "hostnames": ["b", "c"]},
+    ]
+
+
+@pytest.mark.parametrize("written", ["no", "'no'", ""])
+def test_a_service_without_restarts_is_never_started_again(written: str) -> None:
+    (pod,) = pods(f"services:\n  a:\n    image: i\n    command: [c]\n    restart: {written}\n")
+    assert pod.restart == Restart(limit=0)
+
+
+@pytest.mark.parametrize(
     ("own", "account", "token"),
     [
         ("", "", True),

@@ -149,17 +149,20 @@ def _host(service: Mapping[str, Data]) -> dict[str, Data]:
 
 
 def _host_aliases(written: Data) -> list[Data]:
-    """A mapping of names to addresses, or a list of `NAME=ADDRESS` or `NAME:ADDRESS`."""
+    """Return `extra_hosts` as `hostAliases`, with the names of each address together.
+
+    They are a list of `NAME=ADDRESS` or `NAME:ADDRESS`, or map names to an address or a list:
+    https://github.com/compose-spec/compose-spec/blob/main/schema/compose-spec.json
+    """
     if isinstance(written, Mapping):
-        pairs = list(written.items())
+        pairs = [(name, ip) for name, ips in written.items() for ip in sequence(ips) or (ips,)]
     else:
-        parts = (
-            re.split("[=:]", notation.plain(str(item)), maxsplit=1) for item in sequence(written)
-        )
-        pairs = [(part[0], part[-1].strip("[]")) for part in parts]
+        parts = (re.split("[=:]", str(item), maxsplit=1) for item in sequence(written))
+        pairs = [(part[0], part[-1]) for part in parts]
     names: dict[str, list[str]] = {}
-    for name, address in pairs:
-        names.setdefault(str(address), []).append(str(name))
+    for name, ip in pairs:
+        address = notation.plain(str(ip)).strip("[]")
+        names.setdefault(address, []).append(notation.plain(str(name)))
     return [{"ip": address, "hostnames": hostnames} for address, hostnames in names.items()]
 
 
@@ -361,9 +364,9 @@ def _resources(written: Mapping[str, Data]) -> dict[str, dict[str, str]]:
 
 
 def _restart(service: Mapping[str, Data]) -> Restart:
-    policy, _, limit = str(service.get("restart", "no")).partition(":")
     # An unquoted `no` is a YAML boolean.
-    if policy in ("no", "False"):
+    policy, _, limit = str(service.get("restart") or "no").partition(":")
+    if policy == "no":
         return Restart(limit=0)
     return Restart(limit=int(limit) if limit.isdecimal() else None)
 
