@@ -32,10 +32,11 @@ def test_only_tcp_connections_are_seen(pair: tuple[socket.socket, socket.socket]
     read, write = os.pipe()
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as lonely:
         one, other = socket.socketpair()
-        with one, other:
+        with one, other, socket.socket(type=socket.SOCK_DGRAM) as datagrams:
+            datagrams.connect(server.getsockname())
             seen = descriptors()
             assert {end.fileno() for end in pair} <= seen
-            unseen = {read, write, *(s.fileno() for s in (server, lonely, one, other))}
+            unseen = {read, write, *(s.fileno() for s in (server, lonely, one, other, datagrams))}
             assert not unseen & seen
     os.close(read)
     os.close(write)

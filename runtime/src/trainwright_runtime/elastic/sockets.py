@@ -16,7 +16,7 @@ _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 @dataclass(frozen=True, slots=True)
 class Socket:
-    """A connection: its file descriptor, and the inode that shows if it is still the same one."""
+    """A connection: its file descriptor, and the inode that shows whether it is still the same."""
 
     descriptor: int
     inode: int
@@ -25,27 +25,21 @@ class Socket:
 
 
 def connected() -> frozenset[Socket]:
-    """Every TCP connection that is open now; none where there is no /proc."""
-    if not _DESCRIPTORS.is_dir():
-        return frozenset()
-    sockets = (_socket(int(name)) for name in os.listdir(_DESCRIPTORS))  # noqa: PTH208 - in a step
-    return frozenset(item for item in sockets if item is not None)
+    """Return every TCP connection that is open now; none where there is no /proc."""
+    return frozenset(filter(None, map(_socket, _descriptors())))
 
 
 def listening() -> frozenset[int]:
-    """The TCP ports that this process listens at now; none where there is no /proc."""
-    if not _DESCRIPTORS.is_dir():
-        return frozenset()
-    ports = (_listened(int(name)) for name in os.listdir(_DESCRIPTORS))  # noqa: PTH208
-    return frozenset(port for port in ports if port is not None)
+    """Return the TCP ports that this process listens on now; none where there is no /proc."""
+    return frozenset(filter(None, map(_listened, _descriptors())))
 
 
 def between(
     mine: Iterable[Socket], others: Iterable[Sequence[Sequence[object]]]
 ) -> frozenset[Socket]:
-    """Return those of my sockets whose other side is in `others`: the `ends` of peers' sockets."""
-    led = {(tuple(there), tuple(here)) for here, there in others}
-    return frozenset(item for item in mine if item.ends in led)
+    """Return those of `mine` whose other side is in `others`, the `ends` of sockets of peers."""
+    expected = {(tuple(there), tuple(here)) for here, there in others}
+    return frozenset(item for item in mine if item.ends in expected)
 
 
 def open_still(sockets: Iterable[Socket]) -> bool:
@@ -64,7 +58,13 @@ def shut(sockets: Iterable[Socket]) -> None:
                 connection.shutdown(socket.SHUT_RDWR)
 
 
+def _descriptors() -> Iterator[int]:
+    if _DESCRIPTORS.is_dir():
+        yield from map(int, os.listdir(_DESCRIPTORS))  # noqa: PTH208 - in a step
+
+
 def _listened(descriptor: int) -> int | None:
+    """Return the port that a descriptor listens on, or None if it does not listen on any."""
     try:
         if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
             return None
@@ -79,12 +79,13 @@ def _listened(descriptor: int) -> int | None:
 
 
 def _socket(descriptor: int) -> Socket | None:
+    """Return the connection of a descriptor, or None if it has none."""
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISSOCK(status.st_mode):
             return None
         with _borrowed(descriptor) as connection:
-            if connection.family not in _FAMILIES:
+            if connection.family not in _FAMILIES or connection.type != socket.SOCK_STREAM:
                 return None
             ends = connection.getsockname()[:2], connection.getpeername()[:2]
     except OSError:
