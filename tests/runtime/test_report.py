@@ -117,6 +117,13 @@ def test_the_world_is_empty_while_no_rank_trains(tmp_path: Path) -> None:
     assert [round(at, 3) for at, _ in job.world_sizes] == [0, 0, 10, 15]
 
 
+def test_the_world_is_empty_after_the_last_step(tmp_path: Path) -> None:
+    late = [_event(15, "restart"), _event(40, "stop")]  # without a step
+    job = Job(workers=(load(_write(tmp_path / "a.jsonl", [*KILLED[:12], *late])),))
+    assert [size for _, size in job.world_sizes] == [0, 2, 0]
+    assert round(job.world_sizes[-1][0], 3) == 10
+
+
 def test_a_worker_that_came_late_shares_the_axis_of_time(tmp_path: Path) -> None:
     early = _write(
         tmp_path / "a.jsonl", [_event(0, "start"), _steps(1, 10), _steps(9, 20), _event(9, "end")]

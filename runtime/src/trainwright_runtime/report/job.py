@@ -236,23 +236,22 @@ class Job:
 
     @property
     def mpg(self) -> float | None:
-        """Scheduling times runtime times program goodput."""
+        """Scheduling times runtime times program goodput; None if the last is unknown."""
         program = self.program_goodput
-        parts = self.split
         if program is None:
             return None
-        return parts.scheduling_goodput * parts.runtime_goodput * program
+        return self.split.scheduling_goodput * self.split.runtime_goodput * program
 
     @cached_property
     def failures(self) -> tuple[tuple[str, Event], ...]:
         """Which worker failed first, each time, in order."""
-        named_failures = [
+        failures = [
             (worker.name, event)
             for worker in self.workers
             for event in worker.events
             if event.name == "failure"
         ]
-        return tuple(sorted(named_failures, key=lambda item: item[1].time))
+        return tuple(sorted(failures, key=lambda failure: failure[1].time))
 
     @cached_property
     def slow(self) -> Mapping[str, int]:
@@ -294,7 +293,7 @@ class Job:
 
     @cached_property
     def world_sizes(self) -> tuple[tuple[float, int], ...]:
-        """From when on which world size held; 0 while no worker was training."""
+        """Return each world size with the time from which it held; 0 while no worker trained."""
         changes = [(0.0, 0)]
         until = 0.0
         for start, end, size in sorted(chain.from_iterable(map(_training, self.workers))):
@@ -303,11 +302,13 @@ class Job:
             if size != changes[-1][1]:
                 changes.append((start - self.begin, size))
             until = max(until, end)
+        if changes[-1][1] and until - self.begin < self.duration:
+            changes.append((until - self.begin, 0))
         return tuple(changes)
 
     @property
     def mean_world_size(self) -> float:
-        """Over the time in which any worker was training."""
+        """Return the mean over the time in which any worker was training."""
         ends = [*(start for start, _ in self.world_sizes[1:]), self.duration]
         spans = [(end - start, n) for (start, n), end in zip(self.world_sizes, ends, strict=True)]
         trained = sum(span for span, size in spans if size)
@@ -315,7 +316,7 @@ class Job:
 
 
 def _training(worker: Worker) -> Iterator[tuple[float, float, int]]:
-    """Start, end and world size of the times a worker was training, in Unix seconds."""
+    """Yield when a worker trained: start and end, in Unix seconds, and the world size."""
     for life in worker.lives:
         lines = (record for record in life if isinstance(record, Steps))
         same = [list(group) for _, group in groupby(lines, key=lambda steps: steps.world_size)]
