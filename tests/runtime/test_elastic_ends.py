@@ -203,6 +203,9 @@ def test_a_life_is_read_as_it_was_noted(tmp_path: Path) -> None:
     for life in (Life(stage=Stage.COMMITTED, step=7), Life(stage=Stage.OVER, leads=True)):
         ending.note(life, environ)
         assert ending.read(tmp_path / "life") == life
+    for text in ("", "[]", "null", '{"stage": "over"}', '{"stage": "gone", "step": 1}'):
+        (tmp_path / "life").write_text(text)
+        assert ending.read(tmp_path / "life") == Life()
 
 
 def test_the_record_of_the_end_is_whole_or_not_there(tmp_path: Path) -> None:

@@ -41,20 +41,23 @@ class Life:
 
     stage: Stage = Stage.NONE
     step: int = -1
-    """The first step that it committed."""
+    """The first step that it committed; -1 before that."""
     leads: bool = False
     """It was the one to run the program's end."""
 
 
+_entered = False
+
+
 def entered() -> bool:
     """Whether the program of this process has entered `elastic.training`."""
-    return _noted
+    return _entered
 
 
 def note(life: Life, environ: Mapping[str, str] = os.environ) -> None:
     """Write `life` to the file in TRAINWRIGHT_LIFE_FILE, if set, replacing the last record."""
-    global _noted  # noqa: PLW0603 - there is one program in a process
-    _noted = True
+    global _entered  # noqa: PLW0603 - there is one program in a process
+    _entered = True
     if path := environ.get(VARIABLE):
         fresh = Path(f"{path}.new")
         with suppress(OSError):  # the entrypoint then takes the worker for one that came to less
@@ -62,14 +65,12 @@ def note(life: Life, environ: Mapping[str, str] = os.environ) -> None:
             fresh.replace(path)
 
 
-_noted = False
-
-
 def read(path: Path) -> Life:
+    """Return what a worker recorded in a file; an empty life if nothing can be read from it."""
     try:
         fields = json.loads(path.read_text())
         return Life(stage=Stage(fields["stage"]), step=fields["step"], leads=fields["leads"])
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return Life()
 
 
@@ -103,12 +104,16 @@ def when_ended_well(callback: Callable[[], None]) -> None:
 
 
 def program_ended(code: int) -> None:
-    """The entrypoint's process reports how the program has ended, before the interpreter's exit."""
+    """Call and forget what `when_ended_well` was given, or only forget it if the code is not 0."""
     callbacks, _callbacks[:] = list(_callbacks), []
     for callback in callbacks if code == 0 else ():
         callback()
 
 
 def _at_exit() -> None:
-    """Without the entrypoint's process: Python keeps the exception that ended the program."""
+    """Stand in for the entrypoint's process, which knows the exit code.
+
+    Python keeps the exception that ended a program, unless that was a SystemExit: a program that is
+    started without the entrypoint and calls `sys.exit(1)` counts as ended well.
+    """
     program_ended(1 if hasattr(sys, "last_value") else 0)
