@@ -1,4 +1,4 @@
-"""The log of committed records, and the proof that each was trained exactly once an epoch.
+"""The log of committed records, and the proof that each was trained exactly once per epoch.
 
 Each replica writes its own file: a line before it contributes to a step and a line when it commits
 one. Commits are linked by digests into a lineage: a step that only a dying worker committed
@@ -33,7 +33,7 @@ class AuditLog:
 
     A share is on its way to the disk when `share` returns: others may commit it though this worker
     is killed. A commit may wait for the next share, since a worker that is killed before it takes
-    the commit's weights along; who keeps them elsewhere calls `flush` first.
+    the commit's weights along; whoever keeps these elsewhere calls `flush` first.
     """
 
     def __init__(self, directory: Path | None, replica: str) -> None:
@@ -52,7 +52,7 @@ class AuditLog:
         self.flush()
 
     def share(self, step: int, members: Members, share: Share) -> None:
-        """This replica is about to contribute these records to this step."""
+        """Log the records that this replica is about to contribute to a step."""
         self._add(
             {
                 "kind": "share",
@@ -70,10 +70,11 @@ class AuditLog:
         self.flush()
 
     def commit(self, line: Line) -> None:
+        """Log a committed step, by the line that `Progress.commit` returns for it."""
         self._add({"kind": "commit", **line})
 
     def end(self, lineage: str, step: int, epochs: int) -> None:
-        """The program's end was run, and this is the lineage that counts; also after `close`."""
+        """Log that the program's end has run, and on which lineage; also possible after `close`."""
         if self._path is not None:
             line = {"kind": "end", "lineage": lineage, "step": step, "epochs": epochs}
             with self._path.open("ab") as file:
@@ -96,7 +97,7 @@ class AuditLog:
 
 
 def descend(parent: str, step: int, members: Members, dataset: str, epoch: int) -> str:
-    """Return the lineage after a step: a digest of the one before and the quorum that took it."""
+    """Return the lineage after a step: a digest of the one before, the step and its quorum."""
     text = f"{parent}:{step}:{members.quorum}:{members.world}:{dataset}:{epoch}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -117,7 +118,7 @@ class Verdict:
 
 
 def verify(directory: Path) -> Verdict:
-    """Follow the lineage that lives and count every record of every epoch on it."""
+    """Count every record of every epoch on the lineage that training ended with, or has reached."""
     lines = list(_read(directory))
     verdict = Verdict()
     commits = {line["lineage"]: line for line in lines if line["kind"] == "commit"}
@@ -177,16 +178,16 @@ def _lost(chain: Sequence[Line], commits: Iterable[Line]) -> Iterator[str]:
         steps[_generation(commit)] = max(steps.get(_generation(commit), -1), commit["step"])
     before = 0
     for commit in chain:
-        now = _generation(commit)
-        # The checkpoint that it began from may hold all committed steps.
-        most = max((steps[g] + 1 for g in steps if before <= g < now), default=0)
-        if now != before and most > commit["step"]:
-            yield f"{most - commit['step']} steps after step {commit['step']}"
+        now, step = _generation(commit), commit["step"]
+        # The checkpoint that the generation began from may hold all steps that were committed.
+        committed = max((steps[g] + 1 for g in steps if before <= g < now), default=0)
+        if committed > step:
+            yield f"{committed - step} steps after step {step}"
         before = now
 
 
 def _lineage(last: Line, commits: Mapping[str, Line], verdict: Verdict) -> list[Line]:
-    """The chain that ends in this commit, oldest first."""
+    """Return the chain of commits that ends with `last`, oldest first."""
     at: Line | None = last
     chain = []
     while at is not None:
@@ -228,7 +229,7 @@ def _contributions(
 def _gaps(
     dataset: str, epoch: int, units: Mapping[str, list[Line]], describe: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Records that are missing or repeated, unit by unit."""
+    """Yield which records of an epoch are missing or repeated, unit by unit."""
     for unit in describe.get("shards", [""]):
         where = f"{dataset}, epoch {epoch}" + (f", shard {unit}" if unit else "")
         position = 0
@@ -250,7 +251,7 @@ def _gaps(
 def _wrong_records(
     where: str, epoch: int, spans: Sequence[Line], describe: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Recompute the permutation: the positions must be those of the records that were read."""
+    """Yield the shares whose records are not those at their positions in the epoch's order."""
     import zlib
 
     import torch
@@ -273,7 +274,7 @@ def _wrong_records(
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="trainwright_runtime audit",
-        description="Prove from the audit logs that each record was trained exactly once an epoch.",
+        description="Prove from audit logs that each record was trained exactly once per epoch.",
     )
     parser.add_argument("directory", type=Path)
     parser.add_argument("--epochs", type=int, default=0, help="complete epochs there must be")
