@@ -289,7 +289,7 @@ _COMMANDS = (
     _Command("htpasswd", "", behind="-bc", place=3),
     _Command("htpasswd", "", behind="-cb", place=3),
 )
-_PROGRAMS = frozenset(program for one in _COMMANDS for program in one.programs.split())
+_PROGRAMS = frozenset(program for command in _COMMANDS for program in command.programs.split())
 _ARGUMENT = re.compile(r"""[^\s"',]+""")
 _ENDS = (";", "|", "||", "&", "&&")
 _ARGUMENTS = 60  # of one command that are looked at
@@ -297,10 +297,10 @@ _REFERENCE = re.compile(r"\$[({A-Za-z_]|-|<|\*\*\*")
 
 
 def _of_commands(text: str, marked: str) -> Iterator[Found]:
-    """Passwords among the arguments of programs, on one line or as the items of a list."""
-    program, words = "", list[re.Match[str]]()
+    """Yield passwords among the arguments of programs, on one line or as the items of a list."""
     if not any(name in marked for name in _PROGRAMS):
         return
+    program, words = "", list[re.Match[str]]()
     for match in _ARGUMENT.finditer(text):
         word = match.group()
         if (name := _program(word)) in _PROGRAMS:
@@ -315,7 +315,7 @@ def _of_commands(text: str, marked: str) -> Iterator[Found]:
 
 
 def _program(word: str) -> str:
-    """What a word would start."""
+    """Return the program that a word of a command line would start."""
     return word.rpartition("/")[2].rpartition("=")[2]
 
 
@@ -332,7 +332,7 @@ def _of_argument(program: str, words: list[re.Match[str]]) -> Iterator[Found]:
 
 
 def _at_place(command: _Command, before: list[str], match: re.Match[str]) -> int:
-    """0 where the word is the one that is a password, else -1."""
+    """Return 0 if a word is where a command has its password, else -1."""
     placed = [word for word in before[before.index(command.behind) + 1 :] if word[0] != "-"]
     by_name = command.programs.startswith(("aws", "dvc"))  # which is the word before
     harmless = by_name and not _secret_name("".join(placed[-1:]))
@@ -340,7 +340,7 @@ def _at_place(command: _Command, before: list[str], match: re.Match[str]) -> int
 
 
 def _after_option(command: _Command, before: list[str], match: re.Match[str]) -> int:
-    """Where in a word the password of an option begins; -1 where there is none."""
+    """Return where in a word the password of an option begins, or -1 if it holds none."""
     word = match.group()
     at = 0 if _is_value(command, before, match) else -1
     for option in command.options.split():
@@ -400,7 +400,7 @@ def _class(letter: str) -> str:
 
 
 def _likeness(word: str) -> float:
-    """How much likelier a word is as a name than at random: bits a letter."""
+    """Return how much likelier a word is as a name than at random, in bits per letter."""
     bits = 0.0
     for left, right in pairwise(word):
         change = _class(left) + _class(right)
@@ -414,19 +414,19 @@ _HEX = re.compile(r"[0-9a-f-]+|[0-9A-F-]+")
 
 
 def _mixed(word: str) -> bool:
-    """Letters in both cases."""
+    """Whether a word has letters of both cases, or none at all."""
     return not (word.islower() or word.isupper())
 
 
 def _random(word: str) -> bool:
-    """As random as a key is. Digests and UUIDs are hexadecimal and not secret."""
+    """Whether a word is as random as a key. Digests and UUIDs, in hexadecimal, are not secret."""
     if not (_SHORTEST <= len(word) <= _LONGEST and word.isascii()) or _HEX.fullmatch(word):
         return False
     return _mixed(word) and _entropy(word) > 4.0 and _likeness(word) < _NAMELIKE
 
 
 def _entropy(word: str) -> float:
-    """Bits a letter, of this word alone."""
+    """Return the entropy of a word's own letters, in bits per letter."""
     counts = Counter(word).values()
     return -sum(n / len(word) * math.log2(n / len(word)) for n in counts)
 
@@ -462,7 +462,7 @@ _PUBLIC = re.compile(
 
 
 def _of_words(text: str) -> Iterator[Found]:
-    """Random words, and base64 of what is a credential, outside of what is public."""
+    """Yield random words, and base64 of credentials, outside of what is public."""
     words = [
         (*match.span(), spans)
         for match in _WORD.finditer(text)
@@ -478,12 +478,12 @@ def _of_words(text: str) -> Iterator[Found]:
 
 
 def _of_word(word: str, start: int) -> Iterator[Found]:
-    """A word that is base64 of a credential, or random, or a part of it between slashes that is."""
+    """Yield a word that is random or base64 of a credential, else its parts that are random."""
     if word.islower() or word.isupper() or _HEX.fullmatch(word):
         return
     text = _encoded(word)
     if text or _is_slashed(word.rstrip("=")):
-        if not (text and _plain(text)):
+        if not (text and _is_public(text)):
             yield Found(start, start + len(word), RANDOM)
         return
     for part in re.split(r"([/=]+)", word):
@@ -505,7 +505,7 @@ _LINES = str.maketrans("\n\r\t", "   ")
 
 
 def _encoded(word: str) -> str:
-    """The text that a word is base64 of; nothing where it is not of any."""
+    """Return the text that a word encodes in base64, or "" if it encodes none."""
     body = word.rstrip("=")
     altchars = b"-_" if {"-", "_"} & {*body} else None
     try:
@@ -516,10 +516,10 @@ def _encoded(word: str) -> str:
     return text if text.translate(_LINES).isprintable() else ""
 
 
-def _plain(text: str) -> bool:
-    """Whether what base64 encoded is public: no credential, user with password, or key.
+def _is_public(text: str) -> bool:
+    """Whether a text that was base64 is no secret: no credential, no user with a password, no key.
 
-    It has no name here that shows what it is, so a random word in it counts, if it is all there is.
+    Nothing names it here, so a text that is a single random word counts as a key.
     """
     text = text.strip()
     return not (_USER_AND_PASSWORD.fullmatch(text) or _is_token(text)) and redact(text) == text
@@ -537,11 +537,11 @@ _NAME = re.compile(
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")  # dbPassword is db-Password
 _PASSWORD = re.compile("pass|secret|api.?key|private", re.IGNORECASE)  # which no class is
 # Words of a name that make a credential of what a machine made, unless others show what it is.
-_TELLING = frozenset(
+_SECRET_WORDS = frozenset(
     "key apikey token secret pass password passwd pwd pat dsn sas cookie session signature bearer"
     " auth login credential credentials psk salt wandb kaggle twilio mailgun datadog".split()
 )
-_TOLD = frozenset(
+_PUBLIC_WORDS = frozenset(
     "public pub cache partition sort primary foreign label row group id ids hash digest checksum"
     " sum etag version revision rev commit sha sha256 fingerprint name prefix path file dir url"
     " uri run model image".split()
@@ -557,7 +557,7 @@ def named(name: str, value: str) -> bool:
     """Whether a name means that its value is a credential, and the value could be one."""
     if _secret_name(name):
         return not _HARMLESS.fullmatch(value) or _is_no_word(name, value)
-    return _tells(name) and _is_token(value) and not value.startswith("/")
+    return _suggests_secret(name) and _is_token(value) and not value.startswith("/")
 
 
 def _is_no_word(name: str, value: str) -> bool:
@@ -574,13 +574,15 @@ def _secret_name(name: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _tells(name: str) -> bool:
+def _suggests_secret(name: str) -> bool:
     words = {*re.split(r"[^a-z0-9]+", _HUMP.sub("-", name).lower())}
-    return bool(words & _TELLING) and not words & _TOLD
+    return bool(words & _SECRET_WORDS) and not words & _PUBLIC_WORDS
 
 
 # Every name of a credential contains one of these.
-_STEMS = tuple({"pass", "pwd", "cred", "connection", *_TELLING} - {"apikey", "password", "passwd"})
+_STEMS = tuple(
+    {"pass", "pwd", "cred", "connection", *_SECRET_WORDS} - {"apikey", "password", "passwd"}
+)
 
 
 def _may_be_named(text: str) -> bool:
@@ -631,13 +633,13 @@ def shows(line: str) -> bool:
 
 
 def _assigned(text: str) -> Iterator[tuple[str, str, re.Match[str]]]:
-    """The values whose names may be those of credentials, with the sign between."""
+    """Yield names that may be those of credentials, each with its sign and its value."""
     end = 0
     for match in _ASSIGNED.finditer(text):
         above, _, name = match["name"].rpartition(".")
         if name == "key":  # as in s3.secret.key
             name = f"{above.rpartition('.')[2]}-key"
-        if match.start() >= end and (_secret_name(name.lstrip("-")) or _tells(name)):
+        if match.start() >= end and (_secret_name(name.lstrip("-")) or _suggests_secret(name)):
             value = _VALUE.match(text, match.end())
             if value:
                 end = value.end()

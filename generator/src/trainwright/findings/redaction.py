@@ -97,7 +97,7 @@ def _without(texts: Sequence[str], spans: Iterable[Found]) -> list[str]:
 
 
 def redact_words(words: Sequence[Data]) -> list[Data]:
-    """The items of a list, such as a command, without the credentials that they are together."""
+    """Return a list, such as a command, without the credentials that its items form together."""
     texts = [word if isinstance(word, str) else "" for word in words]
     hidden = _without(texts, credentials("\n".join(texts)))
     shown: list[Data] = []
@@ -110,7 +110,7 @@ def redact_words(words: Sequence[Data]) -> list[Data]:
 
 
 def _visible(line: str) -> str:
-    """A line with everything spelled out that hides, and its end."""
+    """Return a line with invisible characters spelled out; its line break stays."""
     text = line.rstrip("\r\n")
     return visible(text) + line[len(text) :]
 
@@ -125,7 +125,7 @@ def of_words(words: Sequence[str]) -> Iterator[tuple[int, str]]:
 def unified_diff(
     before: Sequence[str], after: Sequence[str], *, old: str, new: str, context: int = 3
 ) -> Iterator[str]:
-    """A unified diff in which credentials are hidden, but still count as different.
+    """Yield a unified diff in which credentials are hidden, but still count as different.
 
     A hunk alone does not show which keys its lines belong to, so whole files are redacted. Lines
     end with a newline if the given ones do.
@@ -134,14 +134,15 @@ def unified_diff(
     shown: list[str] = []
     numbers: dict[tuple[str, str], int] = {}
 
-    def known(lines: Sequence[str]) -> Iterator[str]:
+    def numbered(lines: Sequence[str]) -> Iterator[str]:
         for pair in zip(lines, redact_lines(lines), strict=True):
             if pair not in numbers:
                 numbers[pair] = len(shown)
                 shown.append(pair[1])
             yield str(numbers[pair])
 
-    diff = difflib.unified_diff([*known(before)], [*known(after)], old, new, "", "", context, end)
+    was, now = list(numbered(before)), list(numbered(after))
+    diff = difflib.unified_diff(was, now, old, new, "", "", context, end)
     for number, line in enumerate(diff):
         header = number < 2 or line.startswith("@@")
         yield line if header else line[0] + _visible(shown[int(line[1:])])
@@ -197,7 +198,7 @@ def _depth(lines: Sequence[str], number: int) -> int:
 
 
 def _gives_away(lines: Sequence[str], number: int, entry: _Part) -> bool:
-    """Whether the key of a value, or the name beside it, says that it is a credential."""
+    """Whether the key of a value, or the name beside it, means that it is a credential."""
     key, value = entry.key.rpartition(".")[2], entry.bare
     if value.startswith(("{", "*")):  # not a scalar
         return False
@@ -230,7 +231,7 @@ def _shown(lines: Sequence[str], number: int) -> str:
 
 @lru_cache(_LINES)
 def _inline(line: str) -> str:
-    """Return a line without the credentials that it names itself."""
+    """Return a line without the credentials whose names are on it."""
     for pattern in (_NAMED, _NAMED_BEHIND):
         line = pattern.sub(lambda m: _hide(m, m["name"]), line)
     return redact_names(_FLOW.sub(lambda m: _hide(m, m["key"].rpartition(".")[2]), line))
@@ -244,7 +245,7 @@ def _behind_option(lines: Sequence[str], number: int, item: _Part) -> bool:
 
 
 def _behind(entry: _Part) -> str:
-    """The comma of JSON, and the comment behind a value in quotes."""
+    """Return what follows a value: the comment behind its quotes, and the comma of JSON."""
     closed = _CLOSED.match(entry.value)
     return redact_names(entry.value[closed.end() :] if closed else "") + entry.after
 
