@@ -1,4 +1,4 @@
-"""A comment on a pull request, made once and from then on replaced, through GitHub's REST API.
+"""A comment on a pull request, posted once and updated from then on, through GitHub's REST API.
 
 https://docs.github.com/en/rest/issues/comments
 """
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from http.client import HTTPException
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
@@ -20,7 +20,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.reports.comment import LIMIT
 
 _TIMEOUT = 30  # seconds for one request
-_PAGE = 100  # comments of a page: the most there are
+_PAGE = 100  # comments per page: the most that GitHub allows
 _MARKER = re.compile(r"<!-- [^<>\n]+ -->")
 _REMEDIES = {
     401: "is the token given, and still valid?",
@@ -35,7 +35,7 @@ class CommentError(TrainwrightError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Whose pull requests, and with which rights. `api` is the address of the REST API."""
+    """A repository of GitHub's, the address of its REST API, and a token for it."""
 
     api: str
     repository: str  # owner/name
@@ -63,18 +63,18 @@ def comment(access: Access, number: int, body: str, author: str) -> Comment:
         raise CommentError(f"the text has {len(body):,} characters, and GitHub takes {LIMIT:,}")
     _refuse_address(access.api)
     comments = f"{access.api}/repos/{access.repository}/issues"
-    for there in _comments(access, f"{comments}/{number}/comments"):
-        if _is_ours(there, marker, author):
-            if there["body"].replace("\r\n", "\n").strip() == body.strip():
-                return Comment(url=there["html_url"], outcome="unchanged")
-            made = _call(access, "PATCH", f"{comments}/comments/{there['id']}", {"body": body})
+    for earlier in _comments(access, f"{comments}/{number}/comments"):
+        if _is_ours(earlier, marker, author):
+            if earlier["body"].replace("\r\n", "\n").strip() == body.strip():
+                return Comment(url=earlier["html_url"], outcome="unchanged")
+            made = _call(access, "PATCH", f"{comments}/comments/{earlier['id']}", {"body": body})
             return Comment(url=made["html_url"], outcome="updated")
     made = _call(access, "POST", f"{comments}/{number}/comments", {"body": body})
     return Comment(url=made["html_url"], outcome="created")
 
 
 def _refuse_address(api: str) -> None:
-    """Anything but the web: urllib would open files as well."""
+    """Raise CommentError for an address that is not of the web: urllib would open files as well."""
     try:
         address = urlsplit(api)
         fine = address.scheme in ("http", "https") and address.hostname
@@ -84,13 +84,13 @@ def _refuse_address(api: str) -> None:
         raise CommentError(f'"{api}" is not the address of an API')
 
 
-def _is_ours(there: Data, marker: str, author: str) -> bool:
-    first = (there["body"] or "").partition("\n")[0].strip()
-    return first == marker and (there["user"] or {}).get("login") == author
+def _is_ours(posted: Data, marker: str, author: str) -> bool:
+    first = (posted["body"] or "").partition("\n")[0].strip()
+    return first == marker and (posted["user"] or {}).get("login") == author
 
 
 def _comments(access: Access, url: str) -> Iterator[Data]:
-    """All comments, the oldest first."""
+    """Yield all comments, oldest first."""
     page = 1
     while True:
         comments = _call(access, "GET", f"{url}?per_page={_PAGE}&page={page}")
@@ -107,7 +107,7 @@ def _call(access: Access, method: str, url: str, data: Mapping[str, str] | None 
         method=method,
         headers={"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"},
     )
-    # Not sent along when the answer is a redirection, to another host perhaps.
+    # Not sent along with a redirection, which may lead to another host.
     request.add_unredirected_header("Authorization", f"Bearer {access.token}")
     try:
         with urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
@@ -117,7 +117,7 @@ def _call(access: Access, method: str, url: str, data: Mapping[str, str] | None 
             message = _github_message(error)
         hint = f": {_REMEDIES[error.code]}" if error.code in _REMEDIES else ""
         raise CommentError(f"GitHub answers {error.code} {message}{hint}") from error
-    except (URLError, HTTPException, OSError) as error:
+    except (HTTPException, OSError) as error:
         reason = getattr(error, "reason", error)
         raise CommentError(f"{access.api} cannot be reached: {reason}") from error
     except ValueError as error:
@@ -125,7 +125,7 @@ def _call(access: Access, method: str, url: str, data: Mapping[str, str] | None 
 
 
 def _github_message(error: HTTPError) -> str:
-    """GitHub's own message; some proxies answer with a page instead."""
+    """Return GitHub's own message, or the status line's where a proxy answers with a page."""
     try:
         return str(json.load(error)["message"])
     except (ValueError, LookupError, TypeError):
