@@ -1,4 +1,4 @@
-"""Layers into one spec: maps merge, scalars and lists replace, null removes (RFC 7396).
+"""Merging layers into one spec: maps merge, scalars and lists replace, null removes (RFC 7396).
 
 A podPatch is merged into the pods later, so its nulls stay: two layers' podPatches merge into one
 that has the effect of both, one after the other. So do the nulls of a role, which is laid over its
@@ -31,16 +31,15 @@ DEFAULTS, ENVIRONMENT, BASE, JOB = "defaults", "environment", "base", "job"
 
 
 def merge(below: Data, above: Data) -> Data:
-    """`above` laid over `below`. Neither is changed; parts may be shared with the result."""
-    if not isinstance(above, dict):  # as parsers build it: to ask an abstract class is slow
+    """Return `above` laid over `below`. Neither is changed; the result may share parts of them."""
+    if not isinstance(above, dict):  # which parsers build: a check for an abstract class is slow
         return above
     merged = dict(below) if isinstance(below, dict) else {}
     for key, value in above.items():
         if value is None:
             merged.pop(key, None)
         elif isinstance(value, dict):
-            below_it = merged.get(key)
-            merged[key] = _MERGES.get(key, merge)(below_it, value)
+            merged[key] = _MERGES.get(key, merge)(merged.get(key), value)
         else:
             merged[key] = value
     return merged
@@ -139,7 +138,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Layered:
-    """A merged spec that can say which line set any of its values.
+    """A merged spec, with the line that set each of its values.
 
     Nothing is recorded while merging: since maps merge and everything else replaces, the origin
     of an effective value is simply the topmost layer that wrote its pointer. `contents` are the
@@ -151,29 +150,29 @@ class Layered:
     contents: Mapping[str, bytes] = field(default_factory=dict)
 
     def origin(self, pointer: str) -> Location:
-        """Where the effective value was written, or the nearest mapping around it."""
+        """Return where the effective value was written, or else the nearest mapping around it."""
         layer, nearest = self._setter(pointer)
         return layer.place(nearest)
 
     def finding(self, kind: Diagnostic, at: Pointer, message: str, **more: Any) -> Finding:
-        """A finding about the effective value, where it was written."""
+        """Return a finding about the effective value, at the place where that was written."""
         return kind.at(self.origin(at), message, path=at, **more)
 
     def authored(self, pointer: str) -> Location:
-        """The line people wrote that decides a value; else the job's own first line."""
+        """Return the line of a file that decides a value; without one, the job's own first line."""
         if self.setter(pointer).label == BUILT_IN:
             return Location(self.layers[-1].document.file)
         return self.origin(pointer)
 
     def origin_in(self, pointer: str, line: int, column: int) -> Location:
-        """Where a character of an effective text was written, by its line and column from 0."""
+        """Return where a character of an effective text, by line and column from 0, was written."""
         layer, nearest = self._setter(pointer)
         if nearest != pointer:
             return layer.place(nearest)
         return layer.document.place_in(layer.root + nearest, line, column)
 
     def key_origin(self, pointer: str) -> Location:
-        """Where the key of the effective value was written."""
+        """Return where the key of the effective value was written."""
         layer, nearest = self._setter(pointer)
         return layer.key_place(nearest)
 
@@ -184,7 +183,7 @@ class Layered:
                 yield layer, lookup(layer.data, pointer)
 
     def setter(self, pointer: str) -> Layer:
-        """The layer that decides the value."""
+        """Return the layer that decides the value, or the mapping around it; else the job's own."""
         return self._setter(pointer)[0]
 
     def _setter(self, pointer: str) -> tuple[Layer, str]:
@@ -197,5 +196,5 @@ class Layered:
 
 
 def stack(layers: tuple[Layer, ...]) -> Layered:
-    """All layers merged, lowest first."""
+    """Return all layers, given lowest first, merged into one spec."""
     return Layered(reduce(merge, (layer.data for layer in layers), {}), layers)
