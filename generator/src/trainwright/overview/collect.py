@@ -29,14 +29,13 @@ def overview(
 ) -> Overview:
     """Return the report on everything built, with live states and goodput where there are any."""
     seen = {(str(status), status.object): status for status in live}
-    chosen = set(build.jobs)
-    all_events = events(root)
+    selected = set(build.jobs)
     bare = Overview(
         environments=tuple(
             _environment(build.workspace, environment.name, environment.jobs, seen)
             for environment in build.environments
         ),
-        events=tuple(event for event in all_events if event.file in chosen),
+        events=tuple(event for event in events(root) if event.file in selected),
         findings=tuple(map(redacted, build.findings)),
         sources=build.sources,
         left=tuple(status for status in live if status.desired.is_over),
@@ -84,7 +83,7 @@ def _job(
 
 
 def with_goodput(bare: Overview, reports: Sequence[RunGoodput]) -> Overview:
-    """Return the overview with each goodput report assigned to the one job that had this run."""
+    """Return the overview with each goodput report at the job of its run, if it is only one."""
     runs = {job.file: {job.run.object, *(run.object for run in job.finished)} for job in bare.jobs}
     for event in bare.events:
         runs[event.file].add(event.object)
@@ -111,13 +110,14 @@ def with_goodput(bare: Overview, reports: Sequence[RunGoodput]) -> Overview:
 
 
 def _present_first(job: JobOverview, reports: Sequence[RunGoodput]) -> tuple[RunGoodput, ...]:
+    """Return a job's reports sorted by run, that of its present run first."""
     return tuple(
         sorted(reports, key=lambda report: (report.object != job.run.object, report.object))
     )
 
 
 def outcomes(shown: Overview) -> Iterator[tuple[str, LedgerEntry]]:
-    """Every finished run with its environment."""
+    """Yield each finished run with the name of its environment."""
     for environment in shown.environments:
         for job in environment.jobs:
             for entry in job.finished:
