@@ -27,7 +27,7 @@ Pair = tuple[str, str, int]
 
 
 def parser() -> argparse.ArgumentParser:
-    """The flags of this workload."""
+    """Return a parser of this workload's flags."""
     return finetuning.parser(
         name="bert_mrpc",
         description="Fine-tune BERT on MRPC.",
@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def published(model: str, dataset: str) -> Task:
-    """The model and the task as they were published, from the Hub, its cache or folders."""
+    """Return the published model and task, from the Hub, its cache or folders."""
     from datasets import load_dataset
 
     pairs = load_dataset(dataset, "mrpc")
@@ -52,10 +52,11 @@ def published(model: str, dataset: str) -> Task:
 
 
 def small() -> Task:
-    """The same in small and at random."""
+    """Return a tiny, untrained model and a task for it, without a download."""
     pairs = tiny.pairs()
     tokenizer, network = tiny.bert(tiny.paragraphs())
-    return task(tokenizer, network, pairs[: -len(pairs) // 5], pairs[-len(pairs) // 5 :])
+    train = len(pairs) * 4 // 5
+    return task(tokenizer, network, pairs[:train], pairs[train:])
 
 
 def task(
@@ -64,7 +65,7 @@ def task(
     train: Sequence[Pair],
     test: Sequence[Pair],
 ) -> Task:
-    """The pairs as tokens."""
+    """Return the task with its pairs as tokens."""
 
     def items(pairs: Sequence[Pair]) -> list[Item]:
         firsts, seconds, labels = map(list, zip(*pairs, strict=True))
@@ -81,7 +82,7 @@ def task(
 
 
 def score(prediction: EvalPrediction) -> dict[str, float]:
-    """Accuracy and F1, the two measures of MRPC in GLUE."""
+    """Return accuracy and F1, the two measures of MRPC in GLUE."""
     predicted = np.argmax(prediction.predictions, axis=-1) == 1
     true = np.equal(prediction.label_ids, 1)
     right = np.sum(predicted & true)
@@ -97,7 +98,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         options,
         small if options.tiny else partial(published, options.model, options.dataset),
         score=score,
-        summary=lambda f: f"accuracy {f['eval_accuracy']:.4f}, F1 {f['eval_f1']:.4f}",
+        summary=lambda figures: (
+            f"accuracy {figures['eval_accuracy']:.4f}, F1 {figures['eval_f1']:.4f}"
+        ),
     )
 
 

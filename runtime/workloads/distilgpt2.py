@@ -27,7 +27,7 @@ BLOCK = 128
 
 
 def parser() -> argparse.ArgumentParser:
-    """The flags of this workload."""
+    """Return a parser of this workload's flags."""
     flags = finetuning.parser(
         name="distilgpt2",
         description="Fine-tune DistilGPT2 on WikiText-2.",
@@ -41,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def published(model: str, dataset: str) -> Task:
-    """The model and the text as they were published, from the Hub, its cache or folders."""
+    """Return the published model and text, from the Hub, its cache or folders."""
     from datasets import load_dataset
 
     lines = load_dataset(dataset, "wikitext-2-raw-v1")
@@ -51,10 +51,11 @@ def published(model: str, dataset: str) -> Task:
 
 
 def small() -> Task:
-    """The same in small and at random."""
+    """Return a tiny, untrained model and a task for it, without a download."""
     lines = tiny.paragraphs()
     tokenizer, network = tiny.gpt2(lines, BLOCK)
-    return task(tokenizer, network, lines[: -len(lines) // 5], lines[-len(lines) // 5 :])
+    train = len(lines) * 4 // 5
+    return task(tokenizer, network, lines[:train], lines[train:])
 
 
 def task(
@@ -63,7 +64,7 @@ def task(
     train: Sequence[str],
     test: Sequence[str],
 ) -> Task:
-    """All lines as one row of tokens, cut into blocks; what is left at the end is left out."""
+    """Return the task with all lines as one row of tokens, cut into blocks; the rest is dropped."""
 
     def items(lines: Sequence[str]) -> list[Item]:
         tokens = list(chain.from_iterable(tokenizer(list(lines))["input_ids"]))

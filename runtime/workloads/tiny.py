@@ -25,7 +25,7 @@ _GPT2_TOKEN = "<|endoftext|>"  # noqa: S105 - it is no password
 
 
 def paragraphs() -> list[str]:
-    """About a thousand paragraphs of prose, each on one line."""
+    """Return about a thousand paragraphs of prose, each on one line."""
     from pydoc_data.topics import topics
 
     blocks = (" ".join(b.split()) for topic in sorted(topics) for b in topics[topic].split("\n\n"))
@@ -33,12 +33,12 @@ def paragraphs() -> list[str]:
 
 
 def pairs(seed: int = 0) -> list[tuple[str, str, int]]:
-    """Two sentences, and 1 where the second affirms the first, 0 where it denies it."""
+    """Return pairs of sentences, with 1 if the second affirms the first and 0 if it denies it."""
     mixed = random.Random(seed)  # noqa: S311 - no secret
     short = [s for p in paragraphs() for s in p.split(". ") if 4 <= len(s.split()) <= 12]
     labels = [mixed.randrange(2) for _ in short]
-    says = ("it is wrong that", "it is right that")
-    return [(s, f"{says[label]} {s}", label) for s, label in zip(short, labels, strict=True)]
+    openings = ("it is wrong that", "it is right that")
+    return [(s, f"{openings[label]} {s}", label) for s, label in zip(short, labels, strict=True)]
 
 
 def bert(text: Iterable[str]) -> tuple[PreTrainedTokenizerFast, BertForSequenceClassification]:
