@@ -327,11 +327,11 @@ class Checkpoints:
             self._refuse("it was the last one")
 
     def _refuse(self, why: str) -> NoReturn:
-        """Raise for the save that failed; once, and not again when this is closed."""
+        """Raise CheckpointError for the save that failed: once, and not again in `close`."""
         assert self._unsaved is not None
         unsaved, self._unsaved = self._unsaved, None
-        stored = isinstance(self._directory, Objects)
-        remedy = "correct what the store refuses" if stored else "make room or repair the disk"
+        in_store = isinstance(self._directory, Objects)
+        remedy = "correct what the store refuses" if in_store else "make room or repair the disk"
         raise CheckpointError(
             f"{unsaved.failure}; {why}: {remedy}, then start the run again, which goes on from "
             "its newest checkpoint"

@@ -212,7 +212,7 @@ def _comparison(synchronize: LocalSGD | DiLoCo | None) -> Comparison:
 
 
 def _require_unwrapped(model: torch.nn.Module) -> None:
-    """Raises TypeError for a model that wraps another."""
+    """Raise TypeError for a model that wraps another."""
     if isinstance(model, DistributedDataParallel):
         raise TypeError(
             "the model is wrapped in DistributedDataParallel, which is made for one world: pass "
@@ -844,9 +844,10 @@ class Training:
         return {name: part.state_dict() for name, part in self._parts().items()}
 
     def _load(self, state: MutableMapping[str, Any]) -> None:
+        """Take over the state of others, emptying `state`; local steps of this worker are lost."""
         for name, part in self._parts().items():
             if name not in state:
-                continue  # it is the same already
+                continue  # left out, since it is the same here
             if isinstance(part, Optimizer):
                 part.state.clear()  # else it would take memory beside what replaces it
             part.load_state_dict(state.pop(name))
