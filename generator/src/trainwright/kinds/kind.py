@@ -1,4 +1,4 @@
-"""The kind type: everything that is known of one workload kind, whose folder defines it."""
+"""The type of a workload kind, with all that is particular to it, as its folder defines it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainwright.datatypes.frozen import cached_property, dataclass
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.manifest import Manifest
 
-if TYPE_CHECKING:  # each part is imported when it is asked for: most verbs need few of them
+if TYPE_CHECKING:  # each part is imported on first use: most verbs need few of them
     from trainwright.kinds.health import Health
     from trainwright.kinds.reading import Reader
     from trainwright.kinds.state import Status
@@ -51,53 +51,46 @@ class Reference:
 class Kind:
     """One workload kind: the short facts are here, the rest in the modules of its `package`.
 
-    `plural` is its name in the API, empty if no API server serves it; `aliases` are other
-    identities of its objects. `container` is the one that trains, empty for the first. Fields are
-    JSON pointers, with * for any index: `suspend` by which Kueue suspends a run, empty if Kueue
-    does not know the kind; `placed` the pod templates of our runs, into which Kueue writes where
-    the pods go; `filled` what webhooks fill in; `expires` a time to live.
-
-    `written` and `written_by_kueue` are jq expressions of what others write into its lists.
-    `variables` are prefixes of the variables that its controller sets in every container, `domains`
-    those of the labels and annotations that its controllers write. Of its pods' labels,
-    `name_labels` hold the name of the object, `attempt_label` how often all pods were made anew.
-    `carrier` is the label that names the object on pods that may lack the labels in git, since
-    their runtime is the cluster's. `refers` names the objects without which it has no pods,
-    `runtimes` are their kinds, which the modules here are about as well. `section` is the part of a
-    job spec that no other target reads. `described` says whether schemas/kinds has all its fields,
-    `own_name_rule` whether its own rules hold its names, `awaited` whether Argo CD and Flux know by
-    themselves when it is done, and wait for that. `immutable_template` says whether its API keeps a
-    running pod template as it is. `left_to_flavor` are the fields of its pods that are left to the
-    ResourceFlavor in a queue of Kueue, since what Kueue writes there does not go with a file that
-    has them. `integration` is the row of `upstream` about Kueue's integration, and
-    `ready_when_running` whether Kueue counts no pods of it.
+    Fields of objects are JSON pointers, with * for any index.
     """
 
     package: str
     api_version: str
     kind: str
-    plural: str = ""
-    aliases: tuple[GroupKind, ...] = ()
-    container: str = ""
+    plural: str = ""  # its name in the API; empty if no API server serves it
+    aliases: tuple[GroupKind, ...] = ()  # other identities of its objects
+    container: str = ""  # the container that trains; empty for the first
+    # The field by which Kueue suspends a run; empty if Kueue does not know the kind.
     suspend: str = ""
+    # The pod templates of our runs, into which Kueue writes where the pods go.
     placed: tuple[str, ...] = ()
-    filled: tuple[str, ...] = ()
-    expires: str = ""
+    filled: tuple[str, ...] = ()  # fields that webhooks fill in
+    expires: str = ""  # the field with a time to live
+    # Prefixes of the variables that its controller sets in every container.
     variables: tuple[str, ...] = ()
+    # Prefixes of the labels and annotations that its controllers write.
     domains: tuple[str, ...] = ()
-    name_labels: tuple[str, ...] = ()
-    attempt_label: str = ""
+    name_labels: tuple[str, ...] = ()  # labels of its pods with the name of the object
+    attempt_label: str = ""  # the label of its pods with how often all of them were made anew
+    # The label with the name of the object on pods that may lack the labels in git, since their
+    # runtime is the cluster's.
     carrier: str = ""
+    # Returns the objects without which it has no pods.
     refers: Callable[[Manifest], tuple[Reference, ...]] | None = None
+    # The kinds of those objects, which the modules of the package are about as well.
     runtimes: tuple[GroupKind, ...] = ()
-    section: str = ""
-    described: bool = False
-    own_name_rule: bool = False
+    section: str = ""  # the part of a job spec that no other target reads
+    described: bool = False  # whether schemas/kinds has all its fields
+    own_name_rule: bool = False  # whether its own rules check its names
+    # Whether Argo CD and Flux know by themselves when it is done, and wait for that.
     awaited: bool = False
-    immutable_template: bool = False
+    immutable_template: bool = False  # whether its API keeps a running pod template as it is
+    # Fields of its pods that are left to the ResourceFlavor in a queue of Kueue: what Kueue writes
+    # there does not go with a file that has them.
     left_to_flavor: tuple[str, ...] = ()
-    integration: str = ""
-    ready_when_running: bool = False
+    integration: str = ""  # the row of `upstream` about Kueue's integration
+    ready_when_running: bool = False  # whether Kueue counts no pods of it
+    # jq expressions of what others, and Kueue, write into its lists.
     written: tuple[str, ...] = ()
     written_by_kueue: tuple[str, ...] = ()
 
@@ -117,7 +110,7 @@ class Kind:
     def group_kind(self) -> GroupKind:
         return GroupKind(self.group, self.kind)
 
-    # Each part is in the module of its name, and imported when it is asked for.
+    # Each part is in the module of its name, and imported on first use.
     target: ClassVar[Part[Target]] = Part("TARGET")
     operator: ClassVar[Part[Operator]] = Part("OPERATOR")
     status: ClassVar[Part[Status]] = Part("STATUS")
