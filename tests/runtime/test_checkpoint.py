@@ -574,6 +574,21 @@ def test_a_run_whose_last_checkpoint_failed_does_not_end_well(no_folder: Path) -
         _save_and_raise(no_folder, SystemExit(0))
 
 
+def test_nor_does_one_whose_folder_cannot_be_read_any_more(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(CheckpointError, match="step 1 could not be saved"):
+        _save_and_raise(tmp_path / "loop" / "ckpt", SystemExit(0))
+
+
+def test_a_step_that_was_given_up_is_no_later_one(tmp_path: Path) -> None:
+    for step in (6, 10):
+        save(tmp_path, step)
+    (tmp_path / "latest").write_text("step-0000000006\n")  # step 10 was damaged, and 6 came after
+    checkpoints = Checkpoints(tmp_path)
+    assert checkpoints.latest() == 6
+    assert [checkpoints._lacks(step) for step in (6, 7)] == [False, True]
+
+
 def _save_and_raise(directory: Path, error: BaseException) -> None:
     with Checkpoints(directory) as checkpoints:
         checkpoints.save(1, uniform(1))

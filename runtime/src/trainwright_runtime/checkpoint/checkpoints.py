@@ -314,16 +314,20 @@ class Checkpoints:
         self._unsaved = self._write(directory, ranks, last.step, fill, started)
 
     def _lacks(self, step: int) -> bool:
-        """Whether the directory has no usable checkpoint of this step or a later one."""
+        """Whether the checkpoint to load next is older than this step, or there is none.
+
+        The highest step does not count: it may be one that was given up (see `Directory.steps`).
+        """
         try:
             names = [] if self._directory is None else self._directory.steps()
         except OSError:
             return True  # saving there will name what is wrong
-        return all((step_of(name) or 0) < step for name in names if name not in self._broken)
+        usable = (name for name in names if name not in self._broken)
+        return (step_of(next(usable, "")) or 0) < step
 
     def _require_saved(self) -> None:
         """Raise if the last save failed, unless a process with the same state has saved since."""
-        if self._unsaved is not None and (self.latest() or 0) < self._unsaved.step:
+        if self._unsaved is not None and self._lacks(self._unsaved.step):
             self._refuse("it was the last one")
 
     def _refuse(self, why: str) -> NoReturn:
