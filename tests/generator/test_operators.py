@@ -594,6 +594,36 @@ def test_containers_of_a_compose_file() -> None:
     assert first.resources["limits"] == {"cpu": "2", "memory": "4Gi", "nvidia.com/gpu": "2"}
 
 
+NVIDIA = "nvidia.com/gpu"
+
+
+@pytest.mark.parametrize(
+    ("service", "expected"),
+    [
+        ("gpus: all", {NVIDIA: "all"}),
+        ("gpus: [{driver: nvidia, count: 2}]", {NVIDIA: "2"}),
+        ("gpus: [{driver: amd, device_ids: ['0', '3']}]", {"amd.com/gpu": "2"}),
+        ("devices: [nvidia.com/gpu=all]", {NVIDIA: "all"}),
+        ("devices: [nvidia.com/gpu=0, nvidia.com/gpu=1, /dev/fuse]", {NVIDIA: "2"}),
+        ("devices: [/dev/fuse:/dev/fuse:rwm]", {}),
+        ("runtime: nvidia", {NVIDIA: "all"}),
+        ('{runtime: nvidia, environment: ["NVIDIA_VISIBLE_DEVICES=0,2"]}', {NVIDIA: "2"}),
+        ("{runtime: nvidia, environment: {NVIDIA_VISIBLE_DEVICES: all}}", {NVIDIA: "all"}),
+        ("{runtime: nvidia, environment: {NVIDIA_VISIBLE_DEVICES: 0}}", {NVIDIA: "1"}),
+        ("{runtime: nvidia, environment: {NVIDIA_VISIBLE_DEVICES: $GPUS}}", {NVIDIA: "all"}),
+        ("{runtime: nvidia, environment: {NVIDIA_VISIBLE_DEVICES: none}}", {}),
+        ("{runtime: nvidia, environment: [NVIDIA_VISIBLE_DEVICES=]}", {}),
+        ("{runtime: nvidia, gpus: [{count: 1}]}", {NVIDIA: "1"}),
+        ("runtime: runc", {}),
+        ("environment: {NVIDIA_VISIBLE_DEVICES: all}", {}),
+    ],
+)
+def test_gpus_of_a_compose_service(service: str, expected: dict[str, str]) -> None:
+    written = {"image": "a", **yaml.safe_load(service)}
+    (pod,) = pods(yaml.safe_dump({"services": {"train": written}}))
+    assert pod.resources.get("limits", {}) == expected
+
+
 @pytest.mark.parametrize(
     ("policy", "limit"), [("no", 0), ('"no"', 0), ("always", None), ("on-failure", None)]
 )

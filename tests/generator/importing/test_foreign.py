@@ -323,6 +323,12 @@ def workflow(kind: str, template: dict[str, Any]) -> dict[str, Any]:
             {"script": {"image": "a", "command": ["bash"], "source": "set -e\ntorchrun a.py"}},
             "a launcher of training. Write the script into a Job",
         ),
+        ({"container": {"image": "a", "command": ["python", "/opt/train.py"]}}, "train.py. Write"),
+        ({"container": {"image": "a", "args": ["python -m lab.pretrain"]}}, "lab.pretrain. Write"),
+        (
+            {"container": {"image": "a", "resources": {"limits": {"nvidia.com/gpu": "{{n}}"}}}},
+            "a program with {{n}} nvidia.com/gpu. Write the container into a Job",
+        ),
     ],
 )
 def test_training_of_a_workflow_is_named_with_what_to_take_out(
@@ -338,6 +344,8 @@ def test_training_of_a_workflow_is_named_with_what_to_take_out(
     "template",
     [
         {"container": {"image": "a", "command": ["python", "report.py"]}},
+        {"container": {"image": "a", "resources": {"limits": {"nvidia.com/gpu": 0, "cpu": 4}}}},
+        {"script": {"image": "a", "command": ["bash"], "source": "# train.py\npython -m report"}},
         {"resource": {"action": "get", "manifest": RESOURCE["manifest"]}},
         {"resource": {"action": "create", "manifest": "kind: ConfigMap\napiVersion: v1"}},
         {"resource": {"action": "create", "manifest": "a: [b"}},
@@ -350,6 +358,53 @@ def test_a_workflow_that_trains_nothing_stands_beside(
     found, _ = imported(tmp_path, workflow("Workflow", template), PYTORCHJOB)
     assert found.problems == []
     assert [left.field for left in found.beside] == ["Workflow/nightly"]
+
+
+STEP = {"name": "fit", "image": "a", "command": ["torchrun"], "args": ["a.py"]}
+SCRIPTED = {"name": "fit", "image": "a", "script": "#!/bin/sh\npython finetune.py"}
+GPUS = {"name": "fit", "image": "a", "computeResources": {"limits": {"nvidia.com/gpu": 2}}}
+OTHER = {"name": "fetch", "image": "a", "script": "git clone https://example.com/a.git"}
+
+
+def tekton(kind: str, *steps: dict[str, Any]) -> dict[str, Any]:
+    task = {"taskSpec": {"steps": steps}}
+    spec: dict[str, Any] = {
+        "Task": {"steps": steps},
+        "TaskRun": task,
+        "Pipeline": {"tasks": [{"name": "a", "taskRef": {"name": "b"}}], "finally": [task]},
+        "PipelineRun": {"pipelineSpec": {"tasks": [task]}},
+        "StepAction": steps[-1],
+    }[kind]
+    body = {"apiVersion": "tekton.dev/v1", "kind": kind, "metadata": {"name": "nightly"}}
+    return json.loads(json.dumps({**body, "spec": spec}))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("kind", ["Task", "TaskRun", "Pipeline", "PipelineRun", "StepAction"])
+@pytest.mark.parametrize(
+    ("step", "what"),
+    [
+        (STEP, "a launcher of training"),
+        (SCRIPTED, "finetune.py"),
+        (GPUS, "a program with 2 nvidia.com/gpu"),
+    ],
+)
+def test_training_of_tekton_is_named_with_what_to_take_out(
+    kind: str, step: dict[str, Any], what: str, tmp_path: Path
+) -> None:
+    found, _ = imported(tmp_path, tekton(kind, OTHER, step), PYTORCHJOB)
+    (problem,) = found.problems
+    assert f'{kind}/nightly (tekton.dev): its step "fit" starts {what}. Write' in problem
+    assert [source.name for source in found.sources] == ["inner"]
+
+
+def test_tekton_that_trains_nothing_stands_beside(tmp_path: Path) -> None:
+    found, _ = imported(tmp_path, tekton("Task", OTHER), PYTORCHJOB)
+    assert found.problems == []
+    (beside,) = found.beside
+    assert (beside.field, beside.why.partition(":")[0]) == (
+        "Task/nightly",
+        "none of its steps looks like training",
+    )
 
 
 TRAINJOB = {

@@ -433,8 +433,9 @@ def test_all_gpus_of_a_machine_need_a_pool_that_says_how_many(
     )
 
 
-def test_a_number_of_gpus_needs_no_pool(repository: Repository) -> None:
-    done = repository.run("import", "--env", "dev", "--dry-run", "--command", GPUS.format("2"))
+@pytest.mark.parametrize("gpus", ["2", "count=2", "device=0,3", "2,capabilities=utility"])
+def test_a_number_of_gpus_needs_no_pool(gpus: str, repository: Repository) -> None:
+    done = repository.run("import", "--env", "dev", "--dry-run", "--command", GPUS.format(gpus))
     assert done.exit_code == 0
     assert yaml.safe_load(done.stdout)["resources"] == {"extended": {"nvidia.com/gpu": 2}}
 
@@ -728,3 +729,51 @@ def test_all_gpus_of_a_machine_are_those_of_a_node_of_the_pool_that_has_some(
     spec = yaml.safe_load(done.stdout)
     assert (spec["pool"], spec["resources"]["gpu"]) == ("h100", 8)
     assert "maxDuration: null, since Compose/clip has none; delete it" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "nvidia-docker run registry.example.com/a:1 torchrun --nproc-per-node 8 train.py",
+        "docker run --runtime=nvidia registry.example.com/a:1 torchrun --nproc-per-node 8 train.py",
+        "sudo podman run --device nvidia.com/gpu=all registry.example.com/a:1 torchrun "
+        "--nproc-per-node 8 train.py",
+    ],
+)
+def test_gpus_are_those_of_the_command_however_it_has_them(
+    command: str, repository: Repository
+) -> None:
+    """Never a job without GPUs that ends with 0."""
+    repository.write("lab/environment.yaml", ONE_POOL)
+    done = repository.run("import", "--env=lab", "--name=clip", "--dry-run", "--command", command)
+    assert done.exit_code == 0, done.output
+    spec = yaml.safe_load(done.stdout)
+    assert (spec["pool"], spec["resources"]["gpu"]) == ("h100", 8)
+
+
+SCRIPT = """\
+#!/bin/bash
+# It's a script.
+docker build -t a .
+docker run --rm -e A="1
+2" \\
+  registry.example.com/a:1 bash -c '
+set -e
+torchrun train.py
+'
+docker push a
+"""
+
+
+def test_commands_of_a_script_begin_anywhere_and_end_with_their_quotes(
+    repository: Repository, tmp_path: Path
+) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(SCRIPT, encoding="utf-8")
+    done = repository.run("import", str(script), "--env", "dev", "--dry-run")
+    assert done.exit_code == 1
+    spec = yaml.safe_load(done.stdout)
+    assert spec["entrypoint"]["argv"][-1] == "\nset -e\ntorchrun train.py\n"
+    assert spec["env"] == {"A": "1\n2"}
+    assert "run.sh:3:1: docker build is not a command that starts training" in done.stderr
+    assert "run.sh:10:1: docker push is not a command that starts training" in done.stderr

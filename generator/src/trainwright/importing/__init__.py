@@ -7,6 +7,7 @@ line here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 from trainwright.datatypes.finding import Finding, Location
@@ -14,7 +15,15 @@ from trainwright.datatypes.groupkind import PODGROUPS, RUNTIMES, SERVICE, GroupK
 from trainwright.datatypes.manifest import Manifest
 from trainwright.documents.yamlio import Document
 from trainwright.findings import diagnostics as dx
-from trainwright.importing import as_it_is, docker, elasticdl, foreign, placeholders, slurm
+from trainwright.importing import (
+    as_it_is,
+    docker,
+    elasticdl,
+    foreign,
+    placeholders,
+    slurm,
+    workflows,
+)
 from trainwright.importing.commandline import CommandReader, Line, lines
 from trainwright.importing.reader import source_of, with_beside
 from trainwright.importing.source import Source
@@ -24,13 +33,16 @@ from trainwright.kinds.reading import ImportingError, NotImported, SourceObject
 from trainwright.manifests import reading
 from trainwright.manifests.unrendered import Whole, gather
 
-COMMANDS: tuple[CommandReader, ...] = (docker.COMMAND, elasticdl.COMMAND)
+COMMANDS: tuple[CommandReader, ...] = (*docker.COMMANDS, elasticdl.COMMAND)
 
 # What operators or targets make themselves, so that it is not missed.
 _REPLACED = {
     SERVICE: "the operator or the target makes the services of a run",
     **dict.fromkeys(PODGROUPS, "the target makes it when the spec requests a gang"),
     **dict.fromkeys(RUNTIMES, "a run brings a runtime of its own"),
+    **dict.fromkeys(
+        workflows.KINDS, "none of its steps looks like training: keep applying it as it is"
+    ),
 }
 
 
@@ -56,7 +68,7 @@ class ImportInput:
             for line in lines(file, text):
                 reader = _reader(line.words)
                 if reader is None:
-                    message = f"{line.place}: {line.words[0]} is not a command that starts training"
+                    message = f"{line.place}: {_called(line)} is not a command that starts training"
                     self.problems.append(message)
                 else:
                     self._run(reader, line)
@@ -82,7 +94,7 @@ class ImportInput:
             if slurm.is_script(source.raw):
                 self._script(source)
                 continue
-            if _holds_commands(source.raw):
+            if _holds_commands(source):
                 self.commands(source.file, source.raw.decode(errors="replace"))
                 continue
             for chunk in reading.split(source):
@@ -197,14 +209,21 @@ def _reader(words: tuple[str, ...]) -> CommandReader | None:
     return next((c for c in COMMANDS if words[: len(c.begins)] == c.begins), None)
 
 
-def _holds_commands(raw: bytes) -> bool:
-    """Whether a file is a script: whether its first command is one that starts training."""
-    text = raw.decode(errors="replace").lstrip("\ufeff")
+def _called(line: Line) -> str:
+    """The program of a command line, with the verb of one that has several."""
+    programs = {reader.begins[0] for reader in COMMANDS}
+    return " ".join(line.words[: 2 if line.words[0] in programs else 1])
+
+
+def _holds_commands(source: reading.Source) -> bool:
+    """Whether a text's first command starts training, or any command of a shell script does."""
+    text = source.raw.decode(errors="replace").lstrip("\ufeff")
+    commands = lines("", text.partition("\n---")[0])
+    is_script = text.startswith("#!") or source.file.endswith(".sh")
     try:
-        first = next(lines("", text.partition("\n---")[0]), None)
+        return any(_reader(line.words) for line in (commands if is_script else islice(commands, 1)))
     except ImportingError:
         return False
-    return first is not None and _reader(first.words) is not None
 
 
 def _objects(document: Document) -> Iterator[SourceObject]:

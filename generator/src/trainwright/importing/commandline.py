@@ -43,7 +43,7 @@ def lines(file: str, text: str) -> Iterator[Line]:
     """
     joined = _CONTINUED.sub(lambda match: f"{' ' * (len(match.group()) - 1)}\0", text)
     above = 1
-    for line in joined.split("\n"):
+    for line in _quotes_closed(joined.split("\n")):
         plain = _PROMPT.sub("", line.replace("\0", " "))
         indent = len(line) - len(plain)
         try:
@@ -52,7 +52,42 @@ def lines(file: str, text: str) -> Iterator[Line]:
             raise ImportingError(f"{file}:{above}: {error}".lower()) from error
         if words:
             yield Line(words=words, place=Location(file, above, indent + 1))
-        above += 1 + line.count("\0")
+        above += 1 + line.count("\0") + line.count("\n")
+
+
+def _quotes_closed(written: list[str]) -> Iterator[str]:
+    """Yield lines; those between which a quote is open as one."""
+    waiting: list[str] = []
+    quote = ""
+    for line in written:
+        waiting.append(line)
+        quote = _open_quote(line, quote)
+        if not quote:
+            yield "\n".join(waiting)
+            waiting = []
+    if waiting:
+        yield "\n".join(waiting)
+
+
+_OPENS = re.compile(r"\\.|(?P<comment>(?:^|(?<=\s))#)|(?P<quote>['\"])", re.DOTALL)
+_CLOSES = {"'": re.compile(r"[^']*+'"), '"': re.compile(r'(?:[^"\\]|\\.)*+"', re.DOTALL)}
+
+
+def _open_quote(line: str, quote: str) -> str:
+    """Return the quote that is open at the end of a line, if one is; `quote` is open before it."""
+    at = 0
+    while True:
+        if quote:
+            closed = _CLOSES[quote].match(line, at)
+            if closed is None:
+                return quote
+            at = closed.end()
+        found = _OPENS.search(line, at)
+        while found and not found["quote"] and not found["comment"]:
+            found = _OPENS.search(line, found.end())
+        if found is None or found["comment"]:
+            return ""
+        quote, at = found["quote"], found.end()
 
 
 def parse(

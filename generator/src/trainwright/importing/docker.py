@@ -1,4 +1,4 @@
-"""`docker run` command lines, as the service of a compose file that would start the same.
+"""`docker run` and `podman run` command lines, as the service of a compose file that would start the same.
 
 Options: https://docs.docker.com/reference/cli/docker/container/run/
 """
@@ -44,6 +44,8 @@ _SERVICE = {
     "--entrypoint": ("entrypoint", False),
     "--workdir -w": ("working_dir", False),
     "--add-host": ("extra_hosts", True),
+    "--device": ("devices", True),
+    "--runtime": ("runtime", False),
 }
 _SERVICE_SWITCHES = {"--privileged": "privileged", "--read-only": "read_only"}
 _STRUCTURED = ("--gpus", "--mount", "--tmpfs", "--memory -m", "--cpus", "--stop-timeout", "--name")
@@ -51,17 +53,17 @@ _REPEATED = {"--mount", "--tmpfs"}
 # All other options, so that the image is not taken for an option's value. First those with a value.
 _VALUED = """
 --attach,-a --blkio-weight --cgroup-parent --cgroupns --cidfile --cpu-period --cpu-quota
---cpu-shares,-c --cpuset-cpus --cpuset-mems --detach-keys --device --device-cgroup-rule
+--cpu-shares,-c --cpuset-cpus --cpuset-mems --detach-keys --device-cgroup-rule
 --device-read-bps --device-write-bps --dns --dns-option --dns-search --domainname --env-file
 --expose --health-cmd --health-interval --health-retries --health-timeout --hostname,-h --ip --ip6
 --isolation --kernel-memory --label-file --link --log-driver --log-opt --mac-address
 --memory-reservation --memory-swap --memory-swappiness --network-alias --oom-score-adj --pid
---pids-limit --platform --runtime --stop-signal --storage-opt --sysctl --ulimit --userns --uts
+--pids-limit --platform --stop-signal --storage-opt --sysctl --ulimit --userns --uts
 --volume-driver --volumes-from
 """.split()
 _SWITCHES = """
 --detach,-d --disable-content-trust --init --interactive,-i --no-healthcheck --oom-kill-disable
---publish-all,-P --quiet,-q --rm --sig-proxy --tty,-t
+--publish-all,-P --quiet,-q --replace --rm --sig-proxy --tty,-t
 """.split()
 # Options of an interactive terminal.
 _INTERACTIVE = {"--detach", "--interactive", "--rm", "--tty", "--quiet", "--sig-proxy"}
@@ -71,14 +73,15 @@ _WHY = {
         Loss.CANNOT_RUN,
     ),
     "--ulimit": ("limits of processes are the node's", Loss.BEHAVIOUR),
-    "--runtime": ("the pool decides which accelerators", Loss.COSMETIC),
 }
 
 
 def _read(line: Line) -> Source:
     given, rest = parse(line, 2, _parameters(), strict=True)
+    if line.words[0] == _NVIDIA:
+        given.setdefault("--runtime", "nvidia")
     if not rest:
-        raise ImportingError(f"{line.place}: docker run: there is no image")
+        raise ImportingError(f"{line.place}: {' '.join(line.words[:2])}: there is no image")
     image, *words = rest
     names: dict[str, str] = {"/spec/services/train/image": "IMAGE"}
     service: dict[str, Data] = {"image": image}
@@ -193,9 +196,12 @@ def _resources(service: dict[str, Data], given: dict[str, Data], names: dict[str
 
 
 def _devices(text: str) -> dict[str, Data]:
-    """`all`, a number, or `"device=0,1"`."""
+    """`all`, a number, `count=2`, or `"device=0,1"`."""
     ids = re.search(r"device=([^\"]+)", text)
-    count: Data = len(ids[1].split(",")) if ids else int(text) if text.isdigit() else "all"
+    number = re.match(r"(?:count=)?(\d+)", text)
+    count: Data = int(number[1]) if number else "all"
+    if ids and ids[1] != "all":
+        count = len(ids[1].split(","))
     return {"driver": "nvidia", "count": count, "capabilities": ["gpu"]}
 
 
@@ -223,4 +229,8 @@ def _name(text: str) -> str:
     return re.split(r"[:@]", text.rpartition("/")[2])[0]
 
 
-COMMAND = CommandReader(begins=("docker", "run"), read=_read)
+# https://github.com/NVIDIA/nvidia-docker wraps `docker` and selects its runtime.
+_NVIDIA = "nvidia-docker"
+COMMANDS = tuple(
+    CommandReader(begins=(program, "run"), read=_read) for program in ("docker", "podman", _NVIDIA)
+)

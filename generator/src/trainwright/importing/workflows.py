@@ -1,7 +1,9 @@
-"""Training that a step of an Argo Workflow starts: refused, with advice on what to take out of it.
+"""Training that a step of an Argo Workflow or a Tekton Pipeline starts: refused, with advice on what
+to take out of it.
 
 A step runs after others and takes in their results, which no manifest shows.
 https://argo-workflows.readthedocs.io/en/latest/walk-through/kubernetes-resources/
+https://tekton.dev/docs/pipelines/tasks/#defining-steps
 """
 
 from __future__ import annotations
@@ -10,20 +12,21 @@ from collections.abc import Iterator, Mapping
 
 import yaml
 
-from trainwright.datatypes.data import Data, dig, mapping, mappings, text
+from trainwright.datatypes.data import Data, dig, is_accelerator, mapping, mappings, text
+from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import SERVED
 from trainwright.kinds.reading import ImportingError, SourceObject
 from trainwright.kinds.roles import roles
-from trainwright.objects.pods.launching import launches
+from trainwright.objects.pods.launching import launches, starts_ranks, training_program
 from trainwright.objects.pods.template import Container
 
 # Kinds that keep pods running as servers for others, and train nothing.
 SERVERS = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Pod"})
 # By kind, where its templates are.
-KINDS: Mapping[GroupKind, tuple[str, ...]] = {
+_ARGO: Mapping[GroupKind, tuple[str, ...]] = {
     GroupKind("argoproj.io", kind): at
     for kind, at in {
         "Workflow": ("spec",),
@@ -32,41 +35,105 @@ KINDS: Mapping[GroupKind, tuple[str, ...]] = {
         "CronWorkflow": ("spec", "workflowSpec"),
     }.items()
 }
+_TEKTON = frozenset(
+    GroupKind("tekton.dev", kind)
+    for kind in ("Task", "ClusterTask", "TaskRun", "Pipeline", "PipelineRun", "StepAction")
+)
+KINDS = frozenset({*_ARGO, *_TEKTON})
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What starts training in a workflow: where, as part of what, and what is to be taken out."""
+
+    at: Pointer
+    title: str
+    starts: str
+    remedy: str
 
 
 def refuse_training(part: SourceObject) -> tuple[SourceObject, ...]:
-    """Return the workflow as the only part. Raise ImportingError if one of its templates trains."""
-    above = KINDS[Manifest(body=part.body).group_kind]
-    for index, template in enumerate(mappings(dig(part.body, *above, "templates"))):
-        at, name = Pointer.of(*above, "templates", index), text(template.get("name"))
-        for where, what in _training(template):
-            title = f"{part.body['kind']}/{text(part.metadata.get('name')) or '(unnamed)'}"
-            raise ImportingError(
-                f"{part.place(at / where)}: {title} (argoproj.io): "
-                f'its template "{name}" starts {what}. {_REMEDIES[where]}'
-            )
+    """Return the workflow as the only part. Raise ImportingError if one of its steps trains."""
+    group_kind = Manifest(body=part.body).group_kind
+    steps = _of_tekton(part.body) if group_kind in _TEKTON else _of_argo(part.body, group_kind)
+    for step in steps:
+        title = f"{part.body['kind']}/{text(part.metadata.get('name')) or '(unnamed)'}"
+        raise ImportingError(
+            f"{part.place(step.at)}: {title} ({group_kind.group}): its {step.title} starts "
+            f"{step.starts}. {step.remedy}"
+        )
     return (part,)
 
 
-_REMEDIES = {
-    "resource": "Write the text of resource.manifest into a file of its own, with the values of "
-    "its {{…}}, and import that; the workflow can wait for the run by its name",
-    "container": "Write the container into a Job, with the values of its {{…}}, and import that",
-    "script": "Write the script into a Job, with the values of its {{…}}, and import that",
-}
+_INTO_A_JOB = "Write the {} into a Job, with the values of its {}, and import that"
 
 
-def _training(template: Mapping[str, Data]) -> Iterator[tuple[str, str]]:
-    """Yield each field of a template that starts training, and what it starts."""
+def _of_argo(body: Mapping[str, Data], kind: GroupKind) -> Iterator[_Step]:
+    above = _ARGO[kind]
+    for index, template in enumerate(mappings(dig(body, *above, "templates"))):
+        at, title = Pointer.of(*above, "templates", index), f'template "{_name(template)}"'
+        if held := _started_object(template):
+            remedy = (
+                "Write the text of resource.manifest into a file of its own, with the values of "
+                "its {{…}}, and import that; the workflow can wait for the run by its name"
+            )
+            yield _Step(at / "resource", title, f"a {held}", remedy)
+        for field in ("container", "script"):
+            container = mapping(template.get(field))
+            if starts := _trains(container, text(container.get("source"))):
+                remedy = _INTO_A_JOB.format(field, "{{…}}")
+                yield _Step(at / field, title, starts, remedy)
+
+
+def _of_tekton(body: Mapping[str, Data]) -> Iterator[_Step]:
+    action = body.get("kind") == "StepAction"
+    found = [(Pointer("/spec"), mapping(body.get("spec")))] if action else _steps(body, Pointer())
+    for at, step in found:
+        amounts = {"resources": step.get("computeResources") or step.get("resources")}
+        if starts := _trains({**step, **amounts}, text(step.get("script"))):
+            title = f'step "{_name(step) or _name(mapping(body.get("metadata")))}"'
+            yield _Step(at, title, starts, _INTO_A_JOB.format("step", "$(…)"))
+
+
+def _steps(data: Data, at: Pointer) -> Iterator[tuple[Pointer, Mapping[str, Data]]]:
+    """Yield the steps of a task, wherever in a pipeline it is written."""
+    if isinstance(data, Mapping):
+        for key, value in data.items():
+            if key == "steps":
+                yield from ((at / key / i, step) for i, step in enumerate(mappings(value)))
+            else:
+                yield from _steps(value, at / key)
+    elif isinstance(data, list):
+        for index, item in enumerate(data):
+            yield from _steps(item, at / index)
+
+
+def _started_object(template: Mapping[str, Data]) -> str:
+    """Return the kind of the training that a template makes an object of; empty without one."""
     held = _held(text(dig(template, "resource", "manifest")))
     pods = held.group_kind in SERVED or roles({**held.body, "kind": "pods"})
-    if pods and held.kind not in SERVERS and text(dig(template, "resource", "action")) in _STARTS:
-        yield "resource", f"a {held.kind}"
-    for where in ("container", "script"):
-        body = mapping(template.get(where))
-        words = Container("", body).command_line if body else ()
-        if launches((*words, text(body.get("source")))):
-            yield where, "a launcher of training"
+    starts = text(dig(template, "resource", "action")) in _STARTS
+    return held.kind if pods and starts and held.kind not in SERVERS else ""
+
+
+def _trains(body: Mapping[str, Data], script: str) -> str:
+    """Return what tells that a container of a workflow trains; empty if nothing does."""
+    container = Container("", body)
+    words = (*container.command_line, script)
+    if launches(words) or starts_ranks(words):
+        return "a launcher of training"
+    if program := training_program(words):
+        return program
+    devices = [
+        f"{count} {name}"
+        for name, count in container.extended.items()
+        if is_accelerator(name) and str(count) != "0"
+    ]
+    return f"a program with {' and '.join(devices)}" if devices else ""
+
+
+def _name(body: Mapping[str, Data]) -> str:
+    return text(body.get("name"))
 
 
 _STARTS = ("create", "apply", "")

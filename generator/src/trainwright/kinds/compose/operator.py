@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from trainwright.datatypes.data import Data, amount, dig, mapping, mappings, sequence, text
 from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds.compose import notation
+from trainwright.kinds.compose.accelerators import accelerators
 from trainwright.objects.pods.groups import Pods
 from trainwright.objects.pods.pod import (
     Awaited,
@@ -108,7 +109,7 @@ def _pod(
         restart=_restart(service),
         ports=tuple(_ports([*sequence(service.get("ports")), *sequence(service.get("expose"))])),
         mounts=tuple(_mounts(file, service)),
-        resources=_resources(mapping(dig(service, "deploy", "resources"))),
+        resources=_resources(service),
         grace_period=_seconds(service, "stop_grace_period", _GRACE),
         security=_security(service),
         labels=notation.pairs(service.get("labels")),
@@ -342,7 +343,8 @@ def _bytes(written: Data) -> str:
     return f"{number}{prefix}i" if prefix else number
 
 
-def _resources(written: Mapping[str, Data]) -> dict[str, dict[str, str]]:
+def _resources(service: Mapping[str, Data]) -> dict[str, dict[str, str]]:
+    written = mapping(dig(service, "deploy", "resources"))
     by_kind: dict[str, dict[str, str]] = {}
     for key, kind in (("reservations", "requests"), ("limits", "limits")):
         amounts = mapping(written.get(key))
@@ -354,12 +356,9 @@ def _resources(written: Mapping[str, Data]) -> dict[str, dict[str, str]]:
         }
         if plain:
             by_kind[kind] = plain
-    for device in mappings(dig(written, "reservations", "devices")):
-        if "gpu" in sequence(device.get("capabilities")):
-            count = str(device.get("count", len(sequence(device.get("device_ids"))) or "all"))
-            resource = f"{device.get('driver', 'nvidia')}.com/gpu"
-            by_kind.setdefault("requests", {})[resource] = count
-            by_kind.setdefault("limits", {})[resource] = count
+    for resource, count in accelerators(service).items():
+        by_kind.setdefault("requests", {})[resource] = count
+        by_kind.setdefault("limits", {})[resource] = count
     return by_kind
 
 

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 
 from trainwright.objects.pods.template import Container, PodTemplate, once
 
@@ -125,6 +126,7 @@ _WRAPPERS = frozenset(
     + ("nsys", "ncu", "if", "then", "else", "do", "while", "!", "{", "exec")
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+_NOT_IN_PROGRAMS = re.compile(r"[^\w.-]+")
 _COMMENT = re.compile(r"^[ \t]*#.*$|(?<=[ \t])#[^\"'\n]*$", re.MULTILINE)
 _BETWEEN = ";&|()\n"
 
@@ -137,6 +139,15 @@ def script_trains(script: str) -> bool:
 def starts_ranks(words: tuple[str, ...]) -> bool:
     """Whether a command line, or the script in it, names a program that starts ranks."""
     return any(_name(part) in _STARTERS for word in words for part in word.split())
+
+
+def training_program(words: tuple[str, ...]) -> str:
+    """Return the script or module in a command line whose name tells that it trains; or ""."""
+    names = _NOT_IN_PROGRAMS.split(_COMMENT.sub("", " ".join(words)))
+    for before, name in pairwise(["", *names]):
+        if _TRAINS.search(name) and (before == "-m" or name.endswith((".py", ".sh"))):
+            return name
+    return ""
 
 
 def failure_is_lost(script: str) -> str:
