@@ -147,7 +147,12 @@ def _modes(subject: Subject, volume: Mapping[str, Data]) -> list[str]:
     return [text(mode) for mode in sequence(claim.spec.get("accessModes"))] if claim else []
 
 
-_HOMES = ("hf_home", "hf_hub_cache", "huggingface_hub_cache", "transformers_cache")
+# The variables that name the cache of a hub. The first of them that is set decides.
+_HOMES = (
+    *("transformers_cache", "hf_hub_cache", "huggingface_hub_cache", "hf_home"),
+    "xdg_cache_home",
+)
+_TORCH_HOMES = ("torch_home", "xdg_cache_home")
 
 
 @warning("TW764", about=("offline",), spec=Pointer("/env"), per_pod=True)
@@ -156,15 +161,22 @@ def offline_without_cache(subject: Subject) -> Iterator[Hit]:
         for container in template.trains:
             if not _is_offline(container):
                 continue
-            homes = [s for s in settings(container) if s.name in _HOMES]
-            if not homes and not _has_files(template, container):
-                message = "there is no HF_HOME and no volume: only the image can hold the files"
-                yield Hit(container.pointer, message)
-            for home in homes:
-                mount = mount_at(container, home.value)
-                if mount is not None and _is_empty(template, mount):
-                    message = f"{home.shown} is {home.value}, an emptyDir that nothing fills"
-                    yield Hit(home.pointer, message)
+            home = _cache(container, _HOMES)
+            if home is None:
+                if not _has_files(template, container):
+                    message = "there is no HF_HOME and no volume: only the image can hold the files"
+                    yield Hit(container.pointer, message)
+                continue
+            mount = mount_at(container, home.value)
+            if mount is not None and _is_empty(template, mount):
+                message = f"{home.shown} is {home.value}, an emptyDir that nothing fills"
+                yield Hit(home.pointer, message)
+
+
+def _cache(container: Container, names: tuple[str, ...]) -> Setting | None:
+    """Return the setting of the first of several names that a container has."""
+    given = {setting.name: setting for setting in settings(container)}
+    return next((given[name] for name in names if name in given), None)
 
 
 def _has_files(template: PodTemplate, container: Container) -> bool:
@@ -192,21 +204,46 @@ _OF_HUB = re.compile(
 _FILE = re.compile(r"\.(?:py|ya?ml|json|jsonl|txt|csv|pth?|bin|ckpt|safetensors)")
 
 
-@warning("TW773", about=("hf_home", "hub_cache", "transformers_cache"), spec=Pointer("/volumes"))
+# Weights of torchvision, by the names that its own scripts of training take.
+# https://pytorch.org/vision/stable/models.html
+_WEIGHTS = re.compile(r"(?:\w+_Weights\.)?(?:IMAGENET1K_\w+|COCO_\w+|KINETICS\d+_\w+|DEFAULT)")
+_PRETRAINED = frozenset({"pretrained", "weights", "weights_backbone", "pretrained_weights"})
+
+
+@warning(
+    "TW773",
+    about=("hf_home", "hub_cache", "transformers_cache", "xdg_cache_home", "torch_home"),
+    spec=Pointer("/volumes"),
+)
 def downloads_into_the_container(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         again = subject.pods > 1 or template.retried is True
         if template.partial or template.serves or template.claimed or not again:
             continue
         for container in template.trains:
-            model = next(_downloaded(container), None)
-            homes = (s for s in settings(container) if s.name in _HOMES and s.value[:1] == "/")
-            for home in () if model is None or _is_offline(container) else homes:
-                if mount_at(container, home.value) is None:
-                    message = (
-                        f"{home.shown} is {home.value}, on no volume, and {model} is downloaded"
-                    )
-                    yield Hit(home.pointer, message)
+            for cache, downloaded in _downloads(container):
+                if mount_at(container, cache.value) is None:
+                    where = f"{cache.shown} is {cache.value}, on no volume"
+                    yield Hit(cache.pointer, f"{where}, and {downloaded} is downloaded")
+
+
+def _downloads(container: Container) -> Iterator[tuple[Setting, str]]:
+    """Yield the caches of hubs that are folders, each with the first thing that goes into it."""
+    offline = _is_offline(container)
+    downloaded = "" if offline else next(_downloaded(container), "")
+    for names, what in ((_HOMES, downloaded), (_TORCH_HOMES, next(_weights(container), ""))):
+        cache = _cache(container, names)
+        if what and cache and cache.value[:1] == "/":
+            yield cache, what
+
+
+def _weights(container: Container) -> Iterator[str]:
+    """Yield the weights that torchvision or torch.hub downloads."""
+    for setting in settings(container):
+        if setting.name in _PRETRAINED and _WEIGHTS.fullmatch(setting.value):
+            yield setting.value
+        elif setting.name == "pretrained" and (not setting.value or _true(setting.value)):
+            yield f"what {setting.shown} needs"
 
 
 def _downloaded(container: Container) -> Iterator[str]:
