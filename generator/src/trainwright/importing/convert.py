@@ -22,6 +22,7 @@ from trainwright.importing.accounting import Account
 from trainwright.importing.choice import choices
 from trainwright.importing.differing import Differing
 from trainwright.importing.equivalence import Difference, NormalForm
+from trainwright.importing.interactive import interactive
 from trainwright.importing.kept_names import staying
 from trainwright.importing.missing_nodes import missing_nodes
 from trainwright.importing.placeholders import unfilled_variables
@@ -69,9 +70,11 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
     run = source.run()
     pods = {"": run.pods[0], **{f" in its role {n}": r.pods[0] for n, r in run.roles.items()}}
     for where in (where for where, pod in pods.items() if not pod.image):
+        built = "its `build` makes one"
+        known = "its runtime's, which is not among the files, or none at all"
+        why = built if TARGETS[source.target].envelope else known
         raise ImportingError(
-            f"{source.place}: {source.title} has no image{where}: its runtime's, which is not "
-            "among the files, or none at all. Name it with --image"
+            f"{source.place}: {source.title} has no image{where}: {why}. Name it with --image"
         )
     with naming(f"{source.place}: {source.title}"):
         named = source.pool if source.pool in place.environment.pools else ""
@@ -109,6 +112,7 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
             *_written(source, _others(explain.left(accounts), (*staying_names, *source.left))),
             *staying_names,
             *missing_nodes(source, run),
+            *interactive(source),
         ),
         added=equivalence.differences(run, rendered, changed),
         notes=tuple(_notes(source, spec)),

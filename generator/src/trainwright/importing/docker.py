@@ -83,6 +83,7 @@ def _read(line: Line) -> Source:
     if not rest:
         raise ImportingError(f"{line.place}: {' '.join(line.words[:2])}: there is no image")
     image, *words = rest
+    _refuse_unfilled(line, image)
     names: dict[str, str] = {"/spec/services/train/image": "IMAGE"}
     service: dict[str, Data] = {"image": image}
     for option, (key, several) in _SERVICE.items():
@@ -121,6 +122,21 @@ def _read(line: Line) -> Source:
         left=(*_left(line, given), *taken_literally(line, line.words)),
         reasons=READER.reasons,
     )
+
+
+_PLACEHOLDER = re.compile(r"<[A-Za-z][^<>\n]*>")
+
+
+def _refuse_unfilled(line: Line, image: str) -> None:
+    """Raise ImportingError for what people fill in, and for what a shell replaces by the image."""
+    unfilled = dict.fromkeys(_PLACEHOLDER.findall(" ".join(line.words)))
+    if unfilled:
+        raise ImportingError(f"{line.place}: fill in {', '.join(unfilled)} before it is imported")
+    if any(mark in image for mark in "$`"):
+        raise ImportingError(
+            f"{line.place}: {image} is where the image would be, and no shell has replaced it: "
+            "write the command as a shell would run it"
+        )
 
 
 def _escaped(data: Data) -> Data:

@@ -237,7 +237,7 @@ class Reasons:
         yield from _matching(self.source.reasons, at)
         if lacking := next(filter(self._lacks, changed), None):
             yield Reason("", _POOL.format(lacking.last), Loss.CANNOT_RUN)
-        yield from (Reason("", why) for why in self._of_the_environment(changed))
+        yield from (Reason("", why) for why in self._of_the_environment(account))
         if _NAME.fullmatch(at) and not _is_of_sidecar(account):
             yield Reason("", "the target names its container itself", Loss.COSMETIC)
         yield from _matching(_BY_POINTER, at)
@@ -303,11 +303,16 @@ class Reasons:
         holder = lookup(self.source.parts[account.part].body, entry[1]) if entry else None
         return isinstance(holder, Mapping) and places(str(holder.get("name", "")))
 
-    def _of_the_environment(self, changed: tuple[Pointer, ...]) -> Iterator[str]:
-        for path in changed:
-            for spec, why in self.refused.items():
-                if _in_spec(path) == spec.parts[: len(_in_spec(path))]:
-                    yield why
+    def _of_the_environment(self, account: Account) -> list[str]:
+        """Return why the environment refuses the field of a value, first where it is quoted."""
+        whys = [
+            why
+            for path in account.changed
+            for spec, why in self.refused.items()
+            if _in_spec(path) == spec.parts[: len(_in_spec(path))]
+        ]
+        written = str(account.value)
+        return sorted(whys, key=lambda why: not any(q in written for q in _QUOTED.findall(why)))
 
     def _of_the_target(self, changed: tuple[Pointer, ...]) -> Iterator[str]:
         for path in changed:
@@ -328,6 +333,7 @@ class Reasons:
         return f"in the rendered run {inside.dotted} {state}"
 
 
+_QUOTED = re.compile(r'"([^"]+)"')
 _FOLDER = "/rest/container/workingDir"
 # What a program needs to start and to train the same: everything else is how it is run.
 _AMOUNT = "/pods/*/resources/limits/*"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from trainwright.datatypes.data import Data, dig, mapping, mappings, sequence
+from trainwright.datatypes.data import Data, dig, mapping, mappings, sequence, text
 from trainwright.kinds.compose import notation
 
 ALL = "all"  # of its machine
@@ -39,6 +39,11 @@ def _reserved(service: Mapping[str, Data]) -> Iterator[tuple[str, str]]:
         if "gpu" in sequence(device.get("capabilities")):
             count = device.get("count", len(sequence(device.get("device_ids"))) or ALL)
             yield f"{device.get('driver', 'nvidia')}.com/gpu", ALL if count == -1 else str(count)
+    # Of a swarm, whose nodes name what they have: NVIDIA-GPU.
+    for generic in mappings(dig(service, "deploy", "resources", "reservations", "generic_resources")):
+        described = mapping(generic.get("discrete_resource_spec"))
+        if "gpu" in text(described.get("kind")).lower():
+            yield "nvidia.com/gpu", str(described.get("value", 1))
 
 
 def _of_cdi(service: Mapping[str, Data]) -> dict[str, set[str]]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from trainwright.datatypes.data import Data, sequence, words
 from trainwright.datatypes.finding import Location
-from trainwright.datatypes.pointer import Pointer
-from trainwright.kinds.compose.notation import dependencies
+from trainwright.datatypes.pointer import Pointer, scalars, with_value
+from trainwright.kinds.compose import notation
 from trainwright.kinds.compose.target import as_object
 from trainwright.kinds.reading import (
     ImportingError,
@@ -28,9 +29,11 @@ def services(part: SourceObject) -> Iterator[tuple[str, SourceObject]]:
     """Yield the name and the object of each job: a service on which no other depends, together with
     the services that it depends on.
     """
+    part, defaults = _with_defaults(part)
+    _refuse_unset(part)
     written = mapping(part.body.get("services"))
     waits = {
-        str(name): dependencies(mapping(service).get("depends_on"))
+        str(name): notation.dependencies(mapping(service).get("depends_on"))
         for name, service in written.items()
     }
     served = {name for others in waits.values() for name in others}
@@ -48,9 +51,59 @@ def services(part: SourceObject) -> Iterator[tuple[str, SourceObject]]:
                     body=body,
                     place=_inside(part),
                     called=_named(part),
-                    left=tuple(_published(part, others, written)),
+                    left=(*defaults, *_published(part, others, written)),
                 ),
             )
+
+
+def _with_defaults(part: SourceObject) -> tuple[SourceObject, list[NotImported]]:
+    """Return a file with the defaults of its variables, and a note for each value that has some.
+
+    An empty default of a container's variable stays: the shell is meant to have a value for it.
+    """
+    body: Data = part.body
+    taken = []
+    for pointer, value in scalars(part.body):
+        replaced = notation.with_defaults(value) if isinstance(value, str) else value
+        if replaced == value or ("environment" in pointer.parts and _is_empty(replaced)):
+            continue
+        body = with_value(body, pointer, replaced)
+        taken.append(
+            NotImported(
+                field=part.called(pointer),
+                place=part.place(pointer),
+                value=shown(pointer.last, value),
+                why="its default is taken; --set NAME=VALUE gives the variable another value",
+                severity=Loss.COSMETIC,
+            )
+        )
+    return replace(part, body=body), taken
+
+
+def _is_empty(written: Data) -> bool:
+    return not str(written).rpartition("=")[2]
+
+
+_READ_ELSEWHERE = frozenset({"environment", "build", "env_file", "labels"})
+
+
+def _refuse_unset(part: SourceObject) -> None:
+    """Raise ImportingError for variables of the shell, except those that are named one by one."""
+    unset = {
+        f"{part.called(pointer)} is {shown(pointer.last, value)}": notation.asked(value)
+        for pointer, value in scalars(part.body)
+        if pointer.parts[0] == "services"
+        and _READ_ELSEWHERE.isdisjoint(pointer.parts)
+        and isinstance(value, str)
+        and notation.asked(value)
+    }
+    if unset:
+        names = dict.fromkeys(name for asked in unset.values() for name in asked)
+        raise ImportingError(
+            f"{part.place('')}: the file has variables of the shell that starts it: "
+            f"{', '.join(unset)}. Give their values with "
+            f"{' '.join(f'--set {name}=…' for name in names)}"
+        )
 
 
 def _published(

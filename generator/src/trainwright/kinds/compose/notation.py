@@ -24,10 +24,24 @@ def literal(text: str) -> str:
     return plain(text).replace("$", "$$")
 
 
-def asked(value: str) -> str:
-    """Return the first variable that a value takes from the shell, or "" if it takes none."""
+def asked(value: str) -> list[str]:
+    """Return the variables that a value takes from the shell."""
     names = (m.group(1) or m.group(2) for m in _INTERPOLATION.finditer(value))
-    return next((name for name in names if name), "")
+    return [name for name in names if name]
+
+
+_DEFAULT = re.compile(r"\$(?:\$|\{(?P<name>[A-Za-z_]\w*+):?-(?P<default>[^{}$]{0,500}+)\})")
+
+
+def with_defaults(value: str) -> Data:
+    """Return a value with the defaults that it gives to variables of the shell.
+
+    Where that is all of the value, Compose reads a number as a number.
+    """
+    whole = _DEFAULT.fullmatch(value)
+    if whole and whole["name"] and whole["default"].isdecimal():
+        return int(whole["default"])
+    return _DEFAULT.sub(lambda m: m[0] if m["name"] is None else m["default"], value)
 
 
 def word(value: Data) -> str:

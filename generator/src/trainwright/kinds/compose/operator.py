@@ -225,9 +225,9 @@ def _security(service: Mapping[str, Data]) -> dict[str, dict[str, Data]]:
 
 def _env(written: Data) -> Iterator[EnvVar]:
     for name, value in notation.variables(written).items():
-        variable = name if value is None else notation.asked(str(value))
-        if variable:
-            yield EnvVar(name, source=f"variable {variable} of the shell")
+        variables = [name] if value is None else notation.asked(str(value))
+        if variables:
+            yield EnvVar(name, source=f"variable {variables[0]} of the shell")
         else:
             yield EnvVar(name, notation.literal(notation.word(value)))
 
@@ -260,7 +260,7 @@ def _mounts(file: Mapping[str, Data], service: Mapping[str, Data]) -> Iterator[M
         source = notation.plain(str(volume.get("source", "")))
         yield Mount(
             path=notation.plain(text(volume.get("target"))),
-            volume=source.strip("./~").replace("/", "-") or text(volume.get("type")) or "volume",
+            volume=_label(source) or text(volume.get("type")) or "volume",
             source=_source(file, volume, source),
             sub_path=notation.plain(text(dig(volume, "volume", "subpath"))),
             read_only=volume.get("read_only") is True,
@@ -281,6 +281,15 @@ def _mounts(file: Mapping[str, Data], service: Mapping[str, Data]) -> Iterator[M
             sub_path=target.name,
             read_only=True,
         )
+
+
+_NOT_IN_LABELS = re.compile(r"[^a-z0-9]+")
+_LONGEST = 50  # of 63 characters, so that a number may follow
+
+
+def _label(source: str) -> str:
+    """Return the name of a volume in a pod for a folder of the machine, or for a named volume."""
+    return _NOT_IN_LABELS.sub("-", source.lower())[-_LONGEST:].strip("-")
 
 
 def _mode(written: Data) -> dict[str, int]:

@@ -1,0 +1,184 @@
+"""Compose files and command lines of Docker: what the shell, the disk and a terminal add to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from trainwright.importing import ImportInput
+from trainwright.importing.batch import ImportBatch, ImportOptions, run
+from trainwright.kinds.reading import Loss
+
+HERE = Path(__file__).parent
+SERVICE: dict[str, Any] = {"image": "registry.example.com/a:1", "entrypoint": ["python", "a.py"]}
+
+
+def imported(inputs: ImportInput) -> ImportBatch:
+    return run(HERE, inputs, ImportOptions(environment="lab", write=False))
+
+
+def compose(
+    tmp_path: Path, service: dict[str, Any], values: dict[str, str] | None = None
+) -> ImportBatch:
+    path = tmp_path / "compose.yaml"
+    path.write_text(yaml.safe_dump({"services": {"train": {**SERVICE, **service}}}))
+    inputs = ImportInput(values)
+    inputs.files((str(path),))
+    done = imported(inputs)
+    return ImportBatch(done.imported, (*inputs.problems, *done.problems))
+
+
+def command(text: str) -> ImportBatch:
+    inputs = ImportInput()
+    inputs.commands("--command", text)
+    done = imported(inputs)
+    return ImportBatch(done.imported, (*inputs.problems, *done.problems))
+
+
+def cannot_run(done: ImportBatch) -> list[str]:
+    ((job, _),) = done.imported
+    return [str(left) for left in job.left if left.severity is Loss.CANNOT_RUN]
+
+
+def spec(done: ImportBatch) -> Any:
+    ((job, _),) = done.imported
+    return job.spec
+
+
+# --- variables of the shell ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("service", "asked"),
+    [
+        ({"command": "--epochs ${EPOCHS} --out $OUT"}, "--set EPOCHS=… --set OUT=…"),
+        ({"image": "registry.example.com/a:$TAG"}, "--set TAG=…"),
+        ({"image": "registry.example.com/a:${TAG:?name it}"}, "--set TAG=…"),
+        ({"volumes": ["${DATA}:/data"]}, "--set DATA=…"),
+        ({"shm_size": "${SHM}"}, "--set SHM=…"),
+    ],
+)
+def test_variables_of_the_shell_are_asked_for(
+    service: dict[str, Any], asked: str, tmp_path: Path
+) -> None:
+    """Never a run whose program is given the text of a variable."""
+    done = compose(tmp_path, service)
+    assert done.imported == ()
+    (problem,) = done.problems
+    assert problem.endswith(asked)
+
+
+def test_set_gives_variables_their_values(tmp_path: Path) -> None:
+    service = {"command": "--epochs ${EPOCHS} --lr=${LR:-0.1}"}
+    done = compose(tmp_path, service, {"EPOCHS": "3", "LR": "0.2"})
+    assert spec(done)["flags"] == {"epochs": 3, "lr": 0.2}
+    assert cannot_run(done) == []
+
+
+@pytest.mark.parametrize(
+    ("service", "field", "expected"),
+    [
+        ({"command": "--lr=${LR:-0.1}"}, "flags", {"lr": 0.1}),
+        ({"command": "--out=${OUT-/out}/x"}, "flags", {"out": "/out/x"}),
+        ({"image": "${IMAGE:-registry.example.com/b}:2"}, "image", {"repository": "registry.example.com/b", "tag": "2"}),  # fmt: skip
+        ({"environment": {"A": "${A:-1}"}}, "env", {"A": "1"}),
+        ({"environment": ["A=${A-x}y"]}, "env", {"A": "xy"}),
+    ],
+)
+def test_defaults_of_variables_are_taken_and_named(
+    service: dict[str, Any], field: str, expected: Any, tmp_path: Path
+) -> None:
+    done = compose(tmp_path, service)
+    assert spec(done)[field] == expected
+    assert cannot_run(done) == []
+    ((job, _),) = done.imported
+    (default,) = [left for left in job.left if "its default is taken" in left.why]
+    assert (default.severity, default.place.line > 0) == (Loss.COSMETIC, True)
+
+
+@pytest.mark.parametrize("value", ["${RUN}", "${RUN:-}", "$RUN", "${RUN:?set it}"])
+def test_a_variable_without_a_value_cannot_run(value: str, tmp_path: Path) -> None:
+    (left,) = cannot_run(compose(tmp_path, {"environment": {"RUN": value}}))
+    assert "its value is that of the shell that starts the container" in left
+
+
+@pytest.mark.parametrize("word", ["--price=5$$", "--shell=$${HOME}", "--cost=$1"])
+def test_a_dollar_sign_that_is_none_of_compose_s_stays(word: str, tmp_path: Path) -> None:
+    done = compose(tmp_path, {"command": [word]})
+    assert list(spec(done)["flags"].values()) == [word.partition("=")[2].replace("$$", "$")]
+
+
+# --- folders of the machine ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("/mnt/NAS/some_thing", "mnt-nas-some-thing"),
+        ("/data/v1.5", "data-v1-5"),
+        ("/data/ImageNet", "data-imagenet"),
+        ("/data/-x-", "data-x"),
+        ("/a" * 40, "a-" * 24 + "a"),
+    ],
+)
+def test_a_folder_s_volume_has_a_name_that_pods_take(
+    folder: str, name: str, tmp_path: Path
+) -> None:
+    done = compose(tmp_path, {"volumes": [f"{folder}:/data"]})
+    assert cannot_run(done) == []
+    ((volume, body),) = spec(done)["volumes"].items()
+    assert (volume, body["hostPath"]["path"]) == (name, folder)
+
+
+def test_two_folders_of_one_name_are_two_volumes(tmp_path: Path) -> None:
+    done = compose(tmp_path, {"volumes": ["/data/A:/a", "/data/a:/b"]})
+    assert cannot_run(done) == []
+    found = {v["hostPath"]["path"]: v["mountPath"] for v in spec(done)["volumes"].values()}
+    assert found == {"/data/A": "/a", "/data/a": "/b"}
+
+
+def test_each_volume_that_is_left_has_its_own_reason(tmp_path: Path) -> None:
+    done = compose(tmp_path, {"volumes": ["./src:/src", "/data:/data", "~/out:/out"]})
+    assert list(spec(done)["volumes"]) == ["data"]
+    first, second = cannot_run(done)
+    assert '"./src"' in first
+    assert '"~/out"' in second
+
+
+def test_a_service_that_is_built_has_no_image_yet(tmp_path: Path) -> None:
+    (problem,) = compose(tmp_path, {"image": None, "build": "."}).problems
+    assert "has no image: its `build` makes one. Name it with --image" in problem
+
+
+# --- command lines ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", ["bash", "/bin/bash", "sh -l", "bash --login"])
+def test_a_shell_at_a_terminal_trains_nothing(words: str) -> None:
+    (left,) = cannot_run(command(f"docker run -it --gpus 1 registry.example.com/a:1 {words}"))
+    assert "write what is typed there in its place" in left
+
+
+@pytest.mark.parametrize("words", ["bash train.sh", "bash -c 'python a.py'", "python", ""])
+def test_a_shell_with_a_script_is_a_program(words: str) -> None:
+    assert cannot_run(command(f"docker run -it registry.example.com/a:1 {words}")) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("docker run -v <path to data>:/data a:1 train", "fill in <path to data> before"),
+        ("docker run -e KEY=<key> a:<tag> train", "fill in <key>, <tag> before"),
+        ("docker run $OPTIONS a:1 train", "$OPTIONS is where the image would be"),
+        ("docker run $(cat image) train", "$(cat is where the image would be"),
+        ("podman run --rm", "podman run: there is no image"),
+    ],
+)
+def test_what_a_person_or_a_shell_fills_in_is_refused(line: str, why: str) -> None:
+    done = command(line)
+    assert done.imported == ()
+    (problem,) = done.problems
+    assert why in problem
