@@ -314,9 +314,12 @@ def workflow(kind: str, template: dict[str, Any]) -> dict[str, Any]:
     ("template", "what"),
     [
         ({"resource": RESOURCE}, "a PyTorchJob. Write the text of resource.manifest"),
-        (
-            {"resource": {**RESOURCE, "manifest": f"{RESOURCE['manifest']}x: {{{{inputs.a}}}}\n"}},
-            "a PyTorchJob. Write the text of resource.manifest",
+        *(
+            (
+                {"resource": {**RESOURCE, "manifest": f"{RESOURCE['manifest']}x: {odd}\n"}},
+                "a PyTorchJob. Write the text of resource.manifest",
+            )
+            for odd in ("{{inputs.a}}", "{{a}}:{{b}}", '{{= a == "b" ? c : "d" }}')
         ),
         (TRAIN, "a launcher of training. Write the container into a Job"),
         (
@@ -403,7 +406,7 @@ def test_tekton_that_trains_nothing_stands_beside(tmp_path: Path) -> None:
     (beside,) = found.beside
     assert (beside.field, beside.why.partition(":")[0]) == (
         "Task/nightly",
-        "none of its steps looks like training",
+        "no step that is written in it starts a training",
     )
 
 
@@ -430,6 +433,21 @@ def test_an_object_inside_of_another_is_named(held: dict[str, Any], tmp_path: Pa
     (problem,) = imported(tmp_path, outer)[0].problems
     assert "Experiment/sweep (kubeflow.org) is of a kind that is not read" in problem
     assert f"It holds a {held['kind']}: import that" in problem
+
+
+@pytest.mark.parametrize(
+    ("group", "kind", "spec"),
+    [
+        ("ray.io/v1", "RayJob", {"entrypoint": "python a.py", "clusterSelector": {"a": "b"}}),
+        ("training.kubedl.io/v1alpha1", "PyTorchJob", {"foo": "bar"}),
+    ],
+)
+def test_a_job_whose_pods_are_elsewhere_is_named(
+    group: str, kind: str, spec: dict[str, Any], tmp_path: Path
+) -> None:
+    body = {"apiVersion": group, "kind": kind, "metadata": {"name": "a"}, "spec": spec}
+    (problem,) = imported(tmp_path, body, PYTORCHJOB)[0].problems
+    assert f"{kind}/a ({group.partition('/')[0]}) is of a kind that is not read, and" in problem
 
 
 def test_a_workflow_that_starts_pods_of_another_operator(tmp_path: Path) -> None:

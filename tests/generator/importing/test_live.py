@@ -327,6 +327,10 @@ def test_placeholders_are_all_named_at_once(image: str, tmp_path: Path) -> None:
         ("<HF_token>", True),
         ("${BUCKET}", True),
         ("V_BUCKET", True),
+        ("YOUR_BUCKET", True),
+        ("TOKEN_PLACEHOLDER", True),
+        ("gs://BUCKET_NAME/out", False),
+        ("PLACEHOLDERS", False),
         ("<pad>", False),
         ("$(BUCKET)", False),
         ("a<b>c", False),
@@ -345,6 +349,28 @@ def test_a_variable_that_is_a_placeholder_is_named(
     found.files((str(path),))
     ((one, _),) = run(HERE, found, ImportOptions(environment="lab", write=False)).imported
     assert [value in note for note in one.notes] == [True] * unfilled
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("--out=gs://BUCKET_NAME/a", "BUCKET_NAME"),
+        ("--out=s3://YOUR_BUCKET", "YOUR_BUCKET"),
+        ("--key=KEY_PLACEHOLDER", "KEY_PLACEHOLDER"),
+        ("--out=gs://bucket/BUCKET_NAME", ""),
+        ("--mode=TRAIN_NAME", ""),
+    ],
+)
+def test_words_that_people_replace_are_placeholders(word: str, name: str, tmp_path: Path) -> None:
+    body = copy.deepcopy(PYTORCHJOB)
+    pod = body["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
+    pod["containers"][0] |= {"command": ["python", "a.py"], "args": [word]}
+    path = tmp_path / "input.yaml"
+    path.write_text(yaml.safe_dump(body), encoding="utf-8")
+    found = ImportInput()
+    found.files((str(path),))
+    problems = run(HERE, found, ImportOptions(environment="lab", write=False)).problems
+    assert [f"--set {name}=" in problem for problem in problems] == [True] * bool(name)
 
 
 @pytest.mark.parametrize("image", PLACEHOLDERS)

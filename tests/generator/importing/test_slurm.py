@@ -216,6 +216,13 @@ REFUSED = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("file", ["a.sif", "a.simg", "pytorch-sandbox", "library://a/b:1", "$SIF"])
+def test_files_of_apptainer_are_no_images(file: str, tmp_path: Path) -> None:
+    done = imported(tmp_path, "-N 1", f"srun apptainer exec --nv {file} python a.py", image="")
+    assert done.imported == ()
+    assert "has no image: its programs are those of the nodes" in done.problems[0]
+
+
 @pytest.mark.parametrize("message", REFUSED)
 def test_what_is_no_single_training_is_refused(message: str, tmp_path: Path) -> None:
     headers, body = REFUSED[message]

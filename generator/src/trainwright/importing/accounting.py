@@ -171,15 +171,71 @@ _NUMBER = re.compile(r"/\d+(?=/|$)")
 _MARK = re.compile(r"x(\d+)-mark")
 
 
+# Words that an API defines, in place of which it takes no others: OnFailure, Exists.
+_ENUMERATED = re.compile(r"[A-Z][a-zA-Z]*")
+_NAMES_A_VOLUME = re.compile(
+    r"(?P<pod>.*)/(?:volumes|(?:c|initC)ontainers/\d+/(?P<mounts>volumeMounts))/\d+/name"
+)
+
+
 def _carried_together(whole: _Before, rendered: Mapping[Pointer, Data]) -> Iterator[_Place]:
-    """Yield the texts that come out unchanged, trying all those of one field at once."""
-    fields: dict[tuple[int, str], list[_Place]] = {}
+    """Yield the texts that come out unchanged, trying all those of one field at once, and then all
+    those of fields that have few.
+    """
     for index, part in enumerate(whole.source.parts):
+        fields: dict[str, list[_Place]] = {}
         for pointer, value in scalars(part.body):
             if isinstance(value, str) and not _MARK.search(value):
-                fields.setdefault((index, _NUMBER.sub("/*", pointer)), []).append((index, pointer))
-    for places in fields.values():
-        yield from _marked(places, whole, rendered)
+                fields.setdefault(_NUMBER.sub("/*", pointer), []).append((index, pointer))
+        for places in fields.values():
+            yield from _marked(places, whole, rendered)
+        yield from _mounted(_names_of_volumes(part), index, whole, rendered)
+        few = (place for places in fields.values() if len(places) < _TOO_FEW for place in places)
+        yield from _marked([place for place in few if _is_free(place, part)], whole, rendered)
+
+
+def _names_of_volumes(part: SourceObject) -> list[tuple[Pointer, ...]]:
+    """Return the places of the name of each volume that a container mounts."""
+    named: dict[tuple[str, Data], list[tuple[bool, Pointer]]] = {}
+    for pointer, value in scalars(part.body):
+        if match := _NAMES_A_VOLUME.fullmatch(pointer):
+            use = (match["mounts"] is not None, pointer)
+            named.setdefault((match["pod"], str(value)), []).append(use)
+    return [
+        tuple(pointer for _, pointer in uses)
+        for uses in named.values()
+        if {is_mount for is_mount, _ in uses} == {True, False}
+    ]
+
+
+def _mounted(
+    volumes: list[tuple[Pointer, ...]],
+    index: int,
+    whole: _Before,
+    rendered: Mapping[Pointer, Data],
+) -> Iterator[_Place]:
+    """Yield the places of names of volumes without which only values would go that are the same in
+    the rendered run, trying all volumes at once.
+    """
+    if not volumes:
+        return
+    body = whole.source.parts[index].body
+    for pointer in (pointer for places in volumes for pointer in places):
+        body = without_value(body, pointer)
+    paths = _own(_paths(whole, index, body), whole.values, rendered)
+    if paths and _agree(paths, whole.values, rendered):
+        yield from ((index, pointer) for places in volumes for pointer in places)
+    elif len(volumes) > 1:
+        middle = len(volumes) // 2
+        yield from _mounted(volumes[:middle], index, whole, rendered)
+        yield from _mounted(volumes[middle:], index, whole, rendered)
+
+
+def _is_free(place: _Place, part: SourceObject) -> bool:
+    """Whether any other text could be in the place of one."""
+    _, pointer = place
+    is_name = pointer in _IDENTITY or _NAMES_A_VOLUME.fullmatch(pointer)
+    return not is_name and not _ENUMERATED.fullmatch(lookup(part.body, pointer))
 
 
 def _marked(

@@ -70,11 +70,9 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
     run = source.run()
     pods = {"": run.pods[0], **{f" in its role {n}": r.pods[0] for n, r in run.roles.items()}}
     for where in (where for where, pod in pods.items() if not pod.image):
-        built = "its `build` makes one"
-        known = "its runtime's, which is not among the files, or none at all"
-        why = built if TARGETS[source.target].envelope else known
         raise ImportingError(
-            f"{source.place}: {source.title} has no image{where}: {why}. Name it with --image"
+            f"{source.place}: {source.title} has no image{where}: {_why_no_image(source)}. Name it "
+            "with --image"
         )
     with naming(f"{source.place}: {source.title}"):
         named = source.pool if source.pool in place.environment.pools else ""
@@ -118,6 +116,14 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
         notes=tuple(_notes(source, spec)),
         accounts=accounts,
     )
+
+
+def _why_no_image(source: Source) -> str:
+    if TARGETS[source.target].envelope:
+        return "its `build` makes one"
+    if source.is_made:
+        return "its programs are those of the nodes, or in a file that no cluster pulls"
+    return "its runtime's, which is not among the files, or none at all"
 
 
 def _written(source: Source, left: Iterator[NotImported]) -> Iterator[NotImported]:

@@ -59,6 +59,11 @@ def refuse(part: SourceObject, *, servers: bool = False) -> None:
             f"{part.place('')}: {_title(part)} is of a kind that is not read. It holds "
             f"{described(pod_roles)}. Write it as one of the kinds that are, or keep applying it"
         )
+    if not pod_roles and kind.kind.endswith("Job") and kind.group:
+        raise ImportingError(
+            f"{part.place('')}: {_title(part)} is of a kind that is not read, and its pods are not "
+            "written in it. Keep applying it, or write what it runs as one of the kinds that are"
+        )
     for at, held in () if pod_roles else _held(part.body, Pointer()):
         raise ImportingError(
             f"{part.place(at)}: {_title(part)} is of a kind that is not read. It holds a {held}: "

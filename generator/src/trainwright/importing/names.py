@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from os.path import commonprefix
 from typing import TYPE_CHECKING
 
@@ -44,11 +44,7 @@ class Names:
     @classmethod
     def of(cls, workload: Workload, name: str = "") -> Names:
         """Return a workload's names, with "run" for `name`, the name of its object, if given."""
-        hosts = workload.training.hostnames
-        if name:
-            return cls(tuple(host.replace(name, "run") for host in hosts))
-        domain = hosts[0].partition(".")[2]
-        return cls(hosts, domain if "-" in domain else "")  # any other may be any word
+        return _names(workload.training.hostnames, name)
 
     def is_run(self, variable: str) -> bool:
         """Whether the value of a variable is the name of the run, and nothing else."""
@@ -123,6 +119,14 @@ class Names:
         plain = any("-" not in host for host in self.hosts[:1])
         begun = self._of_job or self._begun
         return "" if plain else begun or commonprefix(list(self._numbers))  # noqa: RUF071
+
+
+@lru_cache(maxsize=16)  # an import asks for those of the same hosts a hundred times
+def _names(hosts: tuple[str, ...], name: str) -> Names:
+    if name:
+        return Names(tuple(host.replace(name, "run") for host in hosts))
+    domain = hosts[0].partition(".")[2]
+    return Names(hosts, domain if "-" in domain else "")  # any other may be any word
 
 
 _OTHERS = {"service": OF_SERVICE, "pods": OF_PODS, "jobs": OF_JOBS}

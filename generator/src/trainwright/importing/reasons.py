@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from trainwright.datatypes.data import Data, is_accelerator
@@ -333,6 +334,7 @@ class Reasons:
         return f"in the rendered run {inside.dotted} {state}"
 
 
+_POD_NUMBER = re.compile(r"^/pods/\d+/")
 _QUOTED = re.compile(r'"([^"]+)"')
 _FOLDER = "/rest/container/workingDir"
 # What a program needs to start and to train the same: everything else is how it is run.
@@ -355,12 +357,14 @@ def _is_of_sidecar(account: Account) -> bool:
 def _in_spec(path: Pointer) -> tuple[str, ...]:
     """Return the path of the spec's field that decides a value of the normal form."""
     role = path.parts[:2] if path.parts[0] == "roles" else ()
-    return (*role, _decided_by(path))
+    return (*role, _decided_by(Pointer(_POD_NUMBER.sub("/pods/0/", in_group(path)))))
 
 
+@lru_cache(maxsize=4096)  # the same of every pod
 def _decided_by(path: Pointer) -> str:
+    """Return the field of a spec that decides a path in a group of pods."""
     for pattern, field in _DECIDED_BY:
-        match = re.match(pattern, in_group(path))
+        match = re.match(pattern, path)
         if match:
             return match.expand(field)
     return ""

@@ -8,6 +8,7 @@ https://tekton.dev/docs/pipelines/tasks/#defining-steps
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 import yaml
@@ -139,10 +140,14 @@ def _name(body: Mapping[str, Data]) -> str:
 _STARTS = ("create", "apply", "")
 
 
+# A reference to a value of the workflow.
+_REFERENCE = re.compile(r"\{\{[^{}]*\}\}")
+
+
 def _held(manifest: str) -> Manifest:
-    """Return the object in a text that may have references (`{{…}}`) of the workflow anywhere."""
+    """Return the object in a text that may have references of the workflow anywhere."""
     try:
-        body = yaml.safe_load(manifest.replace("{{", "").replace("}}", ""))
+        body = yaml.safe_load(_REFERENCE.sub("x", manifest))
     except yaml.YAMLError:
         body = None
     return Manifest(body=body if isinstance(body, dict) else {})

@@ -56,7 +56,7 @@ def _variables(chunk: Chunk) -> Iterator[Finding]:
 
 
 def _placeholders(raw: bytes) -> frozenset[str]:
-    if not any(mark in raw for mark in (b"$", b"<", b"V_")):
+    if not any(mark in raw for mark in (b"$", b"<", b"V_", b"YOUR_", b"PLACEHOLDER", b"://")):
         return frozenset()
     text = raw.decode(errors="replace")
     return frozenset(match[0] for scalar in _SCALAR.finditer(text) for match in [_in(scalar)])

@@ -6,7 +6,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
+from typing import TypeAlias
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
@@ -151,22 +152,33 @@ def changed(before: NormalForm, after: NormalForm) -> list[Pointer]:
     return sorted(one.path for one in _differing(before, after, Pointer()))
 
 
-def _differing(before: Data, after: Data, path: Pointer) -> Iterator[Difference]:
+# Where two objects differ, by their identities: pods of one template share what is not their own.
+_Known: TypeAlias = dict[tuple[int, int, str], tuple[Difference, ...]]
+
+
+def _differing(
+    before: Data, after: Data, path: Pointer, known: _Known | None = None
+) -> Iterator[Difference]:
     """Yield where two values differ. Equal parts, nearly all in an import, are skipped."""
-    if before == after:
+    if before is after or before == after:
         return
+    known = {} if known is None else known
     alike = type(before) is type(after)
     if alike and is_dataclass(before):
         for name in before.__dataclass_fields__:
-            yield from _differing(getattr(before, name), getattr(after, name), path / name)
+            was, now = getattr(before, name), getattr(after, name)
+            pair = (id(was), id(now), name)
+            if pair not in known:
+                known[pair] = tuple(_differing(was, now, Pointer() / name, known))
+            yield from (replace(one, path=Pointer(f"{path}{one.path}")) for one in known[pair])
     elif alike and isinstance(before, tuple) and len(before) == len(after):
         for index, (was, now) in enumerate(zip(before, after, strict=True)):
-            yield from _differing(was, now, path / index)
+            yield from _differing(was, now, path / index, known)
     elif alike and isinstance(before, dict) and before and after:
         for key in before.keys() | after.keys():
             was, now = before.get(key, _ABSENT), after.get(key, _ABSENT)
             if isinstance(was, dict) and was and isinstance(now, dict) and now:
-                yield from _differing(was, now, path / str(key))
+                yield from _differing(was, now, path / str(key), known)
             elif was != now:
                 yield from _unlike(_item(key, was, path), _item(key, now, path))
     else:

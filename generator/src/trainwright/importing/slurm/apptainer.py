@@ -73,7 +73,8 @@ def unpacked(words: tuple[str, ...], place: Location) -> InContainer:
     return InContainer(
         words=rest[1:],
         given={
-            "--container-image": rest[0],
+            # Anything else is a file or folder of the nodes.
+            "--container-image": rest[0] if rest[0].startswith("docker://") else f"./{rest[0]}",
             **({"--container-mounts": ",".join(mounts)} if mounts else {}),
             **({"--container-workdir": folder} if folder else {}),
         },
