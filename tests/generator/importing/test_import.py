@@ -184,7 +184,7 @@ def test_every_value_is_carried_or_a_default_or_listed(case: str, index: int) ->
                 names.add(part.called(above))
                 above = above.rpartition("/")[0]
             namespace = pointer == "/metadata/namespace"
-            assert account.fate in ("carried", "default") or names & listed or namespace, pointer
+            assert account.fate == "carried" or names & listed or namespace, pointer
 
 
 MANIFESTS = [case for case in EXAMPLES if _inputs(case)[0].suffix == ".yaml"]

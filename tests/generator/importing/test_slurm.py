@@ -223,6 +223,29 @@ def test_files_of_apptainer_are_no_images(file: str, tmp_path: Path) -> None:
     assert "has no image: its programs are those of the nodes" in done.problems[0]
 
 
+@pytest.mark.parametrize(
+    ("options", "lost"),
+    [("--nnodes=4 --node_rank=3 --master_addr=10.2.14.191", 1), ("--nnodes 1", 0), ("", 0)],
+)
+def test_the_program_of_an_old_launcher_stays_behind_its_switches(
+    options: str, lost: int, tmp_path: Path
+) -> None:
+    line = f"python -m torch.distributed.launch --nproc_per_node=4 {options} --use_env a.py --lr 1"
+    ((one, _),) = imported(tmp_path, "-N 1\n--gres=gpu:4", line).imported
+    assert one.spec["entrypoint"]["argv"] == line.split()
+    assert len([left for left in one.left if left.severity is Loss.CANNOT_RUN]) == lost
+
+
+@pytest.mark.parametrize("value", ["x,rdzv=$A:$B,c=$A/$B", "/x/$A-$B.$A^$B", "$A@$B+$A%$B"])
+def test_variables_within_a_word_that_is_not_quoted(value: str, tmp_path: Path) -> None:
+    body = f'A=one\nB=two\nexport ALL="--all "{value}" --last"\nsrun python a.py $ALL'
+    ((one, _),) = imported(tmp_path, "-N 1", body).imported
+    assert one.spec["flags"] == {
+        "all": value.replace("$A", "one").replace("$B", "two"),
+        "last": True,
+    }
+
+
 @pytest.mark.parametrize("message", REFUSED)
 def test_what_is_no_single_training_is_refused(message: str, tmp_path: Path) -> None:
     headers, body = REFUSED[message]

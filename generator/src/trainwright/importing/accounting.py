@@ -30,14 +30,13 @@ from trainwright.kinds.reading import ImportingError, SourceObject
 from trainwright.kinds.target import in_group
 from trainwright.objects.pods.pod import Workload
 
-Fate = Literal["carried", "default", "left"]
+Fate = Literal["carried", "left"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
     """One value of the input and its fate.
 
-    The fate is `default` if the value changes nothing, since the same would hold without it.
     `changed` are the paths of the normal form that depend on it and came out differently; a value
     that is `left` without any is one that nothing here reads.
     """
@@ -71,7 +70,7 @@ def accounts(source: Source, of_all: NormalForm, rendered: NormalForm) -> tuple[
             if pointer not in removals:
                 fate, sets = "carried", ()
             elif pointer in unread:
-                fate, sets = ("default" if value in ({}, []) else "left"), ()
+                fate, sets = ("carried" if value in ({}, []) else "left"), ()
             else:
                 fate, sets = _fate(whole, index, pointer, removals[pointer], after)
             changed = tuple(dict.fromkeys(path for paths in sets for path in paths))
@@ -335,7 +334,7 @@ def _fate(
         paths = touched_of(_paths(whole, index, with_value(body, pointer, other)))
         # One change that affects only paths that come out the same is enough.
         if paths and _agree(paths, before, rendered):
-            return ("default" if without == () else "carried"), ()
+            return "carried", ()
         touched.append(paths)
     effects = tuple(paths for paths in touched if paths)
     if effects:
@@ -343,7 +342,7 @@ def _fate(
     # A value is needed if the object cannot be read with any other: then the values around it show
     # whether it was carried. An empty mapping without effect means nothing.
     needed = all(paths is None for paths in touched)
-    return ("default" if value in ({}, []) else "carried" if needed else "left"), ()
+    return ("carried" if needed or value in ({}, []) else "left"), ()
 
 
 _KEPT = "/pods/*/restart/keeps/*"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from trainwright.datatypes import quantity
@@ -23,7 +24,11 @@ def missing_nodes(source: Source, run: NormalForm) -> Iterator[NotImported]:
     pod, processes = run.pods[0], run.pods[0].processes
     started = len(processes)
     expected = max((process.world_size or 0 for process in processes), default=0)
-    if started < expected and not (pod.program.launcher == "none" and _fit(pod, expected)):
+    nodes = _nodes_of_old_launcher(source)
+    if nodes > 1 or (
+        started < expected and not (pod.program.launcher == "none" and _fit(pod, expected))
+    ):
+        expected = max(expected, nodes)
         yield NotImported(
             field="world size",
             place=source.place,
@@ -33,6 +38,16 @@ def missing_nodes(source: Source, run: NormalForm) -> Iterator[NotImported]:
             "of nodes, the rank of the node and the address of the first to the target",
             severity=Loss.CANNOT_RUN,
         )
+
+
+def _nodes_of_old_launcher(source: Source) -> int:
+    """Return how many nodes torch.distributed.launch waits for; 0 if it does not start the ranks."""
+    words = " ".join(source.pod().command)
+    nodes = _NNODES.search(words) if "torch.distributed.launch" in words else None
+    return int(nodes[1]) if nodes else 0
+
+
+_NNODES = re.compile(r"--nnodes[= ]+[\"']?(\d+)(?=\s|[\"']|$)")
 
 
 def _fit(pod: Pod, processes: int) -> bool:

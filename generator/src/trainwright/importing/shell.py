@@ -448,7 +448,7 @@ _NAME = re.compile(r"[A-Za-z_][\w-]*")
 _WORDS = re.compile(r"(?:\$\([^()]*(?:\([^()]*\)[^()]*)*\)|`[^`]*`|\$\{[^{}]*\}|\S)+")
 _UNBRACED = re.compile(
     # An unclosed quote runs to the end of the text: to look for each one's end would be quadratic.
-    r"""("(?:\\.|[^"\\])*+\\?(?:"|\Z)|'[^']*(?:'|\Z)|(?<!\S)\#[^\n]*)|(?<=[\w,])\$([A-Za-z_]\w*)""",
+    r"""("(?:\\.|[^"\\])*+\\?(?:"|\Z)|'[^']*(?:'|\Z)|(?<!\S)\#[^\n]*)|(?<=[\w,:/=.@+%^-])\$([A-Za-z_]\w*)""",
     re.DOTALL,
 )
 _ALL_ITEMS = re.compile(r"\$\{\w+\[[@*]\]\}")
@@ -491,7 +491,7 @@ def _joined(value: Value) -> str:
 
 
 def _braced(text: str) -> str:
-    """The script with braces around variables behind a letter or comma, which the parser needs."""
+    """The script with braces around variables within a word, which the parser needs."""
     return _UNBRACED.sub(lambda match: match[1] or f"${{{match[2]}}}", text)
 
 

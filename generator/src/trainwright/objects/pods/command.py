@@ -38,6 +38,11 @@ _MODULES: Mapping[str, LauncherName] = {
     "deepspeed.launcher.launch": "deepspeed",
     "deepspeed.launcher.runner": "deepspeed",
 }
+# Modules that start another program, whose own options end where nothing shows it.
+_OPAQUE = frozenset(
+    ("torch.distributed.launch", "torch_xla.distributed.xla_spawn", "paddle.distributed.launch")
+    + ("colossalai.cli", "horovod.runner.launch")
+)
 _OPTION = re.compile(r"--?([A-Za-z][A-Za-z0-9_-]*)(?:=(.*))?", re.DOTALL)
 # Options of Python that take a value, and switches of launchers that no job sets.
 _PYTHON_VALUES = frozenset({"-W", "-X"})
@@ -283,6 +288,8 @@ def _module(argv: tuple[str, ...], at: int) -> Command:
         return Command(launcher="tool", program=at, is_module=True)
     if argv[at] in _MODULES:
         return _launcher(_MODULES[argv[at]], argv, at + 1)
+    if argv[at] in _OPAQUE:
+        return Command(launcher="none")
     return Command(launcher="none", program=at, is_module=True)
 
 
