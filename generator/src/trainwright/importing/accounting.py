@@ -190,7 +190,8 @@ def _carried_together(whole: _Before, rendered: Mapping[Pointer, Data]) -> Itera
             yield from _marked(places, whole, rendered)
         yield from _mounted(_names_of_volumes(part), index, whole, rendered)
         few = (place for places in fields.values() if len(places) < _TOO_FEW for place in places)
-        yield from _marked([place for place in few if _is_free(place, part)], whole, rendered)
+        free = [place for place in few if _is_free(place, part)]
+        yield from _marked(free, whole, rendered, mixed=True)
 
 
 def _names_of_volumes(part: SourceObject) -> list[tuple[Pointer, ...]]:
@@ -238,10 +239,17 @@ def _is_free(place: _Place, part: SourceObject) -> bool:
 
 
 def _marked(
-    places: list[_Place], whole: _Before, rendered: Mapping[Pointer, Data]
+    places: list[_Place],
+    whole: _Before,
+    rendered: Mapping[Pointer, Data],
+    *,
+    mixed: bool = False,
 ) -> Iterator[_Place]:
     """Yield the places whose marks are found in the normal form, and only in paths for which the
     rendered run still agrees with the original.
+
+    If places of several fields are `mixed`, one can decide whether another is read: marks in paths
+    that there were not before tell nothing.
     """
     if len(places) < _TOO_FEW:
         return
@@ -253,18 +261,22 @@ def _marked(
     paths = None if after is None else _own(_changed(whole, after), whole.values, rendered)
     if paths is not None and after is not None:
         marked = values(after)
-        marks = {p: set(_MARK.findall(f"{p} {marked.get(p, '')}")) for p in paths}
+        marks = {
+            p: set(_MARK.findall(f"{p} {marked.get(p, '')}"))
+            for p in paths
+            if not mixed or p in whole.values
+        }
         lost = [p for p in paths if whole.values.get(p) != rendered.get(p)]
         seen = set().union(*marks.values())
         if not seen:  # such as names of volumes: no mark of theirs shows, however few are tried
             return
-        if all(marks[path] for path in lost):
+        if all(marks.get(path) for path in lost):
             seen.difference_update(*(marks[path] for path in lost))
             yield from (places[int(number)] for number in seen)
             return
     middle = len(places) // 2
-    yield from _marked(places[:middle], whole, rendered)
-    yield from _marked(places[middle:], whole, rendered)
+    yield from _marked(places[:middle], whole, rendered, mixed=mixed)
+    yield from _marked(places[middle:], whole, rendered, mixed=mixed)
 
 
 _TOO_FEW = 3  # to be worth it
