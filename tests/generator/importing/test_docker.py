@@ -83,7 +83,11 @@ def test_set_gives_variables_their_values(tmp_path: Path) -> None:
     [
         ({"command": "--lr=${LR:-0.1}"}, "flags", {"lr": 0.1}),
         ({"command": "--out=${OUT-/out}/x"}, "flags", {"out": "/out/x"}),
-        ({"image": "${IMAGE:-registry.example.com/b}:2"}, "image", {"repository": "registry.example.com/b", "tag": "2"}),  # fmt: skip
+        (
+            {"image": "${IMAGE:-registry.example.com/b}:2"},
+            "image",
+            {"repository": "registry.example.com/b", "tag": "2"},
+        ),
         ({"environment": {"A": "${A:-1}"}}, "env", {"A": "1"}),
         ({"environment": ["A=${A-x}y"]}, "env", {"A": "xy"}),
     ],

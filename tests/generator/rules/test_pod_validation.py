@@ -403,6 +403,36 @@ def test_words_where_the_schema_of_the_object_says_text(
     _only([hit.message for hit in hits], message)
 
 
+CONFINED = "{seccompProfile: {type: RuntimeDefault}, appArmorProfile: {type: Unconfined}}"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "of_pod", "of_container", "differs"),
+    [
+        ("seccomp.security.alpha.kubernetes.io/pod", "unconfined", CONFINED, "{}", True),
+        ("seccomp.security.alpha.kubernetes.io/pod", "docker/default", CONFINED, "{}", False),
+        ("container.seccomp.security.alpha.kubernetes.io/a", "localhost/b", "{}", CONFINED, True),
+        ("container.seccomp.security.alpha.kubernetes.io/a", "localhost/b", CONFINED, "{}", False),
+        ("container.apparmor.security.beta.kubernetes.io/a", "unconfined", CONFINED, "{}", False),
+        (
+            "container.apparmor.security.beta.kubernetes.io/a",
+            "runtime/default",
+            CONFINED,
+            "{}",
+            True,
+        ),
+    ],
+)
+def test_an_annotation_and_its_field_are_the_same(
+    key: str, value: str, of_pod: str, of_container: str, *, differs: bool
+) -> None:
+    container = f"{{name: a, securityContext: {of_container}}}"
+    spec = f"{{securityContext: {of_pod}, containers: [{container}]}}"
+    pod = f"{{kind: Pod, metadata: {{annotations: {{{key}: {value}}}}}, spec: {spec}}}"
+    hits = RULES["TW739"].run(subject_of(Manifest(body=yaml.safe_load(pod)), nowhere("1.37")))
+    assert ["both have to be the same" in hit.message for hit in hits] == [True] * differs
+
+
 def test_a_profile_of_a_container_that_is_not_there() -> None:
     key = "container.apparmor.security.beta.kubernetes.io/b"
     pod = f"{{kind: Pod, metadata: {{annotations: {{{key}: unconfined}}}}, spec: {{containers: [{{name: a}}]}}}}"

@@ -41,7 +41,8 @@ _REPLACED = {
     **dict.fromkeys(PODGROUPS, "the target makes it when the spec requests a gang"),
     **dict.fromkeys(RUNTIMES, "a run brings a runtime of its own"),
     **dict.fromkeys(
-        workflows.KINDS, "no step that is written in it starts a training: keep applying it as it is"
+        workflows.KINDS,
+        "no step that is written in it starts a training: keep applying it as it is",
     ),
 }
 

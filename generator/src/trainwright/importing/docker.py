@@ -1,4 +1,4 @@
-"""`docker run` and `podman run` command lines, as the service of a compose file that would start the same.
+"""`docker run` and `podman run` command lines, as a service that would start the same.
 
 Options: https://docs.docker.com/reference/cli/docker/container/run/
 """
@@ -77,13 +77,7 @@ _WHY = {
 
 
 def _read(line: Line) -> Source:
-    given, rest = parse(line, 2, _parameters(), strict=True)
-    if line.words[0] == _NVIDIA:
-        given.setdefault("--runtime", "nvidia")
-    if not rest:
-        raise ImportingError(f"{line.place}: {' '.join(line.words[:2])}: there is no image")
-    image, *words = rest
-    _refuse_unfilled(line, image)
+    given, (image, *words) = _parsed(line)
     names: dict[str, str] = {"/spec/services/train/image": "IMAGE"}
     service: dict[str, Data] = {"image": image}
     for option, (key, several) in _SERVICE.items():
@@ -122,6 +116,17 @@ def _read(line: Line) -> Source:
         left=(*_left(line, given), *taken_literally(line, line.words)),
         reasons=READER.reasons,
     )
+
+
+def _parsed(line: Line) -> tuple[dict[str, Data], tuple[str, ...]]:
+    """Return the options of a command, and its image with the words behind it."""
+    given, rest = parse(line, 2, _parameters(), strict=True)
+    if line.words[0] == _NVIDIA:
+        given.setdefault("--runtime", "nvidia")
+    if not rest:
+        raise ImportingError(f"{line.place}: {' '.join(line.words[:2])}: there is no image")
+    _refuse_unfilled(line, rest[0])
+    return given, rest
 
 
 _PLACEHOLDER = re.compile(r"<[A-Za-z][^<>\n]*>")

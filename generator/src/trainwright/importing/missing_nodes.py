@@ -41,7 +41,7 @@ def missing_nodes(source: Source, run: NormalForm) -> Iterator[NotImported]:
 
 
 def _nodes_of_old_launcher(source: Source) -> int:
-    """Return how many nodes torch.distributed.launch waits for; 0 if it does not start the ranks."""
+    """Return the nodes that torch.distributed.launch waits for; 0 if it is not the launcher."""
     words = " ".join(source.pod().command)
     nodes = _NNODES.search(words) if "torch.distributed.launch" in words else None
     return int(nodes[1]) if nodes else 0

@@ -1,5 +1,5 @@
-"""Training that a step of an Argo Workflow or a Tekton Pipeline starts: refused, with advice on what
-to take out of it.
+"""Training that a step of an Argo Workflow or a Tekton Pipeline starts: refused, with advice on
+what to take out of it.
 
 A step runs after others and takes in their results, which no manifest shows.
 https://argo-workflows.readthedocs.io/en/latest/walk-through/kubernetes-resources/

@@ -1,7 +1,8 @@
 """Placeholders in a manifest, for values that a tool or a person fills in before it is applied.
 
 `${NAME}` and `$NAME` are for envsubst and Flux's substitution; `<NAME>`, `V_NAME`, `YOUR_NAME` and
-`gs://NAME` for people who edit a file by hand. In the text of a shell script the first two are variables of the shell.
+`gs://NAME` for people who edit a file by hand. In the text of a shell script the first two are
+variables of the shell.
 """
 
 from __future__ import annotations

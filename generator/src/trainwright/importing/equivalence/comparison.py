@@ -165,12 +165,7 @@ def _differing(
     known = {} if known is None else known
     alike = type(before) is type(after)
     if alike and is_dataclass(before):
-        for name in before.__dataclass_fields__:
-            was, now = getattr(before, name), getattr(after, name)
-            pair = (id(was), id(now), name)
-            if pair not in known:
-                known[pair] = tuple(_differing(was, now, Pointer() / name, known))
-            yield from (replace(one, path=Pointer(f"{path}{one.path}")) for one in known[pair])
+        yield from _fields_differing(before, after, path, known)
     elif alike and isinstance(before, tuple) and len(before) == len(after):
         for index, (was, now) in enumerate(zip(before, after, strict=True)):
             yield from _differing(was, now, path / index, known)
@@ -183,6 +178,17 @@ def _differing(
                 yield from _unlike(_item(key, was, path), _item(key, now, path))
     else:
         yield from _unlike(*(_taken(form, path) for form in (before, after)))
+
+
+def _fields_differing(
+    before: Data, after: Data, path: Pointer, known: _Known
+) -> Iterator[Difference]:
+    for name in before.__dataclass_fields__:
+        was, now = getattr(before, name), getattr(after, name)
+        pair = (id(was), id(now), name)
+        if pair not in known:
+            known[pair] = tuple(_differing(was, now, Pointer() / name, known))
+        yield from (replace(one, path=Pointer(f"{path}{one.path}")) for one in known[pair])
 
 
 _ABSENT = object()

@@ -35,12 +35,13 @@ def _reserved(service: Mapping[str, Data]) -> Iterator[tuple[str, str]]:
     written = service.get("gpus")
     gpus = [{"count": ALL}] if written == ALL else mappings(written)
     short: list[Mapping[str, Data]] = [{"capabilities": ["gpu"], **device} for device in gpus]
-    for device in [*mappings(dig(service, "deploy", "resources", "reservations", "devices")), *short]:
+    reserved = mapping(dig(service, "deploy", "resources", "reservations"))
+    for device in [*mappings(reserved.get("devices")), *short]:
         if "gpu" in sequence(device.get("capabilities")):
             count = device.get("count", len(sequence(device.get("device_ids"))) or ALL)
             yield f"{device.get('driver', 'nvidia')}.com/gpu", ALL if count == -1 else str(count)
     # Of a swarm, whose nodes name what they have: NVIDIA-GPU.
-    for generic in mappings(dig(service, "deploy", "resources", "reservations", "generic_resources")):
+    for generic in mappings(reserved.get("generic_resources")):
         described = mapping(generic.get("discrete_resource_spec"))
         if "gpu" in text(described.get("kind")).lower():
             yield "nvidia.com/gpu", str(described.get("value", 1))

@@ -29,13 +29,14 @@ _PROFILE = Form(
     re.compile(r"runtime/default|docker/default|unconfined|localhost/(?!/)(?!(.*/)?\.\.(/|$)).+"),
     10**6,
 )
+_SECCOMP_OF_POD = "seccomp.security.alpha.kubernetes.io/pod"
 _SECCOMP, _APP_ARMOR = (
     "container.seccomp.security.alpha.kubernetes.io/",
     ("container.apparmor.security.beta.kubernetes.io/"),
 )
 # The forms of the annotations that the API server reads, by how their keys begin.
 _ANNOTATIONS: Mapping[str, Form] = {
-    "seccomp.security.alpha.kubernetes.io/pod": _PROFILE,
+    _SECCOMP_OF_POD: _PROFILE,
     _SECCOMP: _PROFILE,
     _APP_ARMOR: Form(
         "a profile of AppArmor", re.compile(r"|runtime/default|unconfined|localhost/.*"), 10**6
@@ -44,6 +45,23 @@ _ANNOTATIONS: Mapping[str, Form] = {
         "a whole number", re.compile(r"0|-?[1-9][0-9]{0,9}|\+?[1-9][0-9]{0,9}"), 11
     ),
 }
+
+
+# What annotations call the types of profiles that fields have.
+_TYPES = {
+    "unconfined": "Unconfined",
+    "runtime/default": "RuntimeDefault",
+    "docker/default": "RuntimeDefault",
+    "localhost": "Localhost",
+}
+
+
+def _contradiction(value: str, context: Mapping[str, Data], field: str) -> str:
+    """Return a message if a field has another type of profile than an annotation; else empty."""
+    said = _TYPES.get(value if value in _TYPES else value.partition("/")[0], "")
+    written = text(dig(context, field, "type"))
+    differs = said and written and said != written
+    return f"{field} is {written}: both have to be the same" if differs else ""
 
 
 def annotation_problems(template: PodTemplate) -> Iterator[Problem]:
@@ -59,6 +77,22 @@ def annotation_problems(template: PodTemplate) -> Iterator[Problem]:
         for begin, form in _ANNOTATIONS.items():
             if str(key).startswith(begin) and (problem := form.problem(text(value))):
                 yield at, f'{key}: "{value}" {problem}'
+        for context, field in _profiles(str(key), template):
+            if problem := _contradiction(text(value), context, field):
+                yield at, f'{key}: "{value}", and {problem}'
+
+
+def _profiles(key: str, template: PodTemplate) -> Iterator[tuple[Mapping[str, Data], str]]:
+    """Yield the security context that has what an annotation says as well, and its field."""
+    of_pod = mapping(template.spec.get("securityContext"))
+    if key == _SECCOMP_OF_POD:
+        yield of_pod, "seccompProfile"
+    for container in template.containers:
+        if key == f"{_SECCOMP}{container.name}":
+            yield container.security, "seccompProfile"
+        elif key == f"{_APP_ARMOR}{container.name}":
+            own = "appArmorProfile" in container.security
+            yield container.security if own else of_pod, "appArmorProfile"
 
 
 # --- what no single field says -------------------------------------------------------------------
