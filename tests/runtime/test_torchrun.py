@@ -72,6 +72,47 @@ def test_nodes_keep_the_ranks_of_their_launcher(entrypoint: Entrypoint) -> None:
     assert f"exit code {exit_codes.PEER_LOST}" in zero.stderr
 
 
+RAISES = TRAIN.replace("os.kill(os.getpid(), signal.SIGKILL)", "raise RuntimeError(sys.argv[3])")
+GPU = "CUDA error: uncorrectable ECC error encountered"
+NCCL = "NCCL error: unhandled system error, ncclSystemError: Call to connect failed"
+
+
+def _node_of_two(
+    entrypoint: Entrypoint, port: int, rank: int, failures: int, error: str
+) -> subprocess.Popen[str]:
+    script = entrypoint.script("train.py", RAISES)
+    return entrypoint.start(
+        "--recovery=restart", "--grace-period=10", "--", script, "1", str(failures), error,
+        env={"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2",
+             "RANK": str(rank)},
+    )  # fmt: skip
+
+
+def test_a_node_whose_gpu_failed_leaves_and_its_replacement_trains_on(
+    entrypoint: Entrypoint,
+) -> None:
+    port = free_port()
+    stays = _node_of_two(entrypoint, port, 0, 0, GPU)
+    left = finish(_node_of_two(entrypoint, port, 1, 9, GPU))
+    assert left.returncode == exit_codes.NODE_FAULT, left.stderr
+    assert left.stderr.count("rank 1 on node 1") == 1  # and no restart on the same GPU
+    assert "restart 1" not in left.stderr
+    replacement = finish(_node_of_two(entrypoint, port, 1, 0, GPU))
+    stayed = finish(stays)
+    assert (stayed.returncode, replacement.returncode) == (0, 0), stayed.stderr + replacement.stderr
+    assert stayed.stdout == "[rank 0] done 0 2 1\n"
+
+
+def test_nccl_fails_where_another_rank_was_lost_too_so_its_node_stays(
+    entrypoint: Entrypoint,
+) -> None:
+    port = free_port()
+    nodes = [_node_of_two(entrypoint, port, rank, 1, NCCL) for rank in (0, 1)]
+    zero, one = (finish(node) for node in nodes)
+    assert (zero.returncode, one.returncode) == (0, 0), zero.stderr + one.stderr
+    assert "restart 1 of 10" in one.stderr
+
+
 def test_a_node_of_another_run_does_not_meet_the_others(entrypoint: Entrypoint) -> None:
     """As one of an earlier run that is back: the rendezvous has the run's name and key."""
     script = entrypoint.script("train.py", TRAIN)

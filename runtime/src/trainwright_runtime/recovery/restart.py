@@ -1,7 +1,8 @@
 """Recovery `restart`: torch's elastic agent decides who trains when; the processes are ours.
 
 After a failure all ranks of all nodes are restarted, with a new rendezvous, as scripts written for
-torchrun expect. The agent is torch's own `SimpleElasticAgent`, made to be extended
+torchrun expect. A node that is at fault leaves instead: its agent ends, and the others wait in
+that rendezvous for what replaces it. The agent is torch's own `SimpleElasticAgent`, made to be extended
 (https://docs.pytorch.org/docs/stable/elastic/agent.html); starting, watching and stopping processes
 is ours. torchrun's `LocalElasticAgent` sends a failed worker's peers SIGKILL 30 s after SIGTERM,
 whatever was configured (torch 2.13: `_stop_workers` and `PContext.close` pass no time-out on;
@@ -45,7 +46,8 @@ from trainwright_runtime.coordination.channel import RENDEZVOUS
 from trainwright_runtime.coordination.door import Door, own_addresses
 from trainwright_runtime.coordination.identity import Identity
 from trainwright_runtime.coordination.meeting import Meeting, bound_store
-from trainwright_runtime.failures import errors, exit_codes, failure
+from trainwright_runtime.failures import causes, errors, exit_codes, failure
+from trainwright_runtime.failures.failure import Failure
 from trainwright_runtime.launch.diagnosis import diagnose
 from trainwright_runtime.launch.launchers import Placement, is_loopback
 from trainwright_runtime.launch.layout import Layout
@@ -103,14 +105,15 @@ def _train(
         max_restarts=node_processes.max_restarts(layout, options),
     )
     agent = Agent(spec, layout, options, environ)
-    closes = True
+    closes = True  # unless the others go on, and this node, or what replaces it, comes back
     try:
         with _signals_raise(agent):
             # None when the rendezvous has let this node go: there were more than enough.
             result: RunResult | None = agent.run()
+        closes = not agent.leaves
         return exit_codes.DONE if result is None or not result.is_failed() else agent.exit_code
     except SignalException as stopped:
-        closes = False  # the others go on, and this node may come back
+        closes = False
         return agent.stopped_by(stopped.sigval)
     finally:
         if closes:
@@ -126,6 +129,7 @@ class Agent(SimpleElasticAgent):
         super().__init__(spec)
         self.exit_code = exit_codes.DONE
         self.stopping = False  # a signal came from outside
+        self.leaves = False  # this node is at fault, and another one can help
         self._layout = layout
         self._options = options
         self._environ = environ
@@ -188,11 +192,20 @@ class Agent(SimpleElasticAgent):
         diagnosed = diagnose(self._processes, node_processes.node_of(self._layout.placement))
         if diagnosed is not None:
             self.exit_code = failure.report(diagnosed, self._environ)
+            self.leaves = _is_node_fault(diagnosed)
+            if self.leaves:
+                self._remaining_restarts = 0
             return RunResult(state=WorkerState.FAILED)
         if all(process.done.is_set() for process in self._processes):
             ranks = [worker.global_rank for worker in worker_group.workers]
             return RunResult(state=WorkerState.SUCCEEDED, return_values=dict.fromkeys(ranks))
         return RunResult(state=WorkerState.HEALTHY)
+
+
+def _is_node_fault(diagnosed: Failure) -> bool:
+    """Whether to restart elsewhere. NCCL also fails where a rank of another node was lost."""
+    ambiguous = diagnosed.cause is causes.BY_NAME["nccl-failed"]
+    return diagnosed.exit_code == exit_codes.NODE_FAULT and not ambiguous
 
 
 # --- rendezvous ----------------------------------------------------------------------------------
