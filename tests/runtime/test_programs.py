@@ -14,15 +14,24 @@ PAGE = Path(__file__).parents[2] / "docs/programs.md"
 NEEDS = {
     "accelerated": "accelerate",
     "hf_trainer": "transformers",
+    "hf_trainer_elastic": "transformers",
     "lightning_fit": "lightning",
 }
 PROCESSES = {"mesh": 4, "hsdp": 4}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", ["hsdp", *NEEDS])
+@pytest.mark.parametrize(
+    ("program", "why"),
+    {
+        "hsdp": "requests a process group of all workers",
+        "lightning_fit": "requests a process group of all workers",
+        "accelerated": "takes an optimizer step outside of elastic.training()",
+        "hf_trainer": "takes an optimizer step outside of elastic.training()",
+    }.items(),
+)
 def test_live_recovery_refuses_what_trains_in_a_fixed_world(
-    program: str, entrypoint: Entrypoint
+    program: str, why: str, entrypoint: Entrypoint
 ) -> None:
     if (package := NEEDS.get(program)) and not importlib.util.find_spec(package):
         pytest.skip(f"{package} is not installed")
@@ -32,40 +41,9 @@ def test_live_recovery_refuses_what_trains_in_a_fixed_world(
     )  # fmt: skip
     assert done.returncode == 2, "it is refused before torch or a library misses its variables"
     last = done.stderr.splitlines()[-1]
-    assert "requests a process group of all workers" in last
+    assert why in last
     assert "use trainwright_runtime.elastic, or --recovery=restart" in last
     assert "Traceback" not in done.stderr
-
-
-ELASTIC = """
-import torch
-from transformers import GPT2Config, GPT2LMHeadModel
-from trainwright_runtime import elastic
-
-class Tokens(torch.utils.data.Dataset):
-    def __len__(self): return 16
-    def __getitem__(self, index):
-        tokens = (torch.arange(8) + index) % 17
-        return {"input_ids": tokens, "labels": tokens}
-
-torch.manual_seed(0)
-model = GPT2LMHeadModel(GPT2Config(vocab_size=17, n_positions=8, n_embd=8, n_layer=1, n_head=2))
-optimizer = torch.optim.AdamW(model.parameters())
-with elastic.training(model, optimizer, Tokens(), batch_size=8) as run:
-    for _ in run.epochs():
-        for batch in run.batches():
-            run.backward(model(**batch).loss)
-print("steps", run.step)
-"""
-
-
-@pytest.mark.slow
-def test_a_model_of_hugging_face_trains_elastically(entrypoint: Entrypoint) -> None:
-    pytest.importorskip("transformers")
-    script = entrypoint.script("train.py", ELASTIC)
-    done = entrypoint.run("--recovery=live", "--backend=gloo", "--nproc-per-node=2", "--", script)
-    assert done.returncode == 0, done.stderr
-    assert "steps 2" in done.stdout
 
 
 @pytest.mark.slow

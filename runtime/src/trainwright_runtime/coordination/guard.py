@@ -2,7 +2,7 @@
 
 A program that trains without it would train once in every process, each of them as rank 0, and all
 would write the same files. It is refused at the first step of an optimizer, or where it makes a
-process group: Hugging Face's Trainer, accelerate and Lightning do that first.
+process group, as Lightning does first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from trainwright_runtime.failures.errors import UsageError
 from trainwright_runtime.imports import GROUPS, after_import
 
 _OPTIMIZERS = "torch.optim.optimizer"
-_GROUP = "requests a process group of all workers"
 
 
 def refuse_other_programs() -> None:
@@ -45,26 +44,28 @@ def _watch_groups(groups: ModuleType) -> None:
     def require_ranks(*arguments: Any, **options: Any) -> Any:
         given = len(arguments) > 1 or options.keys() & {"store", "init_method"}
         if not given and not _has_ranks():
-            raise _refusal(_GROUP)
+            raise _refusal("requests a process group of all workers")
         return init(*arguments, **options)
 
     groups.init_process_group = require_ranks  # type: ignore[attr-defined]
 
 
 def _watch_accelerate(state: ModuleType) -> None:
-    """Refuse accelerate's process group: without GPUs it fails for lack of the group's variables
-    before it requests one."""
+    """Let accelerate see this process alone, where it has no rank among others: a Trainer gives
+    elastic training its parts. A program that trains with it steps its optimizer, and is refused.
+    """
     init = state.PartialState.__init__
 
     @functools.wraps(init)
-    def require_ranks(*arguments: Any, **options: Any) -> None:
-        ranks = _has_ranks()  # before it sets some
+    def alone(*arguments: Any, **options: Any) -> None:
+        rank = None if _has_ranks() else os.environ.pop("LOCAL_RANK", None)
         try:
             init(*arguments, **options)
-        except ValueError as error:
-            raise (error if ranks else _refusal(_GROUP)) from None
+        finally:
+            if rank is not None:
+                os.environ["LOCAL_RANK"] = rank
 
-    state.PartialState.__init__ = require_ranks
+    state.PartialState.__init__ = alone
 
 
 def _has_ranks() -> bool:

@@ -159,7 +159,7 @@ def training(  # noqa: PLR0913 - the whole of what there is to choose
     given = datasets if isinstance(datasets, Mapping) else {"train": datasets}
     mapped = {name: data for name, data in given.items() if not isinstance(data, Shards)}
     for name, data in mapped.items():
-        _require_positions(name, data)
+        require_positions(name, data)
     batching = Batching(collate=collate, micro_batch=micro_batch or batch_size)
     first = next(iter(given))
     local_steps = synchronize.every if synchronize else 0
@@ -220,7 +220,7 @@ def _require_unwrapped(model: torch.nn.Module) -> None:
         )
 
 
-def _require_positions(name: str, dataset: object) -> None:
+def require_positions(name: str, dataset: object) -> None:
     """Raise TypeError if the dataset has no records that can be read by their number."""
     if isinstance(dataset, DataLoader):
         raise TypeError(
