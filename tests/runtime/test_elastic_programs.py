@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy, fully_shard
+from torch.distributed.pipelining import PipelineStage
 from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -269,6 +270,7 @@ def test_a_node_as_a_replica_takes_what_its_processes_shard(
                 _sharded_tensor_parallel,
                 r"weight is .*DeviceMesh\(\(dp=1, tp=1\).* for any other mesh",
             ),
+            (_pipeline_stage, "pipeline stages.* no live recovery: .* --recovery=restart"),
             (_with_a_whole_parameter, "scale is a whole tensor"),
             (_off_its_mesh, "weight is on the device meta, its mesh on cpu, .* CPUOffloadPolicy"),
         ):
@@ -287,6 +289,10 @@ def test_a_node_as_a_replica_takes_what_its_processes_shard(
                 _open(model, optimizer, **options)
     finally:
         dist.destroy_process_group()
+
+
+def _pipeline_stage(model: torch.nn.Module) -> torch.nn.Module:
+    return PipelineStage(model, 0, 1, torch.device("cpu")).submod
 
 
 def _only_a_layer(model: torch.nn.Module) -> torch.nn.Module:

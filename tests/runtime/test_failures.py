@@ -224,16 +224,24 @@ def test_an_image_without_torch_says_so(recovery: str, entrypoint: Entrypoint) -
         assert "Traceback" not in done.stderr
 
 
-GROUP = "import torch.distributed as dist; dist.init_process_group('gloo')"
+REFUSED = {
+    "requests a process group of all workers": (
+        "import torch.distributed as dist; dist.init_process_group('gloo')"
+    ),
+    "divides records over processes by context_parallel()": (
+        "from torch.distributed.tensor.experimental import context_parallel; context_parallel(None)"
+    ),
+}
 
 
 @pytest.mark.slow
-def test_a_program_with_a_group_of_all_workers_is_refused_in_our_words(
-    entrypoint: Entrypoint,
+@pytest.mark.parametrize("why", REFUSED)
+def test_live_recovery_refuses_what_it_would_train_wrongly(
+    why: str, entrypoint: Entrypoint
 ) -> None:
-    done, reported = _fails(entrypoint, GROUP, "--recovery=live")
+    done, reported = _fails(entrypoint, REFUSED[why], "--recovery=live")
     assert done.returncode == exit_codes.USAGE, done.stderr
-    assert "requests a process group of all workers" in str(reported["message"]), done.stderr
+    assert why in str(reported["message"]), done.stderr
 
 
 def _holds(

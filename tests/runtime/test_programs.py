@@ -22,21 +22,22 @@ PROCESSES = {"mesh": 4, "hsdp": 4}
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("program", "why"),
-    {
-        "hsdp": "requests a process group of all workers",
-        "lightning_fit": "requests a process group of all workers",
-        "accelerated": "takes an optimizer step outside of elastic.training()",
-        "hf_trainer": "takes an optimizer step outside of elastic.training()",
-    }.items(),
+    ("program", "replica", "why"),
+    [
+        ("hsdp", "process", "requests a process group of all workers"),
+        ("lightning_fit", "process", "requests a process group of all workers"),
+        ("accelerated", "process", "takes an optimizer step outside of elastic.training()"),
+        ("hf_trainer", "process", "takes an optimizer step outside of elastic.training()"),
+        ("pipeline", "node", "takes an optimizer step outside of elastic.training()"),
+    ],
 )
 def test_live_recovery_refuses_what_trains_in_a_fixed_world(
-    program: str, why: str, entrypoint: Entrypoint
+    program: str, replica: str, why: str, entrypoint: Entrypoint
 ) -> None:
     if (package := NEEDS.get(program)) and not importlib.util.find_spec(package):
         pytest.skip(f"{package} is not installed")
     done = entrypoint.run(
-        "--recovery=live", "--backend=gloo", "--nproc-per-node=2", "--",
+        "--recovery=live", f"--replica={replica}", "--backend=gloo", "--nproc-per-node=2", "--",
         str(PROGRAMS / f"{program}.py"),
     )  # fmt: skip
     assert done.returncode == 2, "it is refused before torch or a library misses its variables"

@@ -2,7 +2,7 @@
 
 A program that trains without it would train once in every process, each of them as rank 0, and all
 would write the same files. It is refused at the first step of an optimizer, or where it makes a
-process group, as Lightning does first.
+process group, as Lightning does first. So is one that divides a record over processes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import os
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from trainwright_runtime.coordination import ending
 from trainwright_runtime.failures.errors import UsageError
@@ -23,6 +23,7 @@ def refuse_other_programs() -> None:
     """Watch what this process trains with, once the program imports torch."""
     after_import(_OPTIMIZERS, _watch_steps)
     after_import(GROUPS, _watch_groups)
+    after_import("torch.distributed.tensor.experimental", _watch_context_parallel)
     after_import("accelerate.state", _watch_accelerate)
 
 
@@ -48,6 +49,15 @@ def _watch_groups(groups: ModuleType) -> None:
         return init(*arguments, **options)
 
     groups.init_process_group = require_ranks  # type: ignore[attr-defined]
+
+
+def _watch_context_parallel(experimental: ModuleType) -> None:
+    """Refuse what no parameter shows: each process is given records of its own."""
+
+    def refuse(*_: Any, **__: Any) -> NoReturn:
+        raise _refusal("divides records over processes by context_parallel()")
+
+    experimental.context_parallel = refuse  # type: ignore[attr-defined]
 
 
 def _watch_accelerate(state: ModuleType) -> None:

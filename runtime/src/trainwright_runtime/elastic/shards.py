@@ -40,7 +40,8 @@ def mesh_of(model: torch.nn.Module, processes: int | None) -> DeviceMesh | None:
         raise TypeError(
             "--replica=node makes the processes of a node one replica, which share a model: "
             "fully_shard(model), the root too, or leave the option out; what is sharded otherwise "
-            f"(FullyShardedDataParallel, parallelize_module) has no live recovery: {_RESTART}"
+            "(FullyShardedDataParallel, parallelize_module, pipeline stages) has no live recovery: "
+            f"{_RESTART}"
         )
     for name, parameter in trained.items():
         if name not in sharded or not _whole_node(parameter, processes):

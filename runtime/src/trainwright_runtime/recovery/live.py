@@ -32,7 +32,7 @@ from trainwright_runtime.coordination.lease import needed
 from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.failures import exit_codes, failure
 from trainwright_runtime.failures.errors import EnvironmentMistake, Unreachable, UsageError
-from trainwright_runtime.failures.failure import Node
+from trainwright_runtime.failures.failure import Failure, Node
 from trainwright_runtime.launch.diagnosis import failure_among, failure_of
 from trainwright_runtime.launch.launchers import Placement, is_host, is_ip, is_loopback
 from trainwright_runtime.launch.layout import Layout
@@ -463,15 +463,8 @@ class _Team:
         if self.meeting is not None:
             return self._node_lost(process)
         child.count()
-        limit, diagnosed = self.max_restarts, failure_of(process, self.node)
-        if self._gives_up(code, child.restarts):
-            return failure.report(diagnosed, self.environ) or exit_codes.FAILED
-        early = code == exit_codes.DONE
-        failure.note(replace(diagnosed, how=_EARLY) if early else diagnosed, self.environ)
-        child.schedule()
-        how = _EARLY if early else process.how_it_ended()
-        _log.warning("%s lost (%s), restart %d of %d", process.name, how, child.restarts, limit)
-        return None
+        diagnosed = failure_of(process, self.node)
+        return self._start_again(child, child.restarts, diagnosed, process.how_it_ended())
 
     def _node_lost(self, process: Process) -> int | None:
         """Handle the end of a process of a node that is one replica: its others cannot go on.
@@ -482,18 +475,25 @@ class _Team:
         first = first_failure(processes) or process
         diagnosed = failure_among(processes, first, self.node)  # while the others still run
         self._end_node()
-        code, limit = diagnosed.own_exit_code, self.max_restarts
-        restarts = max(child.restarts for child in self.workers)
-        if self._gives_up(code, restarts):
-            return failure.report(diagnosed, self.environ) or exit_codes.FAILED
-        early = code == exit_codes.DONE
-        failure.note(replace(diagnosed, how=_EARLY) if early else diagnosed, self.environ)
-        self.workers[0].schedule()  # and all others with it
         how = f"{diagnosed.how}, {diagnosed.detail}" if diagnosed.detail else first.how_it_ended()
+        restarts = max(child.restarts for child in self.workers)
+        return self._start_again(self.workers[0], restarts, diagnosed, how)  # and all with it
+
+    def _start_again(
+        self, child: _Child, restarts: int, diagnosed: Failure, how: str
+    ) -> int | None:
+        """Schedule a restart. The exit code if training cannot go on, else None."""
+        if self._gives_up(diagnosed.own_exit_code, restarts):
+            return failure.report(diagnosed, self.environ) or exit_codes.FAILED
+        if diagnosed.own_exit_code == exit_codes.DONE:
+            how, diagnosed = _EARLY, replace(diagnosed, how=_EARLY)
+        failure.note(diagnosed, self.environ)
+        child.schedule()
+        all_of_it = ", and this node with it" if self.meeting is not None else ""
+        limit = self.max_restarts
         _log.warning(
-            "%s lost (%s), and this node with it, restart %d of %d",
-            diagnosed.who, _EARLY if early else how, restarts, limit,
-        )  # fmt: skip
+            "%s lost (%s)%s, restart %d of %d", diagnosed.who, how, all_of_it, restarts, limit
+        )
         return None
 
     def _gives_up(self, code: int, restarts: int) -> bool:

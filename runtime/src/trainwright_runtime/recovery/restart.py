@@ -2,7 +2,9 @@
 
 After a failure all ranks of all nodes are restarted, with a new rendezvous, as scripts written for
 torchrun expect. A node that is at fault leaves instead: its agent ends, and the others wait in
-that rendezvous for what replaces it. The agent is torch's own `SimpleElasticAgent`, made to be extended
+that rendezvous for what replaces it.
+
+The agent is torch's own `SimpleElasticAgent`, made to be extended
 (https://docs.pytorch.org/docs/stable/elastic/agent.html); starting, watching and stopping processes
 is ours. torchrun's `LocalElasticAgent` sends a failed worker's peers SIGKILL 30 s after SIGTERM,
 whatever was configured (torch 2.13: `_stop_workers` and `PContext.close` pass no time-out on;
