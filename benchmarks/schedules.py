@@ -1,8 +1,9 @@
 """A thousand random schedules of kills, pauses, partitions, full disks and what else there is.
 
-    python benchmarks/schedules.py [schedules] [first seed]
+    python benchmarks/schedules.py [schedules] [first seed] [kind,kind,...]
 
-Prints the share that held, and the shrunk schedule of each that did not.
+Of all kinds of disturbances unless some are named. Prints the share that held, and the shrunk
+schedule of each that did not.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ def main() -> int:
     nemesis: Any = importlib.import_module("nemesis")
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     first = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    kinds = sys.argv[3].split(",") if len(sys.argv) > 3 else nemesis.KINDS
     forks, failed, began = nemesis.Forks(), 0, time.monotonic()
     for seed in range(first, first + count):
         with tempfile.TemporaryDirectory() as folder:
-            deeds, setup = nemesis.schedule(seed), nemesis.Setup.of(seed)
+            deeds, setup = nemesis.schedule(seed, kinds), nemesis.Setup.of(seed)
             try:
                 nemesis.run(Path(folder, "all"), deeds, forks, setup)
             except nemesis.Violation as violation:

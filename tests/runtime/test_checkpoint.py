@@ -827,7 +827,7 @@ def test_a_handler_may_save_or_leave_while_a_checkpoint_is_written(
 ) -> None:
     """The buffers that it is written from stay as they are until it is written."""
     module = sys.modules[Checkpoints.__module__]
-    write, main = module._write_files, threading.main_thread().ident
+    write, main = module.write_files, threading.main_thread().ident
     handled = threading.Event()
 
     def slow(*arguments: object, **options: object) -> object:
@@ -838,7 +838,7 @@ def test_a_handler_may_save_or_leave_while_a_checkpoint_is_written(
             handled.wait()
         return write(*arguments, **options)
 
-    monkeypatch.setattr(module, "_write_files", slow)
+    monkeypatch.setattr(module, "write_files", slow)
 
     def handler(_number: int, _frame: object) -> None:
         handled.set()

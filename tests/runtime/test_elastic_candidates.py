@@ -23,7 +23,8 @@ from trainwright_runtime.failures.failure import Node
 from trainwright_runtime.launch.launchers import recognise
 from trainwright_runtime.launch.layout import Machine, resolve
 from trainwright_runtime.launch.options import parse
-from trainwright_runtime.recovery.live import _Candidates, _Child, _Team
+from trainwright_runtime.recovery.candidates import Candidates
+from trainwright_runtime.recovery.live import _Child, _Team
 from trainwright_runtime.report import load
 
 NODES = 3
@@ -224,7 +225,7 @@ def _own(node: int, listed: list[str], **more: str) -> int | None:
     }
     asked = parse(["--nproc-per-node=1", "--", "train.py"], environ)
     cpu = Machine(gpus=lambda: 0, has_gpu_driver=lambda: False, cores=lambda: 1)
-    return _Candidates.of(resolve(recognise(environ), asked, cpu), asked, environ).own
+    return Candidates.of(resolve(recognise(environ), asked, cpu), asked, environ).own
 
 
 @pytest.mark.parametrize(

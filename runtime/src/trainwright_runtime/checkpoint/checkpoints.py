@@ -2,51 +2,48 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import NoReturn, Self
 
-import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
-from torch.distributed.checkpoint.metadata import Metadata, TensorStorageMetadata
-from torch.distributed.checkpoint.state_dict_loader import load
-from torch.distributed.checkpoint.state_dict_saver import save
-from torch.distributed.checkpoint.stateful import Stateful
-from torch.nn.parallel import DistributedDataParallel
 
 from trainwright_runtime.checkpoint import tree
 from trainwright_runtime.checkpoint.buffers import Buffers
-from trainwright_runtime.checkpoint.contents import STATE, checked_document
 from trainwright_runtime.checkpoint.directory import (
     Directory,
     Retention,
     defect,
     seal,
     step_of,
-    write_synced,
 )
 from trainwright_runtime.checkpoint.errors import CheckpointError
 from trainwright_runtime.checkpoint.objects import ObjectPath, Objects, split, store_of
 from trainwright_runtime.checkpoint.peer_copies import Copies, Copy, Listed
 from trainwright_runtime.checkpoint.process import WORTH_IT, WriterProcess
 from trainwright_runtime.checkpoint.ranks import Ranks
+from trainwright_runtime.checkpoint.snapshot import (
+    Snapshot,
+    Source,
+    Written,
+    content,
+    deliver,
+    restore,
+    stored_source,
+    write_files,
+)
 from trainwright_runtime.checkpoint.stop import noted
-from trainwright_runtime.checkpoint.storage import LoadPlanner, Reader, Writer
-from trainwright_runtime.checkpoint.tree import Json
 from trainwright_runtime.failures.errors import EnvironmentMistake
 
 _log = logging.getLogger(__name__)
@@ -172,10 +169,10 @@ class Checkpoints:
         ranks, started = self._agree(), time.perf_counter()
         copied, stored = self._decide(step, ranks, wait=wait)
         tensors: dict[str, Tensor] = {}
-        values = {key: tree.encode(_content(value), key, tensors) for key, value in state.items()}
+        values = {key: tree.encode(content(value), key, tensors) for key, value in state.items()}
         tensors = {name: tensor.detach() for name, tensor in tensors.items()}
         formats = [getattr(part, "trainwright_checkpoint_format", 1) for part in state.values()]
-        snapshot = _Snapshot(step, values, tensors, max(formats, default=1))
+        snapshot = Snapshot(step, values, tensors, max(formats, default=1))
         waits = wait or not self._asynchronous
         copies = self._copies if copied else None
         if waits and stored:
@@ -303,14 +300,14 @@ class Checkpoints:
             return
         started = time.perf_counter()
         if isinstance(last, _Save):
-            fill = partial(_write_files, directory, ranks=ranks, snapshot=last.snapshot)
+            fill = partial(write_files, directory, ranks=ranks, snapshot=last.snapshot)
         else:
             self._trained, missing = ranks.first(
                 lambda: (self._trained, self._trained and self._lacks(last.step))
             )
             if copies is None or not missing:
                 return
-            fill = partial(_deliver, directory, ranks=ranks, copies=copies, copy=last)
+            fill = partial(deliver, directory, ranks=ranks, copies=copies, copy=last)
         self._unsaved = self._write(directory, ranks, last.step, fill, started)
 
     def _lacks(self, step: int) -> bool:
@@ -416,8 +413,8 @@ class Checkpoints:
             if ranks.rank == 0:
                 _log.info("loading the copies of step %d from the nodes' memory", copy.step)
             reader, text = self._copies.reader(copy)
-            source = _Source(f"the copies {copy.name}", reader, text, reader.read_metadata())
-            step = _restore(source, state, ranks)
+            source = Source(f"the copies {copy.name}", reader, text, reader.read_metadata())
+            step = restore(source, state, ranks)
             self._copies.keep(copy)
             self._unstored = copy
             return step
@@ -452,7 +449,7 @@ class Checkpoints:
             problem = next(filter(None, problems), None)
             try:
                 if problem is None:
-                    return _restore(_stored(checkpoint, ranks), state, ranks)
+                    return restore(stored_source(checkpoint, ranks), state, ranks)
             finally:
                 if ranks.first(partial(_replaced, checkpoint, sealed, listed=own)):
                     raise _ReplacedError
@@ -495,15 +492,15 @@ class Checkpoints:
             self._copy(save.copies, save.ranks, save.snapshot, save.started)
         if not save.stored or self._directory is None:
             return None
-        fill = partial(_write_files, self._directory, ranks=save.ranks, snapshot=save.snapshot)
+        fill = partial(write_files, self._directory, ranks=save.ranks, snapshot=save.snapshot)
         return self._write(self._directory, save.ranks, save.step, fill, save.started)
 
-    def _copy(self, copies: Copies, ranks: Ranks, snapshot: _Snapshot, started: float) -> None:
+    def _copy(self, copies: Copies, ranks: Ranks, snapshot: Snapshot, started: float) -> None:
         """Copy a state to the memory of two nodes. A failure is logged: the storage remains."""
         try:
             folder = copies.begin(snapshot.step)
             try:
-                written = _write_files(copies, folder, ranks=ranks, snapshot=snapshot)
+                written = write_files(copies, folder, ranks=ranks, snapshot=snapshot)
                 copies.publish(folder, written.digests)
             finally:
                 copies.abandon(folder)
@@ -523,7 +520,7 @@ class Checkpoints:
         directory: Directory | Objects,
         ranks: Ranks,
         step: int,
-        fill: Callable[[Path], _Written],
+        fill: Callable[[Path], Written],
         started: float,
     ) -> _Unsaved | None:
         """Write a checkpoint; return None or the failure, the same on all ranks."""
@@ -594,23 +591,11 @@ class _Unsaved:
 
 
 @dataclass(frozen=True, slots=True)
-class _Snapshot:
-    """What one rank contributes to the checkpoint of a step."""
-
-    step: int
-    values: dict[str, Json]
-    tensors: dict[str, Tensor]
-    format: int
-    """Of `state.json`."""
-    writer: WriterProcess | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class _Save:
     """What to do with the state of a step, the same on all ranks."""
 
     ranks: Ranks
-    snapshot: _Snapshot
+    snapshot: Snapshot
     started: float
     copies: Copies | None
     """Where to copy it; None where no copy is due."""
@@ -619,24 +604,6 @@ class _Save:
     @property
     def step(self) -> int:
         return self.snapshot.step
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """What one rank has written, and the error if the disk refused it."""
-
-    values: dict[str, Json]
-    digests: dict[str, str]
-    size: int
-    refused: OSError | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """The files of all ranks."""
-
-    digests: dict[str, str]
-    size: int
 
 
 def _count(environ: Mapping[str, str], name: str, default: int, *, least: int) -> int:
@@ -662,185 +629,3 @@ def _replaced(
 
 def _multiple(step: int, every: int) -> bool:
     return every > 0 and step > 0 and step % every == 0
-
-
-def _bare(value: object) -> object:
-    """The model itself, so that a checkpoint does not depend on how the model was wrapped."""
-    while True:
-        if isinstance(value, DistributedDataParallel):
-            value = value.module
-        elif hasattr(value, "_orig_mod"):  # torch.compile
-            value = value._orig_mod
-        else:
-            return value
-
-
-def _content(value: object) -> object:
-    value = _bare(value)
-    return value.state_dict() if isinstance(value, Stateful) else value
-
-
-def _write_files(
-    directory: Directory | Objects | Copies, folder: Path, *, ranks: Ranks, snapshot: _Snapshot
-) -> _Written:
-    """Write and sync all files but the list of digests; return the digests of all ranks' files.
-
-    Afterwards only the first rank may touch the folder, to rename it; others may be behind.
-    """
-    writer = Writer(folder, snapshot.writer)
-    refused: OSError | None = None
-    failed: CheckpointException | None = None
-    size = 0
-    try:
-        save(
-            snapshot.tensors,
-            storage_writer=writer,
-            planner=DefaultSavePlanner(flatten_state_dict=False),
-            process_group=ranks.group,
-            no_dist=ranks.group is None,
-        )
-    except CheckpointException as error:  # raised on all ranks when it is raised on one
-        failed, cause = error, _cause(error)
-        refused = writer.files.error or (cause if isinstance(cause, OSError) else None)
-    if failed is None:
-        try:
-            directory.collect(folder, writer.files.digests)
-            size = sum((folder / name).stat().st_size for name in writer.files.digests)
-        except OSError as error:
-            refused = error
-    parts = ranks.every(_Part(snapshot.values, writer.files.digests, size, refused))
-    if blame := next((part.refused for part in parts if part.refused), None):
-        raise blame
-    if failed:
-        raise _cause(failed) from failed
-    digests = {name: digest for part in parts for name, digest in part.digests.items()}
-    values: dict[str, Json] = {
-        key: reduce(tree.union, (part.values[key] for part in parts if key in part.values))
-        for key in {key: None for part in parts for key in part.values}
-    }
-    document = {
-        "format": snapshot.format,
-        "step": snapshot.step,
-        "world_size": ranks.count,
-        "torch": torch.__version__,
-        "state": values,
-    }
-    text = json.dumps(document, indent=1).encode()
-    digests[STATE] = ranks.first(lambda: write_synced(folder / STATE, text))
-    return _Written(digests, sum(part.size for part in parts) + len(text))
-
-
-def _deliver(
-    directory: Directory | Objects, folder: Path, *, ranks: Ranks, copies: Copies, copy: Copy
-) -> _Written:
-    """Write the files of a copy to the directory, each by a rank on a node that has that file."""
-    ranks.each(lambda: directory.collect(folder, copies.deliver(copy, folder)))
-    return _Written(dict(copy.digests), sum(copy.sizes.values()))
-
-
-def _cause(error: CheckpointException) -> BaseException:
-    """Return the error of the first rank that failed."""
-    return next(iter(error.failures.values()))[0]
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """A checkpoint whose files have been verified."""
-
-    name: str
-    reader: Reader
-    text: str
-    """Of `state.json`."""
-    metadata: Metadata
-
-
-def _stored(checkpoint: Path | ObjectPath, ranks: Ranks) -> _Source:
-    reader = Reader(checkpoint)
-    try:
-        text, metadata = ranks.first(
-            lambda: ((checkpoint / STATE).read_text(), reader.read_metadata())
-        )
-    except OSError as error:
-        raise CheckpointError(f"{error.filename} cannot be read: {error.strerror}") from error
-    return _Source(str(checkpoint), reader, text, metadata)
-
-
-def _restore(source: _Source, state: MutableMapping[str, object], ranks: Ranks) -> int:
-    """Fill the state from a checkpoint; returns its step."""
-    checkpoint = source.name
-    document = checked_document(source.text, checkpoint)
-    saved: dict[str, Json] = document["state"]
-    if missing := [key for key in state if key not in saved]:
-        raise CheckpointError(
-            f"{checkpoint} has no {missing[0]!r}, only {', '.join(saved)}: leave it out of the "
-            "state to be loaded, or start a run of its own"
-        )
-    targets: dict[str, Tensor] = {}
-    for key, value in state.items():
-        targets |= _targets(key, value, saved[key], source.metadata.state_dict_metadata)
-    try:
-        load(
-            targets,
-            storage_reader=source.reader,
-            planner=LoadPlanner(flatten_state_dict=False),
-            process_group=ranks.group,
-            no_dist=ranks.group is None,
-        )
-    except CheckpointException as error:
-        raise CheckpointError(
-            f"{checkpoint} cannot be loaded: {_one_line(_cause(error))}"
-        ) from error
-    for key, value in state.items():
-        content, holder = tree.decode(saved[key], targets.__getitem__), _bare(value)
-        if not isinstance(holder, Stateful):
-            state[key] = content
-            continue
-        assert isinstance(content, dict), "state_dict() gave a dict"
-        try:
-            holder.load_state_dict(content)
-        except (RuntimeError, ValueError, KeyError) as error:
-            raise CheckpointError(
-                f"{checkpoint} does not fit {key!r}, a {type(holder).__name__}: {_one_line(error)}"
-            ) from error
-    return int(document["step"])
-
-
-def _targets(
-    key: str, value: object, saved: Json, stored: Mapping[str, object]
-) -> dict[str, Tensor]:
-    """Return the tensors to read an entry into, by name: existing ones if they fit, else new.
-
-    An optimizer that has made no step has no moments yet. They get the shape, the device and the
-    sharding of their parameters, which is what optimizers give them.
-    """
-    here: dict[str, Tensor] = {}
-    tree.encode(_content(value), key, here)
-    holder = _bare(value)
-    if isinstance(holder, torch.optim.Optimizer):
-        groups = holder.param_groups
-        parameters = [parameter for group in groups for parameter in group["params"]]
-        here = {**_moments(tree.names(saved), parameters), **here}
-    targets = {}
-    for name in tree.names(saved):
-        entry = stored[name]
-        assert isinstance(entry, TensorStorageMetadata), "only tensors are stored"
-        existing = here.get(name)
-        if existing is None or existing.size() != entry.size:
-            targets[name] = torch.empty(entry.size, dtype=entry.properties.dtype)
-        else:
-            targets[name] = existing
-    return targets
-
-
-def _moments(names: Iterable[str], parameters: Sequence[Tensor]) -> dict[str, Tensor]:
-    """For the names of an optimizer's tensors (".../state/0/exp_avg") a tensor to be like."""
-    moments = {}
-    for name in names:
-        match name.split("/")[-3:]:
-            case ["state", index, _] if index.isdigit() and int(index) < len(parameters):
-                moments[name] = torch.empty_like(parameters[int(index)])
-    return moments
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())

@@ -35,6 +35,8 @@ _FOLLOWED = frozenset(
     eval_accumulation_steps eval_use_gather_object include_for_metrics batch_eval_metrics
     save_strategy save_steps save_total_limit save_safetensors save_only_model
     push_to_hub hub_token hub_private_repo hub_model_id hub_revision hub_always_push hub_strategy
+    activation_checkpointing activation_checkpointing_kwargs
+    gradient_checkpointing gradient_checkpointing_kwargs
     ddp_backend ddp_timeout ddp_find_unused_parameters ddp_bucket_cap_mb ddp_broadcast_buffers
     skip_memory_metrics do_train do_eval do_predict accelerator_config local_rank
     """.split()
@@ -55,6 +57,7 @@ def train(trainer: Trainer, *, batch_size: int) -> Training:
     epochs = int(args.num_train_epochs)
     trainer.create_optimizer_and_scheduler(steps * epochs)
     logs = _Logs(trainer, steps, epochs)
+    _checkpoint_activations(trainer)
     with training(
         trainer.model,
         trainer.optimizer,
@@ -79,6 +82,15 @@ def train(trainer: Trainer, *, batch_size: int) -> Training:
             logs.after_epoch(run)
         logs.be(run.rank)
     return run
+
+
+def _checkpoint_activations(trainer: Trainer) -> None:
+    """As the arguments request it, by the name that this release of transformers has for it."""
+    for name in ("activation_checkpointing", "gradient_checkpointing"):
+        if getattr(trainer.args, name, False):
+            enable = getattr(trainer.model, f"{name}_enable")
+            enable(getattr(trainer.args, f"{name}_kwargs"))
+            return
 
 
 def _learn(trainer: Trainer, run: Training, batch: Any) -> None:

@@ -26,7 +26,6 @@ from typing import Any, TypeVar
 
 import torch
 
-from trainwright_runtime.coordination import view
 from trainwright_runtime.coordination.channel import connected
 from trainwright_runtime.coordination.doing import (
     APART,
@@ -36,7 +35,6 @@ from trainwright_runtime.coordination.doing import (
     called,
 )
 from trainwright_runtime.coordination.door import is_own
-from trainwright_runtime.coordination.heartbeat import Heart
 from trainwright_runtime.coordination.meeting import Meeting
 from trainwright_runtime.coordination.rules import Answer, generation
 from trainwright_runtime.coordination.timeouts import Timeouts
@@ -49,6 +47,7 @@ from trainwright_runtime.elastic.errors import (
     StoppedWaiting,
     TrainingOver,
 )
+from trainwright_runtime.elastic.links import CONNECT, Links, Quorum
 from trainwright_runtime.elastic.members import Members, State, Work
 from trainwright_runtime.elastic.peers import FAILURES, Peers, ProcessPeers
 from trainwright_runtime.elastic.reach import Apart, Reach, agreed
@@ -60,7 +59,6 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _PAUSE = 0.1  # seconds before the next request to the registry or the coordinator
-_CONNECT = 2.0  # seconds to reach a port
 _LAST = 1.0  # seconds to wait for the update of the last step from a worker that is followed
 
 
@@ -124,7 +122,7 @@ class Replica:
         # Steps taken with others. 0 for a worker that has to take over another one's state, even if
         # it starts from a checkpoint: that may hold a step that no other worker committed.
         self._step = 0
-        self._links: _Links | None = None
+        self._links: Links | None = None
         self._token = 0  # of the group that is formed; 0 when it is not to be used any more
         self._members: Members | None = None
         self._postponed = 0.0  # since when; 0 after a commit
@@ -387,7 +385,7 @@ class Replica:
             return
         self._followed = True
         coordinator, _ = self._session.reach()
-        channel, _ = connected(coordinator, _CONNECT)
+        channel, _ = connected(coordinator, CONNECT)
         with closing(channel):
             channel.write({"place": ""})
             place = str(channel.read().get("place", ""))
@@ -517,13 +515,13 @@ class Replica:
         self._token = 0
         self._peers.sever()
 
-    def _connect(self) -> _Links:
+    def _connect(self) -> Links:
         address = self._address
         coordinator, life = self._session.reach()
         host = _own_address(coordinator)
         if not self._states:
             self._states = self._peers.open(host)
-        self._links = _Links(
+        self._links = Links(
             (coordinator, life),
             address.timeouts,
             name=self._name,
@@ -564,83 +562,6 @@ class Replica:
                         f"no coordinator at {self._address.coordinator}: {_first_line(error)}"
                     ) from None
                 time.sleep(_PAUSE)
-
-
-class _Links:
-    """A worker's connections to the coordinator: for its heartbeats and for its requests."""
-
-    def __init__(
-        self, place: tuple[str, str], timeouts: Timeouts, *, name: str, replaced: Callable[[], bool]
-    ) -> None:
-        """`place` is the coordinator's address and process."""
-        self.place = place
-        self._timeouts, self._replaced = timeouts, replaced
-        self._channel, greeting = connected(place[0], _CONNECT)
-        if greeting.get("life") != place[1]:
-            self._channel.close()
-            raise ConnectionResetError("the coordinator is another one now")
-        self._channel.connection.settimeout(_PAUSE)
-        self._requested: dict[str, Any] = {}  # the last time
-        self._members = View()  # of which the coordinator sends the news
-        self._heart = Heart(place[0], name, timeouts.heartbeat / 3)
-
-    def quorum(
-        self, question: dict[str, Any], *, newcomer: bool, meanwhile: Callable[[], object]
-    ) -> Quorum:
-        """Who takes the next step; as a newcomer again and again: see `Timeouts.join`."""
-        patience = self._timeouts.newcomer if newcomer else self._timeouts.quorum
-        deadline = time.monotonic() + patience
-        self._request({**question, "view": self._members.number})
-        while time.monotonic() < deadline:
-            try:
-                return self._quorum(self._channel.read())
-            except TimeoutError:
-                meanwhile()
-                if self._replaced():
-                    raise ConnectionResetError("the coordinator is another one now") from None
-        if not newcomer:
-            raise TimeoutError(f"no step began within {patience:g} s")
-        self._channel.write({"withdraw": question["replica_id"]})  # one may have begun meanwhile
-        self._channel.connection.settimeout(patience)
-        quorum = self._quorum(self._channel.read())
-        self._channel.connection.settimeout(_PAUSE)
-        return quorum
-
-    def _request(self, question: dict[str, Any]) -> None:
-        before, self._requested = self._requested, question
-        changed = {k: v for k, v in question.items() if k not in before or before[k] != v}
-        self._channel.write({"quorum": changed})
-
-    def _quorum(self, answer: Mapping[str, Any]) -> Quorum:
-        """Return the quorum. Raise ConnectionError if this is no answer of the coordinator."""
-        try:
-            if "members" in answer:
-                self._members = view.updated(self._members, answer["members"])
-            return Quorum(
-                number=int(answer["quorum"]),
-                members=self._members if "members" in answer else View(),
-                apart=tuple(answer.get("apart", ())),
-                few=bool(answer.get("few")),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise ConnectionError(f"not an answer of the coordinator: {error}") from error
-
-    def close(self) -> None:
-        self._channel.close()
-        self._heart.close()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quorum:
-    """The workers that take a step together."""
-
-    number: int
-    """The quorum's number, from which the token of its process group is made."""
-    members: View
-    apart: tuple[Mapping[str, Any], ...] = ()
-    """Workers that were left out, since they and others cannot connect."""
-    few: bool = False
-    """Whether there is no quorum, since too few workers are left without those."""
 
 
 def _declared(member: Mapping[str, Any]) -> Declared:

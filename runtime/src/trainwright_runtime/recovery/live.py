@@ -19,7 +19,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import Empty
@@ -28,15 +28,12 @@ from typing import TYPE_CHECKING
 from trainwright_runtime.coordination import coordinator, ending
 from trainwright_runtime.coordination.ending import Life, Stage
 from trainwright_runtime.coordination.identity import Identity
-from trainwright_runtime.coordination.lease import needed
 from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.failures import exit_codes, failure
 from trainwright_runtime.failures.errors import EnvironmentMistake, Unreachable, UsageError
 from trainwright_runtime.failures.failure import Failure, Node
 from trainwright_runtime.launch.diagnosis import failure_among, failure_of
-from trainwright_runtime.launch.launchers import Placement, is_host, is_ip, is_loopback
 from trainwright_runtime.launch.layout import Layout
-from trainwright_runtime.launch.machine import free_port, has_address
 from trainwright_runtime.launch.options import Options
 from trainwright_runtime.launch.processes import (
     Ended,
@@ -51,6 +48,7 @@ from trainwright_runtime.launch.processes import (
 )
 from trainwright_runtime.observe import logs
 from trainwright_runtime.recovery import node_processes
+from trainwright_runtime.recovery.candidates import LIST, Candidates
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import TCPStore
@@ -65,9 +63,6 @@ _STAY = 2 * _FINISH  # grace periods in which other nodes follow, and lost worke
 _OTHER_NODES = 15.0  # seconds for their workers to find a coordinator that is on a new node
 
 _EARLY = "exit code 0 before training was over; run.finish() ends it early"
-
-_CANDIDATES = 3  # one of them may be lost
-_LIST = "TRAINWRIGHT_COORDINATORS"
 
 # Ranks of a fixed world would be wrong here, and so would an agent's store.
 _RANKS = ("RANK", "WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
@@ -91,74 +86,8 @@ def _require_no_copies(environ: Mapping[str, str]) -> None:
         raise EnvironmentMistake("TRAINWRIGHT_PEER_COPIES_EVERY", every, expected)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Candidates:
-    """Who may be the coordinator: "host:port" of each, the same list on all nodes."""
-
-    addresses: tuple[str, ...]
-    own: int | None
-    """Which of them runs on this node."""
-
-    @classmethod
-    def of(cls, layout: Layout, options: Options, environ: Mapping[str, str]) -> _Candidates:
-        where = layout.placement
-        if listed := environ.get(_LIST):
-            return cls._listed(listed, where, environ)
-        port = options.coordinator_port or (
-            coordinator.DEFAULT_PORT if where.master_port else free_port()
-        )
-        # Most of them have to be there: of three that is so on as few nodes as there may be.
-        if len(where.names) >= _CANDIDATES and layout.nodes.low >= needed(_CANDIDATES):
-            names = where.names[:_CANDIDATES]
-            own = where.number if where.number in range(_CANDIDATES) else None
-            return cls(addresses=tuple(f"{name}:{port}" for name in names), own=own)
-        return cls(addresses=(f"{where.master_addr}:{port}",), own=0 if where.hosts else None)
-
-    @classmethod
-    def _listed(cls, listed: str, where: Placement, environ: Mapping[str, str]) -> _Candidates:
-        addresses = tuple(part.strip() for part in listed.split(","))
-        for address in addresses:
-            host, _, port = address.rpartition(":")
-            if not (host and port.isdecimal() and 0 < int(port) < 65536):
-                raise EnvironmentMistake(_LIST, listed, "host:port, separated by commas")
-        named = cls(addresses=addresses, own=None)
-        return replace(named, own=_own([host for host, _ in named.places], where, environ))
-
-    @property
-    def places(self) -> list[tuple[str, int]]:
-        split = (address.rpartition(":") for address in self.addresses)
-        return [(host.strip("[]"), int(port)) for host, _, port in split]
-
-    @property
-    def seen_from_here(self) -> str:
-        """For workers: a node reaches its own candidate before DNS knows its name."""
-        return ",".join(
-            f"127.0.0.1:{address.rpartition(':')[2]}" if index == self.own else address
-            for index, address in enumerate(self.addresses)
-        )
-
-
-def _own(hosts: Sequence[str], where: Placement, environ: Mapping[str, str]) -> int | None:
-    """Return the index of this node among the listed hosts, or None if it is not one of them.
-
-    It is found by its name. Its number counts only among hosts that are addresses: among names it
-    would take over the part that another process has for all other nodes.
-    """
-    indexes = [index for index, host in enumerate(hosts) if is_host(host, where.node)]
-    if indexes and where.per_process and environ["LOCAL_RANK"] != "0":
-        return None  # the launcher starts each process, and the first of the node runs it
-    if len(indexes) == 1:
-        return indexes[0]
-    indexes = indexes or [i for i, host in enumerate(hosts) if is_ip(host) or is_loopback(host)]
-    if where.number not in indexes:
-        return None
-    if len(hosts) == 1 and hosts[0] != where.master_addr and not has_address(hosts[0]):
-        return None  # a coordinator on no node of this training
-    return where.number
-
-
 def _run(layout: Layout, options: Options, environ: Mapping[str, str], notes: Path) -> int:
-    candidates = _Candidates.of(layout, options, environ)
+    candidates = Candidates.of(layout, options, environ)
     team = _Team(
         options=options,
         max_restarts=node_processes.max_restarts(layout, options),
@@ -288,11 +217,11 @@ class _Meeting:
 
 
 def _coordinator(
-    candidates: _Candidates, layout: Layout, options: Options, environ: Mapping[str, str]
+    candidates: Candidates, layout: Layout, options: Options, environ: Mapping[str, str]
 ) -> _Child:
     assert candidates.own is not None
     host, port = candidates.places[candidates.own]
-    if layout.nodes.high == 1 and len(candidates.addresses) == 1 and _LIST not in environ:
+    if layout.nodes.high == 1 and len(candidates.addresses) == 1 and LIST not in environ:
         host = "127.0.0.1"  # its workers alone connect
     # As a training process, so that it does not outlive a killed entrypoint and keep the port.
     argv = [sys.executable, "-u", "-m", "trainwright_runtime.launch.process"]

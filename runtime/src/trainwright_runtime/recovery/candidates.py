@@ -1,0 +1,83 @@
+"""Which processes may be the coordinator of live recovery, and which of them is on this node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from trainwright_runtime.coordination import coordinator
+from trainwright_runtime.coordination.lease import needed
+from trainwright_runtime.failures.errors import EnvironmentMistake
+from trainwright_runtime.launch.launchers import Placement, is_host, is_ip, is_loopback
+from trainwright_runtime.launch.layout import Layout
+from trainwright_runtime.launch.machine import free_port, has_address
+from trainwright_runtime.launch.options import Options
+
+LIST = "TRAINWRIGHT_COORDINATORS"
+_CANDIDATES = 3  # one of them may be lost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """Who may be the coordinator: "host:port" of each, the same list on all nodes."""
+
+    addresses: tuple[str, ...]
+    own: int | None
+    """Which of them runs on this node."""
+
+    @classmethod
+    def of(cls, layout: Layout, options: Options, environ: Mapping[str, str]) -> Candidates:
+        where = layout.placement
+        if listed := environ.get(LIST):
+            return cls._listed(listed, where, environ)
+        port = options.coordinator_port or (
+            coordinator.DEFAULT_PORT if where.master_port else free_port()
+        )
+        # Most of them have to be there: of three that is so on as few nodes as there may be.
+        if len(where.names) >= _CANDIDATES and layout.nodes.low >= needed(_CANDIDATES):
+            names = where.names[:_CANDIDATES]
+            own = where.number if where.number in range(_CANDIDATES) else None
+            return cls(addresses=tuple(f"{name}:{port}" for name in names), own=own)
+        return cls(addresses=(f"{where.master_addr}:{port}",), own=0 if where.hosts else None)
+
+    @classmethod
+    def _listed(cls, listed: str, where: Placement, environ: Mapping[str, str]) -> Candidates:
+        addresses = tuple(part.strip() for part in listed.split(","))
+        for address in addresses:
+            host, _, port = address.rpartition(":")
+            if not (host and port.isdecimal() and 0 < int(port) < 65536):
+                raise EnvironmentMistake(LIST, listed, "host:port, separated by commas")
+        named = cls(addresses=addresses, own=None)
+        return replace(named, own=_own([host for host, _ in named.places], where, environ))
+
+    @property
+    def places(self) -> list[tuple[str, int]]:
+        split = (address.rpartition(":") for address in self.addresses)
+        return [(host.strip("[]"), int(port)) for host, _, port in split]
+
+    @property
+    def seen_from_here(self) -> str:
+        """For workers: a node reaches its own candidate before DNS knows its name."""
+        return ",".join(
+            f"127.0.0.1:{address.rpartition(':')[2]}" if index == self.own else address
+            for index, address in enumerate(self.addresses)
+        )
+
+
+def _own(hosts: Sequence[str], where: Placement, environ: Mapping[str, str]) -> int | None:
+    """Return the index of this node among the listed hosts, or None if it is not one of them.
+
+    It is found by its name. Its number counts only among hosts that are addresses: among names it
+    would take over the part that another process has for all other nodes.
+    """
+    indexes = [index for index, host in enumerate(hosts) if is_host(host, where.node)]
+    if indexes and where.per_process and environ["LOCAL_RANK"] != "0":
+        return None  # the launcher starts each process, and the first of the node runs it
+    if len(indexes) == 1:
+        return indexes[0]
+    indexes = indexes or [i for i, host in enumerate(hosts) if is_ip(host) or is_loopback(host)]
+    if where.number not in indexes:
+        return None
+    if len(hosts) == 1 and hosts[0] != where.master_addr and not has_address(hosts[0]):
+        return None  # a coordinator on no node of this training
+    return where.number
