@@ -22,7 +22,7 @@ from workers import workers
 
 from trainwright_runtime import elastic
 from trainwright_runtime.checkpoint import CheckpointError
-from trainwright_runtime.elastic.gradients import Averages
+from trainwright_runtime.elastic.gradients import Averages, Gradients
 from trainwright_runtime.failures import exit_codes
 
 
@@ -215,7 +215,9 @@ def test_what_no_worker_used_is_left_as_it_is() -> None:
 
 def test_what_a_piece_without_weight_does_to_running_averages_goes_also_with_a_break() -> None:
     buffer = torch.zeros(2)
-    averages = Averages([buffer], lambda total: None)
+    model = torch.nn.Module()
+    model.register_buffer("average", buffer)
+    averages = Averages(model, lambda total: None)
 
     def pieces() -> Iterator[None]:
         with averages.kept():
@@ -225,6 +227,31 @@ def test_what_a_piece_without_weight_does_to_running_averages_goes_also_with_a_b
         buffer.add_(1)
         break
     assert buffer.tolist() == [0, 0]
+
+
+class _Twice:
+    """The sum over two replicas that have the same."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        tensor.mul_(2)
+
+    def wait(self) -> None: ...
+
+
+def test_what_gives_a_model_other_memory_takes_nothing_out_of_the_sums() -> None:
+    """As accelerate does before it evaluates: on processors `.to("cpu:0")` copies all tensors."""
+    model = torch.nn.Sequential(torch.nn.Linear(1, 1), torch.nn.BatchNorm1d(1))
+    gradients, averages = Gradients(model.parameters(), _Twice), Averages(model, lambda _: None)
+    for moves in (False, True):
+        if moves:
+            model.to(torch.device("cpu", 0))
+        gradients.clear()
+        gradients.send_when_ready()
+        model(torch.ones(4, 1)).sum().backward()
+        gradients.finish()
+        assert model[1].bias.grad.item() == 8
+        averages.exchange(4)
+        assert averages.flat.tolist() == [4 * model[1].running_mean, 4 * model[1].running_var]
 
 
 def test_names_of_states_are_their_own() -> None:

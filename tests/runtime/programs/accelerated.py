@@ -6,7 +6,6 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 accelerator = Accelerator(cpu=True, gradient_accumulation_steps=2)
-assert accelerator.num_processes == 2
 torch.manual_seed(0)
 data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
 model = nn.Linear(4, 1)

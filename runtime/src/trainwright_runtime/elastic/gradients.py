@@ -70,6 +70,7 @@ class Gradients:
         """Take these for the sums of this step."""
         for bucket, flat in zip(self._buckets, flats, strict=True):
             bucket.flat.copy_(flat)
+            bucket.renew()
             for parameter, view in bucket.views.items():
                 parameter.grad = view
 
@@ -115,13 +116,21 @@ class Averages:
     Each replica's follow its own records; averaged by how many it had, they follow all of them.
     """
 
-    def __init__(
-        self, buffers: Iterable[torch.Tensor], total: Callable[[torch.Tensor], None]
-    ) -> None:
-        self._buffers = [buffer for buffer in buffers if buffer.is_floating_point()]
+    def __init__(self, model: torch.nn.Module, total: Callable[[torch.Tensor], None]) -> None:
+        averages = {
+            buffer: (module, name)
+            for module in model.modules()
+            for name, buffer in module.named_buffers(recurse=False)
+            if buffer.is_floating_point()
+        }
+        self._places = [*averages.values()]  # `model.to()` puts other buffers there
         self._total = total
         self.flat = torch.empty(0)
         """Summed over the replicas."""
+
+    @property
+    def _buffers(self) -> list[torch.Tensor]:
+        return [getattr(module, name) for module, name in self._places]
 
     def put(self, flat: torch.Tensor) -> None:
         """Take this for the sum of this step."""
@@ -130,8 +139,8 @@ class Averages:
 
     def exchange(self, records: int) -> None:
         """Sum the buffers over the replicas, weighted by their `records`."""
-        if self._buffers:
-            self.flat = torch.cat([buffer.flatten() for buffer in self._buffers]) * records
+        if buffers := self._buffers:
+            self.flat = torch.cat([buffer.flatten() for buffer in buffers]) * records
             self._total(self.flat)
 
     @contextmanager
@@ -165,19 +174,31 @@ class _Bucket:
 
     def __init__(self, parameters: list[torch.nn.Parameter]) -> None:
         first = parameters[0]
-        shards = [local(p) for p in parameters]
-        sizes = [shard.numel() for shard in shards]
-        self.flat = torch.zeros(sum(sizes), dtype=first.dtype, device=first.device)
-        parts = torch.split(self.flat, sizes)
-        self.views = {
-            p: like(p, part.view_as(shard))
-            for p, part, shard in zip(parameters, parts, shards, strict=True)
-        }
+        size = sum(local(p).numel() for p in parameters)
+        self.flat = torch.zeros(size, dtype=first.dtype, device=first.device)
+        self.views = self._views(parameters)
+        self._at = self._addresses()
         self.missing = 0
         self.used: set[torch.nn.Parameter] = set()
 
+    def _views(self, parameters: Iterable[torch.nn.Parameter]) -> dict[torch.nn.Parameter, Any]:
+        shards = {p: local(p) for p in parameters}
+        parts = torch.split(self.flat, [shard.numel() for shard in shards.values()])
+        pairs = zip(shards.items(), parts, strict=True)
+        return {p: like(p, part.view_as(shard)) for (p, shard), part in pairs}
+
+    def _addresses(self) -> list[int]:
+        views = self.views.values()
+        return [view.data_ptr() for view in views if not isinstance(view, DTensor)]
+
+    def renew(self) -> None:
+        """Make views anew that are none any more: `model.to()` gives gradients other memory."""
+        if self._addresses() != self._at:
+            self.views = self._views(self.views)
+
     def clear(self) -> None:
         """Drop all gradients: the first backward makes new ones, cheaper than adding to zeros."""
+        self.renew()
         self.missing = len(self.views)
         self.used.clear()
         for parameter in self.views:

@@ -55,6 +55,8 @@ def train(trainer: Trainer, *, batch_size: int) -> Training:
     require_positions("train", loader.dataset)
     steps = -(-len(loader.dataset) // batch_size)
     epochs = int(args.num_train_epochs)
+    # As for evaluation, which else does it in the middle: the forward pass in mixed precision.
+    trainer.accelerator.prepare_model(trainer.model, evaluation_mode=True)
     trainer.create_optimizer_and_scheduler(steps * epochs)
     logs = _Logs(trainer, steps, epochs)
     _checkpoint_activations(trainer)
@@ -95,7 +97,7 @@ def _checkpoint_activations(trainer: Trainer) -> None:
 
 def _learn(trainer: Trainer, run: Training, batch: Any) -> None:
     records = find_batch_size(batch)  # before the loss takes the labels out
-    with trainer.compute_loss_context_manager(), trainer.accelerator.autocast():
+    with trainer.compute_loss_context_manager():
         loss = trainer.compute_loss(trainer.model, batch)
     run.backward(loss)
     run.add(loss=loss.item() * records, records=records)

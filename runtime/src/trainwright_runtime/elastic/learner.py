@@ -61,7 +61,7 @@ class Learner:
         return Gradients(self.model.parameters(), group.reduce)
 
     def averages(self, group: Membership) -> Averages:
-        return Averages(self.model.buffers(), group.sum)
+        return Averages(self.model, group.sum)
 
     def scaled(self, loss: torch.Tensor) -> torch.Tensor:
         return loss if self.scaler is None else self.scaler.scale(loss)
