@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/elastic.py [PART ...] [--runs 3]
     .venv/bin/python benchmarks/elastic.py joining --link 500 --compute 1.33  (as root)
 
-Parts are steps, reading, joining, recovery, goodput and position.
+Parts are steps, reading, joining, recovery, goodput, position and waiting.
 
 Every figure is a median. Workers are processes of this machine over gloo; where a step must not
 compete for the cores with workers that start, it sleeps as it would wait for a GPU. Steps of DDP
@@ -14,6 +14,7 @@ machine that others use too, two runs one after the other differ by more than wh
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import random
 import secrets
@@ -25,19 +26,23 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
+from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.elastic.audit import AuditLog
 from trainwright_runtime.elastic.cursor import cursors
+from trainwright_runtime.elastic.errors import StoppedWaiting
 from trainwright_runtime.elastic.leases import Leases, Shards
 from trainwright_runtime.elastic.membership import Members
 from trainwright_runtime.elastic.progress import Progress
+from trainwright_runtime.elastic.replica import Address, Replica
 from trainwright_runtime.elastic.source import Batching, Source
 from trainwright_runtime.launch.machine import free_port
 
@@ -641,6 +646,48 @@ def position(runs: int) -> None:
     say("  beside a DataLoader's own time for the batch", f"{1e6 * statistics.median(reading):.0f}")
 
 
+# Waiting
+
+
+class Waiting(Replica):
+    """A worker that waits for others in vain, as often as it is asked to."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(
+            Address(
+                coordinator=f"127.0.0.1:{port}", name="w0", min_replicas=2, backend="gloo",
+                timeouts=Timeouts(quorum=0.2, collective=0.2),
+            ),
+            dump=dict, load=lambda _: None, stopping=lambda: len(self.seen) >= 960,
+        )  # fmt: skip
+        self.seen: list[tuple[int, int, int]] = []
+        """Before each attempt: descriptors, threads and pages of memory."""
+
+    def _connect(self) -> Any:
+        own = Path("/proc/self")
+        kept = (len(list((own / name).iterdir())) for name in ("fd", "task"))
+        self.seen.append((*kept, int((own / "statm").read_text().split()[1])))
+        return super()._connect()
+
+
+def waiting(_: int) -> None:
+    """What a worker keeps that waits for partners as often as in four hours, uncollected."""
+    gc.disable()
+    with lab() as here:
+        port = free_port()
+        here.coordinator(port, together=2)
+        worker = Waiting(port)
+        with suppress(StoppedWaiting):
+            worker.join()
+        worker.leave()
+        worker.close()
+    gc.enable()
+    first, last = worker.seen[2], worker.seen[-1]
+    say("descriptors after 2 attempts, and after 960", f"{first[0]}, {last[0]}")
+    say("  threads", f"{first[1]}, {last[1]}")
+    say("  memory, kB more", f"{4 * (last[2] - first[2])}")
+
+
 PARTS: dict[str, Callable[[int], None]] = {
     "steps": steps,
     "reading": reading,
@@ -648,6 +695,7 @@ PARTS: dict[str, Callable[[int], None]] = {
     "recovery": recovery,
     "goodput": goodput,
     "position": position,
+    "waiting": waiting,
 }
 
 

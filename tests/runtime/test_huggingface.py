@@ -138,6 +138,11 @@ def _together(job: Any, folder: Path, lives: int) -> dict[str, str]:
 def _trainer(output: Path, **arguments: Any) -> Any:
     from transformers import Trainer, TrainingArguments, set_seed
 
+    class Subclass(Trainer):
+        def training_step(self, *parts: Any, **options: Any) -> torch.Tensor:
+            self.trained = getattr(self, "trained", 0) + 1
+            return super().training_step(*parts, **options)
+
     class Model(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -152,7 +157,7 @@ def _trainer(output: Path, **arguments: Any) -> Any:
     given = {"save_strategy": "no", "report_to": [], "use_cpu": True, "learning_rate": 0.1}
     given |= {"num_train_epochs": 4, "per_device_train_batch_size": 12, "logging_steps": 2}
     options = TrainingArguments(str(output), **given | arguments)
-    return Trainer(Model(), options, train_dataset=samples)  # type: ignore[arg-type]
+    return Subclass(Model(), options, train_dataset=samples)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
@@ -168,6 +173,7 @@ def test_a_trainer_learns_the_same_in_either_loop(tmp_path: Path) -> None:
     for trainer in (elastic, in_pieces):
         torch.testing.assert_close(trainer.model.state_dict(), own.model.state_dict())
         assert trainer.state.global_step == own.state.global_step == 4
+    assert [t.trained for t in (own, elastic, in_pieces)] == [4, 4, 4 * 3]
     lines = [
         [(line["step"], line["loss"]) for line in trainer.state.log_history if "loss" in line]
         for trainer in (own, elastic)
@@ -186,12 +192,13 @@ def test_what_elastic_training_would_leave_out_of_a_trainer_is_refused(tmp_path:
         gradient_accumulation_steps=2, dataloader_drop_last=True,
     )  # fmt: skip
     trainer.add_callback(EarlyStoppingCallback())
+    type(trainer).get_train_dataloader = lambda self: None
     with pytest.raises(UsageError) as refused:
         huggingface.train(trainer, batch_size=12)
     for part in (
         "max_steps=5", "gradient_accumulation_steps=2", "dataloader_drop_last=True",
         "num_train_epochs=1.5 (whole epochs)", 'save_strategy (set it to "no"',
-        "EarlyStoppingCallback",
+        "EarlyStoppingCallback", "get_train_dataloader of Subclass (the order",
     ):  # fmt: skip
         assert part in str(refused.value)
     assert "compile" not in str(refused.value)

@@ -5,7 +5,7 @@ huggingface.train(trainer, batch_size=256)  # instead of trainer.train()
 trainer.save_model()  # in one worker, wherever there are several
 
 The Trainer's own loop has one rank from its first step to its last, and its steps cannot be taken
-again. Its model, data, loss, optimizer, schedule and evaluation need neither.
+again. Its model, data, `training_step`, optimizer, schedule and evaluation need neither.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
-from accelerate.utils import find_batch_size, send_to_device
+from accelerate.utils import find_batch_size
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainingArguments
 from transformers.trainer_callback import DefaultFlowCallback
 
@@ -77,10 +77,12 @@ def train(trainer: Trainer, *, batch_size: int) -> Training:
         states={"logged": logs.logged},
         on_step=lambda: logs.after_step(run),
     ) as run:
+        # What `training_step` calls, of the Trainer or of a subclass.
+        trainer.accelerator.backward = lambda loss, **_: run.backward(loss)
+        trainer.current_gradient_accumulation_steps = 1
         for _ in run.epochs():
-            trainer.model.train()
             for batch in run.batches():
-                _learn(trainer, run, send_to_device(batch, trainer.accelerator.device))
+                _learn(trainer, run, batch)
             logs.after_epoch(run)
         logs.be(run.rank)
     return run
@@ -97,9 +99,7 @@ def _checkpoint_activations(trainer: Trainer) -> None:
 
 def _learn(trainer: Trainer, run: Training, batch: Any) -> None:
     records = find_batch_size(batch)  # before the loss takes the labels out
-    with trainer.compute_loss_context_manager():
-        loss = trainer.compute_loss(trainer.model, batch)
-    run.backward(loss)
+    loss = trainer.training_step(trainer.model, batch)
     run.add(loss=loss.item() * records, records=records)
 
 
@@ -155,15 +155,14 @@ class _Logs:
 
 def _require_followed(trainer: Trainer) -> None:
     """Raise UsageError for what would be left out without a word."""
-    if refused := [*_refused(trainer)]:
+    if refused := [*_arguments(trainer.args), *_parts(trainer)]:
         raise UsageError(
             "elastic training does not follow all of this Trainer: "
             f"{'; '.join(refused)}; or leave live recovery, and train with --recovery=restart"
         )
 
 
-def _refused(trainer: Trainer) -> Iterator[str]:
-    args = trainer.args
+def _arguments(args: TrainingArguments) -> Iterator[str]:
     for field in fields(TrainingArguments):
         value = getattr(args, field.name)
         if field.name not in _FOLLOWED and value and value != field.default:
@@ -176,6 +175,14 @@ def _refused(trainer: Trainer) -> Iterator[str]:
         yield f'eval_strategy="{args.eval_strategy.value}" ("no" or "epoch")'
     if args.n_gpu > 1:
         yield f"{args.n_gpu} GPUs in one process (set CUDA_VISIBLE_DEVICES to its LOCAL_RANK first)"
+    if any(word in str(args.optim) for word in ("lomo", "layerwise")):
+        yield f"optim={args.optim!s} (it takes updates in backward, of one worker's records)"
+
+
+def _parts(trainer: Trainer) -> Iterator[str]:
+    for name in ("get_train_dataloader", "_get_train_sampler"):
+        if getattr(type(trainer), name) is not getattr(Trainer, name):
+            yield f"{name} of {type(trainer).__name__} (the order is elastic training's)"
     for callback in trainer.callback_handler.callbacks:
         if not isinstance(callback, _OWN_CALLBACKS):
             yield f"{type(callback).__name__} (a callback has one rank; report_to='none' has none)"
