@@ -665,8 +665,9 @@ class Waiting(Replica):
 
     def _connect(self) -> Any:
         own = Path("/proc/self")
-        kept = (len(list((own / name).iterdir())) for name in ("fd", "task"))
-        self.seen.append((*kept, int((own / "statm").read_text().split()[1])))
+        descriptors, threads = (len(list((own / name).iterdir())) for name in ("fd", "task"))
+        pages = int((own / "statm").read_text().split()[1])
+        self.seen.append((descriptors, threads, pages))
         return super()._connect()
 
 
